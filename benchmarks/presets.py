@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from measured_figures import markdown, require_current
-from vrtspike.commands.hardware import GPU_SHARE
+from vrtspike.commands.hardware import GPU_EFFICIENCY
 from vrtspike.config.loading import load_preset
 from vrtspike.deblurring.costs import FILE, GIB, ClipCost, clip_cost, model_digest, table
 from vrtspike.deblurring.data.clips.requirements import largest_crop
@@ -175,7 +175,7 @@ def page() -> str:
         opt=100 * (costs["opt"].tflop / costs["baseline"].tflop - 1),
         compact=100 * (1 - costs["compact"].tflop / costs["baseline"].tflop),
     )
-    return "\n".join([HEAD.format(share=GPU_SHARE), markdown(head, body), which])
+    return "\n".join([HEAD.format(share=GPU_EFFICIENCY), markdown(head, body), which])
 
 
 if __name__ == "__main__":

@@ -1,20 +1,20 @@
-"""What a part of a model is worth: presets beside those that differ in it alone (of videos: spikes)."""
+"""Ablations: presets compared with variants that lack one part (for the deblurring: spikes)."""
 
 
 rule ablation:
-    """The presets named by PRESETS beside those of their ablations: table, report."""
+    """Compare the presets in PRESETS with their variants: table and report."""
     input:
         "<results>/ablation/table.csv",
         "<results>/ablation/report.html",
 
 
 rule ablation_of_preset:
-    """A preset beside those of its ablation: metrics, and their differences."""
+    """Compare a preset with its variants: metrics and their differences."""
     input:
         **evaluated(ablated_presets),
     output:
         table="<results>/ablation/{preset}/table.csv",
-        page=shown("ablation/{preset}/table.html", "Ablation", "ablation"),
+        page=in_report("ablation/{preset}/table.html", "Ablation", "ablation"),
     log:
         "<logs>/ablation/{preset}.log",
     benchmark:
@@ -33,7 +33,7 @@ rule ablation_of_preset:
 use rule ablation_of_preset as ablation_of_presets with:
     output:
         table="<results>/ablation/table.csv",
-        page=shown("ablation/table.html", "Ablation", "ablation", preset="all"),
+        page=in_report("ablation/table.html", "Ablation", "ablation", preset="all"),
     log:
         "<logs>/ablation.log",
     benchmark:
@@ -42,7 +42,7 @@ use rule ablation_of_preset as ablation_of_presets with:
 
 use rule report as ablation_report_of_preset with:
     input:
-        settled=settled(ablated_presets),
+        datasets=after_datasets(ablated_presets),
         captions=CAPTIONS,
         results="<results>/ablation/{preset}/table.html",
     output:
@@ -58,7 +58,7 @@ use rule report as ablation_report_of_preset with:
 
 use rule report as ablation_report_of_presets with:
     input:
-        settled=settled(ablated_presets),
+        datasets=after_datasets(ablated_presets),
         captions=CAPTIONS,
         results="<results>/ablation/table.html",
     output:

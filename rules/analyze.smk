@@ -1,23 +1,25 @@
-"""Logs to findings: where a run's time and memory went, and how presets compare."""
+"""Analysis of logs: time and memory of a run, and comparison of presets."""
 
 
 rule analyze_performance:
-    """Tables, plots and ranked findings from a run's logs, and the preset they suggest."""
+    """Tables, plots, ranked findings and a proposed preset from a run's logs."""
     input:
-        restored=restored("performance/{preset}/findings.json"),
+        rerun_damaged=rerun_damaged("performance/{preset}/findings.json"),
         run="<results>/train/{preset}/run.json",
-        settled=settled(preset_of_job),
+        datasets=after_datasets(preset_of_job),
         logs=multiext("<results>/train/{preset}/", *LOGS),
     output:
         findings="<results>/performance/{preset}/findings.json",
         proposed="<results>/performance/{preset}/proposed.yaml",
         tables=multiext("<results>/performance/{preset}/", *PERFORMANCE_TABLES),
-        loss=shown("performance/{preset}/loss.svg", "Training"),
-        validation=shown("performance/{preset}/metrics.svg", "Training", "validation"),
-        page=shown("performance/{preset}/findings.html", "Performance"),
-        time=shown("performance/{preset}/time_per_section.svg", "Performance"),
-        throughput=shown("performance/{preset}/throughput.svg", "Performance"),
-        memory=shown("performance/{preset}/memory.svg", "Performance"),
+        loss=in_report("performance/{preset}/loss.svg", "Training"),
+        validation=in_report(
+            "performance/{preset}/metrics.svg", "Training", "validation"
+        ),
+        page=in_report("performance/{preset}/findings.html", "Performance"),
+        time=in_report("performance/{preset}/time_per_section.svg", "Performance"),
+        throughput=in_report("performance/{preset}/throughput.svg", "Performance"),
+        memory=in_report("performance/{preset}/memory.svg", "Performance"),
     log:
         "<logs>/analyze_performance/{preset}.log",
     benchmark:
@@ -32,17 +34,19 @@ rule analyze_performance:
 
 
 rule compare:
-    """The presets named by PRESETS side by side: speed, memory, quality, and how they differ."""
+    """Compare the presets in PRESETS: speed, memory, quality, settings."""
     input:
         **evaluated(PRESETS),
-        restored=restored("compare/table.csv"),
+        rerun_damaged=rerun_damaged("compare/table.csv"),
         logs=expand("<results>/train/{preset}/{log}", preset=PRESETS, log=LOGS),
     output:
         table="<results>/compare/table.csv",
         differences="<results>/compare/differences.csv",
-        page=shown("compare/table.html", "Comparison", "compare"),
-        loss=shown("compare/loss.svg", "Comparison", "compare_loss"),
-        validation=shown("compare/validation.svg", "Comparison", "compare_validation"),
+        page=in_report("compare/table.html", "Comparison", "compare"),
+        loss=in_report("compare/loss.svg", "Comparison", "compare_loss"),
+        validation=in_report(
+            "compare/validation.svg", "Comparison", "compare_validation"
+        ),
     log:
         "<logs>/compare.log",
     benchmark:

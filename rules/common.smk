@@ -1,4 +1,4 @@
-"""The configuration, read once, and what several rules use."""
+"""The configuration, and objects that several rules use."""
 
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ prepare_process(SNAKEMAKE)
 OVERLAYS = [str(path) for path in workflow.configfiles if path != CONFIG]
 CONFIGFILES = [CONFIG, *OVERLAYS]
 with user_errors():
-    # Snakemake turns the numbers within a mapping into strings, so they are read again.
+    # Parsed again, because Snakemake turns numbers in mappings into strings.
     OVERRIDES = parse_overrides(SNAKEMAKE.config_arguments, "--config").tree
     PLAN = load_workflow(CONFIGFILES, OVERRIDES)
     VIDEOS = Videos(PLAN)
@@ -41,14 +41,14 @@ RAW_DATA = RawData(
 SHARDS = Shards(VIDEOS, RAW_DATA)
 TRAININGS = Trainings(PLAN, SCRIPTS / "train.py", NOTICES.add)
 
-# Params that change with code or settings, and inputs that have a damaged result made again.
+# Params that change with code or settings, and inputs that force the rerun of damaged results.
 one_of = staleness.one_of
 code = partial(staleness.code_lines, SCRIPTS)
 problem_code = partial(staleness.problem_code_lines, PLAN, SCRIPTS)
 settings = partial(staleness.setting_lines, PLAN)
-restored = staleness.Restoring(Path(RESULTS), SNAKEMAKE.make_again)
-METRICS = staleness.of_every_problem("METRICS")  # which tables and pages show
-SHOWN = [*METRICS, *staleness.of_every_problem("SETTINGS")]
+rerun_damaged = staleness.RerunDamaged(Path(RESULTS), SNAKEMAKE.force_rerun)
+METRICS = staleness.problem_parts("METRICS")  # which tables and pages show
+SHOWN = [*METRICS, *staleness.problem_parts("SETTINGS")]
 
 
 include: "functions/data.smk"

@@ -1,10 +1,10 @@
-"""The whole way on generated data."""
+"""The complete workflow on generated data."""
 
 
 rule demo:
-    """Generate data, train both models on it, evaluate and compare them; end with a table."""
+    """Generate data, train and evaluate two models on it, and print a table."""
     input:
-        settled=settled(DEMO_PRESETS),
+        datasets=after_datasets(DEMO_PRESETS),
         sequences=expand(
             "<results>/evaluate/{preset}/sequences.csv", preset=DEMO_PRESETS
         ),
@@ -24,7 +24,6 @@ rule demo:
         folder=f"{RESULTS}/benchmarks",
         reuse=f"--trained {RESULTS}/train/light_demo",
     shell:
-        # The terminal shows it at the end, once.
         "python scripts/demo_summary.py --sequences {input.sequences:q}"
         " --benchmarks {params.benchmarks:q} --benchmark-folder {params.folder:q}"
         " --task {params.task} {params.reuse} --output {output:q} > {log:q} 2>&1"
@@ -32,7 +31,7 @@ rule demo:
 
 use rule demo as sst_demo with:
     input:
-        settled=settled(["sst_demo"]),
+        datasets=after_datasets(["sst_demo"]),
         sequences="<results>/evaluate/sst_demo/sequences.csv",
         report="<results>/sst_demo/report.html",
     output:

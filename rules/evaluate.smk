@@ -1,10 +1,10 @@
-"""Weights to figures: the whole test split."""
+"""Evaluation of trained weights on the test split."""
 
 
 rule evaluate:
-    """Measure the test split: metrics per frame and sequence, pictures, examples."""
+    """Evaluate on the test split: metrics per frame and sequence, pictures, examples."""
     input:
-        restored=restored("evaluate/{preset}/summary.json"),
+        rerun_damaged=rerun_damaged("evaluate/{preset}/summary.json"),
         weights="<results>/train/{preset}/weights.safetensors",
         settings="<results>/train/{preset}/settings.json",
         dataset=dataset_manifest,
@@ -12,10 +12,9 @@ rule evaluate:
     output:
         summary="<results>/evaluate/{preset}/summary.json",
         tables=multiext("<results>/evaluate/{preset}/", "frames.csv", "sequences.csv"),
-        # The report's search box looks at paths only.
-        page=shown("evaluate/{preset}/metrics.html", "Metrics"),
+        page=in_report("evaluate/{preset}/metrics.html", "Metrics"),
         examples=directory("<results>/evaluate/{preset}/examples"),
-        pictures=shown_pictures("evaluate/{preset}/pictures"),
+        pictures=pictures_in_report("evaluate/{preset}/pictures"),
     log:
         "<logs>/evaluate/{preset}.log",
     benchmark:
@@ -30,6 +29,6 @@ rule evaluate:
         overrides=overrides,
         folder=subpath(output.summary, parent=True),
     shell:
-        # Progress goes to the terminal, where it can be redrawn, all else to the log.
+        # The progress bar goes to the terminal, all else to the log.
         "VRTSPIKE_SCREEN=3 VRTSPIKE_CPUS={threads} python scripts/evaluate.py --weights {input.weights:q}"
         " --settings {input.settings:q} --dataset {input.dataset:q} {params.overrides} --output {params.folder:q} 3>&2 > {log:q} 2>&1"

@@ -1,8 +1,8 @@
-"""Data that is made of others: the demo's, simulated spikes, recordings on the sensor's grid."""
+"""Generated data: the demo's, simulated spikes, calibrated recordings."""
 
 
 rule demo_data:
-    """Film photographs with a simulated camera: blurry frames, sharp frames and spikes."""
+    """Generate blurry frames, sharp frames and spikes from photographs."""
     output:
         f"{VIDEOS.settings.DEMO.ROOT}/sources.txt",
     log:
@@ -40,7 +40,7 @@ rule simulate:
 
 
 rule calibrate:
-    """Frames of one's own camera on the grid and the clock of its spike sensor (CALIBRATE)."""
+    """Resample frames of an own camera to the grid and clock of its spike sensor (CALIBRATE)."""
     output:
         f"{VIDEOS.settings.CALIBRATE.ROOT}/calibrated.txt",
     log:

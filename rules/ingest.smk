@@ -1,11 +1,11 @@
-"""Raw files to manifests: what is there, whether it fits together, and one gate for all of it."""
+"""Raw files to manifests: survey, checks of each sequence, and acceptance of the data set."""
 
 
 rule survey:
-    """Find the sequences below a data root; those with faults are set aside for the gate."""
+    """Find the sequences below a data root; faults are listed for the rule accept."""
     input:
         lambda wildcards: RAW_DATA.generated_before(dataset_of(wildcards)),
-        restored=restored(
+        rerun_damaged=rerun_damaged(
             "data/{dataset}/survey.json", SURVEY, ["data/{dataset}/alignment.csv"]
         ),
     output:
@@ -33,7 +33,7 @@ rule ingest:
     """Check the sequences of a shard completely; each gets a manifest, faults included."""
     input:
         survey="<results>/data/{dataset}/survey.json",
-        restored=restored_checks,
+        rerun_damaged=rerun_damaged_checks,
     output:
         "<results>/data/{dataset}/ingest/shards/{shard}.json",
     log:
@@ -50,24 +50,24 @@ rule ingest:
         folder=subpath(output[0], ancestor=2),
         versions=raw_versions,
     shell:
-        # A process for each of several sequences: they need no threads of their own.
+        # One process per sequence, each with one thread.
         "OMP_NUM_THREADS=1 python scripts/ingest.py {params.raw_files} {params.sensor}"
         " --survey {input.survey:q} --ingested {params.folder:q} --shard {wildcards.shard}"
         " --threads {threads} --output {output:q} > {log:q} 2>&1"
 
 
 rule alignment:
-    """Where each exposure lies in time, and how well its spikes show its sharp frame."""
+    """Alignment: the centre of each exposure, and the correlation of spikes and sharp frame."""
     input:
-        restored=restored(
+        rerun_damaged=rerun_damaged(
             "data/{dataset}/alignment.csv",
-            made_of_it=["data/{dataset}/k*/accepted.json"],
+            later_results=["data/{dataset}/k*/accepted.json"],
         ),
         shards=ingest_shards,
         survey="<results>/data/{dataset}/survey.json",
     output:
-        table=shown("data/{dataset}/alignment.csv", "Data", result="table"),
-        plot=shown("data/{dataset}/alignment.svg", "Data", result="plot"),
+        table=in_report("data/{dataset}/alignment.csv", "Data", result="table"),
+        plot=in_report("data/{dataset}/alignment.svg", "Data", result="plot"),
     log:
         "<logs>/alignment/{dataset}.log",
     benchmark:
@@ -83,12 +83,12 @@ rule alignment:
 
 
 rule accept:
-    """The gate: go on only if no sequence has a fault, else list all faults (or leave them out)."""
+    """Accept the data set if no sequence has a fault; else list all faults, or exclude them."""
     input:
-        restored=restored_gate,
+        rerun_damaged=rerun_damaged_gate,
         shards=ingest_shards,
         survey="<results>/data/{dataset}/survey.json",
-        # Faults that stop a run show there.
+        # Before the error, because it shows the faults.
         alignment="<results>/data/{dataset}/alignment.csv",
     output:
         "<results>/data/{dataset}/k{bins}/accepted.json",
@@ -106,8 +106,7 @@ rule accept:
         splits=lambda wildcards: split_options(dataset_of(wildcards)),
         folder=subpath(input.survey, parent=True),
     shell:
-        # What passed and what was left out also goes to the terminal; an error stands in the log,
-        # which Snakemake shows.
+        # Accepted and excluded sequences are shown on the terminal, too.
         "python scripts/accept.py --survey {input.survey:q} --ingested {params.folder:q}/ingest"
         " --bins {wildcards.bins} --context {params.context} {params.clips} {params.splits} --on-error {params.on_error}"
         " --output {output:q} 2> {log:q}"

@@ -1,12 +1,12 @@
 """Raw files to a dataset, for problems without stages of their own (vrtspike.config.problems)."""
 
 
-# A checkpoint, so that data that come out with the digest they had train nothing again.
+# A checkpoint, so that data with an unchanged digest do not cause new trainings.
 checkpoint prepare:
-    """Make the data of presets of another problem than deblurring ready for training."""
+    """Prepare the data of problems other than the deblurring."""
     input:
         raw=raw_files,
-        restored=restored(
+        rerun_damaged=rerun_damaged(
             "data/{prepared}/dataset.json",
             damage=lambda wildcards: PREPARED.damage(wildcards.prepared),
         ),

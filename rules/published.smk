@@ -1,8 +1,8 @@
-"""Published figures: VRT's reproduced from its weights, all of them beside own runs."""
+"""Published figures: reproduction of VRT from its weights, and a leaderboard with own runs."""
 
 
 rule reproduce_vrt:
-    """VRT's published weights without spikes under protocol vrt: is 34.81 dB found?"""
+    """Evaluate VRT's published weights, without spikes, under protocol vrt: expected 34.81 dB."""
     input:
         published_vrt,
     output:
@@ -27,12 +27,12 @@ rule reproduce_vrt:
 
 
 rule leaderboard:
-    """Runs of the presets named by PRESETS beside published figures, by protocol."""
+    """Compare the presets in PRESETS with published figures, by protocol."""
     input:
         **evaluated(seeds_of(*PRESETS)),
     output:
         multiext("<results>/leaderboard/leaderboard.", "csv", "md", "tex"),
-        page=shown("leaderboard/leaderboard.html", "Comparison", "compare"),
+        page=in_report("leaderboard/leaderboard.html", "Comparison", "compare"),
     log:
         "<logs>/leaderboard.log",
     benchmark:

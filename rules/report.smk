@@ -1,11 +1,11 @@
-"""What people are shown: a page of its own, and everything with a caption in Snakemake's report."""
+"""The report page, and Snakemake's report."""
 
 
 rule page:
-    """One offline page to show on the presets named by PRESETS: pictures, figures, curves, origin."""
+    """The report page on the presets in PRESETS: pictures, figures, curves, origin."""
     input:
-        **shown_on_page(PRESETS),
-        restored=restored("index.html"),
+        **page_inputs(PRESETS),
+        rerun_damaged=rerun_damaged("index.html"),
     output:
         "<results>/index.html",
     log:
@@ -27,8 +27,8 @@ rule page:
 
 use rule page as demo_page with:
     input:
-        **shown_on_page(DEMO_PRESETS),
-        restored=restored("demo/index.html"),
+        **page_inputs(DEMO_PRESETS),
+        rerun_damaged=rerun_damaged("demo/index.html"),
     output:
         "<results>/demo/index.html",
     log:
@@ -38,10 +38,10 @@ use rule page as demo_page with:
 
 
 rule report:
-    """Snakemake's report on the presets named by PRESETS, and the page beside it."""
+    """Snakemake's report on the presets in PRESETS, and the report page."""
     input:
         page="<results>/index.html",
-        settled=settled(PRESETS),
+        datasets=after_datasets(PRESETS),
         captions=CAPTIONS,
         results=[*results_of(PRESETS), *rules.compare.output, *seeds_tables(*PRESETS)],
     output:
@@ -60,8 +60,8 @@ rule report:
 
 use rule page as sst_demo_page with:
     input:
-        **shown_on_page(["sst_demo"]),
-        restored=restored("sst_demo/index.html"),
+        **page_inputs(["sst_demo"]),
+        rerun_damaged=rerun_damaged("sst_demo/index.html"),
     output:
         "<results>/sst_demo/index.html",
     log:
@@ -72,9 +72,9 @@ use rule page as sst_demo_page with:
 
 use rule report as demo_report with:
     input:
-        restored=restored("demo/report.html"),
+        rerun_damaged=rerun_damaged("demo/report.html"),
         page="<results>/demo/index.html",
-        settled=settled(DEMO_PRESETS),
+        datasets=after_datasets(DEMO_PRESETS),
         captions=CAPTIONS,
         results=results_of(DEMO_PRESETS),
     output:
@@ -88,9 +88,9 @@ use rule report as demo_report with:
 
 use rule report as sst_demo_report with:
     input:
-        restored=restored("sst_demo/report.html"),
+        rerun_damaged=rerun_damaged("sst_demo/report.html"),
         page="<results>/sst_demo/index.html",
-        settled=settled(["sst_demo"]),
+        datasets=after_datasets(["sst_demo"]),
         captions=CAPTIONS,
         results=results_of(["sst_demo"]),
     output:

@@ -1,11 +1,11 @@
-"""Stores to a dataset: its sequences, the exact statistics of its training split, one digest."""
+"""Stores to a data set: its sequences, the statistics of its training split, its digest."""
 
 
-# A checkpoint, so that a dataset that comes out with the digest it had trains nothing again.
+# A checkpoint, so that a data set with an unchanged digest does not cause new trainings.
 checkpoint statistics:
     """Merge the histograms of all stores into the mean and deviation of the training split."""
     input:
-        restored=restored(
+        rerun_damaged=rerun_damaged(
             "data/{dataset}/k{bins}/dataset.json",
             DATASET,
             ["data/{dataset}/k{bins}/shards/*.json", "data/{dataset}/k{bins}/*.zarr"],

@@ -1,13 +1,13 @@
-"""Families of presets side by side: of other seeds (SEEDS), and of a sweep's values."""
+"""Comparison of trainings with several seeds (SEEDS), and of sweeps."""
 
 
 rule seeds:
-    """The trainings of a preset that differ in their seed: each, mean and spread."""
+    """Compare the seeds of a preset: each training, mean and standard deviation."""
     input:
         **evaluated(seeds_of_job),
     output:
         table="<results>/seeds/{preset}/table.csv",
-        page=shown("seeds/{preset}/table.html", "Seeds", "seeds"),
+        page=in_report("seeds/{preset}/table.html", "Seeds", "seeds"),
     log:
         "<logs>/seeds/{preset}.log",
     benchmark:
@@ -24,13 +24,13 @@ rule seeds:
 
 
 rule sweep:
-    """The presets of a sweep side by side by their validation: table, parallel coordinates."""
+    """Compare the presets of a sweep by validation: table, parallel coordinates."""
     input:
         **trained(swept_presets),
     output:
         table="<results>/sweep/{sweep}/table.csv",
-        page=shown("sweep/{sweep}/table.html", "Sweeps", "sweep"),
-        plot=shown("sweep/{sweep}/parallel_coordinates.html", "Sweeps", "sweep"),
+        page=in_report("sweep/{sweep}/table.html", "Sweeps", "sweep"),
+        plot=in_report("sweep/{sweep}/parallel_coordinates.html", "Sweeps", "sweep"),
     log:
         "<logs>/sweep/{sweep}.log",
     benchmark:

@@ -1,11 +1,11 @@
-"""Datasets to weights. A run's state lives in RUNS and is no rule's output: see the launcher."""
+"""Training. The state of a run is in RUNS and not an output of this rule (cluster/launch.py)."""
 
 
 rule train:
-    """Train a preset, or continue where its run stopped; publish weights and logs when done."""
+    """Train a preset, or continue its run; publish weights and logs at the end."""
     input:
         dataset=dataset_manifest,
-        weights=weights_before,
+        weights=input_weights,
     output:
         weights="<results>/train/{preset}/weights.safetensors",
         settings="<results>/train/{preset}/settings.json",
@@ -23,14 +23,14 @@ rule train:
         **TRAINING_DEVICES,
         mem_mb=32000,
     params:
-        # Neither settings nor code: the plan compares settings with those of the run, and changed
-        # code retrains nothing by itself.
+        # Not settings and code: input_weights compares the settings with those of the run, and
+        # changed code causes no new training.
         configuration=configuration,
-        new_run=new_run,
+        retrain_option=retrain_option,
         devices=training_devices,
         folder=subpath(output.weights, parent=True),
     shell:
-        # The full text goes to the log; the terminal shows what one waits for, and redraws it.
+        # All messages go to the log; the terminal shows progress.
         "VRTSPIKE_CPUS={threads} python scripts/launch_training.py --preset {wildcards.preset}"
-        " {params.configuration} {params.devices} {params.new_run}"
+        " {params.configuration} {params.devices} {params.retrain_option}"
         " --dataset {input.dataset:q} --output {params.folder:q} --log {log:q} 2>> {log:q}"

@@ -2,11 +2,11 @@
 
 
 rule voxelize:
-    """Write the stores of a shard's sequences, a manifest beside each, and all their digests."""
+    """Write the stores of a shard's sequences, with a manifest each, and their digests."""
     input:
         ingested="<results>/data/{dataset}/ingest/shards/{shard}.json",
         accepted="<results>/data/{dataset}/k{bins}/accepted.json",
-        restored=restored_stores,
+        rerun_damaged=rerun_damaged_stores,
     output:
         "<results>/data/{dataset}/k{bins}/shards/{shard}.json",
     log:
@@ -23,7 +23,7 @@ rule voxelize:
         ingested=subpath(input.ingested, ancestor=2),
         stores=subpath(output[0], ancestor=2),
     shell:
-        # A process for each of several sequences: they need no threads of their own.
+        # One process per sequence, each with one thread.
         "OMP_NUM_THREADS=1 python scripts/voxelize.py --root {params.root:q}"
         " --accepted {input.accepted:q} --ingested {params.ingested:q} --stores {params.stores:q}"
         " --bins {wildcards.bins} --context {params.context} --shard {wildcards.shard}"

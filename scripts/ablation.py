@@ -1,4 +1,4 @@
-"""Presets beside what an ablation derives from them: one table of their metrics."""
+"""Compare presets with the variants of their ablation: a table of metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Let a data set pass if no sequence has a fault; else list every fault of every sequence."""
+"""Accept a data set if no sequence has a fault; else list every fault of every sequence."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ def split_and_size(text: str) -> tuple[str, int]:
 
 
 def main() -> None:
-    """Parse the arguments, look at all manifests and write the acceptance."""
+    """Parse the arguments, read all manifests and write the acceptance."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
-    parser.add_argument(
-        "--survey", type=Path, required=True, help="survey: which sequences, what it set aside"
-    )
+    parser.add_argument("--survey", type=Path, required=True, help="survey of the sequences")
     parser.add_argument(
         "--ingested",
         type=Path,

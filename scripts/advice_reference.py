@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.analysis.advice import with_tables
+from vrtspike.analysis.advice import update_tables
 from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_write_text
 from vrtspike.system.cli import run
@@ -21,7 +21,7 @@ def main() -> None:
     arguments = parser.parse_args()
     for page in arguments.pages:
         text = page.read_text(encoding="utf-8")
-        new = with_tables(text)
+        new = update_tables(text)
         if text == new:
             print(f"{page}: up to date")
         elif arguments.check:

@@ -1,7 +1,7 @@
-"""Submit, watch and cancel jobs of a batch system: LSF, PBS, Grid Engine or Slurm.
+"""Submit, query and cancel jobs of a batch system: LSF, PBS, Grid Engine or Slurm.
 
-Snakemake's generic executor calls it (workflow/profiles/generic). A job is named by what `submit`
-prints.
+Snakemake's generic executor calls it (workflow/profiles/generic). `submit` prints the name of the
+job for `state` and `cancel`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vrtspike.errors import EXIT_USER_ERROR
 from vrtspike.system.cli import run
 
 _DEFAULT = "none"
-"""What a profile writes where the batch system's own default is meant."""
+"""Value in profiles for the batch system's default."""
 
 
 def main() -> int:
@@ -43,7 +43,7 @@ def main() -> int:
     if arguments.command == "submit":
         name = submit(arguments.system, _job(arguments))
         if name is None:
-            return EXIT_USER_ERROR  # why has been told
+            return EXIT_USER_ERROR  # the first attempt has shown the error
         print(name)
     elif arguments.command == "state":
         print(state(arguments.job))

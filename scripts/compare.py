@@ -1,4 +1,4 @@
-"""Presets side by side: one table of speed, memory and quality, and overlaid curves."""
+"""Compare runs: a table of speed, memory and quality, and curves."""
 
 from __future__ import annotations
 

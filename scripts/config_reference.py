@@ -1,6 +1,6 @@
-"""Write what follows from the schema and the tables, or check that it is current.
+"""Write the generated files of the configuration, or check that they are up to date.
 
-That is config/README.md, the same page in Chinese (docs/zh/configuration.md), config/schema.json,
+These are config/README.md, the same page in Chinese (docs/zh/configuration.md), config/schema.json,
 the names of metrics, layouts and models that presets may use
 (src/vrtspike/deblurring/settings/names.py), and a list of what is missing in Chinese
 (docs/zh/missing.md), which is not checked.
@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from vrtspike.config.reference import chinese_page, missing_page, preset_json_schema, reference_page
+from vrtspike.config.reference import chinese, missing_page, preset_json_schema, reference_page
 from vrtspike.deblurring.settings import names
 from vrtspike.errors import ConfigError
 from vrtspike.io.files import atomic_write_text
@@ -27,7 +27,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=cli.HelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; fail when out of date")
     parser.add_argument("--root", type=Path, default=Path(), help="folder of the project")
-    parser.add_argument("--pages", action="store_true", help="the names are current, only the rest")
+    parser.add_argument("--pages", action="store_true", help="all files except the names")
     arguments = parser.parse_args()
     if not arguments.pages and _write_names(check=arguments.check):
         # This process has read the schema with the former names.
@@ -35,7 +35,7 @@ def main() -> int:
         return subprocess.run(command, check=False).returncode
     pages = {
         "config/README.md": reference_page(),
-        "docs/zh/configuration.md": chinese_page(),
+        "docs/zh/configuration.md": reference_page(chinese),
         "config/schema.json": preset_json_schema(),
     }
     for name, text in pages.items():
@@ -46,15 +46,15 @@ def main() -> int:
 
 
 def _write_names(*, check: bool) -> bool:
-    """Write the module of names if it is out of date; tells whether it was written."""
-    # Here, because it takes PyTorch, which the pages do without.
+    """Write the module of names if it is out of date; returns whether it was written."""
+    # Imported here, because it needs PyTorch.
     from vrtspike.deblurring.extension_points import names_module
 
     return _write(Path(names.__file__), names_module(), check=check)
 
 
 def _write(path: Path, text: str, *, check: bool) -> bool:
-    """Write a file that is out of date, or raise if only to check; tells whether it was written."""
+    """Write a file if it is out of date, or raise with ``check``; returns True if written."""
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return False
     if check:

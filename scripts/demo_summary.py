@@ -1,4 +1,4 @@
-"""What the demo reached (PSNR and SSIM per test sequence) and how long each stage took."""
+"""Summary of the demo: PSNR and SSIM per test sequence, and the time of each stage."""
 
 from __future__ import annotations
 

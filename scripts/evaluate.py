@@ -1,4 +1,4 @@
-"""Measure trained weights on the test split: metrics per frame and sequence, and pictures."""
+"""Evaluate trained weights on the test split: metrics per frame and sequence, and pictures."""
 
 from __future__ import annotations
 

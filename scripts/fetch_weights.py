@@ -1,4 +1,4 @@
-"""Fetch the published weights of a pretrained backbone and verify them by SHA-256."""
+"""Download the published weights of a pretrained backbone and verify their SHA-256."""
 
 from __future__ import annotations
 

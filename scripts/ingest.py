@@ -1,7 +1,7 @@
 """Check the sequences of a shard and write a manifest of each.
 
 A sequence with faults still gets a manifest, in which they are listed; scripts/accept.py turns the
-faults of all sequences into one error. Manifests that still hold are kept.
+faults of all sequences into one error. Manifests that are up to date are kept.
 """
 
 from __future__ import annotations

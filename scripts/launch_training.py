@@ -1,8 +1,8 @@
-"""Train a preset, or continue where its run stopped, and publish the result.
+"""Train a preset, or continue its run, and publish the result.
 
-The run's state stays in RUNS/<preset>/<fingerprint>; the fingerprint names settings, data and
-weights that enter, so a changed configuration starts a new run beside the old one; changed code
-does not (--retrain). The exit status is 75 where the run was stopped (SIGTERM, SIGUSR1, SIGHUP,
+The run's state is in RUNS/<preset>/<fingerprint>. The fingerprint depends on settings, data and
+pretrained weights, so that a changed configuration starts a new run; changed code does not
+(--retrain). The exit status is 75 where the run was stopped (SIGTERM, SIGUSR1, SIGHUP,
 Ctrl-C) and has saved its state: the same command continues it.
 """
 
@@ -28,17 +28,17 @@ def main() -> int:
         "--gpus", type=gpus_option, help="auto, or a number; 0: CPU (default: GPUS)"
     )
     parser.add_argument(
-        "--most-gpus", type=int, metavar="N", help="that auto takes (default: all that are free)"
+        "--most-gpus", type=int, metavar="N", help="upper limit for auto (default: all free ones)"
     )
     parser.add_argument(
         "--retrain",
         action="store_true",
-        help="set a run of other code aside (<run folder>.1) and train it again",
+        help="if the code has changed, rename the run (<run folder>.1) and train it again",
     )
     parser.add_argument(
         "--log",
         type=Path,
-        help="file for the full text, replaced; the terminal then shows progress, validations and "
+        help="file for all messages, replaced; the terminal then shows progress, validations and "
         "warnings only (default: all on the terminal)",
     )
     program = Path(__file__).with_name("train.py")

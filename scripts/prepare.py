@@ -1,4 +1,4 @@
-"""Make the data of a preset ready for training, where its problem has no rules of its own."""
+"""Prepare the data of a preset whose problem has no rules of its own."""
 
 from __future__ import annotations
 

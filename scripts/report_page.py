@@ -10,7 +10,7 @@ from vrtspike.system.cli import HelpFormatter, run
 
 
 def main() -> None:
-    """Parse the arguments, write the page, and print what it says first."""
+    """Parse the arguments, write the page, and print its verdict."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument(
         "--results", type=Path, required=True, help="folder of results: train/<preset> and others"
@@ -26,10 +26,10 @@ def main() -> None:
     )
     parser.add_argument("--output", type=Path, required=True, help="page to write (HTML)")
     arguments = parser.parse_args()
-    said = write_report_page(
+    verdict = write_report_page(
         arguments.results, arguments.presets, arguments.preset_dir, arguments.output
     )
-    print("\n".join([said.text, *(() if said.preset else said.facts)]))
+    print("\n".join([verdict.text, *(() if verdict.preset else verdict.facts)]))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The trainings of one preset that differ in their seed: each, their mean and their spread."""
+"""Compare the trainings of one preset with different seeds: each, mean and standard deviation."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Look for the sequences of a data set and write what was found.
+"""Find the sequences of a data set.
 
-Sequences with faults are set aside in the survey; scripts/accept.py turns these and the faults of
-all others into one error.
+The survey also lists sequences with faults; scripts/accept.py turns all faults into one error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Set the trainings of a sweep side by side: a table, and parallel coordinates."""
+"""Compare the trainings of a sweep: a table, and parallel coordinates."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ from pathlib import Path
 
 from vrtspike.analysis.sweep import write_sweep
 from vrtspike.config.sweeps import read_sweep
-from vrtspike.system.cli import run
+from vrtspike.system.cli import add_run_folders, run
 
 
 def main() -> None:
     """Parse the arguments and write table and plot."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sweep", type=Path, required=True, help="file of the sweep")
-    parser.add_argument(
-        "--train-dirs", type=Path, nargs="+", required=True, help="result folders of the runs"
-    )
-    parser.add_argument("--output", type=Path, required=True, help="folder for the results")
+    add_run_folders(parser)
     arguments = parser.parse_args()
     values = read_sweep(arguments.sweep).members
     name = arguments.sweep.stem

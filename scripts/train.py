@@ -1,4 +1,4 @@
-r"""Train a model, or continue where the run in a folder stopped.
+r"""Train a model, or continue the run in a folder.
 
 Start a run (on two GPUs; without torchrun it takes one GPU, or the CPU where there is none):
 
@@ -9,21 +9,20 @@ Continue it, on as many GPUs as divide its batches per step:
 
     torchrun --nproc-per-node 2 scripts/train.py --run-dir runs/my_run
 
-The folder receives settings.json (what is computed), code.json (by which code), statistics.json
-(what spikes are standardised with), run.json (where and when, figures so far), metrics.jsonl,
-tensorboard/, logs/ (time and memory), pictures/, checkpoints/ and at the end weights.safetensors;
-best.safetensors are the best of all validations.
+The folder contains settings.json, code.json (digests of the code), statistics.json (with which
+inputs are standardised), run.json (environment, starts, status, figures), metrics.jsonl,
+tensorboard/, logs/ (time and memory), pictures/, checkpoints/, best.safetensors (of the best
+validation) and at the end weights.safetensors.
 
-SIGTERM, SIGUSR1, SIGHUP (a closed terminal) or Ctrl-C end the run after the present step with
-everything saved. After a crash
-it continues from the last checkpoint (TRAIN.SAVE_EVERY_STEPS). The result is the same in any case.
-Exit status: 0 finished, 75 stopped and saved (start again to continue), 2 something is wrong with
-the input and the message says what, 1 a crash. A torchrun started by hand kills what has not ended
-30 seconds after a signal, and ends with 1; with --max-restarts N, set
+SIGTERM, SIGUSR1, SIGHUP (a closed terminal) or Ctrl-C stop the run after the present step and save
+its state. After a crash it continues from the last checkpoint (TRAIN.SAVE_EVERY_STEPS). The result
+is the same in any case. Exit status: 0 finished, 75 stopped and saved (start again to continue), 2
+invalid input, with a message, 1 a crash. A torchrun started by hand kills processes that have not
+ended 30 seconds after a signal, and ends with 1; with --max-restarts N, set
 TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1.
 
-scripts/launch_training.py does all this for presets by name, takes free GPUs, waits for the last
-step, and publishes the result; snakemake does it for everything from raw data to the report.
+scripts/launch_training.py does all this for presets by name, takes free GPUs, and publishes the
+result; snakemake does it for everything from raw data to the report.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ from pathlib import Path
 
 from vrtspike.cluster.signals import leave, process_number, report_status, restore_stops
 from vrtspike.errors import EXIT_USER_ERROR, UserError
-from vrtspike.runs.code import describe_code, settle_code
+from vrtspike.runs.code import describe_code_changes, record_code
 from vrtspike.runs.identity import RunIdentity, prepare_folder
 from vrtspike.system.cli import run
 from vrtspike.system.processes import stop_with_parent
 
 
 def main() -> int:
-    """Parse the arguments, settle what is computed, train."""
+    """Parse the arguments, prepare the run folder, train."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -63,9 +62,9 @@ def main() -> int:
     try:
         prepare_folder(arguments.run_dir, arguments.preset, arguments.dataset)
         task = RunIdentity.read(arguments.run_dir).settings.TASK
-        changed = settle_code(arguments.run_dir, Path(__file__), task)
+        changed = record_code(arguments.run_dir, Path(__file__), task)
         if changed and not process_number():
-            print(f"code has changed since this run began: {describe_code(changed)}")
+            print(f"code has changed since this run began: {describe_code_changes(changed)}")
         # Imported here: PyTorch takes seconds, a wrong argument should not.
         from vrtspike.training.fit import run_preset
 

@@ -1,6 +1,6 @@
 """Start the training processes of one of several nodes; the launcher calls this on each.
 
-They find those of the other nodes at the endpoint. SIGTERM, SIGUSR1 and SIGINT are forwarded: the
+They meet those of the other nodes at the endpoint. SIGTERM, SIGUSR1 and SIGINT are forwarded: the
 processes save their state and end.
 """
 

@@ -1,4 +1,4 @@
-"""What the jobs before training are about, and what they depend on."""
+"""Inputs and params of the rules before training."""
 
 from vrtspike.deblurring.data.manifests import (
     ACCEPTED,
@@ -18,27 +18,27 @@ from vrtspike.deblurring.planning import (
     simulation_options,
     split_options,
 )
-from vrtspike.workflow.local_devices import EVERY_CORE
+from vrtspike.workflow.local_devices import ALL_CORES
 from vrtspike.workflow.staleness import PreparedData
 
 PREPARED = PreparedData(PLAN)
 
 
 def dataset_of(wildcards):
-    """The dataset that a job is about: named itself, or that of the job's preset."""
+    """The data set of a job's wildcard dataset or preset."""
     if "dataset" in wildcards.keys():
         return DATASETS[wildcards.dataset]
     return VIDEOS.dataset(wildcards.preset)
 
 
 def dataset_manifest(wildcards):
-    """The dataset of the job's preset; unchanged contents leave what depends on it as it is."""
+    """The manifest of the data set of the job's preset."""
     return dataset_of_preset(wildcards.preset)
 
 
 @user_errors()
 def dataset_of_preset(name):
-    """The manifest of the dataset that a preset is trained on, when it has been made."""
+    """The manifest of a preset's data set, after its checkpoint has run."""
     preset = PLAN.preset(name)
     if not find_problem(preset.TASK).OWN_STAGES:
         folder = PLAN.manifest(name).parent.name
@@ -49,27 +49,27 @@ def dataset_of_preset(name):
 
 
 def damaged_checks(wildcards):
-    """What is wrong with the manifests of a shard's sequences."""
+    """The fault of the manifests of a shard's sequences; empty without one."""
     return SHARDS.damaged_checks(dataset_of(wildcards), wildcards.shard)
 
 
 def damaged_stores(wildcards):
-    """What is wrong with the stores of a shard's sequences."""
+    """The fault of the stores of a shard's sequences; empty without one."""
     bins = int(wildcards.bins)
     return SHARDS.damaged_stores(dataset_of(wildcards), bins, wildcards.shard)
 
 
-restored_checks = restored(
+rerun_damaged_checks = rerun_damaged(
     "data/{dataset}/ingest/shards/{shard}.json",
     INGEST_SHARD,
     ["data/{dataset}/alignment.csv"],
     damaged_checks,
 )
 MADE_OF_STORES = ["data/{dataset}/k{bins}/dataset.json"]
-restored_gate = restored(
+rerun_damaged_gate = rerun_damaged(
     "data/{dataset}/k{bins}/accepted.json", ACCEPTED, MADE_OF_STORES
 )
-restored_stores = restored(
+rerun_damaged_stores = rerun_damaged(
     "data/{dataset}/k{bins}/shards/{shard}.json",
     STORE_SHARD,
     MADE_OF_STORES,
@@ -87,7 +87,7 @@ def source_of(wildcards):
 
 @user_errors()
 def raw_versions(wildcards):
-    """Lines that change with the raw files of a shard."""
+    """Lines with digests of the raw files of a shard."""
     return SHARDS.raw_versions(dataset_of(wildcards), wildcards.shard)
 
 
@@ -101,32 +101,32 @@ def shard_files(wildcards, folder):
 
 
 def ingest_shards(wildcards):
-    """What the checks of all sequences found, shard by shard."""
+    """The results of all checks, by shard."""
     return shard_files(wildcards, "ingest")
 
 
 def sequences_of_shard(wildcards):
-    """A process for each sequence of a shard; Snakemake lowers it to the cores there are."""
+    """One process per sequence of a shard; Snakemake limits it to --cores."""
     size = SHARDS.size(dataset_of(wildcards), wildcards.shard)
-    return EVERY_CORE if size is None else max(1, size)
+    return ALL_CORES if size is None else max(1, size)
 
 
 def shard_memory(wildcards, threads):
-    """Megabytes of a job on a shard: the largest frame and its store, for each process."""
+    """Memory of a job on a shard in megabytes, for a number of processes."""
     return 500 + 500 * threads
 
 
 @user_errors()
 def raw_files(wildcards):
-    """The raw files that the user gives; their versions tell whether they changed."""
+    """The user's raw files; params with their digests detect changes."""
     return [ancient(str(path)) for path in PREPARED.files(wildcards.prepared)]
 
 
 def preset_of_data(wildcards):
-    """The preset that stands for all that share the data."""
+    """One of the presets with these data."""
     return PLAN.prepared[wildcards.prepared]
 
 
 def data_settings(settings):
-    """What decides these data."""
+    """The settings that change the prepared data."""
     return find_problem(settings.TASK).data_settings(settings)

@@ -1,65 +1,65 @@
-"""Families of presets, and what is read of each of their members."""
+"""Lists of presets, and their results as inputs."""
 
 
 def preset_of_job(wildcards):
-    """The preset that a job is about, as a list of presets."""
+    """The job's preset, as a list."""
     return [wildcards.preset]
 
 
 @user_errors()
 def seeds_of(*presets):
-    """The trainings of presets, with all their seeds."""
+    """The trainings of presets with all seeds."""
     return [name for preset in presets for name in PLAN.seeds(preset)]
 
 
 def seeds_of_job(wildcards):
-    """The trainings of a job's preset."""
+    """The trainings of the job's preset with all seeds."""
     return seeds_of(wildcards.preset)
 
 
 def seeds_tables(*presets):
-    """The tables of those presets that have several seeds."""
+    """The tables of seeds, for presets with several seeds."""
     known = [preset for preset in presets if preset in PLAN.seeded]
     return expand("<results>/seeds/{preset}/table.csv", preset=known)
 
 
 @user_errors()
 def swept_presets(wildcards):
-    """The trainings of a sweep, with all their seeds."""
+    """The trainings of a sweep with all seeds."""
     return seeds_of(*PLAN.sweep(wildcards.sweep).members)
 
 
 @user_errors()
 def ablated_presets(wildcards):
-    """A preset, or those named by PRESETS, each with those of its ablation and all seeds."""
+    """The job's preset, or all in PRESETS, with their variants and all seeds."""
     presets = [*wildcards] or PRESETS
     names = seeds_of(
         *(n for preset in presets for n in (preset, *PLAN.derived(preset)))
     )
-    # What cannot be derived is told before anything is computed.
+    # Invalid variants are errors before anything is computed.
     for name in names:
         PLAN.preset(name)
     return names
 
 
 def of_job(presets):
-    """Names of presets as a function of the wildcards, which they may be already."""
+    """Names of presets, or a function of the wildcards, as a function of the wildcards."""
     return presets if callable(presets) else lambda wildcards: presets
 
 
 def of_each(pattern, presets):
-    """A file of each of these presets, as an input."""
+    """A file of each preset, as an input function."""
     return lambda wildcards: expand(pattern, preset=of_job(presets)(wildcards))
 
 
-def settled(presets):
-    """The datasets of presets, for what lies behind trainings; only the order counts.
+def after_datasets(presets):
+    """The data sets of presets as inputs of rules behind trainings, only for the order.
 
-    When a checkpoint has run, Snakemake decides again about the jobs that depend on it directly.
-    Others would stay due where a dataset comes out as it was and nothing is trained.
+    After a checkpoint, Snakemake evaluates again only the jobs that depend on it directly. Without
+    this input, other jobs would stay due after an unchanged data set.
 
     Args:
-        presets: their names, or a function of the wildcards that tells them.
+        presets: names, or a function of the wildcards that returns them.
     """
 
     @user_errors()
@@ -71,19 +71,19 @@ def settled(presets):
 
 
 def trained(presets):
-    """The runs of presets, as inputs, once the data behind them are settled.
+    """The runs of presets as inputs.
 
     Args:
-        presets: their names, or a function of the wildcards that tells them.
+        presets: names, or a function of the wildcards that returns them.
     """
     return dict(
-        settled=settled(presets),
+        datasets=after_datasets(presets),
         runs=of_each("<results>/train/{preset}/run.json", presets),
     )
 
 
 def evaluated(presets):
-    """The runs of presets and their evaluations, as inputs."""
+    """The runs and evaluations of presets as inputs."""
     return dict(
         **trained(presets),
         evaluations=of_each("<results>/evaluate/{preset}/summary.json", presets),

@@ -1,4 +1,4 @@
-"""What people are shown, and how it stands in Snakemake's report."""
+"""Inputs of the report page and of Snakemake's report."""
 
 import re
 import shlex
@@ -7,20 +7,20 @@ CAPTIONS = sorted(str(path) for path in Path("workflow/report").glob("*.rst"))
 PERFORMANCE_TABLES = [
     f"{name}.csv" for name in ("findings", "timing", "throughput", "memory", "metrics")
 ]
-# The digest of code does not cover them.
+# Not covered by the digests of code.
 PAGE_ASSETS = sorted(
     str(path) for path in Path("src/vrtspike/reporting/assets").iterdir()
 )
 
 
-def shown(file, category, caption=None, **labels):
-    """A file in Snakemake's report, labelled by its wildcards and by what it is.
+def in_report(file, category, caption=None, **labels):
+    """A file in Snakemake's report, labelled by its wildcards and its name.
 
     Args:
         file: below the results.
         category: of the report.
-        caption: name of the text in workflow/report; None: that of the file.
-        labels: further ones, or others.
+        caption: name of the text in workflow/report; None: the name of the file.
+        labels: further or replaced labels.
     """
     wildcards = {name: f"{{{name}}}" for name in re.findall(r"{(\w+)}", file)}
     result = Path(file).stem
@@ -32,7 +32,7 @@ def shown(file, category, caption=None, **labels):
     )
 
 
-def shown_pictures(folder):
+def pictures_in_report(folder):
     """Every picture of a folder below the results in Snakemake's report."""
     return report(
         directory(f"<results>/{folder}"),
@@ -44,7 +44,7 @@ def shown_pictures(folder):
 
 
 def alignments(presets):
-    """Tables and plots of the alignment of what these presets train on."""
+    """Tables and plots of the alignment of the presets' data sets."""
     known = [preset for preset in presets if preset in VIDEOS.presets]
     names = sorted({VIDEOS.dataset(preset).name for preset in known})
     return expand(
@@ -53,7 +53,7 @@ def alignments(presets):
 
 
 def results_of(presets):
-    """All that is shown of presets: evaluations, performance, alignment of their data."""
+    """Results of presets for reports: evaluations, performance, alignment."""
     return [
         *expand(rules.evaluate.output, preset=presets),
         *expand(rules.analyze_performance.output, preset=presets),
@@ -61,8 +61,8 @@ def results_of(presets):
     ]
 
 
-def shown_on_page(presets):
-    """All that a page on presets is made of, as inputs."""
+def page_inputs(presets):
+    """All inputs of a report page on presets."""
     return dict(
         **trained(presets),
         assets=PAGE_ASSETS,
@@ -72,17 +72,17 @@ def shown_on_page(presets):
 
 
 def results_folder(wildcards):
-    """Where a page finds everything by name."""
+    """The folder of all results."""
     return RESULTS
 
 
 def reported_presets(wildcards, input):
-    """The runs that a page is on."""
+    """The names of the reported runs."""
     return [Path(folder).name for folder in parents(input.runs)]
 
 
 def nested_call(wildcards, resources):
-    """Options that make a Snakemake within a rule see the same workflow."""
+    """Options of a Snakemake within a rule, for the same configuration."""
     options = ["--cores", "1", "--nolock"]
     if OVERLAYS:
         options += ["--configfile", *OVERLAYS]

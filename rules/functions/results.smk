@@ -1,4 +1,4 @@
-"""What evaluations depend on, and which results are shown together."""
+"""Inputs and params of evaluations, and of the demo."""
 
 from vrtspike.runs.identity import evaluation_settings
 from vrtspike.workflow.staleness import evaluation_overrides
@@ -9,24 +9,24 @@ PUBLISHED_VRT = "reproduce-without-spikes"
 
 
 def backbones(wildcards):
-    """Published weights that a metric reads."""
+    """Published weights of the metrics' networks."""
     preset = PLAN.preset(wildcards.preset)
     files = find_problem(preset.TASK).evaluation_weights(preset)
     return [ancient(str(path)) for path in files.values()]
 
 
 def overrides(wildcards, resources):
-    """Today's TEST settings for weights that were trained under other ones."""
+    """Options with the present TEST settings, which may differ from those of the training."""
     return evaluation_overrides(PLAN.preset(wildcards.preset))
 
 
 def evaluation_threads(wildcards):
-    """Its part of the cores of this machine."""
+    """The job's share of this machine's cores."""
     return DEVICES.threads(1, given_cores())
 
 
 def demo_benchmarks(name, *datasets):
-    """What the demo's own jobs cost; no reason to run again, hence `resources`."""
+    """The benchmarks of the demo's jobs; with `resources`, so that they do not cause reruns."""
 
     def benchmarks(wildcards, resources):
         folder = Path(RESULTS, "benchmarks")
@@ -46,8 +46,8 @@ def demo_benchmarks(name, *datasets):
 
 @user_errors()
 def published_vrt(wildcards):
-    """The file of weights; it and the frames have to be there before anything is computed."""
-    # Imports what draws, which no other plan needs.
+    """VRT's weights; they and the frames must exist before anything is computed."""
+    # Imported here, because it imports plotting.
     from vrtspike.deblurring.analysis.published import (
         require_published_frames,
         require_published_weights,

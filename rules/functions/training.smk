@@ -1,4 +1,4 @@
-"""What a training depends on: devices, weights, and whether a new run is begun."""
+"""Resources, inputs and params of trainings."""
 
 import json
 import shlex
@@ -17,33 +17,33 @@ DEVICES = LocalDevices(
 
 
 def given_cores():
-    """What `--cores` says; pictures of a plan are drawn without."""
+    """The value of `--cores`; without it (`--dag`) all cores."""
     try:
         return workflow.cores
     except WorkflowError:
-        return EVERY_CORE
+        return ALL_CORES
 
 
 def training_gpus(wildcards):
-    """A counter for the scheduler; the launcher chooses the devices."""
+    """The number of GPUs, for the scheduler; the launcher chooses the devices."""
     return DEVICES.gpus
 
 
 def training_threads(wildcards):
-    """Its part of the cores of this machine."""
+    """The job's share of this machine's cores."""
     return DEVICES.threads(DEVICES.gpus, given_cores())
 
 
 @user_errors()
 def training_devices(wildcards, resources):
-    """What of the counter the launcher cannot know."""
+    """The launcher's options on GPUs."""
     return DEVICES.options(resources.gpu) if "gpu" in resources.keys() else ""
 
 
 TRAINING_DEVICES = {"gpu": training_gpus}
 if NODES > 1:
-    # What the Slurm executor needs for one task a node, which the launcher starts by itself
-    # (`mpi`), and as many GPUs on each; it would count tasks by GPUs otherwise.
+    # The Slurm executor must allocate one task per node, which the launcher starts itself (`mpi`),
+    # and GPUs per node; otherwise it derives the number of tasks from the GPUs.
     TRAINING_DEVICES = {
         "nodes": NODES,
         "tasks": NODES,
@@ -57,35 +57,35 @@ RETRAINED = retrained(PLAN)
 
 
 @user_errors()
-def weights_before(wildcards):
-    """The weights a preset learns from, trained or fetched before.
+def input_weights(wildcards):
+    """The weights that a training reads, trained or downloaded by other jobs.
 
-    What else a training cannot do without has to be there before anything is computed.
+    It also refuses missing files, and forces the rerun of stale trainings.
     """
     preset = wildcards.preset
-    TRAININGS.require_files(preset, again=preset in RETRAINED)
+    TRAININGS.require_files(preset, retrain=preset in RETRAINED)
     change = "asked for" if preset in RETRAINED else TRAININGS.change(preset)
     weights = TRAININGS.result(preset) / "weights.safetensors"
     if change:
-        SNAKEMAKE.make_again(str(weights), change)
+        SNAKEMAKE.force_rerun(str(weights), change)
     elif not weights.exists():
-        # A training that was stopped may stand before figures of the one that it replaces.
-        SNAKEMAKE.make_again(str(weights), "no result yet")
+        # Results of a former training may still exist.
+        SNAKEMAKE.force_rerun(str(weights), "no result yet")
     elif notice := TRAININGS.code_notice(preset):
         NOTICES.add(notice)
-    fetched = TRAININGS.fetched_before(preset)
-    return [*TRAININGS.trained_before(preset), *map(ancient, fetched)]
+    fetched = TRAININGS.downloaded_weights(preset)
+    return [*TRAININGS.trained_weights(preset), *map(ancient, fetched)]
 
 
-def new_run(wildcards, resources):
-    """Whether a run of other code is set aside; no reason by itself, like `configuration`."""
+def retrain_option(wildcards, resources):
+    """The launcher's option for RETRAIN; with `resources`, as in `configuration`."""
     return "--retrain" if wildcards.preset in RETRAINED else ""
 
 
 def configuration(wildcards, resources):
-    """Where programs find the same configuration again.
+    """Options that pass the configuration to a program.
 
-    It takes `resources` because Snakemake does not compare params that derive from them: what
-    changes a result is compared key by key.
+    Snakemake does not compare params that take `resources`; other params have the keys that change
+    results.
     """
     return shlex.join(["--configfile", *CONFIGFILES, "--config", json.dumps(OVERRIDES)])

@@ -11,10 +11,10 @@ from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.settings import CommonSettings
 
-from vrtspike.system.surroundings import fill_surroundings
+from vrtspike.system.surroundings import set_default_user
 
 _PLUGIN, _LOWEST = "snakemake-executor-plugin-slurm", "2.8"
-fill_surroundings()  # this is read before Snakemake asks for a home
+set_default_user()  # this is read before Snakemake asks for a home
 
 try:
     if Version(found := version(_PLUGIN)) < Version(_LOWEST):

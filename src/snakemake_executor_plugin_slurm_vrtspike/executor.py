@@ -18,7 +18,7 @@ from typing import Any
 from snakemake_executor_plugin_slurm import Executor as SlurmExecutor
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 
-from vrtspike.cluster.scheduler import ENDINGS, ask, explain, is_permanent
+from vrtspike.cluster.scheduler import FAILURE_REASONS, explain, is_permanent, query
 from vrtspike.io.files import file_mark
 
 AGAIN_S = 10.0
@@ -26,7 +26,7 @@ AGAIN_S = 10.0
 _LIST = ("squeue", "--noheader", "--array", "--states=all", "--format=%i|%T", "--name")
 _RECORDS = ("sacct", "--allocations", "--noheader", "--parsable2", "--format=JobID,State", "--jobs")
 _REFUSED = re.compile(r"The error message was '(.*?)'\.\n", re.DOTALL)
-_AWAY = re.compile(
+_UNAVAILABLE = re.compile(
     "Unable to (contact slurm controller|establish)|Socket timed out|Zero Bytes were transmitted|"
     "Connection refused|connection failure|not connected|in standby mode|temporarily unavailable"
 )
@@ -67,7 +67,7 @@ class Executor(SlurmExecutor):
         """A job has failed; one that met no controller is submitted again when that is back."""
         if refused := _REFUSED.search(msg):
             said = "; ".join(map(str.strip, refused[1].strip().splitlines()))
-            if _AWAY.search(said):
+            if _UNAVAILABLE.search(said):
                 self._hear(said)
                 self._unsubmitted.append(job.job)
                 return
@@ -82,7 +82,7 @@ class Executor(SlurmExecutor):
         if not (active_jobs or self._unsubmitted):
             self.next_seconds_between_status_checks = 1.0
             return
-        answer = ask([*_LIST, self.run_uuid])
+        answer = query([*_LIST, self.run_uuid])
         self._hear(answer.fault)
         states = _read(answer.text or "")
         if not self._is_away:
@@ -90,7 +90,7 @@ class Executor(SlurmExecutor):
             for unsubmitted in waiting:
                 self.run_job(unsubmitted)
             if unlisted := sorted({str(job.external_jobid) for job in active_jobs} - set(states)):
-                states |= _read(ask([*_RECORDS, ",".join(unlisted)]).text or "")
+                states |= _read(query([*_RECORDS, ",".join(unlisted)]).text or "")
         for job in active_jobs:
             if self._is_away or self._goes_on(job, states.get(str(job.external_jobid))):
                 yield job
@@ -109,7 +109,7 @@ class Executor(SlurmExecutor):
             why = "its wall time ended, its node failed, or others came first"
             self.logger.warning(f"Slurm job {number} ({job.job.name}) is queued again: {why}")
         self._states[number] = state
-        if state not in ENDINGS:
+        if state not in FAILURE_REASONS:
             return True
         self._changed = time.monotonic()
         log = Path(job.aux["slurm_logfile"])
@@ -131,8 +131,8 @@ class Executor(SlurmExecutor):
         before = self._results[job.job.jobid]
         if all(mark not in (None, before.get(at)) for at, mark in _result_marks(job.job).items()):
             return "COMPLETED"
-        patience_s = max(2 * AGAIN_S, self.workflow.execution_settings.latency_wait)
-        return "LOST" if time.monotonic() - since >= patience_s else "UNLISTED"
+        timeout_s = max(2 * AGAIN_S, self.workflow.execution_settings.latency_wait)
+        return "LOST" if time.monotonic() - since >= timeout_s else "UNLISTED"
 
     def _hear(self, fault: str) -> None:
         """Tell once that the controller does not answer, and once that it is back."""
@@ -145,7 +145,7 @@ class Executor(SlurmExecutor):
         """Cancel all jobs of this run, and wait until that is done."""
         self._unsubmitted.clear()
         command = ["scancel", "--name", self.run_uuid]
-        if fault := ask(command, limit_s=60.0).fault:
+        if fault := query(command, limit_s=60.0).fault:
             self.logger.warning(f"jobs may go on ({fault}); to end them: {shlex.join(command)}")
 
     def shutdown(self) -> None:

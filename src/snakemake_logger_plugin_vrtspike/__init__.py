@@ -15,8 +15,8 @@ from typing import NoReturn
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 
 from vrtspike.errors import EXIT_USER_ERROR
-from vrtspike.system.surroundings import surrounding_faults
-from vrtspike.workflow.messages import Answers
+from vrtspike.system.surroundings import environment_faults
+from vrtspike.workflow.messages import MessageRewriter
 from vrtspike.workflow.views import SUMMARY_LINES, SUMMARY_ONLY, PlanView, RunView
 
 __all__ = ["LogHandler"]
@@ -29,11 +29,11 @@ class LogHandler(LogHandlerBase):
 
     def __post_init__(self) -> None:
         """Choose what is shown."""
-        if faults := list(surrounding_faults()):
+        if faults := list(environment_faults()):
             print("\n".join(f"error: {fault}" for fault in faults), file=sys.stderr)
             raise SystemExit(EXIT_USER_ERROR)  # later Snakemake would end with a traceback
         settings = self.common_settings
-        self._answers = Answers(sys.argv[1:])
+        self._rewriter = MessageRewriter(sys.argv[1:])
         self._view: PlanView | RunView | None = None
         if os.environ.get(SUMMARY_ONLY):
             self._view = PlanView(self._show, sys.stdout, None)
@@ -46,11 +46,11 @@ class LogHandler(LogHandlerBase):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show a message."""
-        answered = self._answers.answered(record)
-        if answered is not None and self._view is not None:
-            self._view.show(answered)
-        elif answered is not None:
-            self._show(answered)
+        rewritten = self._rewriter.rewrite(record)
+        if rewritten is not None and self._view is not None:
+            self._view.show(rewritten)
+        elif rewritten is not None:
+            self._show(rewritten)
 
     def _show(self, record: logging.LogRecord) -> None:
         """Show a message as Snakemake does."""

@@ -7,7 +7,7 @@ import pytest
 
 from vrtspike.analysis.ablation import compare_variants, write_seeds
 from vrtspike.config.documents import Document, overlay, parse_overrides
-from vrtspike.config.loading import settings_from
+from vrtspike.config.loading import build_settings
 from vrtspike.config.run_schema import Ablation, Variant
 from vrtspike.errors import RunError
 from vrtspike.io.files import read_json, write_json
@@ -102,7 +102,7 @@ def test_means_over_seeds_and_differences_below_their_spread(publish, tmp_path):
     with pytest.raises(RunError, match="needs the run one-shuffled-spikes-seed-2; found"):
         compare_variants(runs[:-1], tmp_path / "out")
     change(runs[1] / "settings.json", "TRAIN", MAX_STEPS=7)
-    with pytest.raises(RunError, match=r"one-seed-2 has TRAIN.MAX_STEPS 7.* in its seed only"):
+    with pytest.raises(RunError, match=r"one-seed-2: TRAIN.MAX_STEPS is 7.* only in its seed"):
         compare_variants(runs, tmp_path / "out")
 
 
@@ -155,7 +155,7 @@ def test_what_is_missing_or_given_twice_is_named(ablation, tmp_path, given, mess
 @pytest.mark.parametrize(
     ("section", "values", "message"),
     [
-        ("TRAIN", {"MAX_STEPS": 6}, "TRAIN.MAX_STEPS 6, expected null"),
+        ("TRAIN", {"MAX_STEPS": 6}, "TRAIN.MAX_STEPS is 6, expected null"),
         ("MODEL", {"SPIKE_ORDER": "recorded"}, "MODEL.SPIKE_ORDER .*recorded.*, .*shuffled"),
         (None, {"dataset_digest": "other"}, "data set .*other"),
     ],
@@ -168,7 +168,7 @@ def test_runs_that_differ_in_more_than_spikes_are_refused(
     change(runs[1] / "settings.json", "DATALOADER", TOTAL_WORKERS=3)
     assert len(compare_variants(runs, tmp_path / "out")[0]) == 3
     change(runs[2] / "settings.json", section, **values)
-    with pytest.raises(RunError, match=rf"run one-shuffled-spikes has {message}.*run one "):
+    with pytest.raises(RunError, match=rf"run one-shuffled-spikes: {message}.*run one "):
         compare_variants(runs, tmp_path / "out")
 
 
@@ -196,7 +196,7 @@ def forecasts(folder, names, rmse):
     runs = []
     for (name, key), error in zip({"": "SEED=123", **names}.items(), rmse, strict=True):
         preset = f"sea-{name}" if name else "sea"
-        settings = settings_from(overlay(Document({"TASK": "sst"}), parse_overrides([key])))
+        settings = build_settings(overlay(Document({"TASK": "sst"}), parse_overrides([key])))
         runs.append(folder / "train" / preset)
         RunIdentity(preset, settings, "dataset.json", preset, "d").write(runs[-1])
         write_json(runs[-1] / "run.json", {"status": "finished", "step": 5, "parameters": 10})
@@ -268,8 +268,8 @@ def test_each_seed_their_mean_and_their_standard_deviation(seeds, tmp_path):
 
 def test_other_settings_or_a_missing_evaluation_are_refused(seeds, tmp_path):
     change(seeds[1] / "settings.json", "TRAIN", MAX_STEPS=6)
-    with pytest.raises(RunError, match=r"one-seed-2 has TRAIN.MAX_STEPS 6.* run one in its seed"):
+    with pytest.raises(RunError, match=r"one-seed-2: TRAIN.MAX_STEPS is 6.* only in its seed"):
         write_seeds(seeds, tmp_path / "out")
     summary_of(seeds[2]).unlink()
-    with pytest.raises(RunError, match=r"run one-seed-3 \(fingerprint of .*\): no evaluation"):
+    with pytest.raises(RunError, match=r"run one-seed-3 \(.*\): found no evaluation"):
         write_seeds(seeds, tmp_path / "out")

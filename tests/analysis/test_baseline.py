@@ -90,9 +90,9 @@ def test_a_baseline_keeps_other_runs(tmp_path, runs):
 
 def test_what_cannot_be_judged_is_refused(tmp_path, runs, publish):
     path = stored(tmp_path / "baseline.json")
-    with pytest.raises(RunError, match=r"does not hold \(1\):\n  - two\nIt holds: one; add them"):
+    with pytest.raises(RunError, match=r"missing runs \(1\):\n  - two\nFound: one; add them"):
         below_baseline(path, runs, {})
-    with pytest.raises(RunError, match="make it with --write-baseline"):
+    with pytest.raises(RunError, match="write it with --write-baseline"):
         below_baseline(tmp_path / "nosuch.json", runs, {})
     path.write_text("[]")
     with pytest.raises(RunError, match="no baseline of runs"):
@@ -101,7 +101,7 @@ def test_what_cannot_be_judged_is_refused(tmp_path, runs, publish):
     with pytest.raises(RunError, match="no JSON"):
         write_baseline(path, runs)
     unmeasured = find_candidates([publish("three")])
-    with pytest.raises(RunError, match=r"three: not evaluated .* snakemake evaluate_three"):
+    with pytest.raises(RunError, match=r"three: found no evaluation .* snakemake evaluate_three"):
         write_baseline(tmp_path / "new.json", unmeasured)
     assert not (tmp_path / "new.json").exists()
     with pytest.raises(RunError, match="one run of a preset, found: one, one"):
@@ -116,7 +116,7 @@ def test_figures_of_other_test_frames_are_not_judged_by_it(tmp_path, runs):
     (told,) = below_baseline(path, find_candidates([tmp_path / "train/one"]), {})
     assert told == (
         "one: evaluated on other frames than the baseline (split: val, the baseline's None); its "
-        "figures do not compare"
+        "figures cannot be compared"
     )
 
 

@@ -7,13 +7,13 @@ import pytest
 
 from vrtspike.analysis.benchmark import (
     Benchmark,
-    against,
+    apply_changes,
     benchmark_json,
     benchmark_text,
     differences,
     ratio_of_times,
-    timed,
-    timed_pair,
+    timing_settings,
+    timing_settings_pair,
 )
 from vrtspike.analysis.turns import Length, Turn
 from vrtspike.deblurring.settings import Settings
@@ -56,7 +56,7 @@ def test_no_difference():
     found = benchmark([turn(1.0), turn(1.2)], [turn(1.1), turn(1.1)])
     last = benchmark_text(found).splitlines()[-1]
     assert last.startswith("ratio of step times: 0.996 (95 %: 0.")
-    assert last.endswith("; no difference seen; more turns (--turns) would tell more")
+    assert last.endswith("; no difference seen; more --turns would narrow it")
     sure = benchmark([turn(1.0), turn(1.01), turn(1.0)], [turn(1.0)] * 3)
     assert benchmark_text(sure).endswith("; no difference seen\n")
     assert benchmark_json(found)["difference_seen"] is False
@@ -74,7 +74,7 @@ def test_steps_of_other_sizes_are_judged_by_the_sample():
     # A step of twice the samples that takes twice as long is no difference.
     after = [turn(seconds, samples=2.0) for seconds in (2.0, 2.0, 2.02)]
     same = benchmark([turn(1.0), turn(1.01), turn(1.0)], after)
-    assert same.step_ratio.is_seen
+    assert same.step_ratio.is_significant
     assert not benchmark_json(same)["difference_seen"]
 
 
@@ -106,7 +106,7 @@ def test_two_pairs_by_hand():
     half = math.tan(0.475 * math.pi) * math.log(2 / 1.5) / 2
     assert math.log(found.high / found.value) == pytest.approx(half)
     assert math.log(found.value / found.low) == pytest.approx(half)
-    assert not found.is_seen
+    assert not found.is_significant
     assert found.scaled(2).value == pytest.approx(2 * math.sqrt(3))
 
 
@@ -126,7 +126,7 @@ PHASES = [{"CROP_SIZE": 64, "EPOCHS": 1}, {"CROP_SIZE": 128, "EPOCHS": 2}]
 
 @pytest.mark.parametrize("train", [{"MAX_STEPS": 2, "EPOCHS": 1}, {"PROGRESSIVE": PHASES}])
 def test_a_timed_training_does_not_end_by_itself(train):
-    found = timed(settings(**train, EARLY_STOPPING={"PATIENCE": 1}), 7)
+    found = timing_settings(settings(**train, EARLY_STOPPING={"PATIENCE": 1}), 7)
     steps = total_steps(found, per_epoch=1, micro_batches=1)
     assert steps >= 10**6
     assert found.TRAIN.EARLY_STOPPING is None
@@ -142,7 +142,7 @@ def test_a_timed_training_does_not_end_by_itself(train):
 def test_nobody_is_told_of_a_timed_training():
     log = {"WANDB": "mine", "MLFLOW": "mine", "ON_END": "mail", "ENABLE_TIMING_LOG": False}
     log |= {"TIMING_FILE": False, "TIMING_FILE_INTERVAL": 50}
-    found = timed(Settings.model_validate({"LOG": log}), 7).LOG
+    found = timing_settings(Settings.model_validate({"LOG": log}), 7).LOG
     assert (found.WANDB, found.MLFLOW, found.ON_END) == (None, None, None)
     assert found.ENABLE_TIMING_LOG
     assert (found.TIMING_FILE, found.TIMING_FILE_INTERVAL) == (True, 1)
@@ -150,14 +150,14 @@ def test_nobody_is_told_of_a_timed_training():
 
 def test_a_key_that_timing_sets_is_refused():
     given = settings()
-    before, after = timed_pair(given, against(given, ["TRAIN.BATCH_SIZE=2"]), 7)
+    before, after = timing_settings_pair(given, apply_changes(given, ["TRAIN.BATCH_SIZE=2"]), 7)
     assert differences(before, after) == {"TRAIN.BATCH_SIZE": ("1", "2")}
-    asked = against(given, ["TRAIN.BATCH_SIZE=2", "LOG.TIMING_FILE=false"])
+    asked = apply_changes(given, ["TRAIN.BATCH_SIZE=2", "LOG.TIMING_FILE=false"])
     with pytest.raises(ConfigError, match=r"--against LOG.TIMING_FILE: the benchmark sets this"):
-        timed_pair(given, asked, 7)
+        timing_settings_pair(given, asked, 7)
     # Without phases the crop is another one.
     given = settings(PROGRESSIVE=PHASES)
-    pair = timed_pair(given, against(given, ["TRAIN.PROGRESSIVE=[]"]), 7)
+    pair = timing_settings_pair(given, apply_changes(given, ["TRAIN.PROGRESSIVE=[]"]), 7)
     assert list(differences(*pair)) == ["TRAIN.PROGRESSIVE"]
 
 

@@ -188,7 +188,7 @@ def test_figures_of_different_frames_are_told(publish, tmp_path, key):
         write_json(summary, read_json(summary) | {key: value})
     told = "The runs were evaluated on different frames"
     runs = find_candidates(folders)
-    assert f"do not compare (one: {key} 1; two: {key} 2)." in comparison_text(runs, "markdown")
+    assert f"cannot be compared (one: {key} 1; two: {key} 2)." in comparison_text(runs, "markdown")
     write_comparison(runs, tmp_path / "compare")
     assert told in (tmp_path / "compare/table.html").read_text()
     assert told not in comparison_text([runs[0], runs[2]], "text")

@@ -38,10 +38,10 @@ def figures(processes: int = 1, **values: Any) -> RunFigures:
     return RunFigures(*groups, processes)
 
 
-def look(symptom: str, preset: Settings | SSTSettings | None = None, **values: Any) -> Finding:
+def check(symptom: str, preset: Settings | SSTSettings | None = None, **values: Any) -> Finding:
     """What is found in a run with these figures; the rule is one of those that are asked."""
     preset = settings() if preset is None else preset
-    found = symptoms()[symptom].look(Run(figures(**values), preset))
+    found = symptoms()[symptom].check(Run(figures(**values), preset))
     assert found is None or found in find(figures(**values), preset)
     return found  # type: ignore[return-value]
 
@@ -83,8 +83,8 @@ LIMITS: list[tuple[str, str, Any, Any, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("symptom", "name", "inside", "beyond", "others"), LIMITS)
 def test_limits(symptom, name, inside, beyond, others):
-    assert look(symptom, **others, **{name: inside}) is None
-    assert look(symptom, **others, **{name: beyond}) is not None
+    assert check(symptom, **others, **{name: inside}) is None
+    assert check(symptom, **others, **{name: beyond}) is not None
 
 
 def test_every_rule_is_tried():
@@ -229,7 +229,7 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
 
 @pytest.mark.parametrize(("symptom", "values", "sections", "expected"), FINDINGS)
 def test_findings(symptom, values, sections, expected):
-    finding = look(symptom, settings(**sections), **values)
+    finding = check(symptom, settings(**sections), **values)
     if expected is None:
         assert finding is None
         return
@@ -259,7 +259,7 @@ def test_an_idle_gpu_gets_larger_batches_at_the_learning_rate_for_them(
 ):
     given = {"BATCH_SIZE": 3, "COMPILE_MODEL": True, "SCALE_LR": scale}
     preset = settings(TRAIN={"GRADIENT_ACCUMULATION_STEPS": accumulation, **given})
-    finding = look("GPU idle", preset, processes=2, gpu_utilisation=30.0)
+    finding = check("GPU idle", preset, processes=2, gpu_utilisation=30.0)
     assert finding.keys == {f"TRAIN.{name}": value for name, value in expected.items()}
 
 
@@ -275,28 +275,28 @@ def test_an_idle_gpu_gets_larger_batches_at_the_learning_rate_for_them(
 def test_recomputation_is_proposed_away_where_there_is_some(attention, feed_forward, proposed):
     vrt = {"USE_CHECKPOINT_ATTN": attention, "USE_CHECKPOINT_FFN": feed_forward}
     values = LOW | {"step_parts": {"data": 0.3, "backward": 0.5}, "recomputation_share": 0.2}
-    assert look("low throughput", settings(MODEL={"VRT": vrt}), **values).keys == proposed
+    assert check("low throughput", settings(MODEL={"VRT": vrt}), **values).keys == proposed
 
 
 def test_a_slow_backward_pass_is_told_how_to_begin():
     slow = LOW | {"step_parts": {"forward": 0.2, "backward": 0.7, "other": 0.1}}
-    finding = look("low throughput", **slow)
+    finding = check("low throughput", **slow)
     order = "MODEL.VRT.USE_CHECKPOINT_FFN=false, then MODEL.VRT.USE_CHECKPOINT_ATTN=false"
     assert order in finding.change
     # Not timed apart (a GPU's graph): forward once more at most, a fifth of the time.
     assert "at most 25% more samples a second" in finding.effect
-    timed = look("low throughput", **slow, recomputation_share=0.1)
+    timed = check("low throughput", **slow, recomputation_share=0.1)
     assert "at most 11% more samples a second" in timed.effect
-    finding = look("low throughput", **slow, gpu_peak_mb=91.0, gpu_total_mb=100.0)
+    finding = check("low throughput", **slow, gpu_peak_mb=91.0, gpu_total_mb=100.0)
     assert (finding.keys, finding.severity) == ({}, "hint")
     assert "TRAIN.OPTIM.TYPE=adamw8bit" in finding.change
     # Without recomputation there is a faster arithmetic on a GPU, and a smaller model.
     bare = settings(MODEL=STORED, TRAIN={"PRECISION": "32"})
-    finding = look("low throughput", bare, **slow)
+    finding = check("low throughput", bare, **slow)
     assert (finding.severity, finding.keys) == ("hint", {})
     assert "backward costs about twice forward" in finding.change
     assert "MODEL.VRT_DEPTHS" in finding.change
-    finding = look("low throughput", bare, **slow, gpu_total_mb=100.0)
+    finding = check("low throughput", bare, **slow, gpu_total_mb=100.0)
     assert finding.severity == "warning"
     assert finding.keys == {"TRAIN.PRECISION": "bf16-mixed", "TRAIN.COMPILE_MODEL": True}
 
@@ -311,7 +311,7 @@ def test_a_slow_backward_pass_is_told_how_to_begin():
     ],
 )
 def test_every_part_of_a_step_is_advised_on(part, words):
-    finding = look("low throughput", **LOW, step_parts={part: 0.6, "forward": 0.4})
+    finding = check("low throughput", **LOW, step_parts={part: 0.6, "forward": 0.4})
     assert words in finding.change
     # Half the batch in twice the micro-steps exchanges and updates as often for each sample.
     assert "TRAIN.BATCH_SIZE" not in finding.change
@@ -330,7 +330,7 @@ def test_every_part_of_a_step_is_advised_on(part, words):
 )
 def test_a_slow_fusion_gets_larger_chunks(section, chunks, proposed):
     preset = settings(MODEL={"FUSE": chunks})
-    finding = look("slow forward pass", preset, forward_ms=2e3, slowest_section=(section, 900.0))
+    finding = check("slow forward pass", preset, forward_ms=2e3, slowest_section=(section, 900.0))
     assert finding.keys == proposed
     assert finding.severity == ("warning" if proposed else "hint")
 
@@ -344,7 +344,7 @@ def test_a_slow_fusion_gets_larger_chunks(section, chunks, proposed):
 )
 def test_a_cold_cache_becomes_larger_up_to_half_of_the_memory(total, percent, size):
     total_mb = None if total is None else total / 2**20
-    finding = look("cache misses", **COLD, system_total_mb=total_mb, system_percent=percent)
+    finding = check("cache misses", **COLD, system_total_mb=total_mb, system_percent=percent)
     assert finding.keys == ({} if size is None else {"DATA.CACHE_SIZE_GB": size})
 
 
@@ -354,7 +354,7 @@ def test_a_cold_cache_becomes_larger_up_to_half_of_the_memory(total, percent, si
 )
 def test_full_memory_takes_half_of_the_cache_and_of_the_workers(workers, proposed):
     preset = settings(DATA={"CACHE_SIZE_GB": 3.0}, DATALOADER={"TOTAL_WORKERS": workers})
-    finding = look("system memory nearly full", preset, system_percent=95.0)
+    finding = check("system memory nearly full", preset, system_percent=95.0)
     expected = {} if proposed is None else {"DATALOADER.TOTAL_WORKERS": proposed}
     queue = {"DATALOADER.TRAIN_PREFETCH_FACTOR": 2}
     assert finding.keys == {"DATA.CACHE_SIZE_GB": 1.5, **expected, **queue}
@@ -364,11 +364,11 @@ def test_full_memory_takes_half_of_the_cache_and_of_the_workers(workers, propose
 @pytest.mark.parametrize("data", [{"USE_RAM_CACHE": False}, {"CACHE_SIZE_GB": 0}])
 def test_full_memory_says_nothing_of_a_cache_that_is_not_used(data):
     preset = settings(DATA=data, DATALOADER={"TRAIN_WORKERS": 6, "TRAIN_PREFETCH_FACTOR": 2})
-    finding = look("system memory nearly full", preset, system_percent=95.0)
+    finding = check("system memory nearly full", preset, system_percent=95.0)
     # Where TRAIN_WORKERS is a number, TOTAL_WORKERS decides nothing.
     assert finding.keys == {"DATALOADER.TRAIN_WORKERS": 3}
     assert "cache" not in finding.effect
-    assert look("cache of most of the memory", preset, system_total_mb=1000.0) is None
+    assert check("cache of most of the memory", preset, system_total_mb=1000.0) is None
 
 
 @pytest.mark.parametrize(
@@ -381,34 +381,34 @@ def test_full_memory_says_nothing_of_a_cache_that_is_not_used(data):
     ],
 )
 def test_waiting_proposes_a_cache_only_to_a_reader_that_has_one(data, used, proposed):
-    finding = look("waiting for data", settings(DATA=data), **WAITS, system_percent=used)
+    finding = check("waiting for data", settings(DATA=data), **WAITS, system_percent=used)
     assert {k: v for k, v in finding.keys.items() if k.startswith("DATA.")} == proposed
 
 
 def test_texts_follow_the_run():
-    assert "local disk" in look("stalls of the data loader", **STALLED).change
-    moments = look("optimiser fills the GPU", **MOMENTS)
+    assert "local disk" in check("stalls of the data loader", **STALLED).change
+    moments = check("optimiser fills the GPU", **MOMENTS)
     assert "MODEL.VRT.USE_CHECKPOINT_FFN=false" in moments.change
 
 
 def test_a_run_is_told_of_what_its_problem_has():
     plain = settings(MODEL={"USE_SPIKE": False})
-    found = [look("loss does not fall", each, **STUCK) for each in (None, plain, SSTSettings())]
+    found = [check("loss does not fall", each, **STUCK) for each in (None, plain, SSTSettings())]
     assert ["spikes" in finding.change for finding in found] == [True, False, False]
     small = {"TRAIN": {"BATCH_SIZE": 1, "OPTIM": {"TYPE": "adamw8bit"}}}
     video, sea = (kind.model_validate(small) for kind in (Settings, SSTSettings))
-    assert look("GPU memory nearly full", video, **FULL_GPU).change.startswith(
+    assert check("GPU memory nearly full", video, **FULL_GPU).change.startswith(
         "recomputation (MODEL.VRT.USE_CHECKPOINT_ATTN, USE_CHECKPOINT_FFN), smaller crops, if"
     )
-    assert look("GPU memory nearly full", sea, **FULL_GPU).change.startswith("a smaller model, if")
+    assert check("GPU memory nearly full", sea, **FULL_GPU).change.startswith("a smaller model, if")
     unused = {"gpu_peak_mb": 1.0, "gpu_total_mb": 100.0}
-    changes = [look("unused GPU memory", each, **unused).change for each in (video, sea)]
+    changes = [check("unused GPU memory", each, **unused).change for each in (video, sea)]
     assert ["crops" in change for change in changes] == [True, False]
     other = settings().MODEL.model_copy(update={"TYPE": "another"})
     preset = settings().model_copy(update={"MODEL": other})
     slow = LOW | {"forward_ms": 1800, "step_parts": {"backward": 0.7}, "recomputation_share": 0.2}
-    assert look("low throughput", preset, **slow).keys == {}
-    assert "a smaller model" in look("slow forward pass", preset, **slow).change
+    assert check("low throughput", preset, **slow).keys == {}
+    assert "a smaller model" in check("slow forward pass", preset, **slow).change
 
 
 @pytest.mark.parametrize(
@@ -424,7 +424,7 @@ def test_a_tenth_of_the_gpu_stays_in_reserve(batch, peak, activations, proposed)
     # 9240 micro-steps can be shared by any batch.
     preset = settings(TRAIN={"BATCH_SIZE": batch, "GRADIENT_ACCUMULATION_STEPS": 9240})
     values = {"gpu_peak_mb": peak, "gpu_total_mb": 1000.0, "gpu_activations_mb": activations}
-    finding = look("unused GPU memory", preset, **values)
+    finding = check("unused GPU memory", preset, **values)
     assert finding.keys.get("TRAIN.BATCH_SIZE") == proposed
     steps = finding.keys.get("TRAIN.GRADIENT_ACCUMULATION_STEPS")
     assert steps == (None if proposed is None else 9240 * batch // proposed)
@@ -447,7 +447,7 @@ def test_calmer_arithmetic(given, expected):
     preset, lost = settings(TRAIN=given), {"logged_steps": 9, "losses_not_finite": 2}
     keys = {f"TRAIN.{name}": value for name, value in expected.items()}
     for symptom, values in (("loss not finite", lost), ("gradient norm exploding", EXPLODED)):
-        assert look(symptom, preset, **values).keys == keys
+        assert check(symptom, preset, **values).keys == keys
 
 
 def test_errors_come_first_then_the_largest_share():

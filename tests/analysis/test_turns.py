@@ -7,8 +7,8 @@ import pytest
 
 from tests.analysis.benchmarked import MANIFEST, asked, files, planned, temporary
 from tests.workflow.project import tiny_project
-from vrtspike.analysis.benchmark import against, timed
-from vrtspike.analysis.turns import Length, Side, take_turns
+from vrtspike.analysis.benchmark import apply_changes, timing_settings
+from vrtspike.analysis.turns import BenchmarkSide, Length, run_turns
 from vrtspike.config import load_preset
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
@@ -19,10 +19,10 @@ ONE, TWO = ({"TRAIN": {"BATCH_SIZE": size}} for size in (1, 2))
 
 
 @pytest.fixture
-def sides() -> list[Side]:
+def sides() -> list[BenchmarkSide]:
     """Settings with batches of one and of two samples."""
     return [
-        Side(name, timed(Settings.model_validate(values), 5), MANIFEST)
+        BenchmarkSide(name, timing_settings(Settings.model_validate(values), 5), MANIFEST)
         for name, values in (("one", ONE), ("two", TWO))
     ]
 
@@ -31,7 +31,7 @@ def test_turns_alternate_and_their_first_steps_are_left_out(planned, sides, temp
     times = [[9000.0, 8000.0, 100.0 + n, 200.0, 300.0, 7000.0] for n in range(6)]
     folder = planned(*({"ms": ms} for ms in times))
     before, told = files(folder), []
-    found = take_turns(sides, Length(turns=3, steps=3, warm_up=2), 0, told.append)
+    found = run_turns(sides, Length(turns=3, steps=3, warm_up=2), 0, told.append)
     assert [each["settings"]["TRAIN"]["BATCH_SIZE"] for each in asked(folder)] == [1, 2] * 3
     for place, turns in enumerate(found):
         for n, turn in enumerate(turns):
@@ -47,7 +47,7 @@ def test_turns_alternate_and_their_first_steps_are_left_out(planned, sides, temp
 
 def test_everything_is_written_to_a_folder_that_goes(planned, sides, temporary):
     folder = planned(*[{"ms": [1.0] * 5}] * 2)
-    take_turns(sides, Length(1, 3, 2), "auto", print)
+    run_turns(sides, Length(1, 3, 2), "auto", print)
     for each in asked(folder):
         workflow = each["workflow"]
         for place in (workflow["RUNS"], workflow["RESULTS"], each["output"], each["log"]):
@@ -58,7 +58,7 @@ def test_everything_is_written_to_a_folder_that_goes(planned, sides, temporary):
 
 def test_memory_of_a_gpu_is_the_highest_that_was_noted(planned, sides):
     planned({"ms": [1.0] * 5, "mb": [100, 300, 200]}, {"ms": [1.0] * 5, "mb": [None, None]})
-    (gpu,), (cpu,) = take_turns(sides, Length(1, 3, 2), 0, print)
+    (gpu,), (cpu,) = run_turns(sides, Length(1, 3, 2), 0, print)
     assert (gpu.memory_mb, gpu.on_gpu) == (300.0, True)
     # An interpreter with nothing in it.
     assert 1 < cpu.memory_mb < 100
@@ -68,7 +68,7 @@ def test_memory_of_a_gpu_is_the_highest_that_was_noted(planned, sides):
 def test_a_training_that_fails_says_which_and_why(planned, sides, temporary):
     folder = planned({"ms": [1.0] * 5}, {"fails": "memory is full"})
     with pytest.raises(RunError) as caught:
-        take_turns(sides, Length(2, 3, 2), 0, print)
+        run_turns(sides, Length(2, 3, 2), 0, print)
     first, *lines = str(caught.value).splitlines()
     assert first == "training two ended with status 2 before it was timed; its last lines:"
     assert lines == [*(f"  line {n}" for n in range(26, 40)), "  error: memory is full"]
@@ -80,14 +80,14 @@ def test_a_training_that_fails_says_which_and_why(planned, sides, temporary):
 def test_a_training_that_fails_after_its_steps_or_while_it_stops_is_told(planned, sides, turn):
     planned({**turn, "status": 1})
     with pytest.raises(RunError, match="training one ended with status 1"):
-        take_turns(sides, Length(2, 3, 2), 0, print)
+        run_turns(sides, Length(2, 3, 2), 0, print)
 
 
 def test_turns_on_different_devices_do_not_compare(planned, sides):
     folder = planned({"ms": [1.0] * 5}, {"ms": [1.0] * 5, "device": "slide rule"})
     match = r"first ran on 1 x cpu \(abacus\), this one on 1 x cpu \(slide rule\)"
     with pytest.raises(RunError, match=match):
-        take_turns(sides, Length(2, 3, 2), 0, print)
+        run_turns(sides, Length(2, 3, 2), 0, print)
     assert len(asked(folder)) == 2
 
 
@@ -96,7 +96,7 @@ def test_waiting_for_a_gpu_and_for_the_last_step(planned, sides):
     said = ["waiting: GPU 0 is held by them", "free now: GPU-a"]
     # There are as many lines as steps before the last one: one is no step.
     planned({"ms": [1.0, 1.0, 2.0, 3.0, 4.0], "last_after_s": 1, "said": said})
-    ((turn,),) = take_turns(sides[:1], Length(1, 3, 2), 1, told.append)
+    ((turn,),) = run_turns(sides[:1], Length(1, 3, 2), 1, told.append)
     assert turn.step_s == (0.002, 0.003, 0.004)
     assert told == [said[0], "turn 1 of 1, one: 0.003 s a step"]
 
@@ -112,7 +112,7 @@ def test_no_training_outlives_a_benchmark(planned, sides, temporary):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        take_turns(sides, Length(1, 3, 2), 0, interrupt)
+        run_turns(sides, Length(1, 3, 2), 0, interrupt)
     assert len(running) == 1
     assert not running[0].is_running()
     assert list(temporary.iterdir()) == []
@@ -127,10 +127,10 @@ def test_the_real_training_is_timed(repository, tmp_path, temporary, monkeypatch
     monkeypatch.chdir(project.folder)
     # A preset of two steps, of which four are needed; twice the clips in a step.
     given = load_preset("config/presets/tiny.yaml")
-    changed = against(given, ["TRAIN.GRADIENT_ACCUMULATION_STEPS=2", "TRAIN.MAX_STEPS=3"])
+    changed = apply_changes(given, ["TRAIN.GRADIENT_ACCUMULATION_STEPS=2", "TRAIN.MAX_STEPS=3"])
     length, before = Length(turns=1, steps=2, warm_up=2), files(project.folder)
-    side = Side("changed", timed(changed, length.last_step), MANIFEST)
-    ((turn,),) = take_turns([side], length, 0, print)
+    side = BenchmarkSide("changed", timing_settings(changed, length.last_step), MANIFEST)
+    ((turn,),) = run_turns([side], length, 0, print)
     assert len(turn.step_s) == 2
     assert all(0 < seconds < math.inf for seconds in turn.step_s)
     assert turn.samples == 2

@@ -176,8 +176,8 @@ def test_a_batch_system_that_takes_no_job_in_time_is_told_with_what_to_do(site, 
     with pytest.raises(RunError) as told:
         site.run("echo done\n")
     for words in (
-        "qsub: no answer within 0.5 s. The job may have been taken all the same",
-        'qstat -w -u "$USER" shows it as vrtspike-train-1',
+        "qsub: no answer within 0.5 s. The job may have been submitted nevertheless",
+        'find vrtspike-train-1 with qstat -w -u "$USER"',
         "qdel and its num",
     ):
         assert words in str(told.value)
@@ -191,7 +191,7 @@ def test_a_batch_system_that_does_not_answer_loses_no_job(site, monkeypatch):
     job = site.run("until [ -e go ]; do sleep 0.05; done\n")
     (site.folder / "away").touch()
     assert [state(job) for _ in range(3)] == ["running"] * 3
-    monkeypatch.setattr(batch_systems, "ANSWER_S", 0.2)
+    monkeypatch.setattr(batch_systems, "QUERY_S", 0.2)
     (site.folder / "hangs").touch()
     assert state(job) == "running"
     (site.folder / "go").touch()

@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from vrtspike.cluster.gpus import (
-    choosing,
-    claim,
     describe_holder,
     lock_folder,
+    lock_gpu,
     lock_path,
     require_gpus,
+    selection_lock,
     take_device,
     take_gpus,
     usable_gpus,
@@ -41,9 +41,9 @@ def machine(tmp_path, monkeypatch):
     """A machine of three GPUs; takes GPUs on it, without patience unless it is given."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
-    def take(wanted, installed=GPUS, patience_s=0, **options):
-        look = installed if callable(installed) else lambda: installed
-        return take_gpus(wanted, look=look, folder=tmp_path, patience_s=patience_s, **options)
+    def take(wanted, installed=GPUS, timeout_s=0, **options):
+        options |= {"list_gpus": installed if callable(installed) else lambda: installed}
+        return take_gpus(wanted, folder=tmp_path, timeout_s=timeout_s, **options)
 
     return take
 
@@ -113,15 +113,15 @@ def test_auto_takes_what_is_free_or_the_cpu(machine):
 
 def test_a_run_that_is_continued_takes_as_many_as_share_its_batches(machine):
     four = [*GPUS, gpu("GPU-d", 3)]
-    with machine("auto", installed=four, dividing=6) as some:
+    with machine("auto", installed=four, batches=6) as some:
         assert some.names == ("GPU-a", "GPU-b", "GPU-c")
         # What it does not use is left to others.
-        with machine("auto", installed=four, dividing=6) as rest:
+        with machine("auto", installed=four, batches=6) as rest:
             assert rest.names == ("GPU-d",)
-    with machine("auto", installed=four, dividing=5) as one:
+    with machine("auto", installed=four, batches=5) as one:
         assert one.names == ("GPU-a",)
     # A number that is asked for is taken; training says what is wrong with it.
-    with machine(4, installed=four, dividing=6) as asked:
+    with machine(4, installed=four, batches=6) as asked:
         assert len(asked.names) == 4
 
 
@@ -142,14 +142,14 @@ def test_what_is_in_the_way_is_named(machine):
     for number in range(3):
         assert f"GPU {number} is held by process {os.getpid()} of " in str(caught.value)
     installed = [gpu("GPU-a", 0, 10)]
-    with pytest.raises(RunError, match="CUDA_VISIBLE_DEVICES=GPU-a takes it all the same"):
+    with pytest.raises(RunError, match="use it nevertheless: CUDA_VISIBLE_DEVICES=GPU-a"):
         machine(1, installed=installed).__enter__()
 
 
 def test_more_than_exist_is_a_clear_error_at_once(machine):
     with (
         pytest.raises(RunError, match=r"4 GPUs are asked for, but 3 can be used"),
-        machine(4, patience_s=None),
+        machine(4, timeout_s=None),
     ):
         pass
     with pytest.raises(RunError, match=r"1 GPUs are asked for, but 0"), machine(1, installed=[]):
@@ -180,14 +180,14 @@ def test_a_run_waits_and_says_for_what_until_a_device_is_free(machine, monkeypat
     freed = threading.Event()
     busy = [gpu("GPU-a", 0, 10)]
 
-    def look():
+    def list_gpus():
         return [gpu("GPU-a", 0)] if freed.is_set() else busy
 
     def tell(text):
         said.append(text)
         freed.set()
 
-    with machine(1, installed=look, patience_s=None, show=tell) as mine:
+    with machine(1, installed=list_gpus, timeout_s=None, show=tell) as mine:
         assert mine.names == ("GPU-a",)
     first, last = said
     assert re.match(r"waiting: too few of the 1 GPUs are free for 1: GPU 0: 30\.0 of 40\.0", first)
@@ -199,7 +199,7 @@ def test_a_run_waits_and_says_for_what_until_a_device_is_free(machine, monkeypat
 
 
 def test_while_another_run_chooses_nothing_is_taken(machine, tmp_path):
-    with choosing(tmp_path), pytest.raises(RunError, match=r"process \d+ of .* is choosing"):
+    with selection_lock(tmp_path), pytest.raises(RunError, match=r"process \d+ of .* is choosing"):
         machine(1).__enter__()
     with machine(3) as all_of_them:
         assert len(all_of_them.names) == 3
@@ -210,7 +210,7 @@ def test_two_runs_that_need_both_devices_come_one_after_the_other(machine):
     order: list[str] = []
 
     def run(name):
-        with machine(2, installed=GPUS[:2], patience_s=None, show=lambda text: None):
+        with machine(2, installed=GPUS[:2], timeout_s=None, show=lambda text: None):
             order.extend([name, name])
 
     threads = [threading.Thread(target=run, args=(name,)) for name in "xyz"]
@@ -245,11 +245,11 @@ def test_what_is_computed_on_is_what_is_held(install_gpus, monkeypatch):
     )
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # restored after the test
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    with take_device("auto", patience_s=0) as device:
+    with take_device("auto", timeout_s=0) as device:
         assert device.type == "cuda"
         assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-b"
         # Another one here may only have what this one holds.
-        with pytest.raises(RunError, match="are free"), take_device("cuda", patience_s=0):
+        with pytest.raises(RunError, match="are free"), take_device("cuda", timeout_s=0):
             pass
 
 
@@ -271,9 +271,9 @@ def test_a_device_has_one_file_whatever_its_name(tmp_path):
 def test_another_user_can_open_the_locks(tmp_path):
     before = os.umask(0o077)
     try:
-        with choosing(tmp_path / "locks") as other:
+        with selection_lock(tmp_path / "locks") as other:
             assert other is None
-            descriptor = claim(tmp_path / "locks" / "GPU-a.lock")
+            descriptor = lock_gpu(tmp_path / "locks" / "GPU-a.lock")
             assert descriptor is not None
             os.close(descriptor)
     finally:

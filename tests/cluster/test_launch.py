@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from vrtspike.cluster.gpus import claim, describe_holder
+from vrtspike.cluster.gpus import describe_holder, lock_gpu
 from vrtspike.cluster.launch import has_advanced, run_end_hook
-from vrtspike.cluster.signals import ORPHANED, status_file
+from vrtspike.cluster.signals import LAUNCHER_DIED, status_file
 from vrtspike.io.files import write_json
 from vrtspike.monitoring.display import Messages
 
@@ -25,13 +25,13 @@ from pathlib import Path
 folder = Path(sys.argv[sys.argv.index("--run-dir") + 1])
 ready = folder / "ready-{RANK}-{WORLD_SIZE}".format(**os.environ)
 from vrtspike.cluster.signals import StopRequest, restore_stops
-from vrtspike.cluster.signals import report_begin, report_status
+from vrtspike.cluster.signals import report_start, report_status
 restore_stops()
 if (folder / "slow").exists():
     ready.touch()
     time.sleep(100)
 with StopRequest() as stop:
-    report_begin()
+    report_start()
     ready.touch()
     while not stop.received:
         time.sleep(0.01)
@@ -45,7 +45,7 @@ LAUNCHER = """
 import os, sys
 from pathlib import Path
 from vrtspike.cluster.scheduler import time_limit
-from vrtspike.cluster.gpus import claim, describe_holder
+from vrtspike.cluster.gpus import lock_gpu, describe_holder
 from vrtspike.cluster.launch import train
 folder = Path(sys.argv[1])
 gpus = sys.argv[2] if sys.argv[2] == "auto" else int(sys.argv[2])
@@ -128,11 +128,11 @@ def test_a_run_holds_devices_that_share_its_batches_to_its_end(tmp_path, install
         rank.suspend()
         launcher.kill()
         launcher.wait()
-        assert claim(lock) is None
+        assert lock_gpu(lock) is None
         assert describe_holder(lock) == "another run"
         rank.resume()
         psutil.wait_procs([rank], timeout=800)
-        descriptor = claim(lock)
+        descriptor = lock_gpu(lock)
         assert descriptor is not None
         os.close(descriptor)
 
@@ -180,7 +180,7 @@ def test_a_killed_launcher_leaves_a_run_that_saves(family, tmp_path):
     family[0].kill()
     _, alive = psutil.wait_procs(family[1:], timeout=800)
     assert not alive
-    assert (tmp_path / "stopped").read_text() == ORPHANED.name
+    assert (tmp_path / "stopped").read_text() == LAUNCHER_DIED.name
     (left,) = tmp_path.glob(".status-*")
     with status_file(tmp_path):
         assert not left.exists()
@@ -215,4 +215,4 @@ def test_a_command_that_fails_is_told_and_changes_nothing(tmp_path, capsys):
     assert capsys.readouterr().out == f"{warning}\n"
     assert log.read_text() == f"LOG.ON_END:\none\ntwo\n{warning}\n"
     run_end_hook("exit 4", "demo", tmp_path, tmp_path, 0, Messages())
-    assert capsys.readouterr().out == "warning: LOG.ON_END ended with 4: it said nothing\n"
+    assert capsys.readouterr().out == "warning: LOG.ON_END ended with 4: it printed nothing\n"

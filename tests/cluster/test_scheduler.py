@@ -9,11 +9,11 @@ import pytest
 
 from vrtspike.cluster import scheduler
 from vrtspike.cluster.scheduler import (
-    ENDINGS,
+    FAILURE_REASONS,
     MARGIN_S,
     TimeLimit,
-    ask,
     explain,
+    query,
     seconds_left,
     srun_command,
     time_limit,
@@ -23,7 +23,7 @@ from vrtspike.errors import ConfigError
 
 def test_a_program_that_never_answers_is_left():
     begin = time.monotonic()
-    answer = ask(["sleep", "1000"], limit_s=0.2)
+    answer = query(["sleep", "1000"], limit_s=0.2)
     assert time.monotonic() - begin < 500
     assert (answer.text, answer.fault) == (None, "sleep: no answer within 0.2 s")
 
@@ -32,7 +32,7 @@ def test_a_program_that_reads_waits_for_nobody():
     kept, (reading, writing) = os.dup(0), os.pipe()
     os.dup2(reading, 0)
     try:
-        assert ask(["cat"], limit_s=20).text == ""
+        assert query(["cat"], limit_s=20).text == ""
     finally:
         os.dup2(kept, 0)
         for descriptor in (kept, reading, writing):
@@ -44,7 +44,7 @@ def test_settings_of_the_users_own_do_not_change_an_answer(monkeypatch):
     for name in ("SQUEUE_PARTITION", "SACCT_FORMAT", "SCANCEL_INTERACTIVE", "SLURM_CLUSTERS"):
         monkeypatch.setenv(name, "mine")
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
-    found = (ask(["env"]).text or "").splitlines()
+    found = (query(["env"]).text or "").splitlines()
     assert "LC_ALL=C" in found
     assert [line for line in found if line.endswith("=mine")] == ["SLURM_CLUSTERS=mine"]
 
@@ -61,9 +61,9 @@ SRUN = "srun: error: n0: task 0: Out Of Memory"
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (KILLED, ENDINGS["OUT_OF_MEMORY"]),
-        (OOM, ENDINGS["OUT_OF_MEMORY"]),
-        (SRUN, ENDINGS["OUT_OF_MEMORY"]),
+        (KILLED, FAILURE_REASONS["OUT_OF_MEMORY"]),
+        (OOM, FAILURE_REASONS["OUT_OF_MEMORY"]),
+        (SRUN, FAILURE_REASONS["OUT_OF_MEMORY"]),
         ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", "failed"),
         ("srun: error: n0: task 0: Exited with exit code 1", "failed"),
         ("a metric named out of memory", "failed"),

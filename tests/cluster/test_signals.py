@@ -12,7 +12,7 @@ from tests.concurrency import free_port
 from vrtspike.cluster.signals import (
     STATUS_FILE,
     read_status,
-    report_begin,
+    report_start,
     report_status,
     status_file,
 )
@@ -28,11 +28,11 @@ def test_status_goes_to_the_launcher(tmp_path, monkeypatch, status, world, expec
     assert report_status(status) == status
     with status_file(tmp_path) as path:
         monkeypatch.setenv(STATUS_FILE, str(path))
-        report_begin()
+        report_start()
         assert report_status(status) == expected
         assert read_status(path) is None
         monkeypatch.setenv("RANK", "0")
-        report_begin()
+        report_start()
         assert read_status(path) == "begun"
         report_status(status)
         assert read_status(path) == status

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from vrtspike.commands.hardware import GPUS as SHEETS
-from vrtspike.commands.hardware import GpuKind, existing, find_gpus
+from vrtspike.commands.hardware import GpuKind, find_gpus, nearest_existing
 
 GPUS = [
     {"uuid": f"GPU-{n}", "total": total, "used": 1, "name": f"NVIDIA A100 {n}"}
@@ -27,7 +27,7 @@ def test_without_a_driver_there_is_no_gpu(install_gpus, monkeypatch):
 
 
 def test_the_nearest_folder_that_exists(tmp_path):
-    assert existing(tmp_path) == tmp_path
-    assert existing(tmp_path / "a" / "b") == tmp_path
+    assert nearest_existing(tmp_path) == tmp_path
+    assert nearest_existing(tmp_path / "a" / "b") == tmp_path
     # The system refuses to look for it, as it does below a folder of another user.
-    assert existing(tmp_path / ("x" * 300) / "b") == tmp_path
+    assert nearest_existing(tmp_path / ("x" * 300) / "b") == tmp_path

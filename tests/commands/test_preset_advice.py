@@ -49,9 +49,9 @@ def reasons(advice):
 def test_a_large_gpu_takes_the_fast_preset(project):
     found = ask("H200")
     assert found.command == "snakemake --cores 16 train_fast"
-    assert "baseline, low_memory, low_ram, opt, compact, light would fit, too" in found.because
-    assert "set DATA.ROOT first" in found.because
-    assert "it starts from nothing" in found.because
+    assert "baseline, low_memory, low_ram, opt, compact, light would fit, too" in found.reason
+    assert "set DATA.ROOT first" in found.reason
+    assert "it trains from random weights" in found.reason
     assert reasons(found)["fast"] == ""
     assert "MODEL.VRT.PRETRAINED: weights/006_VRT" in reasons(found)["reproduce"]
 
@@ -98,14 +98,14 @@ def test_memory_disk_and_hours_are_reasons(project, monkeypatch):
     assert reasons(ask("A100", hours=5))["baseline"] == "takes more than 5 hours"
     short = ask("4090", hours=10)
     assert short.command == "snakemake --cores 16 train_light"
-    assert "VRT-Spike (reproduce) also finds in neighbouring frames" in short.because
-    assert (ask("A100", hours=0).command, ask("A100", hours=0).because) == (None, "no preset fits")
+    assert "VRT-Spike (reproduce) also uses neighbouring frames" in short.reason
+    assert (ask("A100", hours=0).command, ask("A100", hours=0).reason) == (None, "no preset fits")
     monkeypatch.setattr(module, "free_bytes", lambda path: 30 * GB)
     # 29.3 GB of stores and four checkpoints of 0.29 GB.
     assert reasons(ask("A100"))["baseline"] == "needs 30 GB of disk, 30 are free"
     assert ask("A100").command == "make demo"
     # Stores that are there already need no more space.
-    monkeypatch.setattr(module, "folder_bytes", lambda folder: 2 * GB)
+    monkeypatch.setattr(module, "folder_size", lambda folder: (1, 2 * GB))
     assert reasons(ask("A100"))["baseline"] == ""
 
 
@@ -140,9 +140,9 @@ def test_a_preset_of_ones_own(project):
     # 3 GiB for CUDA, and 0.15 for each of 12 + 6 workers.
     assert next(f.memory_gib for f in found.fits if f.name == "mine") == pytest.approx(5.7)
     assert reasons(found)["wrong"] == "its file is wrong"
-    assert reasons(found)["odd"] == "its model was never counted"
+    assert reasons(found)["odd"] == "the cost of its model was never counted"
     text = "\n".join(advice_lines(found))
-    assert "no: its model was never counted" in text
+    assert "no: the cost of its model was never counted" in text
 
 
 def test_gpus_are_known_by_name():
@@ -150,7 +150,7 @@ def test_gpus_are_known_by_name():
     assert known_tflops("NVIDIA RTX A6000") == 154.8
     assert known_tflops("NVIDIA A10") is None
     assert known_tflops("NVIDIA RTX A1000") is None
-    with pytest.raises(RunError, match=r"--gpu T4: the table has .*A6000"):
+    with pytest.raises(RunError, match=r"--gpu T4: expected .*A6000"):
         named_gpu("T4", 1)
     unknown = Machine(4, 64, GpuKind("NVIDIA A10", 1, 24))
     with pytest.raises(RunError, match="not in the table; leave out --no-probe"):
@@ -170,7 +170,7 @@ def test_the_speed_of_this_machine_is_measured():
 
 
 def test_a_training_step_reaches_half_of_a_matrix_product(monkeypatch):
-    monkeypatch.setattr(hardware, "_shortest", lambda work, repeats: len(work()) / 1024)
+    monkeypatch.setattr(hardware, "_best_seconds", lambda work, repeats: len(work()) / 1024)
     # A product of 1024 x 1024 in a second.
     assert hardware.cpu_tflops() == pytest.approx(0.48 * 2 * 1024**3 / 1e12)
 

@@ -138,10 +138,10 @@ def test_a_preset_that_nobody_asks_for_may_be_broken(project):
     assert found["configuration"].state == "ok"
     assert found["preset mine"].state == "note"
     assert "EPOCH" in found["preset mine"].found
-    asked = checks("PRESETS=[mine]")
-    assert list(asked) == ["configuration"]
-    assert asked["configuration"].state == "broken"
-    assert "EPOCH" in asked["configuration"].found
+    presets_of = checks("PRESETS=[mine]")
+    assert list(presets_of) == ["configuration"]
+    assert presets_of["configuration"].state == "broken"
+    assert "EPOCH" in presets_of["configuration"].found
 
 
 def test_data_that_are_there(project, tmp_path_factory):
@@ -207,7 +207,7 @@ def test_weights(tmp_path, monkeypatch):
     assert weight_check(published, "TEST.METRICS").state == "ok"
     given = tmp_path / "vrt.pth"
     assert weight_check(given, "MODEL.VRT.PRETRAINED").state == "missing"
-    assert weight_check(given, "TRAIN.DISTILL.TEACHER", is_made=True).state == "note"
+    assert weight_check(given, "TRAIN.DISTILL.TEACHER", is_trained_here=True).state == "note"
     given.write_bytes(b"weights")
     assert weight_check(given, "MODEL.VRT.PRETRAINED").state == "ok"
 

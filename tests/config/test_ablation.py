@@ -83,5 +83,5 @@ def test_a_file_of_a_derived_name_is_refused(presets, variant):
     (presets / f"other{variant.suffix}.yaml").write_text("")  # of no other preset
     load_workflow(CONFIG)
     (presets / f"spiky{variant.suffix}.yaml").write_text("")
-    with pytest.raises(ConfigError, match=rf"spiky{variant.suffix}\.yaml: .* another name"):
+    with pytest.raises(ConfigError, match=rf"spiky{variant.suffix}\.yaml: .* rename the file"):
         load_workflow(CONFIG)

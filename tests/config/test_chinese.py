@@ -7,11 +7,11 @@ import pytest
 from vrtspike.config import reference as module
 from vrtspike.config.reference import (
     chinese,
-    chinese_page,
     digest,
     missing_page,
-    needless,
+    reference_page,
     untranslated,
+    unused_translations,
 )
 from vrtspike.errors import ConfigError
 
@@ -36,14 +36,14 @@ def test_a_translation_counts_as_long_as_its_english_stands(translations):
     translations(f'"DATA.NUM_VOXEL_BINS" = ["{digest(BINS)}", "时间段数"]\n')
     assert chinese("DATA.NUM_VOXEL_BINS", BINS) == "时间段数"
     assert chinese("DATA.NUM_VOXEL_BINS", "Bins of another grid") == "Bins of another grid"
-    assert "| `DATA.NUM_VOXEL_BINS` | `32` | 时间段数 |" in chinese_page()
+    assert "| `DATA.NUM_VOXEL_BINS` | `32` | 时间段数 |" in reference_page(chinese)
 
 
 def test_a_stale_translation_is_named_with_the_line_that_belongs_there(translations):
     translations('"DATA.NUM_VOXEL_BINS" = ["00000000", "时间段数"]\n')
     lines = [line for line in untranslated() if line.startswith('"DATA.NUM_VOXEL_BINS"')]
     assert lines == [f'"DATA.NUM_VOXEL_BINS" = ["{digest(BINS)}", "{BINS}"]']
-    assert f"| `DATA.NUM_VOXEL_BINS` | `32` | {BINS} |" in chinese_page()
+    assert f"| `DATA.NUM_VOXEL_BINS` | `32` | {BINS} |" in reference_page(chinese)
 
 
 def test_a_line_of_the_list_is_a_translation_once_it_is_put_there(translations):
@@ -56,7 +56,7 @@ def test_a_line_of_the_list_is_a_translation_once_it_is_put_there(translations):
 
 def test_a_translation_that_nothing_asks_for_is_named(translations, repository):
     translations('"DATA.GONE" = ["00000000", "没有了"]\n')
-    assert needless() == ["DATA.GONE"]
+    assert unused_translations() == ["DATA.GONE"]
     assert "Not needed any more: DATA.GONE\n" in missing_page(repository)
 
 

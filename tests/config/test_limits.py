@@ -9,7 +9,7 @@ import pytest
 
 from vrtspike.config import load_preset
 from vrtspike.config.documents import overlay, parse_overrides, parse_yaml
-from vrtspike.config.loading import settings_from
+from vrtspike.config.loading import build_settings
 from vrtspike.config.workflow import load_workflow
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import ConfigError
@@ -66,9 +66,9 @@ def value_of(settings: Settings, name: str) -> object:
     ],
 )
 def test_limits(name: str, inside: object, outside: object) -> None:
-    settings_from(parse_overrides([f"{name}={inside}"]))
+    build_settings(parse_overrides([f"{name}={inside}"]))
     with pytest.raises(ConfigError, match=name.partition(".")[0]):
-        settings_from(parse_overrides([f"{name}={outside}"]))
+        build_settings(parse_overrides([f"{name}={outside}"]))
 
 
 @pytest.mark.parametrize(
@@ -93,19 +93,19 @@ def test_limits(name: str, inside: object, outside: object) -> None:
     ],
 )
 def test_other_spellings(given: str, name: str, value: object) -> None:
-    assert value_of(settings_from(parse_overrides([given])), name) == value
+    assert value_of(build_settings(parse_overrides([given])), name) == value
     # Also where the key itself says the same, and not where it says something else.
     key = given.partition("=")[0]
     if not isinstance(value, tuple):
         text = str(value).lower() if isinstance(value, bool) else repr(value)
-        settings_from(overlay(parse_overrides([given]), parse_overrides([f"{name}={text}"])))
+        build_settings(overlay(parse_overrides([given]), parse_overrides([f"{name}={text}"])))
         with pytest.raises(ConfigError, match=rf"{key.rpartition('.')[2]}"):
-            settings_from(parse_overrides([given, f"{name}=other"]))
+            build_settings(parse_overrides([given, f"{name}=other"]))
 
 
 def test_half_precision_is_off_where_it_is_switched_off_whatever_its_level() -> None:
     off = parse_overrides(["TRAIN.AMP_ENABLED=off", "TRAIN.AMP_OPT_LEVEL=O2"])
-    assert settings_from(off).TRAIN.PRECISION == "32"
+    assert build_settings(off).TRAIN.PRECISION == "32"
 
 
 def test_the_nearest_of_several_parents_wins(tmp_path) -> None:
@@ -134,7 +134,7 @@ def test_every_argument_of_vrt_has_its_key(tmp_path) -> None:
     path.write_text(json.dumps(arguments | sizes))
     dims = [48] * 7 + [60] * 4
     text = f"MODEL: {{VRT: {{EMBED_DIMS: {dims}}}, VRT_CFG: {path}}}\n"
-    model = settings_from(parse_yaml(text, "preset.yaml")).MODEL
+    model = build_settings(parse_yaml(text, "preset.yaml")).MODEL
     # What the preset says wins over the file.
     found = json.loads(model.VRT.model_dump_json())
     expected = {name.upper(): value for name, value in arguments.items()} | {"EMBED_DIMS": dims}
@@ -205,4 +205,4 @@ def test_later_layers_of_the_workflow_win(folder) -> None:
 def test_no_warning_without_an_old_key() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        settings_from(parse_overrides(["DATALOADER.TOTAL_WORKERS=2"]))
+        build_settings(parse_overrides(["DATALOADER.TOTAL_WORKERS=2"]))

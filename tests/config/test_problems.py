@@ -7,7 +7,7 @@ import pytest
 
 from vrtspike.analysis.evaluation_files import EvaluatedProblem
 from vrtspike.config.loading import load_preset
-from vrtspike.config.problems import PROBLEMS, Metric, Problem, every_metric, find_problem
+from vrtspike.config.problems import PROBLEMS, Metric, Problem, all_metrics, find_problem
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.deblurring.metrics.registry import METRICS as OF_VIDEOS
 from vrtspike.errors import ConfigError
@@ -71,13 +71,13 @@ def test_an_unknown_problem_is_told_with_file_and_line(tmp_path, task, said):
 def test_every_metric_is_that_of_the_first_problem_with_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    assert every_metric() == {**OF_THE_SEA, **OF_VIDEOS}
+    assert all_metrics() == {**OF_THE_SEA, **OF_VIDEOS}
     (tmp_path / "tides.py").write_text(
         "from vrtspike.config.problems import Metric\n"
         "METRICS = {name: Metric(name, 'tide', '...') for name in ('psnr', 'phase')}\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(PROBLEMS, "tides", "tides")
-    found = every_metric()
+    found = all_metrics()
     assert found["psnr"] is OF_VIDEOS["psnr"]
     assert found["phase"].title == "tide"

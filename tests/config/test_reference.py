@@ -10,13 +10,13 @@ from ruamel.yaml import YAML
 
 from vrtspike.config.aliases import dotted
 from vrtspike.config.checking import known_keys
-from vrtspike.config.reference import chinese_page, preset_json_schema, reference_page
+from vrtspike.config.reference import chinese, preset_json_schema, reference_page
 from vrtspike.deblurring.settings import Settings
 
 
 def test_the_committed_reference_is_current(repository):
     assert (repository / "config/README.md").read_text() == reference_page()
-    assert (repository / "docs/zh/configuration.md").read_text() == chinese_page()
+    assert (repository / "docs/zh/configuration.md").read_text() == reference_page(chinese)
     assert (repository / "config/schema.json").read_text() == preset_json_schema()
 
 

@@ -170,7 +170,7 @@ def test_older_names_of_one_problem_are_unknown_keys_of_another(folder):
     # The problem is named by the parent alone, and the spike encoder has no layers to ignore.
     (folder / "config/presets/deep.yaml").write_text("BASE: sea\nMODEL: {LAYERS: 4}\n")
     (folder / "config/presets/old.yaml").write_text("MODEL: {LAYERS: 4}\nDATA: {K: 8}\n")
-    with pytest.warns(DeprecationWarning, match=r"old\.yaml:1: MODEL\.LAYERS decides nothing"):
+    with pytest.warns(DeprecationWarning, match=r"old\.yaml:1: MODEL\.LAYERS has no effect"):
         plan = load_workflow(["config.yaml"])
     assert plan.preset("sea").DATALOADER.TOTAL_WORKERS == 3
     assert Videos(plan).preset("old").DATA.NUM_VOXEL_BINS == 8
@@ -206,7 +206,7 @@ def test_a_task_among_overrides_decides_how_keys_are_spelled(folder):
         ("TRAIN.AMP_OPT_LEVEL=O0", {"TRAIN.PRECISION": "32"}, {"TRAIN.PRECISION": "32"}),
     ],
 )
-@pytest.mark.filterwarnings("ignore:.*MODEL.LAYERS decides nothing")
+@pytest.mark.filterwarnings("ignore:.*MODEL.LAYERS has no effect")
 @pytest.mark.parametrize("where", ["SET", "SETTINGS"])
 def test_keys_of_one_problem_leave_presets_of_another_alone(folder, key, video, sea, where):
     (folder / "config/presets/sea.yaml").write_text("TASK: sst\n")
@@ -256,7 +256,7 @@ def test_a_problem_adds_sections_to_the_workflow_of_names_of_its_own(folder, tid
     settings = load_workflow(["config.yaml"], {"TIDES": 4}).settings
     assert (settings.TIDES, settings.SHARDS.SEQUENCES) == (4, 128)
     tides(create_model("Sea", __base__=Section, DEMO=(int, 1)))
-    with pytest.raises(ConfigError, match="have keys DEMO"):
+    with pytest.raises(ConfigError, match="define the keys DEMO"):
         load_workflow(["config.yaml"])
 
 
@@ -285,5 +285,5 @@ def test_the_home_folder_is_read_in_keys_that_are_paths(folder, monkeypatch):
     assert (found["DEMO"]["ROOT"], found["CALIBRATE"]["DATA"]) == ("./~", "/home/ada/own")
     assert plan.preset("plain").value("DATA.SPIKE_ROOT") == "/home/ada/spikes"
     assert plan.preset("plain").value("MODEL.VRT.PRETRAINED") == "/home/ada/vrt.pth"
-    with pytest.raises(ConfigError, match="RESULTS: found ~nobody-is-called-so/r, and no home"):
+    with pytest.raises(ConfigError, match="RESULTS: found ~nobody-is-called-so/r, but no"):
         load_workflow(["config.yaml"], {"RESULTS": "~nobody-is-called-so/r"})

@@ -40,7 +40,7 @@ from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import read_rgb
-from vrtspike.runs.code import read_code, settle_code, write_code
+from vrtspike.runs.code import read_code, record_code, write_code
 from vrtspike.runs.identity import RunIdentity, identify
 from vrtspike.runs.published import publish
 from vrtspike.training.distributed import Ranks
@@ -180,14 +180,14 @@ def test_changed_code_is_told_and_trains_again_only_when_asked(place, repository
     ).read_bytes()
 
     again = launch("--retrain")
-    assert f"the run of other code stands in {folder}.1 now: Trainer in training/loop.py" in again
+    assert f"the former run is now {folder}.1: Trainer in training/loop.py" in again
     assert read_code(folder) == code
     assert json.loads((tmp_path / "result/run.json").read_text())["starts"][0]["step"] == 0
     assert json.loads((folder.with_name(f"{folder.name}.1") / "run.json").read_text()) == (
         json.loads((result / "run.json").read_text())
     )
 
-    assert "the run is of today's code; remove its folder" in launch("--retrain")
+    assert "the run's code has not changed; remove its folder" in launch("--retrain")
     assert len(list(folder.parent.iterdir())) == 2
 
 
@@ -249,7 +249,7 @@ def train_here(place: Path, folder: Path, *overrides: str) -> Settings:
     """A run of the preset in this process, without the launcher."""
     settings = load_preset(place / "presets" / "tiny.yaml", overrides)
     identify("tiny", settings, place / "k4" / "dataset.json").write(folder)
-    settle_code(folder, Path(__file__).parents[2] / "scripts" / "train.py", settings.TASK)
+    record_code(folder, Path(__file__).parents[2] / "scripts" / "train.py", settings.TASK)
     assert run_preset(folder) == 0
     return settings
 

@@ -123,7 +123,7 @@ def test_a_cause_that_is_not_going_away_is_told_once(prepared: OnCluster, partit
         assert run.process.wait(600) != 0
         output = run.output
     (failed,) = failures(output)
-    assert "is tried again" not in output
+    assert "is retried" not in output
     said = {"test": "its program failed", "none_such": "Slurm refused it: sbatch: error: invalid"}
     assert said[partition] in failed
 
@@ -228,4 +228,4 @@ def test_a_job_that_needs_more_memory_gets_more(prepared: OnCluster):
     ]
     (failed,) = failures(output)
     assert f"Slurm job {jobs[0]}: it needed more memory than it asked for" in failed
-    assert "train greedy is tried again" in output
+    assert "train greedy is retried" in output

@@ -61,19 +61,19 @@ STRIKES = [
     Strike(GROUP, INT, (SAVED, CONTINUE), often=True),
     Strike(GROUP, TERM, (SAVED, CONTINUE)),
     Strike(GROUP, HUP, (SAVED,)),
-    Strike("launcher", TERM, (SAVED, "give the same command again")),
-    Strike("launcher", INT, (SAVED, "give the same command again")),
-    Strike("launcher", HUP, (SAVED, "give the same command again")),
-    Strike("launcher", KILL, (SAVED, "give the same command again")),
-    Strike("rank", TERM, (SAVED, "give the same command again")),
-    Strike("rank", INT, (SAVED, "give the same command again")),
-    Strike("rank", HUP, (SAVED, "give the same command again")),
+    Strike("launcher", TERM, (SAVED, "run the same command again")),
+    Strike("launcher", INT, (SAVED, "run the same command again")),
+    Strike("launcher", HUP, (SAVED, "run the same command again")),
+    Strike("launcher", KILL, (SAVED, "run the same command again")),
+    Strike("rank", TERM, (SAVED, "run the same command again")),
+    Strike("rank", INT, (SAVED, "run the same command again")),
+    Strike("rank", HUP, (SAVED, "run the same command again")),
     Strike(
         *("rank", KILL),
         ("its process was ended by SIGKILL, as when memory is full", SAVED),
         often=True,
     ),
-    Strike("worker", KILL, ("a process that loads data has ended", "DATALOADER.TOTAL_WORKERS")),
+    Strike("worker", KILL, ("a data loading worker was killed", "DATALOADER.TOTAL_WORKERS")),
     Strike(ALL, KILL, (), often=True),
 ]
 
@@ -109,7 +109,7 @@ def test_a_training_ends_as_without_signals(after, undisturbed, strikes):
                 strike(command, "worker", number)  # it is ignored
             strike(command, "rank", KILL)
         assert command.wait() == 0, command.text
-        assert "train tiny is tried again" in command.text
+        assert "train tiny is retried" in command.text
     found = results(project.folder)
     assert found == {name: undisturbed.results[name] for name in found}
     assert "train/tiny/weights.safetensors" in found

@@ -23,7 +23,7 @@ def test_results_of_the_future_are_dated_today_and_given_files_are_named(tmp_pat
         os.utime(file, (time.time() + 86400 * days,) * 2)
     with pytest.raises(RunError, match=rf"future.*\(1\):\n  - {given}\n.*touch -c {given}"):
         correct_future_dates(plan, results)
-    assert "a.json and 1 more: was dated in the future" in capsys.readouterr().err
+    assert "a.json and 1 more: had a date in the future" in capsys.readouterr().err
     first, second, old = (file.stat().st_mtime for file in files)
     assert first == second <= time.time() + 1
     assert old == 1000

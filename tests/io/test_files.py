@@ -21,7 +21,6 @@ from vrtspike.io.files import (
     file_digest,
     file_mark,
     finite_or_null,
-    folder_bytes,
     folder_size,
     json_digest,
     read_json,
@@ -111,7 +110,7 @@ def test_bytes_of_a_folder(tmp_path):
     # As a file that is renamed while others are counted.
     (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
     assert folder_size(tmp_path) == (2, 75)
-    assert folder_bytes(tmp_path / "nosuch") == 0
+    assert folder_size(tmp_path / "nosuch") == (0, 0)
 
 
 WRITER = """

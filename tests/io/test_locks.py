@@ -16,16 +16,16 @@ import pytest
 from vrtspike.cluster.gpus import take_gpus
 from vrtspike.deblurring.data.shard_jobs import Ingestion, make_shard
 from vrtspike.errors import RunError
-from vrtspike.io.locks import holders, lock_file, locked
+from vrtspike.io.locks import lock_file, lock_holders, locked
 from vrtspike.monitoring.nvml import Gpu
-from vrtspike.runs.folder import hold_run
-from vrtspike.workflow.starting import wait_for_turn
+from vrtspike.runs.folder import lock_run
+from vrtspike.workflow.starting import reserve_files
 
 
 def ways_to_lock(folder: Path) -> list[AbstractContextManager[object]]:
     gpu = Gpu("GPU-a", total=1, free=1)
-    gpus = take_gpus(1, look=lambda: [gpu], folder=folder / "gpus", patience_s=0)
-    return [hold_run(folder / "run", patience_s=0), gpus]
+    gpus = take_gpus(1, list_gpus=lambda: [gpu], folder=folder / "gpus", timeout_s=0)
+    return [lock_run(folder / "run", timeout_s=0), gpus]
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_shards_and_plans_go_on_without_locks(tmp_path, refuse, capsys):
     refuse(errno.ENOLCK)
     ingestion, shard = Ingestion("", tmp_path, "blur", "auto"), tmp_path / "shards/0-of-1.json"
     make_shard(ingestion, [], tmp_path, shard, 1, print)
-    assert not wait_for_turn(tmp_path / "turns", ["a"], print)
+    assert not reserve_files(tmp_path / "turns", ["a"], print)
     assert capsys.readouterr().out.splitlines() == [
         f"{shard.with_suffix('.lock')}: no locks on this file system; going on without",
         "[0/0] shard 0-of-1: 0 sequences, 0 of them to do",
@@ -90,8 +90,8 @@ def test_who_comes_second_is_told_and_waits_if_it_wants_to(tmp_path):
 
 def test_holders_are_named_while_they_hold(tmp_path):
     path = tmp_path / "lock"
-    assert holders(path) == []
+    assert lock_holders(path) == []
     with path.open("w") as mine:
-        assert holders(path) == []
+        assert lock_holders(path) == []
         assert lock_file(mine.fileno(), path)
-        assert holders(path) == [os.getpid()]
+        assert lock_holders(path) == [os.getpid()]

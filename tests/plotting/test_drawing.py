@@ -8,7 +8,7 @@ import cv2
 import matplotlib as mpl
 import pytest
 
-from vrtspike.plotting.drawing import draw, say
+from vrtspike.plotting.drawing import draw, show_text
 
 
 def line(figure):
@@ -52,7 +52,7 @@ def test_an_empty_plot_says_why_in_its_middle(tmp_path):
 
     def fill(figure):
         figures.append(figure)
-        say(figure.subplots(), "nothing was measured")
+        show_text(figure.subplots(), "nothing was measured")
 
     draw(tmp_path / "a.png", fill)
     ((text,),) = (axes.texts for axes in figures[0].axes)

@@ -121,7 +121,7 @@ def test_infinite_figures_leave_sentences_to_another_metric(tmp_path):
 
 
 def test_of_many_frames_some_are_drawn(tmp_path, monkeypatch):
-    monkeypatch.setattr("vrtspike.reporting.evaluations.MOST_FRAMES", 2)
+    monkeypatch.setattr("vrtspike.reporting.evaluations.MAX_FRAMES", 2)
     found = read(make_evaluation(tmp_path, "a"))
     assert found["frame_step"] == 3
     assert [row[3] for row in found["frame_rows"]] == [20.0, 23.0]
@@ -147,7 +147,7 @@ def test_without_an_evaluation_the_reason_is_said(tmp_path):
         ("summary.json", "{", r"summary\.json: damaged"),
         (
             *("summary.json", '{"fingerprint": "print of a", "dataset": "", "frames": 1}'),
-            r"summary\.json: a summary without split, sequences, metrics; evalu",
+            r"summary\.json: keys split, sequences, metrics are missing; evalu",
         ),
     ],
 )

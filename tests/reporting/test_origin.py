@@ -80,11 +80,11 @@ def test_what_else_can_be_said_of_code_and_state(tmp_path):
     found = origin(folder, tmp_path, environment=environment, code_changed=["a.b"], status="failed")
     facts = dict(found["facts"])
     assert (
-        facts["code"] == "c0ffee; with changes that were not committed; other code on the way: a.b"
+        facts["code"] == "c0ffee; with changes that were not committed; changed during the run: a.b"
     )
     assert facts["machine"] == "x86 (CPU), job 77"
     assert facts["training"].endswith(", failed")
-    assert facts["weights"] == "not there any more"
+    assert facts["weights"] == "missing"
     found = origin(folder, tmp_path, environment={"git": None})
     assert (found["commit"], dict(found["facts"])["code"]) == (
         "",

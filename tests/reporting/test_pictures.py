@@ -9,16 +9,16 @@ import pytest
 from tests.reporting.results import picture, write_picture
 from vrtspike.errors import DataError
 from vrtspike.reporting.pictures import (
+    ENCODINGS,
     ERROR_TOP,
-    FORMS,
-    Form,
+    Encoding,
     encode,
     encode_examples,
     error_colours,
     error_map,
 )
 
-LOSSLESS = FORMS[0]
+LOSSLESS = ENCODINGS[0]
 
 
 def decode(contents: bytes | str) -> np.ndarray:
@@ -84,41 +84,41 @@ def test_pictures_without_loss_come_back_as_they_were():
 
 
 def test_the_longest_side_is_kept_to_and_small_pictures_stay():
-    assert decode(encode(picture(1, 90, 160), Form(40, 80))).shape[:2] == (22, 40)
-    assert decode(encode(picture(1, 160, 90), Form(40, 80))).shape[:2] == (40, 22)
-    assert decode(encode(picture(1, 18, 32), Form(40, 80))).shape[:2] == (18, 32)
+    assert decode(encode(picture(1, 90, 160), Encoding(40, 80))).shape[:2] == (22, 40)
+    assert decode(encode(picture(1, 160, 90), Encoding(40, 80))).shape[:2] == (40, 22)
+    assert decode(encode(picture(1, 18, 32), Encoding(40, 80))).shape[:2] == (18, 32)
 
 
 def test_the_first_form_that_fits_is_taken(tmp_path):
     examples = make_examples(tmp_path, 3)
     whole = encode_examples(examples, 10**7)
-    assert whole.form == LOSSLESS
+    assert whole.encoding == LOSSLESS
     assert whole.kept == (0, 1, 2)
     assert set(whole.of[0]) == {"blurry", "restored", "sharp", "spikes", "error", "thumbnail"}
     for number, texts in enumerate(whole.of):
         np.testing.assert_array_equal(decode(texts["sharp"])[..., ::-1], picture(10 * number + 2))
         small = decode(texts["thumbnail"])[..., ::-1].astype(float)
         assert np.abs(small - picture(10 * number + 1)).mean() < 8
-    forms = (LOSSLESS, Form(None, 80), Form(32, 60), Form(16, 40))
-    sizes = [characters(encode_examples(examples, 10**7, [form])) for form in forms]
+    encodings = (LOSSLESS, Encoding(None, 80), Encoding(32, 60), Encoding(16, 40))
+    sizes = [characters(encode_examples(examples, 10**7, [encoding])) for encoding in encodings]
     assert sizes == sorted(sizes, reverse=True)
-    for form, size in zip(forms, sizes, strict=True):
-        found = encode_examples(examples, size, forms)
-        assert found.form == form
+    for encoding, size in zip(encodings, sizes, strict=True):
+        found = encode_examples(examples, size, encodings)
+        assert found.encoding == encoding
         assert characters(found) <= size
 
 
 def test_what_fits_in_no_form_is_left_out_evenly(tmp_path):
     examples = make_examples(tmp_path, 9, spikes=False)
-    forms = (Form(32, 60), Form(16, 40))
-    size = characters(encode_examples(examples, 10**7, forms[1:]))
-    found = encode_examples(examples, size * 6 // 10, forms)
-    assert found.form == forms[1]
+    encodings = (Encoding(32, 60), Encoding(16, 40))
+    size = characters(encode_examples(examples, 10**7, encodings[1:]))
+    found = encode_examples(examples, size * 6 // 10, encodings)
+    assert found.encoding == encodings[1]
     assert 4 <= len(found.kept) <= 5
     assert (found.kept[0], found.kept[-1]) == (0, 8)
     assert len(found.of) == len(found.kept)
     assert characters(found) <= size * 6 // 10
-    assert encode_examples(examples, 0, forms).kept == ()
+    assert encode_examples(examples, 0, encodings).kept == ()
     assert encode_examples([], 0).kept == ()
 
 

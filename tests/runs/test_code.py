@@ -30,8 +30,8 @@ def program(tmp_path) -> Path:
 SETTLE = """
 import sys
 from pathlib import Path
-from vrtspike.runs.code import settle_code
-print(settle_code(Path(sys.argv[1]), Path(sys.argv[2]), "sst"))
+from vrtspike.runs.code import record_code
+print(record_code(Path(sys.argv[1]), Path(sys.argv[2]), "sst"))
 """
 
 
@@ -83,8 +83,8 @@ def test_the_code_of_training_is_that_of_the_network_and_not_of_the_logs(reposit
         f"{folder}/models/vrt.py",
         f"{folder}/data/clips/augmentation.py",
     } <= found
-    observers = ("monitoring", "cluster", "runs", "config", f"{folder}/settings")
-    observers += (f"{folder}/data/manifests", f"{folder}/data/store/build")
-    observers += (f"{folder}/data/store/voxels.py:voxelize",)
-    assert not any(name.startswith(observers) for name in found)
+    neutral_modules = ("monitoring", "cluster", "runs", "config", f"{folder}/settings")
+    neutral_modules += (f"{folder}/data/manifests", f"{folder}/data/store/build")
+    neutral_modules += (f"{folder}/data/store/voxels.py:voxelize",)
+    assert not any(name.startswith(neutral_modules) for name in found)
     assert "deblurring/losses/charbonnier.py:charbonnier" in code

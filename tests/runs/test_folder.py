@@ -14,9 +14,9 @@ from vrtspike.errors import RunError
 from vrtspike.io.files import write_json
 from vrtspike.runs.folder import (
     RunRecord,
-    hold_launcher,
-    hold_run,
     is_finished,
+    lock_launcher,
+    lock_run,
     read_record,
     set_aside,
 )
@@ -25,11 +25,11 @@ from vrtspike.runs.identity import RunIdentity
 PROGRAM = """
 import contextlib, sys
 from pathlib import Path
-from vrtspike.runs.folder import hold_run, hold_launcher
+from vrtspike.runs.folder import lock_launcher, lock_run
 show = lambda text: print(text, flush=True)
 folder, is_launcher = Path(sys.argv[1]), sys.argv[2] == "launcher"
-with hold_launcher(folder, show) if is_launcher else contextlib.nullcontext():
-    with hold_run(folder):  # what trains is another process of the launcher's
+with lock_launcher(folder, show) if is_launcher else contextlib.nullcontext():
+    with lock_run(folder):  # what trains is another process of the launcher's
         show("at work")
         sys.stdin.read()
 """
@@ -50,12 +50,12 @@ def test_a_run_is_held_by_one_process_and_freed_by_its_death(tmp_path):
     assert holder.stdout.readline() == "at work\n"
     notes: list[str] = []
     refused = pytest.raises(RunError, match=rf"process {holder.pid} on .* is training")
-    with refused, hold_run(tmp_path, patience_s=0.3, note=notes.append):
+    with refused, lock_run(tmp_path, timeout_s=0.3, note=notes.append):
         pass
     assert len(notes) == 1
     holder.kill()
     holder.communicate()
-    with hold_run(tmp_path, patience_s=0, note=notes.append):
+    with lock_run(tmp_path, timeout_s=0, note=notes.append):
         pass
     assert len(notes) == 1
 
@@ -95,7 +95,7 @@ def test_a_run_that_makes_room_is_kept(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "hold", [hold_run, lambda folder: hold_launcher(folder, print)], ids=["training", "launching"]
+    "hold", [lock_run, lambda folder: lock_launcher(folder, print)], ids=["training", "launching"]
 )
 def test_a_run_at_work_makes_no_room(tmp_path, hold):
     """Nor one whose launcher waits for a GPU: it would train in the place of the next."""

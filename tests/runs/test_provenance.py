@@ -13,7 +13,7 @@ import pytest
 
 import vrtspike
 from vrtspike.runs import provenance as module
-from vrtspike.runs.provenance import code_digests, remembered
+from vrtspike.runs.provenance import cached_on_disk, code_digests
 
 PROGRAM = '''
 """A program."""
@@ -240,8 +240,8 @@ def entry(tmp_path: Path) -> Path:
 
 def ask(entry: Path, answer: str, question: str = "files") -> str:
     """As a new process would: ``answer`` is given only if nothing is remembered."""
-    module._once.cache_clear()
-    found: str = remembered(entry, entry.parents[1] / "package", question, lambda: answer)
+    module._cached_sources.cache_clear()
+    found: str = cached_on_disk(entry, entry.parents[1] / "package", question, lambda: answer)
     return found
 
 
@@ -303,6 +303,6 @@ def test_what_is_found_during_an_edit_is_not_remembered(entry):
         return "of either"
 
     package = entry.parents[1] / "package"
-    assert remembered(entry, package, "files", answer) == "of either"
+    assert cached_on_disk(entry, package, "files", answer) == "of either"
     entry.write_text("X = 1\n")
     assert ask(entry, "second") == "second"

@@ -48,7 +48,7 @@ def test_the_home_folder_after_an_equals_sign_is_known(tmp_path):
     for given, told in (
         ("--frame=~/x y.png", f"--frame={tmp_path}/x y.png {{}}\n"),
         ("KEY=~/x", "KEY=~/x {}\n"),  # keys that are paths read theirs themselves
-        ("--frame=~no-one/x", "error: --frame: found ~no-one/x, and no home folder for it; "),
+        ("--frame=~no-one/x", "error: --frame: found ~no-one/x, but no such home folder; "),
     ):
         ended = program(
             "print(*sys.argv[1:], {}, file=sys.stderr)",

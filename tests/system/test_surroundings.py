@@ -10,9 +10,9 @@ import pytest
 
 ASK = """
 import os
-from vrtspike.system.surroundings import fill_surroundings, surrounding_faults
-fill_surroundings()
-print(os.environ["USER"], os.environ["HOME"], *surrounding_faults(), sep="\\n")
+from vrtspike.system.surroundings import environment_faults, set_default_user
+set_default_user()
+print(os.environ["USER"], os.environ["HOME"], *environment_faults(), sep="\\n")
 """
 
 

@@ -117,7 +117,7 @@ def test_a_folder_belongs_to_one_problem(finished):
 
 def test_only_settings_of_training_are_taken(tmp_path):
     options = {"model_class": Forecaster, "dataset_class": Waves}
-    with pytest.raises(RunError, match="DATA does not concern"):
+    with pytest.raises(RunError, match="unknown section DATA"):
         fit(tmp_path, ForecastTask(), settings={"DATA": {"NUM_VOXEL_BINS": 4}}, **options)
     with pytest.raises(RunError, match="JSON values"):
         fit(tmp_path, ForecastTask(), dataset_parameters={"count": torch.ones(1)}, **options)

@@ -261,7 +261,7 @@ def test_validation_that_no_checkpoint_knows_is_not_recorded_twice(tmp_path):
 def test_a_run_never_changes_its_optimiser(tmp_path):
     train(tmp_path, forecast_settings({"MAX_STEPS": 4}))
     other = forecast_settings({"OPTIM": {"TYPE": "adamw8bit"}})
-    with pytest.raises(RunError, match="AdamW, now it would be AdamW8bit"):
+    with pytest.raises(RunError, match="AdamW, found AdamW8bit"):
         forecast_trainer(tmp_path, other)
 
 

@@ -57,7 +57,7 @@ def test_a_group_that_the_model_does_not_name_is_an_error():
         lambda: parameter_groups(groups, 1e-3, {"head": 2.0}),
         lambda: FrozenStart(groups, {"head": 2}),
     ):
-        with pytest.raises(ValueError, match="no group 'head' of parameters; others, flow"):
+        with pytest.raises(ValueError, match="unknown parameter group 'head'; known: others, flow"):
             use()
 
 

@@ -13,7 +13,7 @@ from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
 from vrtspike.io.files import read_json
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.training.trackers import NUMBERS, open_trackers
+from vrtspike.training.trackers import RUN_IDS, open_trackers
 
 
 def run(**log: str) -> RunIdentity:
@@ -51,7 +51,7 @@ def test_mlflow_goes_on_in_the_run_that_it_began(tmp_path, store):
     client = MlflowClient()
     (experiment,) = [e for e in client.search_experiments() if e.name == "deblurring"]
     (found,) = client.search_runs([experiment.experiment_id])
-    assert found.info.run_id == read_json(tmp_path / NUMBERS)["mlflow"]
+    assert found.info.run_id == read_json(tmp_path / RUN_IDS)["mlflow"]
     assert (found.info.status, found.info.run_name) == ("FINISHED", "small abc123")
     assert found.data.params["TRAIN.BATCH_SIZE"] == "3"
     assert found.data.params["LOG.ON_END"] == "(not shown)"
@@ -87,7 +87,7 @@ def test_weights_and_biases_goes_on_in_the_run_that_it_began(tmp_path, monkeypat
         # Of two starts within a second the later one would write where the first one did.
         while list((tmp_path / "wandb").glob(f"offline-run-{datetime.now():%Y%m%d_%H%M%S}-*")):
             time.sleep(0.05)
-    number = read_json(tmp_path / NUMBERS)["wandb"]
+    number = read_json(tmp_path / RUN_IDS)["wandb"]
     files = sorted((tmp_path / "wandb").glob(f"offline-run-*-{number}/run-{number}.wandb"))
     assert len(files) == 2
     text = b"".join(path.read_bytes() for path in files)

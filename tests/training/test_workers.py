@@ -16,7 +16,7 @@ import pytest
 from tests.concurrency import wait_until
 from tests.training.forecast import Waves
 from vrtspike.config.run_schema import DataloaderSettings, RunSettings
-from vrtspike.training.workers import resolve_workers, without_script
+from vrtspike.training.workers import hide_main_script, resolve_workers
 
 ROOT = Path(__file__).parents[2]
 
@@ -102,7 +102,7 @@ def test_workers_of_a_killed_training_end_though_nobody_takes_their_batches(tmp_
 def test_a_killed_worker_is_told_to_the_user(tmp_path):
     done = run(tmp_path, LOSE)
     assert done.returncode == 1
-    assert "RunError: a process that loads data has ended, as when memory is full" in done.stderr
+    assert "RunError: a data loading worker was killed, probably because" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -196,11 +196,11 @@ def sent() -> str | None:
 
 def test_workers_do_not_run_the_script(script):
     assert sent() == "/home/someone/train.py"
-    with without_script(Waves):
+    with hide_main_script(Waves):
         assert sent() is None
-    with pytest.raises(ZeroDivisionError), without_script(Waves):
+    with pytest.raises(ZeroDivisionError), hide_main_script(Waves):
         _ = 1 / 0
     assert sent() == "/home/someone/train.py"
     own = type("Own", (), {"__module__": "__main__"})
-    with without_script(own):
+    with hide_main_script(own):
         assert sent() == "/home/someone/train.py"

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from vrtspike.errors import RunError
-from vrtspike.workflow.local_devices import EVERY_CORE, LocalDevices
+from vrtspike.workflow.local_devices import ALL_CORES, LocalDevices
 from vrtspike.workflow.snakemake_internals import Job
 
 
@@ -19,7 +19,7 @@ def devices(gpus, here=2, due=("train a", "train b"), local=True) -> LocalDevice
         return Job(rule, {"preset": preset}, (name,))
 
     jobs = [Job("statistics", {"dataset": "d"}, ("data",)), *map(job, due)]
-    snakemake = SimpleNamespace(runs_here=local, due_jobs=lambda: jobs)
+    snakemake = SimpleNamespace(runs_locally=local, due_jobs=lambda: jobs)
     return LocalDevices(gpus, snakemake, lambda: here)
 
 
@@ -48,8 +48,8 @@ def devices(gpus, here=2, due=("train a", "train b"), local=True) -> LocalDevice
         ({"gpus": "auto", "here": 4, "due": ["train a", "evaluate b"]}, 2, 20),
         ({"gpus": 1, "here": 4, "due": ["train a", "evaluate b"]}, 1, 20),
         # On a cluster the profile decides.
-        ({"gpus": "auto", "local": False}, 1, EVERY_CORE),
-        ({"gpus": 4, "local": False}, 4, EVERY_CORE),
+        ({"gpus": "auto", "local": False}, 1, ALL_CORES),
+        ({"gpus": 4, "local": False}, 4, ALL_CORES),
     ],
 )
 def test_a_training_gets_its_part_of_the_machine(case, gpus, threads):
@@ -72,5 +72,5 @@ def test_what_snakemake_grants_is_told_the_launcher_or_refused():
     assert devices("auto").options(1) == "--most-gpus 1"
     assert devices("auto").options(0) == "--gpus 0"
     assert devices(2).options(2) == ""
-    with pytest.raises(RunError, match="gpu=1 leaves less than the 2 GPUs"):
+    with pytest.raises(RunError, match="gpu=1 is less than GPUS"):
         devices(2).options(1)

@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from vrtspike.workflow.messages import REMADE, Answers
+from vrtspike.workflow.messages import RERUN_REASON, MessageRewriter
 
 NO_RULE = "No rule to produce {} (if you use input functions make sure that they don't raise)"
 
 
 def error(text: str, exception: str, *arguments: str) -> str:
     record = logging.makeLogRecord({"msg": text, "levelno": 40, "exception": exception})
-    found = Answers(arguments).answered(record)
+    found = MessageRewriter(arguments).rewrite(record)
     assert found is not None
     return str(found.msg)
 
@@ -23,7 +23,7 @@ def error(text: str, exception: str, *arguments: str) -> str:
 def test_an_unknown_target_is_answered_with_where_all_are_listed():
     assert error(NO_RULE.format("train_fas"), "MissingRuleException") == (
         "error: no target and no file of this workflow: train_fas; snakemake "
-        "--list-target-rules shows them all"
+        "--list-target-rules lists all targets"
     )
 
 
@@ -51,12 +51,12 @@ def test_a_broken_configuration_file_is_named_with_its_line(tmp_path, option):
 
 
 def test_the_reason_of_a_job_that_is_made_again_is_told():
-    found = Answers([])
-    told = logging.makeLogRecord({REMADE: ("a.json", "a.json is damaged")})
-    assert found.answered(told) is None
+    found = MessageRewriter([])
+    told = logging.makeLogRecord({RERUN_REASON: ("a.json", "a.json is damaged")})
+    assert found.rewrite(told) is None
     for output, reason in ((["b", "a.json"], "a.json is damaged"), (["b"], "Forced execution")):
         fields = {"event": "job_info", "output": output, "reason": "Forced execution"}
-        record = found.answered(logging.makeLogRecord(fields))
+        record = found.rewrite(logging.makeLogRecord(fields))
         assert record is not None
         assert vars(record)["reason"] == reason
 

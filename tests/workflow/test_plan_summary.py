@@ -77,7 +77,7 @@ def test_a_stage_is_one_line_with_its_cost(tmp_path):
     ],
 )
 def test_what_waits_for_a_checkpoint_may_turn_out_to_have_nothing_to_do(reason, waits, expected):
-    (line,) = summary([DueJob("train", {}, reason, None, waits)])
+    (line,) = summary([DueJob("train", {}, reason, None, awaits_checkpoint=waits)])
     assert line.startswith(f"train: {expected}")
 
 
@@ -88,11 +88,11 @@ def test_the_cost_of_several_stages_is_added_up_and_many_are_cut(tmp_path):
     ]
     assert summary(jobs)[-1] == "together 1:02:00 last time"
     jobs.append(job("report", "Forced execution"))
-    cut = summary(jobs, most=2)
+    cut = summary(jobs, max_lines=2)
     assert cut[1:] == [
-        "and 3 stages more; vrtspike why tells them all",
+        "and 3 more stages; vrtspike why lists them all",
         "together 1:02:00 last time",
     ]
-    assert summary(jobs, most=4)[3] == "report: asked for"
+    assert summary(jobs, max_lines=4)[3] == "report: asked for"
     assert "together" not in "".join(summary(jobs[:2]))
     assert summary([]) == ["nothing to be done"]

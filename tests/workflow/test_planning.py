@@ -19,7 +19,7 @@ def test_a_plan_of_a_fresh_clone_ends_with_what_is_to_be_done_and_what_is_missin
     assert done.returncode == 1, done.stdout
     end = done.stdout.rstrip().splitlines()[-9:]
     assert "survey gopro_spike: no result yet" in end[:5]
-    assert end[5] == "and 8 stages more; vrtspike why tells them all"
+    assert end[5] == "and 8 more stages; vrtspike why lists them all"
     assert end[6].startswith("Before this can run: data set folder data/gopro_spike does not exist")
     assert "Set DATA.ROOT" in end[7]
     assert "make demo" in end[8]

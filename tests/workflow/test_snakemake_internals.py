@@ -33,7 +33,7 @@ def evaluate_devices(wildcards):
 
 
 def forced(wildcards):
-    SNAKEMAKE.make_again("first.txt", "it is damaged")
+    SNAKEMAKE.force_rerun("first.txt", "it is damaged")
     return []
 
 
@@ -68,7 +68,7 @@ onstart:
     found = dict(
         is_main=SNAKEMAKE.is_main,
         is_dry_run=SNAKEMAKE.is_dry_run,
-        runs_here=SNAKEMAKE.runs_here,
+        runs_locally=SNAKEMAKE.runs_locally,
         config=SNAKEMAKE.config_arguments,
         due=SNAKEMAKE.due_jobs(),
     )
@@ -93,7 +93,7 @@ def snakemake(folder: Path, *arguments: str) -> dict:
 
 def test_every_name_does_what_it_is_used_for(tmp_path):
     found = snakemake(tmp_path, "--config", "ABC={B: 3}", "--forcerun", "second")
-    assert (found["is_main"], found["is_dry_run"], found["runs_here"]) == (True, False, True)
+    assert (found["is_main"], found["is_dry_run"], found["runs_locally"]) == (True, False, True)
     assert found["config"] == ["ABC={B: 3}"]
     due = [["first", {}, ["first.txt"]]]
     due.append(["second", {"name": "a"}, ["second-a.txt"]])

@@ -288,7 +288,7 @@ def test_training_again_is_the_users_choice(project):
         again = ("--set-threads", "train=1", "--config", "RETRAIN=tiny")
         output = project.make("train_tiny", *again)
         second = project.make("train_tiny")
-    assert "the run of other code stands in" in output
+    assert "the former run is now" in output
     assert "Nothing to be done" in second
     assert "trained by other code" not in second
     runs = {path.name for path in (project.folder / "runs/tiny").iterdir()}

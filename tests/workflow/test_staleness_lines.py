@@ -18,10 +18,10 @@ from vrtspike.runs.identity import evaluation_settings, result_settings
 from vrtspike.sst.settings import SSTSettings
 from vrtspike.workflow.staleness import (
     PreparedData,
-    Restoring,
+    RerunDamaged,
     code_lines,
-    of_every_problem,
     one_of,
+    problem_parts,
     setting_lines,
 )
 
@@ -89,7 +89,7 @@ def test_a_line_per_source_file_of_all_programs(tmp_path):
 )
 def test_how_voxels_are_computed_decides_nothing_that_is_only_shown(repository, name, file):
     """The settings name such code by parts of its name, which count as no use."""
-    uses = [*of_every_problem("METRICS"), *of_every_problem("SETTINGS")]
+    uses = [*problem_parts("METRICS"), *problem_parts("SETTINGS")]
     lines = code_lines(repository / "scripts", name, uses=uses)
     files = [line.split(" ")[0] for line in lines]
     assert f"vrtspike/deblurring/settings/{file}" in files
@@ -102,7 +102,7 @@ def asked(tmp_path) -> Callable[..., list[tuple[str, str]]]:
 
     def ask(*arguments: Any, **more: Any) -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []
-        restored = Restoring(tmp_path, lambda path, reason: found.append((path, reason)))
+        restored = RerunDamaged(tmp_path, lambda path, reason: found.append((path, reason)))
         assert restored(*arguments, **more)({"name": "a"}) == []
         return found
 
@@ -127,12 +127,12 @@ def test_what_is_missing_is_missed_where_something_was_made_of_it(tmp_path, aske
     path = str(tmp_path / "a.csv")
     missed = [(path, "no result yet")]
     assert asked("{name}.csv") == missed
-    assert asked("{name}.csv", made_of_it=["{name}/*.json"]) == []
+    assert asked("{name}.csv", later_results=["{name}/*.json"]) == []
     (tmp_path / "a").mkdir()
     (tmp_path / "a/b.json").touch()
-    assert asked("{name}.csv", made_of_it=["{name}/*.json"]) == missed
+    assert asked("{name}.csv", later_results=["{name}/*.json"]) == missed
     (tmp_path / "a.csv").touch()
-    assert asked("{name}.csv", made_of_it=["{name}/*.json"]) == []
+    assert asked("{name}.csv", later_results=["{name}/*.json"]) == []
     behind = asked("{name}.csv", damage=lambda wildcards: f"{wildcards['name']}: no store")
     assert behind == [(path, "a: no store")]
 

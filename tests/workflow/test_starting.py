@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.concurrency import is_waited_for
-from vrtspike.workflow.starting import wait_for_turn
+from vrtspike.workflow.starting import reserve_files
 
 OWN = f"{socket.gethostname()}-{os.getpid()}.plan"
 """The list of this process, which stays until it ends."""
@@ -22,8 +22,8 @@ OWN = f"{socket.gethostname()}-{os.getpid()}.plan"
 HOLDER = """
 import sys
 from pathlib import Path
-from vrtspike.workflow.starting import wait_for_turn
-assert not wait_for_turn(Path(sys.argv[1]), sys.argv[2:], print)
+from vrtspike.workflow.starting import reserve_files
+assert not reserve_files(Path(sys.argv[1]), sys.argv[2:], print)
 print("ready", flush=True)
 sys.stdin.read()
 """
@@ -54,12 +54,12 @@ class Second:
         self.waited: list[bool] = []
         self.waits = threading.Event()
 
-        def say(text: str) -> None:
+        def show(text: str) -> None:
             self.said.append(text)
             self.waits.set()
 
         def acquire() -> None:
-            self.waited.append(wait_for_turn(folder, files, say))
+            self.waited.append(reserve_files(folder, files, show))
 
         self.thread = threading.Thread(target=acquire)
         self.thread.start()

@@ -47,11 +47,11 @@ def test_weights_are_trained_fetched_or_given(here):
         elsewhere=student_of("old/large"),
         given={"MODEL": {"VRT": {"SPYNET": "spynet.pth"}}},
     )
-    assert found.trained_before("student") == ["results/train/large/weights.safetensors"]
-    assert found.fetched_before("student") == []
-    assert found.fetched_before("sharp") == ["w/vgg16-397923af.pth"]
-    assert found.trained_before("sharp") == []
-    assert found.trained_before("given") == found.fetched_before("given") == []
+    assert found.trained_weights("student") == ["results/train/large/weights.safetensors"]
+    assert found.downloaded_weights("student") == []
+    assert found.downloaded_weights("sharp") == ["w/vgg16-397923af.pth"]
+    assert found.trained_weights("sharp") == []
+    assert found.trained_weights("given") == found.downloaded_weights("given") == []
     for preset, key, file in (
         ("given", r"MODEL\.VRT\.SPYNET", "spynet.pth"),
         ("elsewhere", r"TRAIN\.DISTILL\.TEACHER", "old/large/weights.safetensors"),
@@ -109,7 +109,7 @@ def test_given_weights_must_be_there_where_a_trained_preset_is_trained_again(her
         Path("results/train/p/weights.safetensors").unlink()
     found = trainings(p=sections)
     with pytest.raises(ConfigError, match=MISSING):
-        found.require_files("p", again=changed == "again")
+        found.require_files("p", retrain=changed == "again")
 
 
 def test_a_run_s_own_record_tells_what_has_changed(here):

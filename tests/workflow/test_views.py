@@ -94,7 +94,7 @@ def test_a_failed_job_is_told_with_the_end_of_its_log_and_once(watched, tmp_path
     watched.fail(2, "ingest")
     assert watched.shown[-1] == "error: ingest other failed; it has no log"
     watched.view.end()
-    assert watched.shown[-1].startswith("stopped after 0:00: 2 jobs failed. What is done stays")
+    assert watched.shown[-1].startswith("stopped after 0:00: 2 jobs failed. Finished jobs are kept")
 
 
 def test_a_run_of_whose_job_the_output_is_refused_is_not_done(watched):
@@ -103,7 +103,7 @@ def test_a_run_of_whose_job_the_output_is_refused_is_not_done(watched):
     watched.send(None, "Exiting because a job execution failed. Look above", 40)
     watched.view.end()
     assert "older modification time" in watched.passed[0]
-    assert watched.shown[-1].startswith("stopped after 0:00. What is done stays done: fix it")
+    assert watched.shown[-1].startswith("stopped after 0:00. Finished jobs are kept: fix the error")
 
 
 def test_what_an_executor_says_of_a_job_s_end_and_logs_of_this_attempt_are_shown(tmp_path):
@@ -130,7 +130,7 @@ def test_a_job_that_is_tried_again_has_not_failed(tmp_path):
     watched.job(3, "train")
     watched.fail(3, "train")
     watched.send(None, "Trying to restart job 3.")
-    assert watched.shown[-1] == "train demo is tried again"
+    assert watched.shown[-1] == "train demo is retried"
     log = tmp_path / "of the first attempt"
     log.touch()
     watched.job(3, "train", log=[str(log)])
@@ -192,7 +192,7 @@ def test_at_the_end_summaries_and_the_best_page_are_shown(watched, tmp_path):
         (
             2,
             ["a", "b", "c", "target", "table", "read"],
-            ["a: asked for", "and 2 stages more; vrtspike why tells them all"],
+            ["a: asked for", "and 2 more stages; vrtspike why lists them all"],
         ),
     ],
 )

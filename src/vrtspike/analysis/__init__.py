@@ -1,1 +1,1 @@
-"""From a run's logs to tables, plots, findings and a proposed preset."""
+"""Analysis of runs: tables, plots, findings, a proposed preset, and comparisons."""

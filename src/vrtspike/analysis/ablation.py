@@ -1,4 +1,4 @@
-"""Presets beside what an ablation derives from them: what a part of a model is worth."""
+"""Ablations and seeds: tables that compare a preset with its variants, or its seeds."""
 
 from __future__ import annotations
 
@@ -34,21 +34,19 @@ from vrtspike.runs.published import PublishedRun
 TABLE = "table"
 
 Models = Sequence[Sequence[PublishedRun]]
-"""The runs of an ablation, for each model those of all its seeds: of the preset itself, then in the
-order of its variants."""
+"""The runs of an ablation: for the preset and then each variant, those of all seeds."""
 
 _TEXTS = ("preset", "model")
 _EVALUATED = ("protocol", "dataset_digest", "split", "scale", "tile")
-"""What the evaluations of an ablation have in common."""
+"""Keys of summaries that must be equal in all evaluations of an ablation."""
 
 
 def compare_variants(folders: Sequence[Path], output: Path) -> tuple[pd.DataFrame, list[str]]:
-    """Set the models of each ablation against each other and write the table into ``output``.
+    """Compare the models of each ablation and write the table into ``output``.
 
     Args:
-        folders: result folders of the runs (``results/train/<preset>``), their evaluations beside:
-            of each preset that one, and those of its derived presets
-            (:mod:`vrtspike.config.run_schema`).
+        folders: result folders (``results/train/<preset>``) of presets and all their variants, with
+            evaluations.
         output: folder for ``table.csv`` and ``table.html``.
 
     Returns:
@@ -56,8 +54,8 @@ def compare_variants(folders: Sequence[Path], output: Path) -> tuple[pd.DataFram
 
     Raises:
         RunError: if a run or its evaluation is missing, two runs have one name, or the runs of a
-            preset differ in more than the ablation says and their seeds.
-        ConfigError: if a preset has not what the ablation takes away.
+            preset differ in more than the variant's key and the seed.
+        ConfigError: if a preset lacks what the ablation removes.
     """
     runs, evaluations = read_evaluated(folders)
     ablations = list(_group(runs))
@@ -76,14 +74,14 @@ def compare_variants(folders: Sequence[Path], output: Path) -> tuple[pd.DataFram
     atomic_write_text(output / f"{TABLE}.csv", table.to_csv(index=False, float_format="%.6f"))
     first = frozenset(index for index, is_one in enumerate(~table["preset"].duplicated()) if is_one)
     page = Table(table, formats=_formats(metrics), strong_rows=first)
-    questions = [_question(models[0][0]) for models in ablations]
-    title = "; ".join(dict.fromkeys(question.title for question in questions))
+    definitions = [_ablation_of(models[0][0]) for models in ablations]
+    title = "; ".join(dict.fromkeys(ablation.title for ablation in definitions))
     about_seeds = (
         f"The {SPREAD} is the standard deviation over seeds (SEEDS)."
         if "seeds" in table
-        else "One seed each: how much another one would change is not known (SEEDS)."
+        else "One seed each, so that the spread over seeds is unknown (SEEDS)."
     )
-    notes = [*dict.fromkeys(each.note for each in questions), quality_note(metrics), about_seeds]
+    notes = [*dict.fromkeys(each.note for each in definitions), quality_note(metrics), about_seeds]
     note = " ".join([*notes, frames_note(evaluations)]).strip()
     write_page(output / f"{TABLE}.html", title, note, [page], sentences)
     return table, sentences
@@ -92,20 +90,20 @@ def compare_variants(folders: Sequence[Path], output: Path) -> tuple[pd.DataFram
 def ablation_table(
     ablations: Sequence[Models], evaluations: Mapping[str, Summary], metrics: Measured
 ) -> pd.DataFrame:
-    """The metrics of every model, and by how much each is better than the preset's own.
+    """The metrics of every model, and their gains over the preset's own model.
 
     Args:
-        ablations: runs that belong together, those of the preset itself first.
+        ablations: the runs of each ablation.
         evaluations: by the name of the run.
-        metrics: the columns. Where a model has several seeds, they hold means over them, and there
-            are their number and the spread of each metric.
+        metrics: the columns. If a model has several seeds, columns are means over them, with the
+            number of seeds and the spread of each metric.
     """
     several = any(len(seeds) > 1 for models in ablations for seeds in models)
     rows = []
     for models in ablations:
         preset, *_ = models[0]
         own = _figures(models[0], evaluations, metrics)
-        for seeds, label in zip(models, _question(preset).labels, strict=True):
+        for seeds, label in zip(models, _ablation_of(preset).labels, strict=True):
             row: dict[str, Any] = {"preset": preset.name, "model": label}
             row |= {"seeds": len(seeds)} if several else {}
             this = _figures(seeds, evaluations, metrics)
@@ -136,8 +134,8 @@ def _formats(metrics: Measured) -> dict[str, str]:
     return quality_formats(metrics) | differences | {"steps": ",", "parameters": ","}
 
 
-def _question(run: PublishedRun) -> Ablation:
-    """What the models of an ablation are compared for."""
+def _ablation_of(run: PublishedRun) -> Ablation:
+    """The ablation of a run's problem."""
     return require_ablation(run.name, run.settings)
 
 
@@ -146,27 +144,27 @@ def _group(runs: Sequence[PublishedRun]) -> Iterator[Models]:
     known = by_name.keys()
     for name, run in by_name.items():
         model, seed = split_seed(name)
-        question = _question(run)
-        origin = question.origin(model)
+        ablation = _ablation_of(run)
+        origin = ablation.origin(model)
         if (seed > 1 and model in known) or origin in known:
             continue
         base = origin or model
-        # Not SEEDS of its settings: a run is not begun again when the number changes.
+        # Not from SEEDS, which may have changed since the run.
         numbers = [number for of, number in map(split_seed, known) if of == base]
         seeds = max(numbers, default=1)
-        models = [seed_names(model, seeds) for model in (base, *question.names(base))]
+        models = [seed_names(model, seeds) for model in (base, *ablation.names(base))]
         if missing := [name for names in models for name in names if name not in known]:
             raise RunError(
                 f"the ablation of {base} needs the run {missing[0]}; found: {', '.join(by_name)}. "
-                "Train it, or give its folder as well"
+                "Train it, or give its folder, too"
             )
         yield [[by_name[name] for name in names] for names in models]
 
 
 def _require_equal_training(runs: Sequence[PublishedRun]) -> None:
-    """Refuse runs of the models that differ in more than what the ablation says."""
+    """Refuse runs that differ in more than their variant's key."""
     reference, *others = runs
-    for run, variant in zip(others, _question(reference).variants, strict=True):
+    for run, variant in zip(others, _ablation_of(reference).variants, strict=True):
         expected = derive(reference.name, reference.settings, variant)
         require_equal(run, reference, expected, variant.override)
 
@@ -174,7 +172,7 @@ def _require_equal_training(runs: Sequence[PublishedRun]) -> None:
 def _require_equal_evaluation(
     runs: Sequence[PublishedRun], evaluations: Mapping[str, Summary]
 ) -> None:
-    """Refuse runs that were not evaluated in the same way."""
+    """Refuse runs whose evaluations differ in protocol, data, split, scale or tile."""
     first = evaluations[runs[0].name]
     for run in runs[1:]:
         summary = evaluations[run.name]
@@ -182,14 +180,14 @@ def _require_equal_evaluation(
         for key, (found, wanted) in unequal(*same).items():
             raise RunError(
                 f"the evaluation of run {run.name} has {key} {found}, that of run {runs[0].name} "
-                f"{wanted}; evaluate both in the same way"
+                f"{wanted}; evaluate both with the same settings"
             )
 
 
 def _sentence(models: Models, rows: pd.DataFrame, evaluations: Mapping[str, Summary]) -> str:
-    """What the rows of a preset say of its most important metric."""
+    """A sentence on the main metric of a preset and its variants."""
     run = models[0][0]
-    preset, question = run.name, _question(run)
+    preset, ablation = run.name, _ablation_of(run)
     measured = measured_metrics([evaluations[run.name]])
     if not measured:
         return f"{preset}: nothing was measured."
@@ -197,10 +195,10 @@ def _sentence(models: Models, rows: pd.DataFrame, evaluations: Mapping[str, Summ
     by_model = rows.set_index("model")[f"{name} difference"]
     if by_model.isna().any():
         return f"{preset}: there is no {metric.title} to compare."
-    spreads = _spreads(rows, name, question)
-    found = [(variant, float(by_model[variant.label])) for variant in question.variants]
+    spreads = _spreads(rows, name, ablation)
+    found = [(variant, float(by_model[variant.label])) for variant in ablation.variants]
 
-    def said(variant: Variant, difference: float, than: str = "") -> str:
+    def describe(variant: Variant, difference: float, than: str = "") -> str:
         text = f"{metric.text(abs(difference))} {'worse' if difference < 0 else 'better'}{than}"
         spread = spreads.get(variant.label)
         if spread is not None and abs(difference) < spread:
@@ -208,29 +206,28 @@ def _sentence(models: Models, rows: pd.DataFrame, evaluations: Mapping[str, Summ
         return text
 
     (first, difference), *others = found
-    than = f" than {question.phrase}"
-    parts = [f"{first.phrase} {metric.title} is {said(first, difference, than)}"]
-    parts += [f"{variant.phrase} {said(variant, difference)}" for variant, difference in others]
+    than = f" than {ablation.phrase}"
+    parts = [f"{first.phrase} {metric.title} is {describe(first, difference, than)}"]
+    parts += [f"{variant.phrase} {describe(variant, difference)}" for variant, difference in others]
     sentences = [f"{preset}: {', '.join(parts)}."]
     sentences += [variant.no_worse for variant, gain in found if variant.no_worse and gain >= 0]
     return " ".join(sentences)
 
 
-def _spreads(rows: pd.DataFrame, metric: str, question: Ablation) -> dict[str, float]:
-    """What a difference of each variant has to exceed: the larger spread of the two models."""
+def _spreads(rows: pd.DataFrame, metric: str, ablation: Ablation) -> dict[str, float]:
+    """For each variant, the larger of its and the preset's spread over seeds."""
     if f"{metric} {SPREAD}" not in rows:
         return {}
     by_model = rows.set_index("model")[f"{metric} {SPREAD}"]
-    own = float(by_model[question.label])
-    return {v.label: max(own, float(by_model[v.label])) for v in question.variants}
+    own = float(by_model[ablation.label])
+    return {v.label: max(own, float(by_model[v.label])) for v in ablation.variants}
 
 
 def write_seeds(folders: Sequence[Path], output: Path) -> pd.DataFrame:
-    """Set the trainings of a preset side by side and write the table into ``output``.
+    """Compare the trainings of a preset with different seeds; write the table into ``output``.
 
     Args:
-        folders: result folders of the runs (``results/train/<preset>``), one for each seed; their
-            evaluations stand beside them.
+        folders: result folders (``results/train/<preset>``), one for each seed, with evaluations.
         output: folder for ``table.csv`` and ``table.html``.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Symptoms, causes and cures (``advice.yaml``), and the tables of pages made from it."""
+"""Symptoms, causes and cures (``advice.yaml``), and tables of them in the documentation."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ruamel.yaml import YAML
 
 from vrtspike.errors import DataError
 
-_HEADS = {"findings": ("symptom", "measured", "reported", "cause")}
-_PLACE = re.compile(r"(?<=<!-- from advice.yaml: )(\w+) -->\n(?:\|.*\n)*")
+_COLUMNS = {"findings": ("symptom", "measured", "reported", "cause")}
+_MARKER = re.compile(r"(?<=<!-- from advice.yaml: )(\w+) -->\n(?:\|.*\n)*")
 
 
 @cache
@@ -24,22 +24,22 @@ def advice() -> Mapping[str, Any]:
     return found
 
 
-def with_tables(page: str) -> str:
-    """A Markdown page whose tables after ``<!-- from advice.yaml: NAME -->`` are current.
+def update_tables(page: str) -> str:
+    """A Markdown page with the tables after ``<!-- from advice.yaml: NAME -->`` updated.
 
     Raises:
-        DataError: if the page has no such place, or names what the file does not have.
+        DataError: if the page has no such comment, or names an unknown section.
     """
-    if not _PLACE.search(page):
+    if not _MARKER.search(page):
         raise DataError("no <!-- from advice.yaml: NAME --> in it; expected one above each table")
-    return _PLACE.sub(lambda match: f"{match[1]} -->\n{_table(match[1])}", page)
+    return _MARKER.sub(lambda match: f"{match[1]} -->\n{_table(match[1])}", page)
 
 
 def _table(name: str) -> str:
     entries = advice().get(name) or advice()["messages"].get(name)
     if entries is None:
         raise DataError(f"<!-- from advice.yaml: {name} -->: there is no section of this name")
-    heads = _HEADS.get(name, ("symptom", "cure"))
+    heads = _COLUMNS.get(name, ("symptom", "cure"))
     if isinstance(entries, Mapping):
         entries = entries.values()
     rows = [[_cell(entry[head], entry.get("limit")) for head in heads] for entry in entries]

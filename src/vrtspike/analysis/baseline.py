@@ -1,4 +1,4 @@
-"""A regression guard: figures of runs against those of a baseline file."""
+"""Regression tests: the figures of runs compared with those of a baseline file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pandas as pd
 
 from vrtspike.analysis.compare import Candidate, comparison_table, metrics_of
 from vrtspike.analysis.evaluations import OWN_PROTOCOL, test_frames
-from vrtspike.config.problems import Metric, every_metric
+from vrtspike.config.problems import Metric, all_metrics
 from vrtspike.errors import RunError, list_faults
 from vrtspike.io.files import read_json, write_json
 
@@ -26,18 +26,18 @@ LARGER_IS_BETTER = {
     "memory MB": False,
     "GPU peak MB": False,
 }
-"""Figures of speed and memory; they are those of a machine, and judged only if asked for."""
+"""Figures of speed and memory, which depend on the machine; compared only with a tolerance."""
 
 _TOLERANCE = re.compile(r"(?P<name>.+)=(?P<value>\d+(\.\d*)?|\.\d+)(?P<percent>%?)")
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """By how much a figure may be worse.
+    """How much worse a figure may be.
 
     Attributes:
-        value: in the figure's unit, or a share of the stored one.
-        relative: whether it is a share.
+        value: in the figure's unit, or a fraction of the stored figure.
+        relative: whether it is a fraction.
     """
 
     value: float
@@ -48,31 +48,31 @@ class Tolerance:
         return self.value * abs(stored) if self.relative else self.value
 
     def __str__(self) -> str:
-        """As a person reads it."""
+        """The tolerance for messages."""
         return f"{100 * self.value:g} %" if self.relative else f"{self.value:g}"
 
 
-DEFAULTS = {
+DEFAULT_TOLERANCES = {
     "psnr": Tolerance(0.05),
     "psnr_y": Tolerance(0.05),
     "ssim": Tolerance(0.001),
     "lpips": Tolerance(0.002),
 }
-OTHERWISE = Tolerance(0.01, relative=True)
-"""Of metrics without a default."""
+DEFAULT_TOLERANCE = Tolerance(0.01, relative=True)
+"""Tolerance of other metrics."""
 
 
 def parse_tolerances(texts: Iterable[str]) -> dict[str, Tolerance]:
-    """Tolerances of a command line, such as ``psnr=0.1`` or ``samples/s=10%``, by figure.
+    """Tolerances by figure from a command line, such as ``psnr=0.1`` or ``samples/s=10%``.
 
     Raises:
-        RunError: if a text is of another form, or there is no such figure.
+        RunError: if a text is invalid, or its figure is unknown.
 
     >>> {name: str(found) for name, found in parse_tolerances(["psnr=0.1", "step ms=5%"]).items()}
     {'psnr': '0.1', 'step ms': '5 %'}
     """
     found: dict[str, Tolerance] = {}
-    known = [*every_metric(), *LARGER_IS_BETTER]
+    known = [*all_metrics(), *LARGER_IS_BETTER]
     for text in texts:
         match = _TOLERANCE.fullmatch(text)
         if match is None or match["name"] not in known:
@@ -86,19 +86,19 @@ def parse_tolerances(texts: Iterable[str]) -> dict[str, Tolerance]:
 
 
 def write_baseline(path: Path, candidates: Sequence[Candidate]) -> None:
-    """Keep the figures of these runs; those of other runs in the file stay.
+    """Write the figures of these runs; other runs in the file are kept.
 
     Raises:
-        RunError: if the file is there and no baseline, two runs are of one preset, or a run has
-            no figures of quality.
+        RunError: if the file exists and is no baseline, two runs are of one preset, or a run was
+            not evaluated.
     """
     runs = _read(path) if path.exists() else {}
     _require_presets(candidates)
     for candidate in candidates:
         if candidate.evaluation is None:
             raise RunError(
-                f"{candidate.run.name}: not evaluated with these weights, there is no quality to "
-                f"keep; run: snakemake evaluate_{candidate.preset}"
+                f"{candidate.run.name}: found no evaluation of these weights; run: "
+                f"snakemake evaluate_{candidate.preset}"
             )
         figures = {name: v for name, v in _figures(candidate).items() if v is not None}
         runs[candidate.preset] = {
@@ -112,19 +112,18 @@ def write_baseline(path: Path, candidates: Sequence[Candidate]) -> None:
 def below_baseline(
     path: Path, candidates: Sequence[Candidate], tolerances: Mapping[str, Tolerance]
 ) -> list[str]:
-    """What is worse than the baseline, a line each; nothing where all is well.
+    """A line for each figure that is worse than the baseline.
 
-    Every metric that the baseline has is judged, figures of speed and memory only where there is
-    a tolerance for them. A figure that is no longer measured is worse, too, and so is one of other
-    test frames.
+    All metrics of the baseline are compared, figures of speed and memory only with a tolerance. A
+    figure that is missing, or of other test frames, counts as worse.
 
     Args:
         path: the baseline.
         candidates: the runs.
-        tolerances: by metric (``psnr``) or figure (``samples/s``); others have their defaults.
+        tolerances: by metric (``psnr``) or figure (``samples/s``); metrics have defaults.
 
     Raises:
-        RunError: if the file is no baseline, has nothing of a run, or two are of one preset.
+        RunError: if the file is no baseline, lacks a run, or two runs are of one preset.
     """
     runs = _read(path)
     _require_presets(candidates)
@@ -132,19 +131,19 @@ def below_baseline(
     if unknown:
         raise RunError(
             list_faults(
-                f"{path}: runs that it does not hold",
+                f"{path}: missing runs",
                 unknown,
-                f"It holds: {', '.join(runs) or 'none'}; add them with --write-baseline {path}",
+                f"Found: {', '.join(runs) or 'none'}; add them with --write-baseline {path}",
             )
         )
     found: list[str] = []
     for candidate in candidates:
-        found += _judge_frames(candidate, runs[candidate.preset])
+        found += _check_frames(candidate, runs[candidate.preset])
         figures = _figures(candidate)
         for name, stored in runs[candidate.preset]["figures"].items():
             tolerance = _tolerance(name, tolerances)
             if tolerance is not None:
-                found += _judge(candidate.preset, name, figures.get(name), stored, tolerance)
+                found += _check_figure(candidate.preset, name, figures.get(name), stored, tolerance)
     return found
 
 
@@ -160,33 +159,30 @@ def _tolerance(name: str, given: Mapping[str, Tolerance]) -> Tolerance | None:
     metric = _metric(name)
     if metric is None:
         return given.get(name)
-    return given.get(metric.name, DEFAULTS.get(metric.name, OTHERWISE))
+    return given.get(metric.name, DEFAULT_TOLERANCES.get(metric.name, DEFAULT_TOLERANCE))
 
 
 def _metric(name: str) -> Metric | None:
-    """The metric whose result a figure is, such as ``psnr restored``; None for another figure.
-
-    Of any protocol: ``psnr (vrt) restored`` is one, too.
-    """
-    results = {f"{metric.name} {metric.after}": metric for metric in every_metric().values()}
+    """The metric of a figure such as ``psnr restored`` or ``psnr (vrt) restored``; else None."""
+    results = {f"{metric.name} {metric.after}": metric for metric in all_metrics().values()}
     return results.get(re.sub(r" \(\w+\)", "", name))
 
 
-def _judge_frames(candidate: Candidate, stored: Mapping[str, Any]) -> list[str]:
-    """Whether the figures are of the frames that the baseline's are of."""
+def _check_frames(candidate: Candidate, stored: Mapping[str, Any]) -> list[str]:
+    """A line for each difference between the test frames and the baseline's."""
     kept = stored.get("test_frames")
     if kept is None or candidate.evaluation is None:
         return []
     kept = {"protocol": OWN_PROTOCOL, **kept}
     return [
         f"{candidate.preset}: evaluated on other frames than the baseline ({key}: {value}, the "
-        f"baseline's {kept.get(key)}); its figures do not compare"
+        f"baseline's {kept.get(key)}); its figures cannot be compared"
         for key, value in test_frames(candidate.evaluation).items()
         if value != kept.get(key)
     ]
 
 
-def _judge(
+def _check_figure(
     run: str, name: str, value: float | None, stored: float, tolerance: Tolerance
 ) -> list[str]:
     if value is None:
@@ -203,7 +199,7 @@ def _judge(
 
 
 def _figures(candidate: Candidate) -> dict[str, float | None]:
-    """What can be guarded: every metric of the model's results, speed and memory."""
+    """All figures of a baseline: metrics of the results, speed and memory."""
     row = comparison_table([candidate], metrics_of([candidate])).iloc[0]
     names = [c for c in row.index if _metric(c) is not None or c in LARGER_IS_BETTER]
     return {name: None if pd.isna(row[name]) else float(row[name]) for name in names}
@@ -214,9 +210,9 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         found = read_json(path)
     except FileNotFoundError as error:
-        raise RunError(f"{path}: no such file; make it with --write-baseline {path}") from error
+        raise RunError(f"{path}: no such file; write it with --write-baseline {path}") from error
     except ValueError as error:
-        raise RunError(f"{path}: no baseline, no JSON ({error}); name another file") from error
+        raise RunError(f"{path}: no baseline, no JSON ({error}); give another file") from error
     runs = found.get("runs") if isinstance(found, dict) else None
     if not isinstance(runs, dict) or found.get("schema") != SCHEMA:
         raise RunError(f"{path}: no baseline of runs; give another file")

@@ -1,4 +1,4 @@
-"""Two settings of a preset, trained alternately: the ratio of their times, with its interval."""
+"""Benchmark of two settings of a preset: ratio of their step times, with confidence interval."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from scipy import stats
 
-from vrtspike.analysis.turns import Length, Side, Turn, take_turns
-from vrtspike.config.loading import changed_settings
-from vrtspike.config.run_schema import ENDLESS, RunSettings
+from vrtspike.analysis.turns import BenchmarkSide, Length, Turn, run_turns
+from vrtspike.config.loading import override_settings
+from vrtspike.config.run_schema import UNLIMITED, RunSettings
 from vrtspike.errors import ConfigError
 from vrtspike.io.flatten import unequal
 
@@ -22,8 +22,8 @@ NAMES = ("as it is", "changed")
 CONFIDENCE = 0.95
 """Of the interval around a ratio."""
 _ORIGIN = "--against"
-UNSURE = 1.5
-"""An interval whose ends lie further apart than by this factor hides any difference of interest."""
+WIDE_INTERVAL = 1.5
+"""If the ends of an interval differ by more than this factor, more turns are recommended."""
 
 
 @dataclass(frozen=True)
@@ -41,27 +41,26 @@ class Ratio:
     high: float
 
     @property
-    def is_seen(self) -> bool:
-        """Whether the interval leaves 1 out, so that the times differ by more than chance."""
+    def is_significant(self) -> bool:
+        """Whether the interval excludes 1."""
         return not self.low <= 1.0 <= self.high
 
     def scaled(self, factor: float) -> Ratio:
-        """The ratio of the times divided by what was done in them.
+        """The ratio of the times per unit of work.
 
         Args:
-            factor: how much more the second setting does in its time.
+            factor: work of the second setting relative to that of the first.
         """
         return Ratio(self.value * factor, self.low * factor, self.high * factor)
 
 
 def ratio_of_times(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> Ratio:
-    """By how much the steps of one setting take longer than those of another.
+    """Ratio of the step times of two settings.
 
-    Steps of one turn are alike: the same memory layout, the same neighbours on the machine. So a
-    turn is one observation, its median, and turns beside each other are a pair. The interval is
-    Student's for the mean of the logarithms of the pairs' ratios. A bootstrap over steps calls one
-    of four equal settings different as soon as turns differ by 2 %, one over five turns one of
-    seven; this one keeps to its 5 %.
+    Steps of one turn are correlated (memory layout, load of the machine), so that a turn is one
+    observation, its median, and successive turns are a pair. The interval is Student's, for the
+    mean of the logarithms of the pairs' ratios. For equal settings whose turns differ by 2 %, it
+    excludes 1 in 5 % of cases, a bootstrap over steps in 25 %, one over five turns in 14 %.
 
     Args:
         before: step times of each turn of the first setting, in any unit.
@@ -80,15 +79,15 @@ def ratio_of_times(before: Sequence[Sequence[float]], after: Sequence[Sequence[f
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Two settings of a preset and the turns of both.
+    """Result of a benchmark of two settings.
 
     Attributes:
         preset: its name.
-        settings: keys in which they differ, with the value as it is and the changed one, as JSON.
+        settings: changed keys, with original and changed value as JSON.
         length: of the turns.
-        before: turns of the preset as it is.
-        after: turns of the changed one, as many.
-        notes: in what the timed steps differ from those of a whole training.
+        before: turns with the original settings.
+        after: turns with the changed settings, as many.
+        notes: differences between the timed steps and those of a complete training.
     """
 
     preset: str
@@ -105,31 +104,31 @@ class Benchmark:
 
     @property
     def samples(self) -> tuple[float, float]:
-        """Samples of a step, as it is and changed."""
+        """Samples of a step, original and changed."""
         return _mean_samples(self.before), _mean_samples(self.after)
 
     @property
     def sample_ratio(self) -> Ratio:
-        """Of the times of a sample: what counts where steps have different numbers of them."""
+        """Of the times per sample."""
         before, after = self.samples
         return self.step_ratio.scaled(after / before)
 
 
-def against(settings: RunSettings, changes: Sequence[str]) -> RunSettings:
-    """The settings with some keys changed.
+def apply_changes(settings: RunSettings, changes: Sequence[str]) -> RunSettings:
+    """The settings with changed keys.
 
     Args:
         settings: of the preset.
         changes: ``KEY=value``.
 
     Raises:
-        ConfigError: if a key or value is wrong, or nothing is changed.
+        ConfigError: if a key or value is invalid, or nothing is changed.
     """
-    changed = changed_settings(settings, changes, "the preset", _ORIGIN)
+    changed = override_settings(settings, changes, "the preset", _ORIGIN)
     if not differences(settings, changed):
         raise ConfigError(
             f"{_ORIGIN} {' '.join(changes)}: the preset has these values already, there is nothing "
-            "to compare; give another value"
+            "to compare; give other values"
         )
     return changed
 
@@ -140,22 +139,22 @@ def differences(before: RunSettings, after: RunSettings) -> dict[str, tuple[str,
     return unequal(*trees, absent="-")
 
 
-def timed(settings: RunSettings, last_step: int) -> RunSettings:
-    """RunSettings for a training that is timed, and stopped after some steps.
+def timing_settings(settings: RunSettings, last_step: int) -> RunSettings:
+    """The settings of a timed training, which is stopped after some steps.
 
-    It does not end by itself, because a validation would come first; nobody is told of it; crops
-    stay those of the first phase. All else is as in the preset.
+    It has no last step, because a validation would come first, no trackers, and the crops of the
+    first phase. All else is as in the preset.
 
     Args:
         settings: of the preset.
-        last_step: with which memory is noted.
+        last_step: the step after which memory is logged.
     """
     keys = [
         "TRAIN.MAX_STEPS=null",
-        f"TRAIN.EPOCHS={ENDLESS}",
+        f"TRAIN.EPOCHS={UNLIMITED}",
         "TRAIN.EARLY_STOPPING=null",
-        f"TRAIN.SAVE_EVERY_STEPS={ENDLESS}",
-        f"LOG.VAL_EVERY_STEPS={ENDLESS}",
+        f"TRAIN.SAVE_EVERY_STEPS={UNLIMITED}",
+        f"LOG.VAL_EVERY_STEPS={UNLIMITED}",
         f"LOG.MEMORY_EVERY_STEPS={last_step}",
         "LOG.ENABLE_TIMING_LOG=true",
         "LOG.TIMING_FILE=true",
@@ -165,23 +164,23 @@ def timed(settings: RunSettings, last_step: int) -> RunSettings:
         "LOG.ON_END=null",
     ]
     keys += settings.first_steps.overrides
-    return changed_settings(settings, keys, "the preset", "benchmark")
+    return override_settings(settings, keys, "the preset", "benchmark")
 
 
-def timed_pair(
+def timing_settings_pair(
     before: RunSettings, after: RunSettings, last_step: int
 ) -> tuple[RunSettings, RunSettings]:
-    """Both settings as :func:`timed`.
+    """:func:`timing_settings` of both.
 
     Raises:
-        ConfigError: if that makes a key equal in which they differ.
+        ConfigError: if a changed key is one that timing sets itself.
     """
-    pair = timed(before, last_step), timed(after, last_step)
+    pair = timing_settings(before, last_step), timing_settings(after, last_step)
     lost = differences(before, after).keys() - differences(*pair).keys()
     if lost:
         raise ConfigError(
-            f"{_ORIGIN} {', '.join(sorted(lost))}: the benchmark sets this itself, for both "
-            "settings, so that no difference is left; leave it out"
+            f"{_ORIGIN} {', '.join(sorted(lost))}: the benchmark sets this key itself, for both "
+            "settings; leave it out"
         )
     return pair
 
@@ -194,27 +193,27 @@ def run_benchmark(
     gpus: int | Literal["auto"],
     show: Callable[[str], None],
 ) -> Benchmark:
-    """Train a few steps with each of two settings, in turns.
+    """Train a few steps with each of two settings, in alternating turns.
 
     Args:
         preset: its name.
-        settings: as it is and changed, as a configuration gives them.
-        datasets: manifest of the data of each.
-        length: how many turns and steps.
-        gpus: of this machine; ``auto`` for all that are free.
-        show: is called with a line for every turn.
+        settings: original and changed.
+        datasets: dataset manifest of each.
+        length: numbers of turns and steps.
+        gpus: of this machine; ``auto`` for all free ones.
+        show: called with a line for every turn.
 
     Raises:
-        ConfigError: if timing would make a key equal in which they differ.
+        ConfigError: if a changed key is one that timing sets itself.
         RunError: if a training fails.
     """
     before, after = settings
-    pair = timed_pair(before, after, length.last_step)
+    pair = timing_settings_pair(before, after, length.last_step)
     changes = differences(*pair)
     words = " ".join(f"{key}={value}" for key, (_, value) in changes.items())
     names = (NAMES[0], f"{NAMES[1]} ({words})")
-    sides = [Side(*side) for side in zip(names, pair, datasets, strict=True)]
-    turns = take_turns(sides, length, gpus, show)
+    sides = [BenchmarkSide(*side) for side in zip(names, pair, datasets, strict=True)]
+    turns = run_turns(sides, length, gpus, show)
     notes = dict.fromkeys([*before.first_steps.notes, *after.first_steps.notes])
     return Benchmark(preset, changes, length, turns[0], turns[1], tuple(notes))
 
@@ -224,7 +223,7 @@ def _mean_samples(turns: Sequence[Turn]) -> float:
 
 
 def benchmark_text(found: Benchmark) -> str:
-    """Lines for a person, with a newline at the end."""
+    """The result as text, with a newline at the end."""
     return "\n".join(_lines(found)) + "\n"
 
 
@@ -260,8 +259,8 @@ def _verdict(name: str, ratio: Ratio, *, judged: bool = True) -> str:
     figures = f"{name}: {ratio.value:.3f} ({interval})"
     if not judged:
         return figures
-    if not ratio.is_seen:
-        more = "; more turns (--turns) would tell more" if ratio.high > UNSURE * ratio.low else ""
+    if not ratio.is_significant:
+        more = "; more --turns would narrow it" if ratio.high > WIDE_INTERVAL * ratio.low else ""
         return f"{figures}; no difference seen{more}"
     if ratio.value > 1:
         return f"{figures}; changed is {ratio.value:.2f} x as fast"
@@ -300,5 +299,5 @@ def benchmark_json(found: Benchmark) -> dict[str, Any]:
         "confidence": CONFIDENCE,
         "ratio_of_step_times": asdict(found.step_ratio),
         "ratio_of_times_per_sample": asdict(found.sample_ratio),
-        "difference_seen": found.sample_ratio.is_seen,
+        "difference_seen": found.sample_ratio.is_significant,
     }

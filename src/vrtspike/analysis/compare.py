@@ -1,4 +1,4 @@
-"""Presets side by side: speed, memory, quality, and what differs in their configuration."""
+"""Comparison of runs: speed, memory, quality, and differences of their settings."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class Candidate:
     """One of the compared runs.
 
     Attributes:
-        run: who it is.
-        logs: what it logged.
-        figures: the same in numbers.
-        evaluation: its ``summary.json``; None where it was not evaluated.
-        preset: its preset, which the name in tables may not be (:func:`with_unique_names`).
+        run: its identity.
+        logs: of the run.
+        figures: of its logs.
+        evaluation: its ``summary.json``; None if it was not evaluated.
+        preset: its preset; ``run.name`` may be a path (:func:`with_unique_names`).
     """
 
     run: PublishedRun
@@ -69,10 +69,10 @@ class Candidate:
 
 
 def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFrame:
-    """Write everything about some runs into a folder.
+    """Write tables and plots of a comparison into a folder.
 
     Args:
-        candidates: the runs; one without an evaluation has no figures of the test split.
+        candidates: the runs; those without evaluation have no metrics.
         output: folder for ``table.csv``, ``table.html``, ``differences.csv``, ``loss.svg`` and
             ``validation.svg``.
 
@@ -95,7 +95,7 @@ def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFr
         f"optimiser step (step). {quality_note(metrics)} {evaluations_note(candidates)}".strip(),
         [
             Table(table, formats=comparison_formats(metrics)),
-            Table(differences, "What differs in the configuration"),
+            Table(differences, "Differences of the configurations"),
         ],
     )
     _plot(output, candidates)
@@ -103,10 +103,10 @@ def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFr
 
 
 def find_candidate(folder: Path) -> Candidate:
-    """A run, and what was evaluated of it, found beside: ``<results>/evaluate/<preset>``.
+    """A run and its evaluation (``<results>/evaluate/<preset>``).
 
     Args:
-        folder: the run's result folder, ``<results>/train/<preset>``, or its own.
+        folder: the run's result folder, ``<results>/train/<preset>``, or its run folder.
 
     Raises:
         RunError: if the folder holds no run.
@@ -118,13 +118,13 @@ def find_candidate(folder: Path) -> Candidate:
 
 
 def candidate_of_logs(analysis: Analysis) -> Candidate:
-    """Logs of another program, of which nothing else is known."""
+    """Logs of another program, without settings and evaluation."""
     run = PublishedRun(analysis.name, analysis.settings, "", "")
     return Candidate(run, analysis.logs, analysis.figures, None, analysis.name)
 
 
 def with_unique_names(candidates: Sequence[Candidate], paths: Sequence[Path]) -> list[Candidate]:
-    """Runs of which those of one name are called by their paths."""
+    """Runs with unique names: those with equal names are renamed to their paths."""
     names = [candidate.run.name for candidate in candidates]
     return [
         each if names.count(name) == 1 else replace(each, run=replace(each.run, name=str(path)))
@@ -133,12 +133,12 @@ def with_unique_names(candidates: Sequence[Candidate], paths: Sequence[Path]) ->
 
 
 def metrics_of(candidates: Sequence[Candidate]) -> Measured:
-    """The metrics that any of the runs was evaluated by."""
+    """The metrics of all evaluations of the runs."""
     return measured_metrics(c.evaluation for c in candidates if c.evaluation is not None)
 
 
 def evaluations_note(candidates: Sequence[Candidate]) -> str:
-    """A warning where the runs were not evaluated on the same frames; empty where they were."""
+    """A warning if the runs were evaluated on different frames; else empty."""
     return frames_note({c.run.name: c.evaluation for c in candidates})
 
 
@@ -148,7 +148,7 @@ def comparison_formats(metrics: Measured) -> dict[str, str]:
 
 
 def comparison_table(candidates: Sequence[Candidate], metrics: Measured) -> pd.DataFrame:
-    """One row per run: speed, memory, parameters, and these metrics of the test split."""
+    """One row per run: speed, memory, parameters, and metrics of the test split."""
     rows = []
     for candidate in candidates:
         speed, memory = candidate.figures.speed, candidate.figures.memory
@@ -170,7 +170,7 @@ def comparison_table(candidates: Sequence[Candidate], metrics: Measured) -> pd.D
 
 
 def setting_differences(runs: Sequence[PublishedRun]) -> pd.DataFrame:
-    """One row per key whose value is not the same in all runs, one column per run."""
+    """One row per key with different values, one column per run."""
     found = unequal(*(shown_settings(run.settings) for run in runs), text=str, absent=ABSENT)
     rows = [(key, *values) for key, values in found.items()]
     return pd.DataFrame(rows, columns=["key", *(run.name for run in runs)])
@@ -179,7 +179,7 @@ def setting_differences(runs: Sequence[PublishedRun]) -> pd.DataFrame:
 def _validation_curves(
     candidates: Sequence[Candidate],
 ) -> dict[str, dict[str, tuple[pd.Series, pd.Series]]]:
-    """The curves of the most important metric of each problem, by its title."""
+    """The curves of the main metric of each problem, by its title."""
     found: dict[str, dict[str, tuple[pd.Series, pd.Series]]] = {}
     for candidate in candidates:
         validation = candidate.logs.validation
@@ -206,12 +206,12 @@ def _plot(output: Path, candidates: Sequence[Candidate]) -> None:
 
 
 def comparison_text(candidates: Sequence[Candidate], kind: Format) -> str:
-    """Runs side by side.
+    """A comparison of runs as text.
 
     Args:
         candidates: the runs.
-        kind: ``csv`` has a row for each run and nothing else, the others a column for each, and
-            below the settings that differ.
+        kind: ``csv`` has a row for each run; the others have a column for each run, and below a
+            table of different settings.
     """
     metrics = metrics_of(candidates)
     table = comparison_table(candidates, metrics)
@@ -231,7 +231,7 @@ def comparison_text(candidates: Sequence[Candidate], kind: Format) -> str:
 
 
 def _shown(table: pd.DataFrame, formats: Mapping[str, str]) -> pd.DataFrame:
-    """A row for each figure that any run has, a column for each run, all as text."""
+    """A table of texts: a row for each figure that any run has, a column for each run."""
     names = list(table["preset"])
     figures = [c for c in table.columns if c != "preset" and table[c].notna().any()]
     cells = {
@@ -246,7 +246,7 @@ def _cell(value: float, specification: str) -> str:
 
 
 def _aligned(rows: pd.DataFrame) -> str:
-    """Columns of equal width, the first to the left, the others to the right."""
+    """A text table; the first column is left-aligned, the others right-aligned."""
     lines = [[str(column) for column in rows.columns], *rows.to_numpy().tolist()]
     widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
     return "".join(
@@ -256,7 +256,7 @@ def _aligned(rows: pd.DataFrame) -> str:
 
 
 def markdown_table(rows: pd.DataFrame) -> str:
-    """Texts as a table of Markdown, the first column to the left, the others to the right."""
+    """A Markdown table; the first column is left-aligned, the others right-aligned."""
     rule = ["---", *["---:"] * (len(rows.columns) - 1)]
     lines = [[str(column) for column in rows.columns], rule, *rows.to_numpy().tolist()]
     escaped = [[cell.replace("|", "\\|") for cell in line] for line in lines]

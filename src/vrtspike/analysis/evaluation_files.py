@@ -1,4 +1,4 @@
-"""What every evaluation has: its files, below ``results/evaluate/<preset>``, and its function."""
+"""Files of evaluations (``results/evaluate/<preset>``), and the interface of ``evaluate``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DIGEST = "digest"
 
 
 class EvaluatedProblem(Problem, Protocol):
-    """A problem whose trained weights can be measured."""
+    """A problem with an evaluation."""
 
     def evaluate(
         self,
@@ -49,12 +49,12 @@ class EvaluatedProblem(Problem, Protocol):
         device: torch.device,
         progress: Callable[[int, int], None],
     ) -> list[str]:
-        """Measure trained weights on the test split and draw pictures of the result.
+        """Evaluate trained weights on the test split.
 
         Writes the files that this module names, ``summary.json`` last.
 
         Returns:
-            what a person reads of it, line by line.
+            the result in lines of text.
         """
 
 
@@ -76,16 +76,16 @@ def write_evaluation(
     sequences: pd.DataFrame,
     **facts: Any,  # noqa: ANN401 - JSON values
 ) -> dict[str, Any]:
-    """Write tables and summary of an evaluation whose figures are means over its sequences.
+    """Write tables and summary of an evaluation, with means over its sequences.
 
     Args:
-        output: the folder, in which pictures and page stand already.
-        run: whose weights were measured.
+        output: the folder, which already contains pictures and page.
+        run: the evaluated run.
         dataset: manifest of the data.
-        split: which part of them.
+        split: of the data.
         frames: a row for each frame: ``sequence``, ``frame`` and both columns of every metric.
-        sequences: a row for each sequence: ``sequence``, ``frames`` (how many) and these columns.
-        facts: more of the summary, or other than is written here.
+        sequences: a row for each sequence: ``sequence``, ``frames`` (number) and these columns.
+        facts: further or replaced entries of the summary.
 
     Returns:
         the summary.
@@ -123,11 +123,10 @@ def worst_frames(frames: pd.DataFrame, metric: Metric) -> list[dict[str, str | f
 
     Args:
         frames: a row per frame: ``sequence``, ``frame`` and the metric's column.
-        metric: what they are ranked by.
+        metric: ranks the frames.
 
     Returns:
-        at most :data:`WORST`, each with these three; frames without a finite figure, such as the
-        PSNR of one that equals the sharp one, are none.
+        at most :data:`WORST` frames with a finite figure, each with these three values.
     """
     rows = frames[frames[metric.name].map(math.isfinite)]
     ordered = rows.sort_values(metric.name, ascending=metric.larger_is_better, kind="stable")
@@ -145,16 +144,16 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
 
 
 class ChangedSummaryError(RunError):
-    """A summary whose figures are not those that its evaluation wrote."""
+    """A summary was changed after its evaluation."""
 
 
 def write_summary(path: Path, contents: Mapping[str, Any]) -> None:
-    """Write a summary with the digest that :func:`read_summary` compares."""
+    """Write a summary with a digest, which :func:`read_summary` verifies."""
     write_json(path, {**contents, DIGEST: json_digest(dict(contents))})
 
 
 def read_summary(path: Path) -> dict[str, Any]:
-    """The contents of a summary; those of earlier versions have no digest and are not compared.
+    """Read a summary and verify its digest, which earlier versions did not write.
 
     Raises:
         ChangedSummaryError: if the file was changed after the evaluation wrote it.

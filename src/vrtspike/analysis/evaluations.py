@@ -1,4 +1,4 @@
-"""The evaluations of runs: which belongs to which run, and their figures for tables."""
+"""Evaluations of runs, and their figures as columns of tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Summary = Mapping[str, Any]
 
 
 def require_names(runs: Sequence[PublishedRun]) -> None:
-    """Refuse runs that a table could not tell apart.
+    """Refuse runs with equal names.
 
     Raises:
         RunError: if two have one name.
@@ -33,11 +33,11 @@ def require_names(runs: Sequence[PublishedRun]) -> None:
 
 
 def find_evaluation(folder: Path, run: PublishedRun) -> Summary | None:
-    """The evaluation of a run, ``<results>/evaluate/<preset>``; None where it has none.
+    """The evaluation of a run, ``<results>/evaluate/<preset>``; None without one.
 
     Args:
         folder: the run's result folder, ``<results>/train/<preset>``.
-        run: who it is; an evaluation of another run is none of it.
+        run: an evaluation with another fingerprint is ignored.
 
     Raises:
         RunError: if the summary is damaged, or was changed after the evaluation.
@@ -61,26 +61,26 @@ def read_evaluated(folders: Sequence[Path]) -> tuple[list[PublishedRun], dict[st
     for run, folder in zip(runs, folders, strict=True):
         if (found := find_evaluation(folder, run)) is None:
             raise RunError(
-                f"run {run.name} ({run.fingerprint}): no evaluation of it beside {folder}; "
-                f"evaluate it, such as by snakemake results/evaluate/{run.name}/summary.json"
+                f"run {run.name} ({run.fingerprint}): found no evaluation beside {folder}; "
+                f"evaluate it: snakemake results/evaluate/{run.name}/summary.json"
             )
         evaluations[run.name] = found
     return runs, evaluations
 
 
 TEST_FRAMES = ("protocol", "dataset", "split", "blur_dir", "scale", "sequences", "frames")
-"""Entries of a summary that say what its figures are of: those of other frames do not compare."""
+"""Entries of a summary on its test frames; figures of different frames cannot be compared."""
 
 
 def test_frames(summary: Summary) -> dict[str, Any]:
-    """What the figures of an evaluation are of, by :data:`TEST_FRAMES`."""
+    """The entries :data:`TEST_FRAMES` of a summary."""
     return {name: summary.get(name) for name in TEST_FRAMES} | {
         "protocol": next(iter(protocols(summary)))
     }
 
 
 def frames_note(evaluations: Mapping[str, Summary | None]) -> str:
-    """Warnings: of single runs, and where runs were not evaluated on the same frames.
+    """Warnings of evaluations, and a warning if the runs have different test frames.
 
     Args:
         evaluations: by the name of the run.
@@ -99,7 +99,7 @@ def frames_note(evaluations: Mapping[str, Summary | None]) -> str:
             for name, of in known.items()
         )
         notes.append(
-            "The runs were evaluated on different frames, so that their metrics do not compare ("
+            "The runs were evaluated on different frames, their metrics cannot be compared ("
             f"{'; '.join(each)})."
         )
     return " ".join(notes)
@@ -108,7 +108,7 @@ def frames_note(evaluations: Mapping[str, Summary | None]) -> str:
 def with_notes(
     table: pd.DataFrame, evaluations: Iterable[Iterable[Summary | None]]
 ) -> pd.DataFrame:
-    """The table with what warns of its figures as a column ``note``, if anything does.
+    """The table with a column ``note`` with warnings of the evaluations, if there are any.
 
     Args:
         table: the figures.
@@ -122,10 +122,10 @@ def with_notes(
 
 
 OWN_PROTOCOL = "own"
-"""The protocol that columns do not name; evaluations of problems without protocols have none."""
+"""The default protocol, which columns do not name."""
 
 Measured = Mapping[str, Metric]
-"""The metrics of some evaluations by what columns call them: ``psnr``, ``psnr (vrt)``."""
+"""The metrics of evaluations by name of their columns: ``psnr``, ``psnr (vrt)``."""
 
 
 def protocols(summary: Summary) -> dict[str, Summary]:
@@ -134,7 +134,7 @@ def protocols(summary: Summary) -> dict[str, Summary]:
 
 
 def column_name(metric: str, protocol: str) -> str:
-    """What the columns of a metric are called: figures of two protocols share none.
+    """The name of a metric's columns; it includes a protocol other than the default.
 
     >>> column_name("psnr", "own"), column_name("psnr", "vrt")
     ('psnr', 'psnr (vrt)')
@@ -143,7 +143,7 @@ def column_name(metric: str, protocol: str) -> str:
 
 
 def measured_metrics(summaries: Iterable[Summary]) -> Measured:
-    """The metrics that any of some evaluations has measured, in the order of their table."""
+    """The metrics of all these evaluations, in the order of the problem's table."""
     found: dict[str, Metric] = {}
     for summary in summaries:
         for protocol, figures in protocols(summary).items():
@@ -154,7 +154,7 @@ def measured_metrics(summaries: Iterable[Summary]) -> Measured:
 
 
 def metrics_of_task(summary: Summary) -> Mapping[str, Metric]:
-    """The metrics of the problem that an evaluation is of."""
+    """The metrics of an evaluation's problem."""
     return find_problem(summary.get("task", DEFAULT_TASK)).METRICS
 
 
@@ -162,8 +162,8 @@ def quality(summary: Summary | None, metrics: Measured) -> dict[str, float | Non
     """Columns of a table such as ``psnr gain``: each metric with its kinds and standard error.
 
     Args:
-        summary: of the evaluation; without one, or where it has no finite figure, None.
-        metrics: which ones.
+        summary: of the evaluation; without one all figures are None.
+        metrics: of the columns.
     """
     found = {
         column_name(name, protocol): means
@@ -178,7 +178,7 @@ def quality(summary: Summary | None, metrics: Measured) -> dict[str, float | Non
 
 
 def _kinds(metric: Metric) -> dict[str, str]:
-    """What columns of a metric say, and the key of a summary that has it."""
+    """Ends of a metric's column names, and the summary's keys of their figures."""
     kinds = {kind: kind for kind in metric.kinds}
     return kinds | {STANDARD_ERROR: f"{metric.after}_error"}
 
@@ -191,14 +191,14 @@ SPREAD = "spread"
 def seeds_quality(
     summaries: Sequence[Summary | None], metrics: Measured
 ) -> dict[str, float | None]:
-    """:func:`quality` of a preset: means over its seeds, and beside each metric their spread.
+    """:func:`quality` of a preset: means over its seeds, with the spread of each metric.
 
     Args:
         summaries: of its evaluations, one for each seed.
-        metrics: which ones.
+        metrics: of the columns.
 
     Returns:
-        None where a seed has no finite figure; the spread of a single seed is None as well.
+        the columns; None if a seed has no finite figure, and for the spread of a single seed.
     """
     rows = [quality(summary, metrics) for summary in summaries]
     found = {name: _over_seeds([row[name] for row in rows], statistics.fmean) for name in rows[0]}
@@ -219,13 +219,13 @@ def _over_seeds(
 def require_equal(
     run: PublishedRun, reference: PublishedRun, expected: RunSettings, differing: str
 ) -> None:
-    """Refuse a run of other data or settings than those expected.
+    """Refuse a run with other data or settings than expected.
 
     Args:
-        run: which one.
+        run: the run.
         reference: the run that it is compared with.
-        expected: settings that it should have.
-        differing: what it may differ in from the other, in words.
+        expected: its expected settings.
+        differing: the permitted difference, for the message.
 
     Raises:
         RunError: naming both and the key.
@@ -236,8 +236,8 @@ def require_equal(
     )
     for key, (value, other) in unequal(found, wanted).items():
         raise RunError(
-            f"run {run.name} has {key} {value}, expected {other}, for it shall differ from run "
-            f"{reference.name} in {differing} only; train both again"
+            f"run {run.name}: {key} is {value}, expected {other}: it may differ from run "
+            f"{reference.name} only in {differing}; train both again"
         )
 
 
@@ -263,7 +263,7 @@ def quality_formats(metrics: Measured) -> dict[str, str]:
 
 
 def quality_note(metrics: Measured) -> str:
-    """What readers of a table of these metrics must know, in sentences."""
+    """Explanation of a table of these metrics."""
     if not metrics:
         return ""
     names = ", ".join(f"{name} ({m.unit})" if m.unit else name for name, m in metrics.items())

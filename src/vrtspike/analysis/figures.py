@@ -1,4 +1,4 @@
-"""The figures of a run that findings and comparisons use."""
+"""Figures of a run's logs, for findings and comparisons."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from vrtspike.config.problems import Metric
 from vrtspike.monitoring.timing_layout import ROOT
 
 WARM_UP_STEPS = 1
-"""Steps left out at the start: compilation, algorithm search and the first data are not typical."""
+"""First steps that are left out, because of compilation, autotuning and the first batches."""
 
 SUMMARY_COLUMNS = ["section", "depth", "count", "mean", "p50", "p95", "min", "max", "share"]
 
 
 def without_warm_up(timing: pd.DataFrame) -> pd.DataFrame:
-    """The rows of ``timing`` without its first steps, unless nothing else is there."""
+    """The rows of ``timing`` without its first steps, if there are more."""
     steps = timing["step"].drop_duplicates()
     if len(steps) <= WARM_UP_STEPS:
         return timing
@@ -31,7 +31,7 @@ def summarize_sections(timing: pd.DataFrame) -> pd.DataFrame:
     """One row per section in the order of a tree, parents before their children.
 
     Args:
-        timing: rows of ``step``, ``section``, ``ms``, as :func:`read_run_logs` gives them.
+        timing: rows of ``step``, ``section``, ``ms``, from :func:`read_run_logs`.
 
     Returns:
         ``section``, ``depth`` (0 at the top), ``count`` of steps in which it ran, ``mean``,
@@ -94,7 +94,7 @@ def throughput(steps: pd.DataFrame, timing: pd.DataFrame, points: int = 100) -> 
     Args:
         steps: rows of ``step``, ``samples``, ``frames``.
         timing: rows of ``step``, ``section``, ``ms`` with the section ``step``.
-        points: at most so many rows come back.
+        points: largest number of rows.
 
     Returns:
         ``step`` (the last of the averaged ones), ``samples_per_second``, ``frames_per_second``.
@@ -117,34 +117,34 @@ def throughput(steps: pd.DataFrame, timing: pd.DataFrame, points: int = 100) -> 
 
 
 VALIDATION, CHECKPOINT = "validation", "checkpoint"
-"""Sections beside the steps."""
+"""Sections outside of the steps."""
 
 DATA = f"{ROOT}/data"
 FORWARD = f"{ROOT}/forward"
 BACKWARD = f"{ROOT}/backward"
 RECOMPUTATION = f"{BACKWARD}/recomputation"
 
-PART = 10
-"""The beginning and the end of a run are a tenth of it each, where trends are looked at."""
-FEWEST = 5 * PART
-"""Steps of the shortest run that has trends."""
-MEMORY_LINES = 12
-"""Lines of the shortest memory log that tells of growth."""
-FILLED = 1.02
-"""A cache whose items grow by less in half a run is as full as it gets."""
-STALL = 10
-"""Steps' time that a single step waits for data before that counts as a stall."""
+TREND_PARTS = 10
+"""Trends compare the first and the last tenth of a run."""
+MIN_TREND_STEPS = 5 * TREND_PARTS
+"""Logged steps that a trend needs at least."""
+MIN_MEMORY_LINES = 12
+"""Lines of the memory log that memory growth needs at least."""
+CACHE_GROWTH = 1.02
+"""A cache whose number of items grows by less than this in half a run counts as filled."""
+STALL_STEPS = 10
+"""A wait for data longer than this many median steps is a stall."""
 
 
 @dataclass(frozen=True)
 class Speed:
     """Times after the warm-up: means in milliseconds, shares of the step's time (0 to 1).
 
-    ``data_ms``, ``forward_ms`` and ``slowest_section`` are for one micro-batch of one process, so
-    that presets with different gradient accumulation compare; ``step_ms`` is a whole step. A stall
-    is a step that waits for data longer than :data:`STALL` usual steps take; ``stalled_share`` is
-    what these waits take. The shares of validation and checkpoints are of all time in and between
-    steps.
+    ``data_ms``, ``forward_ms`` and ``slowest_section`` are per micro-batch and process, so that
+    presets with different gradient accumulation can be compared; ``step_ms`` is a whole step. A
+    stall is a step that waits for data longer than :data:`STALL_STEPS` median steps take;
+    ``stalled_share`` is the share of these waits. The shares of validation and checkpoints refer to
+    all time in and between steps.
     """
 
     step_ms: float | None = None
@@ -165,11 +165,11 @@ class Speed:
 
 @dataclass(frozen=True)
 class Health:
-    """Whether training went well; ``best`` holds the best value of each validation metric.
+    """Losses, gradient norms and validations; ``best`` holds each metric's best value.
 
-    Medians of the first and the last tenth of the logged steps stand under ``first_`` and
-    ``last_``, None in short runs. ``best_step`` is that of the best validation by the main metric,
-    ``later_validations`` how many came after it.
+    ``first_`` and ``last_`` are medians over the first and the last tenth of the logged steps, None
+    in short runs. ``best_step`` is the step of the best validation by the main metric,
+    ``later_validations`` the number of validations after it.
     """
 
     logged_steps: int = 0
@@ -190,13 +190,13 @@ class Health:
 
 @dataclass(frozen=True)
 class Memory:
-    """Largest values of a run in megabytes (2**20 bytes), of the process that logs.
+    """Peak memory of the logging process in megabytes (2**20 bytes).
 
-    ``process_mb`` includes the data loading workers; ``growth_mb`` is by how much it grew in the
-    second half of the run, ``growth_steps`` in how many steps, and None where a cache was still
-    being filled. ``cache_hit_rate`` (0 to 1) and ``cache_is_full`` are the last ones logged,
-    ``gpu_utilisation`` the median of those logged; ``gpu_activations_mb`` is the peak less
-    parameters, gradients and optimiser state.
+    ``process_mb`` includes the data loading workers. ``growth_mb`` is its growth in the second half
+    of the run, over ``growth_steps`` steps; None while a cache was being filled.
+    ``cache_hit_rate`` (0 to 1) and ``cache_is_full`` are the last logged values,
+    ``gpu_utilisation`` is the median; ``gpu_activations_mb`` is the peak less parameters, gradients
+    and optimiser state.
     """
 
     process_mb: float | None = None
@@ -225,10 +225,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class RunFigures:
-    """One run in numbers; None where nothing was logged that would give the number.
-
-    ``processes`` trained together, each on its own batches.
-    """
+    """All figures of a run; None for figures that were not logged."""
 
     speed: Speed = Speed()
     health: Health = Health()
@@ -248,8 +245,8 @@ def run_figures(
         logs: what it logged.
         micro_batches: forward passes of one process in a step
             (``TRAIN.GRADIENT_ACCUMULATION_STEPS``).
-        processes: that trained together.
-        metrics: of the problem, the most important first; without any, validation says nothing.
+        processes: number of training processes.
+        metrics: of the problem, the main one first; None ignores validation.
     """
     health = _health(logs, list((metrics or {}).values()))
     return RunFigures(_speed(logs, micro_batches), health, _memory(logs), processes)
@@ -279,12 +276,12 @@ def _speed(logs: RunLogs, micro_batches: int) -> Speed:
 
 
 def _stalls(steady: pd.DataFrame) -> dict[str, Any]:
-    """The waits for data of single steps that are out of all proportion."""
+    """Number, longest wait and share of the steps that count as stalls."""
     steps = steady[steady["section"] == ROOT]["ms"]
     waits = steady[steady["section"] == DATA]["ms"]
     if steps.empty or waits.empty:
         return {}
-    long = waits[waits > STALL * steps.median()]
+    long = waits[waits > STALL_STEPS * steps.median()]
     return {
         "stalls": len(long),
         "longest_wait_ms": float(waits.max()),
@@ -293,7 +290,7 @@ def _stalls(steady: pd.DataFrame) -> dict[str, Any]:
 
 
 def _share_beside(sections: pd.DataFrame, name: str) -> float | None:
-    """Share of a section beside the steps in all time; that of the table is of the steps'."""
+    """Share of a section outside the steps in the run's whole time (the table's: in the steps')."""
     share = _value(sections, name, "share")
     beside = [_value(sections, other, "share") for other in (VALIDATION, CHECKPOINT)]
     return None if share is None else share / (1 + sum(other or 0.0 for other in beside))
@@ -313,7 +310,7 @@ def _slowest_leaf(sections: pd.DataFrame, micro_batches: int) -> tuple[str, floa
 
 def _health(logs: RunLogs, metrics: Sequence[Metric]) -> Health:
     losses = [float(loss) for loss in logs.train["loss"]]
-    lost = [
+    not_finite = [
         int(step)
         for step, loss in zip(logs.train["step"], losses, strict=True)
         if not math.isfinite(loss)
@@ -327,8 +324,8 @@ def _health(logs: RunLogs, metrics: Sequence[Metric]) -> Health:
     return Health(
         logged_steps=len(losses),
         skipped_steps=int(logs.train["skipped"].eq(True).sum()) if "skipped" in logs.train else 0,
-        losses_not_finite=len(lost),
-        first_not_finite=lost[0] if lost else None,
+        losses_not_finite=len(not_finite),
+        first_not_finite=not_finite[0] if not_finite else None,
         last_loss=_finite(losses[-1]) if losses else None,
         gradient_norm_median=_finite(norms.median()),
         gradient_norm_max=_finite(norms.max()),
@@ -344,9 +341,9 @@ def _health(logs: RunLogs, metrics: Sequence[Metric]) -> Health:
 
 def _ends(values: pd.Series) -> tuple[float | None, float | None]:
     """Medians of the first and the last tenth; None where there are too few."""
-    if len(values) < FEWEST:
+    if len(values) < MIN_TREND_STEPS:
         return None, None
-    size = len(values) // PART
+    size = len(values) // TREND_PARTS
     return _finite(values.iloc[:size].median()), _finite(values.iloc[-size:].median())
 
 
@@ -386,20 +383,20 @@ def _memory(logs: RunLogs) -> Memory:
 
 
 def _growth(memory: pd.DataFrame, processes: pd.Series) -> tuple[float | None, int | None]:
-    """Megabytes that a run grew by in its second half, and that half's steps.
+    """Memory growth in the second half of a run in megabytes, and that half's steps.
 
-    None for a run with too few lines, or whose cache was still being filled then: that ends.
+    None for a run with too few lines, and while a cache is being filled, whose growth ends.
     """
     half = len(memory) // 2
-    if half < MEMORY_LINES // 2 or _finite(processes.iloc[half:].min()) is None:
+    if half < MIN_MEMORY_LINES // 2 or _finite(processes.iloc[half:].min()) is None:
         return None, None
     items = _numbers(memory, "cache.items").iloc[half:].dropna()
-    if len(items) and items.iloc[-1] > FILLED * items.iloc[0]:
+    if len(items) and items.iloc[-1] > CACHE_GROWTH * items.iloc[0]:
         return None, None
     steps = int(memory["step"].iloc[-1] - memory["step"].iloc[half])
-    # A single line may be that of a validation; the least of a few neighbours is not.
-    least = [float(processes.iloc[part].min()) for part in (slice(half, half + 3), slice(-3, None))]
-    return least[1] - least[0], steps
+    # The minimum of three lines, because one of them may have been measured in a validation.
+    before, after = processes.iloc[half : half + 3], processes.iloc[-3:]
+    return float(after.min() - before.min()), steps
 
 
 def _numbers(table: pd.DataFrame, column: str) -> pd.Series:

@@ -1,8 +1,7 @@
-"""What a run's figures say about its speed and its health, most important first.
+"""Findings on a run's speed and training, the most important first.
 
-The symptoms, their limits and all texts stand in ``advice.yaml``, what is looked at in
-:mod:`vrtspike.analysis.rules`. Effects are bounds computed from the run's own figures; where
-nothing was measured that would bound them, the text says so.
+Symptoms, limits and texts are in ``advice.yaml``, the conditions in
+:mod:`vrtspike.analysis.rules`. Effects are upper bounds computed from the run's own figures.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from ruamel.yaml import YAML
 
 from vrtspike.analysis.advice import advice
 from vrtspike.analysis.figures import RunFigures
-from vrtspike.analysis.rules import CONDITIONS, WORTH_A_WARNING, Observation, Run, Severity
+from vrtspike.analysis.rules import CONDITIONS, WARNING_SHARE, Observation, Run, Severity
 from vrtspike.config.documents import Document, nested
-from vrtspike.config.loading import settings_with
+from vrtspike.config.loading import override_with_document
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import ConfigError
 
@@ -29,7 +28,7 @@ SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 COLUMNS = ["rank", "severity", "symptom", "figure", "change", "keys", "effect"]
 
 Text = str | Mapping[str, str]
-"""A text with named values in braces, or several by the names that a condition chooses."""
+"""A text with named values in braces, or several texts by name."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +37,13 @@ class Finding:
 
     Attributes:
         symptom: its name in ``advice.yaml``.
-        severity: ``error`` spoils the result or ends the run, ``warning`` costs a good part of the
-            time or puts the run at risk, ``hint`` is a possibility.
-        weight: share of the run's time (0 to 1) that is at stake; ranks findings of one severity.
-        figure: what was measured, with the limit it crossed.
-        change: what to do, in words.
-        keys: dotted configuration keys and their proposed values; empty where a person must choose.
-        effect: what to expect.
+        severity: ``error``: spoils the result or ends the run; ``warning``: costs much time or
+            endangers the run; ``hint``: a possible improvement.
+        weight: affected share of the run's time (0 to 1); ranks findings of one severity.
+        figure: the measured figure and its limit.
+        change: what to do.
+        keys: dotted configuration keys and their proposed values; empty if the user must choose.
+        effect: expected effect.
     """
 
     symptom: str
@@ -63,7 +62,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Symptom:
-    """An entry of ``advice.yaml``, whose head explains the attributes."""
+    """An entry of ``advice.yaml``, which documents the attributes."""
 
     symptom: str
     measured: str
@@ -75,8 +74,8 @@ class Symptom:
     limit: Mapping[str, float] = field(default_factory=dict)
     severity: Severity | None = None
 
-    def look(self, run: Run) -> Finding | None:
-        """The finding, where a run has the symptom."""
+    def check(self, run: Run) -> Finding | None:
+        """The finding if a run has the symptom; else None."""
         seen = CONDITIONS[self.symptom](run, self.limit)
         if seen is None:
             return None
@@ -86,13 +85,13 @@ class Symptom:
             seen.severity or self.severity or severity_of_gain(seen.gain or 0.0),
             seen.weight,
             self.figure.format(**values),
-            _chosen(self.change, seen.change, seen).format(**values),
-            _chosen(self.effect, seen.effect, seen).format(**values),
+            _select_text(self.change, seen.change, seen).format(**values),
+            _select_text(self.effect, seen.effect, seen).format(**values),
             seen.keys,
         )
 
 
-def _chosen(text: Text, name: str | None, seen: Observation) -> str:
+def _select_text(text: Text, name: str | None, seen: Observation) -> str:
     if isinstance(text, str):
         return text
     return text[name or ("keys" if seen.keys else "nothing")]
@@ -109,10 +108,10 @@ def find(figures: RunFigures, settings: RunSettings) -> list[Finding]:
 
     Args:
         figures: the run's figures.
-        settings: the preset it ran with.
+        settings: of the run.
     """
     run = Run(figures, settings)
-    found = [seen for symptom in symptoms().values() if (seen := symptom.look(run)) is not None]
+    found = [seen for symptom in symptoms().values() if (seen := symptom.check(run)) is not None]
     return sorted(found, key=lambda finding: (SEVERITIES.index(finding.severity), -finding.weight))
 
 
@@ -126,7 +125,7 @@ def findings_table(findings: Sequence[Finding]) -> pd.DataFrame:
 
 
 def finding_lines(findings: Sequence[Finding]) -> list[str]:
-    """Findings as a person reads them in a terminal, the most important first."""
+    """Findings as lines for a terminal, the most important first."""
     lines = []
     for rank, finding in enumerate(findings, start=1):
         lines.append(f"{rank}. {finding.symptom} ({finding.severity}): {finding.figure}")
@@ -136,7 +135,7 @@ def finding_lines(findings: Sequence[Finding]) -> list[str]:
 
 
 def key_line(key: str, value: object) -> str:
-    """A key and its value as a preset writes it.
+    """A key and its value as in a preset file.
 
     >>> key_line("A.B", True), key_line("A.B", None), key_line("A.B", [2, 8]), key_line("A", "auto")
     ('A.B: true', 'A.B: null', 'A.B: [2, 8]', 'A: auto')
@@ -145,16 +144,16 @@ def key_line(key: str, value: object) -> str:
 
 
 def severity_of_gain(share: float) -> Severity:
-    """How much it matters that a share of a run's time (0 to 1) could be saved.
+    """The severity of a finding that could save a share of a run's time (0 to 1).
 
     >>> severity_of_gain(0.05), severity_of_gain(0.008)
     ('warning', 'hint')
     """
-    return "warning" if share >= WORTH_A_WARNING else "hint"
+    return "warning" if share >= WARNING_SHARE else "hint"
 
 
 def speed_up(share: float) -> str:
-    """By how much a run is faster that is spared a share of its time.
+    """How much faster a run becomes by saving a share of its time.
 
     >>> speed_up(0.2)
     '25%'
@@ -162,26 +161,25 @@ def speed_up(share: float) -> str:
     return f"{1 / (1 - share) - 1:.0%}" if share < 0.999 else "1000 times"
 
 
-FILLING = frozenset(
+MEMORY_KEYS = frozenset(
     {"TRAIN.BATCH_SIZE", "TRAIN.GRADIENT_ACCUMULATION_STEPS"}
     | {"TRAIN.SCALE_LR", "TRAIN.BASE_BATCH_SIZE"}
     | {"MODEL.VRT.USE_CHECKPOINT_FFN", "MODEL.VRT.USE_CHECKPOINT_ATTN"}
 )
-"""Keys that say how much memory a step takes, and those of batches, which go together."""
+"""Keys that change the memory of a step, and the related keys of batches."""
 
 
 def proposed_keys(findings: Sequence[Finding], settings: RunSettings) -> dict[str, Any]:
-    """The changes of all findings together; where two disagree, the more important one wins.
+    """The proposed keys of all findings; on conflicts the more important finding wins.
 
-    A change that the schema refuses in this preset is left out: a finding knows one key, the
-    schema knows what goes together. Of several that fill the GPU's memory the first one is taken:
-    each was counted alone.
+    Changes that make the preset invalid are left out. Of several changes that use more GPU memory
+    only the first is taken, because each was estimated alone.
     """
     accepted: dict[str, Any] = {}
     for finding in findings:
         keys = dict(finding.keys)
-        if FILLING & accepted.keys():
-            keys = {key: value for key, value in keys.items() if key not in FILLING}
+        if MEMORY_KEYS & accepted.keys():
+            keys = {key: value for key, value in keys.items() if key not in MEMORY_KEYS}
         candidate = {**keys, **accepted}
         if _is_valid(candidate, settings):
             accepted = candidate
@@ -189,12 +187,12 @@ def proposed_keys(findings: Sequence[Finding], settings: RunSettings) -> dict[st
 
 
 def preset_text(preset: str, keys: Mapping[str, Any], findings: Sequence[Finding]) -> str:
-    """A preset file on top of ``preset`` that holds ``keys``, each with the figure behind it.
+    """A preset file with ``keys``, each with the finding that proposes it.
 
     Args:
-        preset: name of the preset the run was trained with; the text names it as ``BASE``.
+        preset: the run's preset, which becomes ``BASE``.
         keys: dotted keys and values.
-        findings: where they come from.
+        findings: which propose them.
     """
     lines = [f"# Proposed from a run of {preset}. Save as config/presets/<name>.yaml to use it."]
     if not keys:
@@ -212,7 +210,7 @@ def preset_text(preset: str, keys: Mapping[str, Any], findings: Sequence[Finding
 
 def _is_valid(keys: Mapping[str, Any], settings: RunSettings) -> bool:
     try:
-        settings_with(settings, Document(nested(keys)), "the run")
+        override_with_document(settings, Document(nested(keys)), "the run")
     except ConfigError:
         return False
     return True

@@ -17,7 +17,7 @@ from vrtspike.config.problems import Metric, find_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.files import atomic_write_text, write_json
 from vrtspike.monitoring.timing_layout import ROOT
-from vrtspike.plotting.drawing import draw, say
+from vrtspike.plotting.drawing import draw, show_text
 from vrtspike.plotting.pages import Table, write_page
 from vrtspike.runs.published import read_published
 
@@ -32,7 +32,7 @@ PLOTS = (
 FINDINGS = "findings"
 PROPOSED = "proposed.yaml"
 
-MOST_BARS = 24
+MAX_BARS = 24
 _BLUE = "#2b6cb0"
 
 _FORMATS = dict.fromkeys(("mean", "p50", "p95", "min", "max"), ".2f") | {"share": ".1%"}
@@ -44,16 +44,16 @@ Curves = dict[str, tuple[pd.Series, pd.Series]]
 
 @dataclass(frozen=True)
 class Analysis:
-    """What the logs of one run say.
+    """The analysis of one run.
 
     Attributes:
         name: of the run.
-        fingerprint: identifies it; None for logs of another program.
-        settings: those it ran with.
-        logs: what it logged.
-        figures: the same in numbers.
+        fingerprint: of the run; None for logs of another program.
+        settings: of the run.
+        logs: of the run.
+        figures: of the logs.
         findings: the most important first.
-        notes: what a reader must know to judge the figures, sentences.
+        notes: sentences on the figures.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Analysis:
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
-        """Those of the run's problem."""
+        """The metrics of the run's problem."""
         return find_problem(self.settings.TASK).METRICS
 
 
@@ -93,10 +93,10 @@ def read_analysis(folder: Path) -> Analysis:
     """Analyse a run, finished or not.
 
     Args:
-        folder: the run's result folder, or its own (``runs/<preset>/<fingerprint>``).
+        folder: the run's result folder, or its run folder (``runs/<preset>/<fingerprint>``).
 
     Raises:
-        RunError: if it holds no run.
+        RunError: if the folder contains no run.
     """
     run, logs = read_published(folder), read_run_logs(folder)
     metrics = find_problem(run.settings.TASK).METRICS
@@ -234,7 +234,7 @@ def figures_table(figures: RunFigures, metrics: Mapping[str, Metric]) -> pd.Data
 
 
 def _number(value: float | None, unit: str, factor: float = 1) -> str:
-    """A figure to four digits; megabytes of a large GPU have five, and no exponent."""
+    """A figure with four digits, or as an integer from 10000 on."""
     if value is None:
         return "–"
     number = value * factor
@@ -246,16 +246,16 @@ def plot_time_per_section(path: str | Path, sections: pd.DataFrame) -> None:
     """Median milliseconds of each section of a step, indented as a tree, with the 95th percentile.
 
     Args:
-        path: where to write.
-        sections: as :func:`summarize_sections` gives it.
+        path: of the plot.
+        sections: from :func:`summarize_sections`.
     """
     inner = sections[sections["section"].str.startswith(ROOT + "/")]
-    shown = inner.nlargest(MOST_BARS, "p50").sort_index().iloc[::-1]
+    shown = inner.nlargest(MAX_BARS, "p50").sort_index().iloc[::-1]
 
     def fill(figure: Figure) -> None:
         axes = figure.subplots()
         if shown.empty:
-            return say(axes, "no section of a step was timed (LOG.ENABLE_TIMING_LOG)")
+            return show_text(axes, "no section of a step was timed (LOG.ENABLE_TIMING_LOG)")
         names = [section.removeprefix(ROOT + "/") for section in shown["section"]]
         axes.barh(names, shown["p50"], color=_BLUE, label="median")
         axes.plot(shown["p95"], names, "|", color="#1a202c", markersize=9, label="95th percentile")
@@ -278,14 +278,14 @@ def plot_lines(
     logarithmic: frozenset[str] = frozenset(),
     missing: str,
 ) -> None:
-    """Curves over the steps, one panel for each quantity.
+    """Plot curves over the steps, one panel for each quantity.
 
     Args:
-        path: where to write.
-        panels: for each panel's title (the quantity and its unit) the curves: label to x and y.
-            Values that are not finite leave gaps.
+        path: of the plot.
+        panels: curves (label to x and y) by title of the panel (quantity and unit). Values that are
+            not finite leave gaps.
         logarithmic: titles of the panels with a logarithmic y axis.
-        missing: what the picture says where no curve has a value.
+        missing: text of the plot if there are no values.
     """
     filled = {
         title: kept
@@ -295,7 +295,7 @@ def plot_lines(
 
     def fill(figure: Figure) -> None:
         if not filled:
-            return say(figure.subplots(), missing)
+            return show_text(figure.subplots(), missing)
         rows = figure.subplots(len(filled), 1, sharex=True, squeeze=False)[:, 0]
         for axes, (title, curves) in zip(rows, filled.items(), strict=True):
             for label, (x, y) in curves.items():

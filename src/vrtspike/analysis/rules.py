@@ -1,6 +1,6 @@
-"""The conditions of the symptoms in ``advice.yaml``: what is seen in a run, and the keys proposed.
+"""Conditions of the symptoms in ``advice.yaml``: the observation in a run, and proposed keys.
 
-Each looks at a run with the limits of its symptom and answers with what it saw, or nothing.
+Each takes a run and the limits of its symptom, and returns an observation or None.
 """
 
 from __future__ import annotations
@@ -9,28 +9,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from vrtspike.analysis.figures import STALL, RunFigures
+from vrtspike.analysis.figures import STALL_STEPS, RunFigures
 from vrtspike.config.run_schema import RunSettings
 
 Severity = Literal["error", "warning", "hint"]
 Keys = dict[str, Any]
 Limits = Mapping[str, float]
 
-WORTH_A_WARNING = 0.05
-"""Share of a run's time; what can gain less is a hint."""
-MOST_PREFETCH = 8
+WARNING_SHARE = 0.05
+"""Share of a run's time; findings that could save less are hints."""
+MAX_PREFETCH = 8
 MEMORY_FOR_CACHE_PERCENT = 70.0
-"""Of the system's memory in use, up to which a larger cache is proposed."""
+"""Used system memory up to which a larger cache is proposed."""
 CACHE_OF_MEMORY = 0.5
-"""Most that a cache should take of a machine's memory."""
+"""Largest proposed share of a machine's memory for a cache."""
 GPU_MEMORY_USABLE = 0.90
 OPTIMIZER_SAVED = 0.75
-"""Of an optimiser's state, with moments of 8 bits instead of 32."""
+"""Saved share of the optimiser's state with 8-bit moments."""
 CHUNK_TOKENS = 65536
 
 
 class Run:
-    """A run's figures, and the settings it ran with."""
+    """Figures and settings of a run."""
 
     def __init__(self, figures: RunFigures, settings: RunSettings) -> None:
         self.settings, self.train, self.loader = settings, settings.TRAIN, settings.DATALOADER
@@ -40,16 +40,16 @@ class Run:
 
 @dataclass(frozen=True)
 class Observation:
-    """What a condition saw.
+    """The result of a condition that holds.
 
     Attributes:
-        weight: share of the run's time (0 to 1) that is at stake.
-        values: by their names in the texts of ``advice.yaml``.
+        weight: affected share of the run's time (0 to 1).
+        values: for the texts of ``advice.yaml``, by name.
         keys: dotted configuration keys and their proposed values.
         gain: share of the run's time that can be saved.
-        severity: where it is not that of the table, and does not follow from the gain.
-        change: which text, where the table has several.
-        effect: the same.
+        severity: replaces that of the table or of the gain.
+        change: name of the text if the table has several.
+        effect: likewise.
     """
 
     weight: float
@@ -75,7 +75,7 @@ def not_finite(run: Run, limit: Limits) -> Observation | None:
 
 
 def exploding_gradient(run: Run, limit: Limits) -> Observation | None:
-    """A gradient norm far above its usual value."""
+    """A gradient norm far above the median."""
     median, largest = run.health.gradient_norm_median, run.health.gradient_norm_max
     if median is None or largest is None or largest <= limit["times"] * median:
         return None
@@ -86,7 +86,7 @@ def exploding_gradient(run: Run, limit: Limits) -> Observation | None:
 
 
 def vanishing_gradient(run: Run, limit: Limits) -> Observation | None:
-    """A gradient that has become nearly zero."""
+    """A gradient norm that has fallen to nearly zero."""
     first, last = run.health.first_gradient_norms, run.health.last_gradient_norms
     if first is None or last is None or last >= limit["ratio"] * first:
         return None
@@ -95,7 +95,7 @@ def vanishing_gradient(run: Run, limit: Limits) -> Observation | None:
 
 
 def skipped_steps(run: Run, limit: Limits) -> Observation | None:
-    """Optimiser steps that were computed for nothing."""
+    """Optimiser steps that were skipped because of gradients that are not finite."""
     skipped, steps = run.health.skipped_steps, run.health.logged_steps
     share = skipped / max(1, steps)
     if share <= limit["share"]:
@@ -122,7 +122,7 @@ def _more_stable(run: Run) -> Keys:
 
 
 def stuck_loss(run: Run, limit: Limits) -> Observation | None:
-    """A run that does not learn."""
+    """A loss that does not fall."""
     first, last = run.health.first_losses, run.health.last_losses
     if first is None or last is None or last <= limit["ratio"] * first:
         return None
@@ -134,7 +134,7 @@ def stuck_loss(run: Run, limit: Limits) -> Observation | None:
 
 
 def late_run(run: Run, limit: Limits) -> Observation | None:
-    """A run that goes on long after its best validation."""
+    """A run that continues long after its best validation."""
     health = run.health
     if run.train.EARLY_STOPPING is not None or health.best_step is None:
         return None
@@ -146,7 +146,7 @@ def late_run(run: Run, limit: Limits) -> Observation | None:
 
 
 def full_memory(run: Run, limit: Limits) -> Observation | None:
-    """System memory nearly used up."""
+    """System memory nearly full."""
     used, own = run.memory.system_percent, run.memory.process_mb
     if used is None or used <= limit["percent"]:
         return None
@@ -175,7 +175,7 @@ def _fewer_workers(run: Run) -> Keys:
 
 
 def growing_memory(run: Run, limit: Limits) -> Observation | None:
-    """A run that takes more and more memory."""
+    """A run whose memory grows."""
     memory = run.memory
     growth, steps, own = memory.growth_mb, memory.growth_steps, memory.process_mb
     if growth is None or own is None or growth <= max(limit["mb"], limit["share"] * own):
@@ -190,7 +190,7 @@ def growing_memory(run: Run, limit: Limits) -> Observation | None:
 
 
 def large_cache(run: Run, limit: Limits) -> Observation | None:
-    """A cache that may leave too little for everything else."""
+    """A cache that may leave too little memory for other things."""
     machine = run.memory.system_total_gb
     if machine is None or not uses_cache(run.settings):
         return None
@@ -207,7 +207,7 @@ def data_wait(run: Run, limit: Limits) -> Observation | None:
     wait, share = run.speed.data_ms, run.speed.data_share
     if not wait or not share:
         return None
-    usual = share - (run.speed.stalled_share or 0.0)  # more workers end no stalls
+    usual = share - (run.speed.stalled_share or 0.0)  # more workers do not prevent stalls
     wait *= usual / share
     if usual < limit["least"] or (wait <= limit["ms"] and usual <= limit["share"]):
         return None
@@ -215,17 +215,17 @@ def data_wait(run: Run, limit: Limits) -> Observation | None:
 
 
 def _faster_data(run: Run) -> Keys:
-    """What of the data's way is not at its fastest."""
+    """Keys that make data loading faster and are not set yet."""
     loader, settings = run.loader, run.settings
     keys: Keys = {}
     if loader.TRAIN_WORKERS != "auto":
-        keys["DATALOADER.TRAIN_WORKERS"] = "auto"  # TOTAL_WORKERS decides nothing beside it
+        keys["DATALOADER.TRAIN_WORKERS"] = "auto"  # it overrides TOTAL_WORKERS
     elif loader.TOTAL_WORKERS == "auto":
         keys["DATALOADER.TOTAL_WORKERS"] = "cpu*1.0"
     elif isinstance(loader.TOTAL_WORKERS, int):
         keys["DATALOADER.TOTAL_WORKERS"] = "auto"
-    if loader.TRAIN_PREFETCH_FACTOR < MOST_PREFETCH:
-        twice = min(MOST_PREFETCH, 2 * loader.TRAIN_PREFETCH_FACTOR)
+    if loader.TRAIN_PREFETCH_FACTOR < MAX_PREFETCH:
+        twice = min(MAX_PREFETCH, 2 * loader.TRAIN_PREFETCH_FACTOR)
         keys["DATALOADER.TRAIN_PREFETCH_FACTOR"] = twice
     off = {
         "DATALOADER.PERSISTENT_WORKERS": not loader.PERSISTENT_WORKERS,
@@ -238,13 +238,13 @@ def _faster_data(run: Run) -> Keys:
 
 
 def stalls(run: Run, limit: Limits) -> Observation | None:
-    """Single steps that wait for data out of all proportion."""
+    """Single steps with very long waits for data."""
     share, longest = run.speed.stalled_share, run.speed.longest_wait_ms
     if not share or longest is None or share <= limit["share"]:
         return None
     keys = {} if run.loader.PERSISTENT_WORKERS else {"DATALOADER.PERSISTENT_WORKERS": True}
     values = {"stalls": run.speed.stalls, "longest": longest / 1e3, "share": share}
-    values["steps"] = STALL
+    values["steps"] = STALL_STEPS
     return Observation(share, values, keys, gain=share)
 
 
@@ -254,7 +254,7 @@ def cold_cache(run: Run, limit: Limits) -> Observation | None:
     if rate is None or rate >= limit["rate"]:
         return None
     if not uses_cache(run.settings) or run.memory.cache_is_full is False:
-        return None  # what is not full misses what is read for the first time
+        return None  # while a cache is being filled, misses are normal
     if share is not None and share < limit["least"]:
         return None
     size = _larger_cache(run)
@@ -271,7 +271,7 @@ def uses_cache(settings: RunSettings) -> bool:
 
 
 def _larger_cache(run: Run) -> float | None:
-    """Twice the cache, or what of that may be taken of the machine's memory; None for no more."""
+    """Twice the cache's size, within the limit; None if it cannot be larger."""
     size, total = run.settings.value("DATA.CACHE_SIZE_GB"), run.memory.system_total_gb
     most = 2 * size if total is None else min(2 * size, CACHE_OF_MEMORY * total)
     return round(most, 1) if _has_memory(run) and most > 1.1 * size else None
@@ -283,12 +283,12 @@ def _has_memory(run: Run) -> bool:
 
 
 def idle_gpu(run: Run, limit: Limits) -> Observation | None:
-    """A device that is idle half of the time."""
+    """Low GPU utilisation."""
     busy, memory = run.memory.gpu_utilisation, run.memory
     if busy is None or busy >= limit["percent"]:
         return None
     gain = 1 - busy / limit["target"]
-    if (run.speed.data_share or 0.0) > WORTH_A_WARNING:
+    if (run.speed.data_share or 0.0) > WARNING_SHARE:
         return Observation(1 - busy / 100, {"busy": busy}, gain=gain, change="data")
     keys: Keys = {}
     peak, total, more = memory.gpu_peak_mb, memory.gpu_total_mb, memory.gpu_activations_mb
@@ -324,7 +324,7 @@ def _faster_arithmetic(run: Run) -> Keys:
 
 
 def _larger_chunks(section: str, run: Run) -> Keys:
-    """More pixels at a time for the attention along time, where that is the slowest part."""
+    """Larger chunks for the temporal attention, if that is the slowest part."""
     for part, name in (("fusion", "MODEL.FUSE"), ("spike_attention", "MODEL.SPIKE_TSA")):
         chunks = run.settings.value(name)
         if not chunks or part not in section or not chunks.ADAPTIVE_CHUNK:
@@ -335,7 +335,7 @@ def _larger_chunks(section: str, run: Run) -> Keys:
 
 
 def _smaller_model(run: Run) -> str:
-    """What costs less and gives another network."""
+    """Changes that make the network cheaper and change the result."""
     depth = run.settings.value("MODEL.depth_key")
     if depth is None:
         crops = " or smaller crops (DATA.CROP_SIZE), which change" if _has_crops(run) else ""
@@ -351,25 +351,25 @@ def _has_crops(run: Run) -> bool:
 
 
 def single_precision(run: Run, limit: Limits) -> Observation | None:
-    """Arithmetic in float32 where the device has a faster one."""
+    """Training in float32 on a GPU."""
     if not run.memory.has_gpu or run.train.PRECISION != "32":
         return None
     if (run.speed.forward_ms or 0.0) > limit["ms"]:
-        return None  # the slow forward pass proposes it
+        return None  # the symptom "slow forward pass" proposes it
     parts = run.speed.step_parts
     share = parts.get("forward", 0.0) + parts.get("backward", 0.0)
     return Observation(share, {"share": share}, {"TRAIN.PRECISION": "bf16-mixed"})
 
 
 def deterministic(run: Run, limit: Limits) -> Observation | None:
-    """Algorithms that are chosen to be repeatable and not to be fast."""
+    """Deterministic algorithms on a GPU."""
     if not run.memory.has_gpu or not run.settings.DETERMINISTIC:
         return None
     return Observation(0.0, keys={"DETERMINISTIC": False})
 
 
 def low_throughput(run: Run, limit: Limits) -> Observation | None:
-    """Too few samples a second: what the largest part of a step can do about it."""
+    """Low throughput, with advice on the largest part of a step."""
     rate, parts = run.speed.samples_per_second, run.speed.step_parts
     if rate is None or rate >= limit["rate"]:
         return None
@@ -378,7 +378,7 @@ def low_throughput(run: Run, limit: Limits) -> Observation | None:
         return Observation(1.0, values, severity="hint", change="unknown", effect="unknown")
     part, share = max(parts.items(), key=lambda each: each[1])
     values |= {"part": part, "what": f"{part} takes {share:.0%} of a step"}
-    if part == "backward" and run.settings.recomputing:
+    if part == "backward" and run.settings.recompute_keys:
         return _less_recomputation(run, share, values)
     known = part in ("data", "loss", "sync", "optimizer", "forward", "backward")
     keys = _faster_data(run) if part == "data" else {}
@@ -399,10 +399,10 @@ def low_throughput(run: Run, limit: Limits) -> Observation | None:
 
 
 def _less_recomputation(run: Run, share: float, values: Mapping[str, Any]) -> Observation:
-    """Backward without computing again what was not stored, where memory allows."""
-    first, *others = run.settings.recomputing
+    """Less recomputation in the backward pass, if memory allows."""
+    first, *others = run.settings.recompute_keys
     order = f"{first}=false" + "".join(f", then {name}=false" for name in others)
-    # Where it was not timed: what is computed again is forward once more, at most.
+    # If it was not timed: recomputation is at most another forward pass.
     gain = run.speed.recomputation_share
     gain = run.speed.step_parts.get("forward") if gain is None else gain
     used = (run.memory.gpu_peak_mb or 0.0) / (run.memory.gpu_total_mb or 1.0)
@@ -419,7 +419,7 @@ def _less_recomputation(run: Run, share: float, values: Mapping[str, Any]) -> Ob
 
 
 def slow_loss(run: Run, limit: Limits) -> Observation | None:
-    """Perceptual terms that take a good part of a step."""
+    """Perceptual loss terms that take much of a step."""
     share = run.speed.step_parts.get("loss", 0.0)
     active = run.settings.value("LOSS.active", {})
     networks = [name for name in active if name != "CHARBONNIER"]
@@ -433,7 +433,7 @@ def slow_loss(run: Run, limit: Limits) -> Observation | None:
 
 
 def slow_sync(run: Run, limit: Limits) -> Observation | None:
-    """Processes that wait for each other's gradients."""
+    """A slow all-reduce of gradients."""
     share = run.speed.step_parts.get("sync", 0.0)
     if share <= limit["share"]:
         return None
@@ -442,7 +442,7 @@ def slow_sync(run: Run, limit: Limits) -> Observation | None:
 
 
 def slow_validation(run: Run, limit: Limits) -> Observation | None:
-    """A run that measures more than it should."""
+    """A run that validates too often."""
     every = run.settings.LOG.VAL_EVERY_STEPS
     return _too_often(run.speed.validation_share, limit, "LOG.VAL_EVERY_STEPS", every)
 
@@ -454,14 +454,14 @@ def slow_checkpoints(run: Run, limit: Limits) -> Observation | None:
 
 
 def _too_often(share: float | None, limit: Limits, key: str, every: int) -> Observation | None:
-    """Something beside the steps; done half as often it takes half of its time."""
+    """An activity outside of the steps, to be done half as often."""
     if share is None or share <= limit["share"]:
         return None
     return Observation(share, {"share": share, "every": every}, {key: 2 * every}, gain=share / 2)
 
 
 def full_gpu(run: Run, limit: Limits) -> Observation | None:
-    """A GPU on which the next larger clip may not fit."""
+    """GPU memory nearly full."""
     peak, total, train = run.memory.gpu_peak_mb, run.memory.gpu_total_mb, run.train
     if not peak or not total or peak <= limit["share"] * total:
         return None
@@ -483,7 +483,7 @@ def full_gpu(run: Run, limit: Limits) -> Observation | None:
 
 
 def large_optimizer(run: Run, limit: Limits) -> Observation | None:
-    """Moments of the optimiser where activations could be."""
+    """An optimiser state that takes much of the GPU memory."""
     memory = run.memory
     peak, total, state = memory.gpu_peak_mb, memory.gpu_total_mb, memory.gpu_optimizer_mb
     if not peak or not total or not state or run.train.OPTIM.TYPE != "adamw":
@@ -491,14 +491,14 @@ def large_optimizer(run: Run, limit: Limits) -> Observation | None:
     if state <= limit["share"] * peak or peak < limit["used"] * total:
         return None
     freed = OPTIMIZER_SAVED * state
-    stored = [f"{key}=false" for key in run.settings.recomputing[:1]]
+    stored = [f"{key}=false" for key in run.settings.recompute_keys[:1]]
     values: dict[str, Any] = {"state": state / 1024, "peak": peak / 1024, "share": state / peak}
     values |= {"freed": freed / 1024, "use": ", or ".join([*stored, "larger batches"])}
     return Observation(freed / total, values, {"TRAIN.OPTIM.TYPE": "adamw8bit"})
 
 
 def gpu_headroom(run: Run, limit: Limits) -> Observation | None:
-    """Memory of the GPU that a larger batch, or less recomputation, could use."""
+    """Unused GPU memory, for larger batches or less recomputation."""
     peak, total, activations = (
         run.memory.gpu_peak_mb,
         run.memory.gpu_total_mb,
@@ -518,7 +518,7 @@ def gpu_headroom(run: Run, limit: Limits) -> Observation | None:
         "batch": keys.get("TRAIN.BATCH_SIZE"),
         "crops": "crops or " if _has_crops(run) else "",
         "recompute": "".join(
-            f"; or recompute less ({key}=false)" for key in run.settings.recomputing[:1]
+            f"; or recompute less ({key}=false)" for key in run.settings.recompute_keys[:1]
         ),
     }
     return Observation(free / total, values, keys)
@@ -529,12 +529,12 @@ def _batch_keys(batch: int, micro_steps: int) -> Keys:
 
 
 def _larger_batch(run: Run, most: int) -> Keys:
-    """Batches of up to ``most`` samples, and what keeps the learning rate's meaning."""
+    """Batches of up to ``most`` samples, with accumulation or a scaled learning rate."""
     train = run.train
     step = train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS
     equal = max(size for size in range(1, most + 1) if step % size == 0)
     if equal > train.BATCH_SIZE:
-        # An optimiser step sees as many samples as before, in fewer micro-steps.
+        # The same samples per optimiser step, in fewer micro-steps.
         return _batch_keys(equal, step // equal)
     keys: Keys = {"TRAIN.BATCH_SIZE": most}
     if train.SCALE_LR == "none":
@@ -568,4 +568,4 @@ CONDITIONS: Mapping[str, Condition] = {
     "optimiser fills the GPU": large_optimizer,
     "unused GPU memory": gpu_headroom,
 }
-"""By symptom."""
+"""Conditions by symptom."""

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from vrtspike.errors import RunError
-from vrtspike.monitoring.records import each_record
+from vrtspike.monitoring.records import iter_records
 from vrtspike.runs.names import LOGS, METRICS
 
 TIMING_COLUMNS = ["step", "section", "ms"]
@@ -22,22 +22,22 @@ VALIDATION_COLUMNS = ["step", "psnr", "ssim"]
 MEMORY_COLUMNS = ["step", "time"]
 
 _CHUNK = 64
-"""Timing records that are held at once: as objects those of a long run would fill the memory."""
+"""Timing records that are in memory at once."""
 
 
 @dataclass(frozen=True)
 class RunLogs:
-    """What one run has logged.
+    """The logs of a run.
 
     Attributes:
-        folder: where the logs were found.
+        folder: of the logs.
         timing: one row per step and section: ``step``, ``section`` (a path, categorical), ``ms``.
         steps: one row per timed step: ``step``, ``time`` (seconds since the epoch), ``samples``,
             ``frames``.
-        train: one row per logged training step: ``step``, ``loss`` and what else was logged.
+        train: one row per logged training step: ``step``, ``loss`` and further columns.
         validation: one row per validation: ``step``, ``psnr``, ``ssim`` ...
-        memory: one row per memory line, megabytes; nested values stand under dotted names.
-        gpu_categories: what filled the GPU at its peak, megabytes by category; empty on a CPU.
+        memory: one row per memory record, megabytes; nested values have dotted names.
+        gpu_categories: GPU memory at its peak by category, megabytes; empty on a CPU.
     """
 
     folder: Path
@@ -52,11 +52,11 @@ class RunLogs:
 def read_run_logs(folder: str | Path) -> RunLogs:
     """Read the logs of a published result folder or of a run directory.
 
-    A run that was resumed has logged some steps twice; the later record counts.
+    A resumed run may have logged steps twice; the later record counts.
 
     Args:
-        folder: holds ``metrics.jsonl`` and, where they were enabled, ``timing.jsonl`` and
-            ``memory.jsonl`` (in a run directory these stand under ``logs/``).
+        folder: contains ``metrics.jsonl`` and, if enabled, ``timing.jsonl`` and ``memory.jsonl``
+            (in a run directory they are in ``logs/``).
 
     Raises:
         RunError: if there is no ``metrics.jsonl`` or a complete line is not JSON.
@@ -69,9 +69,9 @@ def read_run_logs(folder: str | Path) -> RunLogs:
             "expected the folder of a run that is finished (results/train/<preset>) or has made a "
             "step (runs/<preset>/<fingerprint>)"
         )
-    records = list(_each_record([metrics]))
-    memory = list(_each_record(_log_files(folder, "memory")))
-    timed = _each_record(_log_files(folder, "timing"))
+    records = list(_iter_records([metrics]))
+    memory = list(_iter_records(_log_files(folder, "memory")))
+    timed = _iter_records(_log_files(folder, "timing"))
     timing, steps = _timings(record for record in timed if record.get("kind") == "step")
     return RunLogs(
         folder,
@@ -93,8 +93,8 @@ def _log_files(folder: Path, name: str) -> list[Path]:
     return sorted((folder / LOGS).glob(f"{name}*.jsonl"))
 
 
-def _each_record(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
-    return (record for path in paths for record in each_record(path))
+def _iter_records(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
+    return (record for path in paths for record in iter_records(path))
 
 
 def _frame(records: Sequence[dict[str, Any]], columns: Sequence[str]) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""The memory of a training that runs: its processes, what they share, and what the machine has."""
+"""Memory of a running training: its processes, and the machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vrtspike.analysis.rules import Run, uses_cache
 from vrtspike.analysis.run_logs import RunLogs, read_run_logs
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import RunError
-from vrtspike.io.files import folder_bytes
+from vrtspike.io.files import folder_size
 from vrtspike.monitoring.process_memory import (
     MEGABYTE,
     ProcessMemory,
@@ -33,16 +33,16 @@ _GIGABYTE = 1e9 / 2**20
 
 @dataclass(frozen=True)
 class RunMemory:
-    """A run and the memory it takes at this moment.
+    """A run and its present memory.
 
     Attributes:
         folder: of the run.
-        settings: it trains with.
+        settings: of the run.
         record: its ``run.json``.
-        processes: of this machine; empty where none trains.
-        system: the machine.
-        stores_mb: size of the stores it reads, where they are here.
-        logs: what it logged so far; None before its first step.
+        processes: on this machine; empty if there are none.
+        system: memory of the machine.
+        stores_mb: size of its stores; None if they are not on this machine.
+        logs: of the run; None before its first step.
     """
 
     folder: Path
@@ -55,11 +55,11 @@ class RunMemory:
 
 
 def find_run_folder(given: Path, runs: Path) -> Path:
-    """The folder of a run that a person named.
+    """The folder of a run that the user named.
 
     Args:
-        given: the folder; one that holds folders of runs (``runs/<preset>``), of which the one
-            that was written to last is meant; or the name of a preset.
+        given: the run's folder; a folder of runs (``runs/<preset>``), which stands for its latest
+            run; or the name of a preset.
         runs: folder of all runs.
 
     Raises:
@@ -77,10 +77,10 @@ def find_run_folder(given: Path, runs: Path) -> Path:
 
 
 def measure_run(folder: Path) -> RunMemory:
-    """Look at a run and its processes.
+    """Measure the memory of a run.
 
     Raises:
-        RunError: if it is no folder of a run.
+        RunError: if the folder is not that of a run.
     """
     identity, record = RunIdentity.read(folder), read_record(folder)
     assert record is not None
@@ -96,11 +96,11 @@ def measure_run(folder: Path) -> RunMemory:
 
 
 def _stores_mb(dataset: Path) -> float | None:
-    return folder_bytes(dataset.parent) / MEGABYTE if dataset.is_file() else None
+    return folder_size(dataset.parent)[1] / MEGABYTE if dataset.is_file() else None
 
 
 def memory_lines(found: RunMemory) -> list[str]:
-    """What a person reads: processes, sums, the machine, and what follows from it."""
+    """The memory of a run as text: processes, sums, machine, warnings."""
     lines = [_state_line(found)]
     if found.processes:
         lines += ["", *_table(found.processes), *_sum_lines(found.processes), ""]
@@ -127,7 +127,7 @@ def _state_line(found: RunMemory) -> str:
 
 
 def _last_step(found: RunMemory) -> int:
-    """Of its log, which is newer than its record."""
+    """The last step in its log, which is newer than ``run.json``."""
     step = int(found.record["step"])
     return step if found.logs is None else max([step, *map(int, found.logs.train["step"])])
 
@@ -171,7 +171,7 @@ def _size(megabytes: float) -> str:
 
 
 def _log_lines(logs: RunLogs | None) -> Iterator[str]:
-    """What its log says, where no process is to be asked."""
+    """Memory from the log of a run without processes here."""
     if logs is None:
         return
     memory = logs.memory
@@ -189,7 +189,7 @@ def _system_lines(found: RunMemory) -> Iterator[str]:
     where = "machine" if total == system.total else "container"
     yield (
         f"{where}: {_size(used)} of {_size(total)} in use ({100 * used / total:.0f} %); page "
-        f"cache {_size(system.page_cache)}, which is given back when asked for"
+        f"cache {_size(system.page_cache)}, which is freed when needed"
     )
     if system.shared_total is not None:
         yield (
@@ -197,10 +197,10 @@ def _system_lines(found: RunMemory) -> Iterator[str]:
         )
     if found.stores_mb is not None:
         yield f"stores of its data set: {_size(found.stores_mb)}"
-    yield f"cache of decoded chunks: {_budget(found.settings)}"
+    yield f"cache of decoded chunks: {_cache_limit(found.settings)}"
 
 
-def _budget(settings: RunSettings) -> str:
+def _cache_limit(settings: RunSettings) -> str:
     if settings.value("DATA.USE_RAM_CACHE") is None:
         return "none"
     if not uses_cache(settings):
@@ -210,7 +210,7 @@ def _budget(settings: RunSettings) -> str:
 
 
 def memory_advice(found: RunMemory) -> Iterator[str]:
-    """What is about to go wrong, with the keys to lower; nothing where all is well."""
+    """Warnings on memory, with keys to lower."""
     system = found.system
     used, total = system.bound
     taken = sum(process.taken for process in found.processes)
@@ -222,16 +222,16 @@ def memory_advice(found: RunMemory) -> Iterator[str]:
                 "this run's: end other programs (ps aux --sort=-rss | head)"
             )
         else:
-            yield f"memory is {100 * used / total:.0f} % full: {_largest(found)}"
+            yield f"memory is {100 * used / total:.0f} % full: {_reduction_advice(found)}"
     if system.swap_used > 64 and any(process.swapped > 16 for process in found.processes):
         swapped = sum(process.swapped for process in found.processes)
-        yield f"{_size(swapped)} of this run were moved to the disk: {_largest(found)}"
+        yield f"{_size(swapped)} of this run were moved to the disk: {_reduction_advice(found)}"
     if system.shared_total and system.shared_used > _FULL_SHARE * system.shared_total:
         yield (
             "/dev/shm is nearly full, a worker that finds no space ends with a bus error: lower "
             "DATALOADER.TRAIN_PREFETCH_FACTOR, or start the container with a larger --shm-size"
         )
-    # Page cache is part of what can be had: it is given back when asked for.
+    # Available memory includes the page cache.
     if (
         found.stores_mb is not None
         and found.processes
@@ -244,8 +244,8 @@ def memory_advice(found: RunMemory) -> Iterator[str]:
     yield from _growth(found)
 
 
-def _largest(found: RunMemory) -> str:
-    """What to lower first."""
+def _reduction_advice(found: RunMemory) -> str:
+    """The key to lower first."""
     loader, size = found.settings.DATALOADER, found.settings.value("DATA.CACHE_SIZE_GB", 0.0)
     workers = sum(p.taken for p in found.processes if p.role == "worker")
     others = sum(p.taken for p in found.processes) - workers
@@ -261,11 +261,11 @@ def _largest(found: RunMemory) -> str:
 
 
 def _growth(found: RunMemory) -> Iterator[str]:
-    """Memory that grows from step to step, by the run's own log."""
+    """A warning if memory grows, from the run's log."""
     if found.logs is None:
         return
     figures = run_figures(found.logs, found.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS)
-    finding = symptoms()["memory grows"].look(Run(figures, found.settings))
+    finding = symptoms()["memory grows"].check(Run(figures, found.settings))
     if finding is not None:
         lines = [f"{finding.figure}: {finding.change}", *finding.key_lines]
         yield f"{finding.symptom}: {'; '.join(lines)}"

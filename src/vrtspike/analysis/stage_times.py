@@ -26,8 +26,7 @@ def stage_seconds(files: Iterable[Path], folder: Path) -> dict[str, tuple[int, f
         folder: of all benchmarks.
 
     Returns:
-        by stage the number of jobs and their seconds added up (jobs may have run side by side),
-        in the order in which the stages were finished.
+        number of jobs and sum of their seconds by stage, in the order of their ends.
 
     Raises:
         DataError: if a file is not a benchmark of Snakemake.
@@ -47,7 +46,7 @@ def stage_seconds(files: Iterable[Path], folder: Path) -> dict[str, tuple[int, f
 def demo_summary(
     sequences: Sequence[Path], benchmarks: Iterable[Path], folder: Path, metrics: Iterable[Metric]
 ) -> Group:
-    """What the demo reached and how long each stage took, for the terminal.
+    """Tables of the demo's metrics and of the time of each stage, for the terminal.
 
     Args:
         sequences: ``<preset>/sequences.csv`` of each evaluation; of several only the means are
@@ -79,17 +78,14 @@ def _quality(tables: Mapping[str, pd.DataFrame], metrics: Sequence[Metric]) -> T
 
 
 def _main_rows(sequences: pd.DataFrame) -> pd.DataFrame:
-    """Those of the first protocol and the first scale, where there are several."""
+    """The rows of the first protocol and the first scale."""
     for column in {"protocol", "scale"} & set(sequences):
         sequences = sequences[sequences[column] == sequences[column].iloc[0]]
     return sequences
 
 
 def _add_rows(table: Table, metric: Metric, sequences: pd.DataFrame, preset: str) -> None:
-    """Every sequence and their mean; of one preset of several the mean alone.
-
-    A title names the protocol, unless that is the usual one: those of two do not compare.
-    """
+    """Rows for all sequences and their mean; with several presets only the mean."""
     protocol = sequences.get("protocol", pd.Series([OWN_PROTOCOL])).iloc[0]
     title = column_name(metric.title, protocol)
     values = sequences.reindex(columns=list(metric.columns))

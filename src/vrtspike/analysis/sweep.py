@@ -1,4 +1,4 @@
-"""A sweep's trainings side by side: by validation, since the test split chooses nothing."""
+"""Comparison of a sweep's trainings by validation, not on the test split."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ NOTE = (
     "snakemake results/evaluate/PRESET/summary.json"
 )
 CHOSEN_ON_TEST = (
-    "Validation looked at the test split (DATA.VALIDATION: test): whatever is chosen here is "
-    "chosen on it."
+    "Validation used the test split (DATA.VALIDATION: test), so that a preset chosen here is "
+    "selected on test data."
 )
 
 Values = Mapping[str, Mapping[str, Any]]
-"""What each member of a sweep changes, by its name and the key."""
+"""The values of each member of a sweep, by its name and key."""
 
 
 def write_sweep(folders: Sequence[Path], values: Values, output: Path, title: str) -> pd.DataFrame:
-    """Set the trainings of a sweep side by side.
+    """Compare the trainings of a sweep.
 
     Args:
-        folders: result folders of the runs (``results/train/<preset>``), those of all seeds.
-        values: what each preset of the sweep changes.
+        folders: result folders of the runs (``results/train/<preset>``), with all seeds.
+        values: of each member.
         output: folder for ``table.csv``, ``table.html`` and ``parallel_coordinates.html``.
         title: name of the sweep.
 
@@ -83,15 +83,15 @@ def _row(
     runs: Sequence[tuple[PublishedRun, Path]],
     metrics: Mapping[str, Metric],
 ) -> dict[str, Any]:
-    """What a preset changes, and what its trainings reached."""
+    """Values and metrics of a member."""
     logs = [read_run_logs(folder).validation for _, folder in runs]
     row: dict[str, Any] = {"preset": name, **{key: str(value) for key, value in values.items()}}
     for metric in metrics:
         found = [table[metric].dropna() for table in logs if metric in table]
         last = [float(column.iloc[-1]) for column in found if len(column)]
-        whole = len(last) == len(runs)
-        row[metric] = statistics.fmean(last) if whole else None
-        row[f"{metric} spread"] = statistics.stdev(last) if whole and len(last) > 1 else None
+        complete = len(last) == len(runs)
+        row[metric] = statistics.fmean(last) if complete else None
+        row[f"{metric} spread"] = statistics.stdev(last) if complete and len(last) > 1 else None
     return row | {"steps": runs[0][0].steps, "parameters": runs[0][0].parameters}
 
 
@@ -101,13 +101,13 @@ def parallel_coordinates(
     """A line for each preset through its values and figures, coloured by the first metric.
 
     Args:
-        table: as :func:`write_sweep` returns it.
-        keys: the columns of values; each distinct value is a mark at equal distance.
+        table: from :func:`write_sweep`.
+        keys: the columns of values, shown as categories.
         metrics: the columns of figures.
     """
     axes = []
     for key in keys:
-        texts = sorted(table[key].dropna().unique(), key=_in_order)
+        texts = sorted(table[key].dropna().unique(), key=_sort_key)
         places = table[key].map({text: place for place, text in enumerate(texts)})
         ticks = {"tickvals": list(range(len(texts))), "ticktext": texts}
         axes.append({"label": key, "values": places.fillna(-1).tolist(), **ticks})
@@ -119,8 +119,8 @@ def parallel_coordinates(
     return go.Figure(go.Parcoords(dimensions=axes, line=line))
 
 
-def _in_order(text: str) -> tuple[bool, float, str]:
-    """Numbers by their size, then texts."""
+def _sort_key(text: str) -> tuple[bool, float, str]:
+    """Sorts numbers by value, then texts."""
     try:
         return False, float(text), ""
     except ValueError:

@@ -19,26 +19,26 @@ from vrtspike.cluster.signals import EXIT_INTERRUPTED
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import RunError
 from vrtspike.monitoring.process_memory import peak_memory
-from vrtspike.monitoring.records import each_record
+from vrtspike.monitoring.records import iter_records
 from vrtspike.runs.folder import latest_run, read_record
 from vrtspike.runs.names import LOGS, MEMORY, TIMING_OF_STARTS
 from vrtspike.system.processes import stop_with_parent
 
 PROGRAM = Path("scripts/launch_training.py")
-"""What the workflow trains with, in the project's folder."""
+"""The launcher, in the project's folder."""
 
 _PRESET = "timed"
-_LOOK_S = 0.2
+_POLL_S = 0.2
 _LAST_LINES = 15
 
 
 @dataclass(frozen=True)
-class Side:
+class BenchmarkSide:
     """One of the two settings that are compared.
 
     Attributes:
-        name: for a person.
-        settings: complete, as they are timed.
+        name: for messages.
+        settings: complete, from :func:`vrtspike.analysis.benchmark.timing_settings`.
         dataset: the dataset manifest.
     """
 
@@ -49,12 +49,12 @@ class Side:
 
 @dataclass(frozen=True)
 class Length:
-    """How long turns are.
+    """Numbers of turns and steps.
 
     Attributes:
         turns: of each setting.
-        steps: that are timed in a turn.
-        warm_up: steps before them, which are left out.
+        steps: timed steps of a turn.
+        warm_up: steps before them, which are not timed.
     """
 
     turns: int
@@ -69,15 +69,14 @@ class Length:
 
 @dataclass(frozen=True)
 class Turn:
-    """What one training of a few steps came to.
+    """Result of one training of a few steps.
 
     Attributes:
-        step_s: seconds of each timed step: waiting for data, computing, the optimiser; the
-            device's time where there is one.
-        samples: of a step, the mean.
-        memory_mb: at most, in megabytes (2**20 bytes); see ``on_gpu``.
-        on_gpu: whether that is memory of the (first) GPU; else of the process and its workers.
-        device: where it computed, in words.
+        step_s: seconds of each timed step, including the wait for data; the device's time on CUDA.
+        samples: mean number of samples of a step.
+        memory_mb: peak memory in megabytes (2**20 bytes).
+        on_gpu: whether that is memory of the first GPU; else of the process and its workers.
+        device: description.
     """
 
     step_s: tuple[float, ...]
@@ -87,25 +86,25 @@ class Turn:
     device: str
 
 
-def take_turns(
-    sides: Sequence[Side],
+def run_turns(
+    sides: Sequence[BenchmarkSide],
     length: Length,
     gpus: int | Literal["auto"],
     show: Callable[[str], None],
 ) -> list[list[Turn]]:
-    """Train each of the settings, in turns: the first, the second, the first, the second ...
+    """Train with each of the settings in alternating turns.
 
     Args:
         sides: the settings.
-        length: how many turns and steps.
-        gpus: of this machine; ``auto`` for all that are free.
-        show: is called with a line for every turn.
+        length: numbers of turns and steps.
+        gpus: of this machine; ``auto`` for all free ones.
+        show: called with a line for every turn.
 
     Returns:
         The turns of each side.
 
     Raises:
-        RunError: if a training fails, or the turns did not have the same devices.
+        RunError: if a training fails, or the turns ran on different devices.
     """
     found: list[list[Turn]] = [[] for _ in sides]
     for number in range(length.turns * len(sides)):
@@ -117,32 +116,32 @@ def take_turns(
         found[place].append(turn)
         if turn.device != found[0][0].device:
             raise RunError(
-                f"the turns do not compare: the first ran on {found[0][0].device}, this one on "
-                f"{turn.device}; give a number of GPUs that stay free: --config GPUS=1"
+                f"turns on different devices: the first ran on {found[0][0].device}, this one on "
+                f"{turn.device}; set a number of GPUs that stay free: --config GPUS=1"
             )
     return found
 
 
 def _train(
-    side: Side,
+    side: BenchmarkSide,
     folder: Path,
     length: Length,
     gpus: int | Literal["auto"],
     show: Callable[[str], None],
 ) -> Turn:
-    """Start a training, stop it after its steps, and read what it has recorded."""
-    with _launched(side, folder, gpus) as process:
-        told = 0
-        while not _has_made(folder, length.last_step):
+    """Start a training, stop it after its steps, and read its records."""
+    with _launcher(side, folder, gpus) as process:
+        shown_lines = 0
+        while not _has_timed(folder, length.last_step):
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_LOOK_S)
+                process.wait(_POLL_S)
                 raise _failure(side, folder, process.returncode)
-            # For free GPUs it may wait for hours.
+            # It may wait for free GPUs.
             lines = _lines(folder / "terminal.txt")
-            for line in lines[told:]:
+            for line in lines[shown_lines:]:
                 if line.startswith("waiting: "):
                     show(line)
-            told = len(lines)
+            shown_lines = len(lines)
         try:
             turn = _read(folder, length)
         except psutil.NoSuchProcess:  # the training has just failed, in a later step
@@ -155,10 +154,10 @@ def _train(
 
 
 @contextlib.contextmanager
-def _launched(
-    side: Side, folder: Path, gpus: int | Literal["auto"]
+def _launcher(
+    side: BenchmarkSide, folder: Path, gpus: int | Literal["auto"]
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """The launcher of a training; it has ended when the block is left, however that is."""
+    """The launcher of a training; it is terminated when the block is left."""
     presets, config, log = folder / "presets", folder / "config.yaml", folder / "log.txt"
     presets.mkdir()
     settings = side.settings.model_dump(mode="json")
@@ -175,7 +174,7 @@ def _launched(
         *(sys.executable, str(PROGRAM), "--preset", _PRESET, "--configfile", str(config)),
         *("--dataset", str(side.dataset), "--output", str(folder / "result"), "--log", str(log)),
     ]
-    # In a session of its own: Ctrl-C shall reach it once, from here.
+    # In a session of its own, so that it gets Ctrl-C only from here.
     with (folder / "terminal.txt").open("ab") as terminal, log.open("ab") as errors:
         process = subprocess.Popen(
             command,
@@ -197,30 +196,30 @@ def _timings(folder: Path) -> Path | None:
     return next((folder / "runs" / _PRESET).glob(f"*/{LOGS}/{TIMING_OF_STARTS}"), None)
 
 
-def _has_made(folder: Path, step: int) -> bool:
-    """Whether a training has timed so many steps; asked often, so that it rarely reads lines."""
+def _has_timed(folder: Path, step: int) -> bool:
+    """Whether a training has timed a step; counts lines first, because it is called often."""
     path = _timings(folder)
     if path is None or path.read_bytes().count(b"\n") < step:
         return False
-    return any(record["kind"] == "step" and record["step"] == step for record in each_record(path))
+    return any(record["kind"] == "step" and record["step"] == step for record in iter_records(path))
 
 
 def _read(folder: Path, length: Length) -> Turn:
-    """What a training that has made its steps, and still runs, has recorded."""
+    """The records of a training that has made its steps and still runs."""
     path = _timings(folder)
     run = latest_run(folder / "runs" / _PRESET)
     assert path is not None
     assert run is not None
     timed = [
         record
-        for record in each_record(path)
+        for record in iter_records(path)
         if record["kind"] == "step" and length.warm_up < record["step"] <= length.last_step
     ]
     record = read_record(run) or {}
     device = record["environment"]["device"]
     peaks = [
         line["gpu"]["peak_mb"]
-        for line in each_record(run / LOGS / MEMORY)
+        for line in iter_records(run / LOGS / MEMORY)
         if line["kind"] == "memory" and line["gpu"] is not None
     ]
     memory = max(peaks) if peaks else peak_memory(record["starts"][-1]["process"])
@@ -233,13 +232,13 @@ def _read(folder: Path, length: Length) -> Turn:
     )
 
 
-def _failure(side: Side, folder: Path, status: int) -> RunError:
-    """What a person is told of a training that did not come to its end."""
+def _failure(side: BenchmarkSide, folder: Path, status: int) -> RunError:
+    """The error for a training that failed."""
     lines = [line for line in _lines(folder / "log.txt") if line.strip()][-_LAST_LINES:]
-    said = "\n".join(f"  {line}" for line in lines)
+    text = "\n".join(f"  {line}" for line in lines)
     return RunError(
         f"training {side.name} ended with status {status} before it was timed; its last lines:\n"
-        f"{said}"
+        f"{text}"
     )
 
 

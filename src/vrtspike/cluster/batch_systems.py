@@ -1,8 +1,7 @@
-"""Batch systems beside Slurm: how a job is submitted, asked for, and cancelled.
+"""Batch systems for Snakemake's generic executor: submit jobs, query their state, cancel them.
 
-How a job ended is not asked of the batch system, whose memory of ended jobs is short or needs an
-accounting: each job writes its exit status into a file. The batch system only tells whether a job
-that has not written any is still there.
+Each job writes its exit status into a file, because a batch system may forget ended jobs. It is
+queried only for jobs without that file.
 """
 
 from __future__ import annotations
@@ -23,46 +22,46 @@ from typing import Literal
 
 from ruamel.yaml import YAML
 
-from vrtspike.cluster.scheduler import ANSWER_S, JOB_AGAIN, JOB_ENDS, ask, is_permanent
+from vrtspike.cluster.scheduler import JOB_END, QUERY_S, REQUEUE_FILE, is_permanent, query
 from vrtspike.errors import RunError
 from vrtspike.io.files import json_digest, read_json, write_json
 from vrtspike.system.endings import STARTER
 
 FOLDER = Path(".snakemake/batch")
-"""Where jobs leave their exit status, below the project's folder."""
+"""Folder of the jobs' files, below the project's folder."""
 
 LOST_S = 120.0
-"""A job that the batch system no longer knows, and that left no status after so long, is lost."""
+"""Seconds after which a job counts as lost: unknown to the batch system, no exit status."""
 
 SUBMIT_S = 300.0
-"""Seconds for a batch system to take a job; LSF's own program waits for ever where LSF is away."""
+"""Seconds that a submission may take; ``bsub`` waits for ever when LSF does not answer."""
 
 _CANCEL_S = 60.0
-"""Seconds for a batch system to cancel jobs."""
+"""Seconds that cancelling jobs may take."""
 
 State = Literal["running", "success", "failed"]
 
-_AWAY = re.compile(
+_UNAVAILABLE = re.compile(
     r"(?i)no answer|connect|contact|not respond|timed out|temporar|unavailable|is down"
 )
-"""What a batch system says that may take a job later."""
+"""Error messages after which a submission is worth another attempt."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a job asks for.
+    """A job and its resources.
 
     Attributes:
-        name: that the batch system shows.
+        name: shown by the batch system.
         script: to run.
-        logs: folder for what it prints.
+        logs: folder of the log file.
         cores: on one machine.
-        mem_mb: of memory, for all cores together.
-        minutes: of wall time.
+        mem_mb: memory in megabytes, of all cores together.
+        minutes: wall time.
         gpus: on that machine.
-        queue: to wait in; empty for the default.
-        account: that pays; empty for the default.
-        extra: further options of the command.
+        queue: queue or partition; empty for the default.
+        account: account or project; empty for the default.
+        extra: further options of the submit command.
     """
 
     name: str
@@ -79,21 +78,21 @@ class Job:
 
 @dataclass(frozen=True)
 class BatchSystem:
-    """The commands of a batch system; ``batch_systems.yaml`` explains the attributes."""
+    """The commands of a batch system, documented in ``batch_systems.yaml``."""
 
     submit: str
     gpus: str
     queue: str
     account: str
     number: str
-    ask: str
-    alive: str
-    unknown: str
+    query: str
+    active: str
+    ended: str
     cancel: str
-    mine: str
+    list_jobs: str
 
     def submission(self, job: Job, log: Path) -> list[str]:
-        """The command for a job and its log, the script left out."""
+        """The submit command of a job, without its script."""
         further = ((job.gpus, self.gpus), (job.queue, self.queue), (job.account, self.account))
         words = shlex.split(" ".join([self.submit, *(each for given, each in further if given)]))
         values = {
@@ -106,11 +105,11 @@ class BatchSystem:
         return [*(word.format_map(values) for word in words), *shlex.split(job.extra)]
 
 
-_WORDS = YAML(typ="safe").load(
+_COMMANDS = YAML(typ="safe").load(
     files(__package__).joinpath("batch_systems.yaml").read_text(encoding="utf-8")
 )
 
-SYSTEMS = {name: BatchSystem(**words) for name, words in _WORDS.items()}
+SYSTEMS = {name: BatchSystem(**words) for name, words in _COMMANDS.items()}
 """By the name that a profile gives."""
 
 
@@ -122,21 +121,21 @@ def submit(system: str, job: Job) -> str | None:
         job: what to run.
 
     Returns:
-        what :func:`state` and :func:`cancel` know it by; None for another attempt of a job whose
-        cause of failure is not going away, such as faulty data.
+        the job's name for :func:`state` and :func:`cancel`; None if an earlier attempt failed for a
+        reason that a retry cannot change, such as faulty data.
 
     Raises:
-        RunError: if the batch system is not here, refuses it (its words are part of the message) or
-            does not answer within :data:`SUBMIT_S`.
+        RunError: if the batch system is not installed, refuses the job or does not answer within
+            :data:`SUBMIT_S`.
     """
     batch = SYSTEMS[system]
-    if _given_up(job.name).exists():
+    if _failure_marker(job.name).exists():
         return None
     job.logs.mkdir(parents=True, exist_ok=True)
     token = uuid.uuid4().hex[:12]
     folder = FOLDER.absolute() / token
     folder.mkdir(parents=True)
-    # The script is copied, because Snakemake removes its own when it ends; the job may live on.
+    # Snakemake removes its script when it ends; the job may still be waiting then.
     shutil.copy(job.script, folder / "job")
     outer = folder / "outer"
     outer.write_text(_script(folder, job.minutes), encoding="utf-8")
@@ -148,42 +147,42 @@ def submit(system: str, job: Job) -> str | None:
         return f"{system}:{_submit_command(command, batch, job.name)}:{token}"
     except RunError as error:
         shutil.rmtree(folder)
-        if not _AWAY.search(str(error)):
-            _given_up(job.name).touch()
+        if not _UNAVAILABLE.search(str(error)):
+            _failure_marker(job.name).touch()
         raise
 
 
 def _submit_command(command: Sequence[str], batch: BatchSystem, name: str) -> str:
-    """The number of a job that was just submitted."""
+    """Run a submit command; returns the number of the job."""
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SUBMIT_S
         )
     except subprocess.TimeoutExpired as error:
         raise RunError(
-            f"{command[0]}: no answer within {SUBMIT_S:g} s. The job may have been taken all the "
-            f"same: {batch.mine} shows it as {name}, {batch.cancel} and its number cancel it. "
-            "Then give the same command again"
+            f"{command[0]}: no answer within {SUBMIT_S:g} s. The job may have been "
+            f"submitted nevertheless: find {name} with {batch.list_jobs}, cancel it with "
+            f"{batch.cancel} and its number, then run the same command again"
         ) from error
     except FileNotFoundError as error:
         raise RunError(
-            f"{command[0]}: no such program here; batch_system in the profile has to name the one "
-            f"of this machine ({', '.join(SYSTEMS)}), and its programs have to be on the PATH"
+            f"{command[0]}: no such program on the PATH; set batch_system in the profile to the "
+            f"batch system of this machine ({', '.join(SYSTEMS)})"
         ) from error
     found = re.search(batch.number, done.stdout)
     if done.returncode or found is None:
-        said = (done.stderr.strip() or done.stdout.strip())[-1000:]
-        raise RunError(f"{command[0]} refused the job ({shlex.join(command)}):\n{said}")
+        output = (done.stderr.strip() or done.stdout.strip())[-1000:]
+        raise RunError(f"{command[0]} refused the job ({shlex.join(command)}):\n{output}")
     return found[1]
 
 
 def _script(folder: Path, minutes: int) -> str:
-    """Run a job's script, and leave its exit status."""
+    """A shell script that runs the job and writes its exit status to a file."""
     place = shlex.quote(str(folder))
     return (
         "#!/bin/sh\n"
-        f"{JOB_ENDS}=$(($(date +%s) + 60 * {minutes})); export {JOB_ENDS}\n"
-        f"{JOB_AGAIN}={place}/again; export {JOB_AGAIN}\n"
+        f"{JOB_END}=$(($(date +%s) + 60 * {minutes})); export {JOB_END}\n"
+        f"{REQUEUE_FILE}={place}/again; export {REQUEUE_FILE}\n"
         f"sh {place}/job\n"
         "status=$?\n"
         f"echo $status > {place}/tmp && mv {place}/tmp {place}/exit\n"
@@ -192,10 +191,10 @@ def _script(folder: Path, minutes: int) -> str:
 
 
 def state(name: str) -> State:
-    """How a job stands.
+    """The state of a job.
 
-    A batch system that does not answer leaves it ``running``: it is asked again. So does a job that
-    is to be continued (:data:`JOB_AGAIN`), which is submitted again.
+    It is ``running``, too, while the batch system does not answer, and for a job that has asked to
+    be submitted again (:data:`REQUEUE_FILE`).
 
     Args:
         name: from :func:`submit`.
@@ -206,7 +205,7 @@ def state(name: str) -> State:
         if not _is_gone(SYSTEMS[system], _number(folder, number)):
             (folder / "gone").unlink(missing_ok=True)
             return "running"
-        # A network file system may show the status late.
+        # On a network file system the file may appear late.
         if not (folder / "exit").exists() and not _is_lost(folder / "gone"):
             return "running"
     failed = not (folder / "exit").exists() or (folder / "exit").read_text() != "0\n"
@@ -220,7 +219,7 @@ def state(name: str) -> State:
             return "running"
     log = Path(record["log"])
     if failed and log.is_file() and is_permanent(log.read_text(errors="replace")):
-        _given_up(record["name"]).touch()
+        _failure_marker(record["name"]).touch()
     shutil.rmtree(folder)
     return "failed" if failed else "success"
 
@@ -232,40 +231,39 @@ def cancel(names: Sequence[str]) -> str:
         names: from :func:`submit`.
 
     Returns:
-        why not all may be cancelled, and what to do; empty where all are.
+        an error message; empty if the command succeeded.
     """
     jobs = [name.split(":") for name in names]
     numbers = [_number(FOLDER / token, number) for _, number, token in jobs]
     command = [SYSTEMS[jobs[0][0]].cancel, *numbers]
-    answer = ask(command, _CANCEL_S)
+    answer = query(command, _CANCEL_S)
     if answer.text is not None:
         return ""
     return f"jobs may go on ({answer.fault}); to end them: {' '.join(command)}"
 
 
 def _number(folder: Path, first: str) -> str:
-    """The number of a job that may have been submitted again."""
+    """The job's present number: another one after it was submitted again."""
     again = folder / "number"
     return again.read_text() if again.is_file() else first
 
 
-def _given_up(name: str) -> Path:
-    """Is there where the Snakemake that asks has seen a job of this name fail for good."""
+def _failure_marker(name: str) -> Path:
+    """File that marks a job as failed for good within the Snakemake run that submits it."""
     return FOLDER / f"{json_digest([os.environ.get(STARTER), name])[:12]}.failed"
 
 
 def _is_gone(batch: BatchSystem, number: str) -> bool:
-    """Whether the batch system says that a job is no longer there; no answer says nothing."""
-    answer = ask([*batch.ask.split(), number], ANSWER_S)
-    if re.search(batch.alive, answer.said):
+    """Whether the batch system reports that a job has ended; False if it does not answer."""
+    answer = query([*batch.query.split(), number], QUERY_S)
+    if re.search(batch.active, answer.output):
         return False
-    # Only an answer counts: an empty one with an error is a batch system that is away.
-    answers = answer.text is not None or bool(answer.said.strip())
-    return answers and bool(re.search(batch.unknown, answer.said))
+    answers = answer.text is not None or bool(answer.output.strip())
+    return answers and bool(re.search(batch.ended, answer.output))
 
 
 def _is_lost(mark: Path) -> bool:
-    """Whether a job has been gone for long; begins to count when it is asked first."""
+    """Whether a job has been missing for :data:`LOST_S`, counted from the first call."""
     if not mark.exists():
         mark.touch()
     return time.time() - mark.stat().st_mtime >= LOST_S

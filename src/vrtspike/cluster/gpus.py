@@ -1,7 +1,7 @@
-"""GPUs for a run or for inference: which it may use, which are free, and taking them until it ends.
+"""Selection of free GPUs for a run or for inference, with a lock file for each GPU.
 
-A scheduler on one machine counts GPUs but hands out no device. So every run takes a lock file per
-device, and leaves alone those whose memory others of the machine have taken.
+Snakemake on one machine counts GPUs but assigns no devices. So every run locks its GPUs, and does
+not take those whose memory other programs use.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from typing import TYPE_CHECKING, Literal, get_args
 import psutil
 
 from vrtspike.errors import RunError
-from vrtspike.io.locks import holders, lock_file
+from vrtspike.io.locks import lock_file, lock_holders
 from vrtspike.monitoring.nvml import Gpu, gpu_processes, installed_gpus
 
 FOLDER = "VRTSPIKE_GPU_LOCKS"
-"""Environment variable: the folder of the lock files, the same for all runs of this machine."""
+"""Environment variable: folder of the lock files, the same for all runs of this machine."""
 
 _MEMORY = Path("/dev/shm")
-"""Of this machine alone, for all its users, with locks; ``TMPDIR`` may differ between users."""
-_ELSEWHERE = f"set {FOLDER} to a folder on another one, the same for all runs of this machine"
+"""Local to the machine and shared by its users, unlike ``TMPDIR``; supports locks."""
+_ADVICE = f"set {FOLDER} to a folder on another one, the same for all runs of this machine"
 
 
 def lock_folder() -> Path:
-    """Where the lock files of this machine stand."""
+    """Folder of this machine's lock files."""
     if given := os.environ.get(FOLDER):
         return Path(given)
     return (_MEMORY if _MEMORY.is_dir() else Path(tempfile.gettempdir())) / "vrtspike-gpus"
@@ -44,33 +44,36 @@ def lock_path(gpu: Gpu, folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def choosing(folder: Path) -> Iterator[str | None]:
-    """Choose alone, so that no two runs hold half of what each needs; else who chooses now."""
+def selection_lock(folder: Path) -> Iterator[str | None]:
+    """Lock the selection of GPUs; yields the process that holds the lock, or None if it is ours.
+
+    Without it, two runs could each lock half of the GPUs that both need.
+    """
     _make_shared(folder)
     path = folder / "choosing.lock"
-    descriptor = claim(path)
+    descriptor = lock_gpu(path)
     try:
         yield describe_holder(path) if descriptor is None else None
     finally:
         _close(() if descriptor is None else (descriptor,))
 
 
-def claim(path: Path) -> int | None:
-    """Take a device: its open, locked file, to be closed; None if another run has it."""
+def lock_gpu(path: Path) -> int | None:
+    """Lock a GPU; returns the open lock file, or None if another run has locked it."""
     descriptor = _open_lock(path)
-    if lock_file(descriptor, path, elsewhere=_ELSEWHERE):
+    if lock_file(descriptor, path, advice=_ADVICE):
         return descriptor
     os.close(descriptor)
     return None
 
 
 def describe_holder(path: Path) -> str:
-    """Who has a device, for a person: process, user and command."""
-    return ", ".join(_describe(holders(path))) or "another run"
+    """Process, user and command of the holder of a lock, for messages."""
+    return ", ".join(_processes(lock_holders(path))) or "another run"
 
 
-def _describe(pids: Iterable[int]) -> Iterator[str]:
-    """The processes that have not ended, for a person."""
+def _processes(pids: Iterable[int]) -> Iterator[str]:
+    """Process, user and command of running processes, for messages."""
     for pid in pids:
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(pid)
@@ -80,21 +83,21 @@ def _describe(pids: Iterable[int]) -> Iterator[str]:
 
 
 def _make_shared(folder: Path) -> None:
-    """A folder in which all users of the machine make files, as in the one for temporary files."""
+    """Create a folder in which all users can create files, as in ``/tmp``."""
     if not folder.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
-        # It belongs to another user who made it at the same moment.
+        # Another user may have created it at the same moment.
         with contextlib.suppress(PermissionError):
             folder.chmod(0o1777)
 
 
 def _open_lock(path: Path) -> int:
-    """Open a lock file, which another user may have made: to read, which is enough for a lock."""
+    """Open a lock file for reading, which suffices for a lock on another user's file."""
     while True:
         try:
             return os.open(path, os.O_RDONLY)
         except FileNotFoundError:
-            # Another user may make it at the same moment.
+            # Another user may create it at the same moment.
             with contextlib.suppress(FileExistsError):
                 descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o644)
                 os.fchmod(descriptor, 0o644)
@@ -107,11 +110,11 @@ if TYPE_CHECKING:
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 FREE_FRACTION = 0.8
-"""Of its memory, left on a GPU that nobody else computes on; a desktop takes some."""
+"""A GPU counts as free if this share of its memory is free; a desktop takes some."""
 
 _POLL_S = 0.5
-_QUIET_S = 2.0
-"""A run that is about to end, or to choose, is waited for without a word."""
+_SILENT_S = 2.0
+"""Seconds of waiting without a message."""
 _GIB = 2**30
 
 
@@ -120,8 +123,8 @@ class Devices:
     """The GPUs of a run; none means the CPU.
 
     Attributes:
-        names: as ``CUDA_VISIBLE_DEVICES`` takes them.
-        locks: open files that keep others away.
+        names: values for ``CUDA_VISIBLE_DEVICES``.
+        locks: open, locked files.
     """
 
     names: tuple[str, ...] = ()
@@ -129,12 +132,12 @@ class Devices:
 
 
 def usable_gpus(installed: Sequence[Gpu], visible: str | None) -> list[Gpu]:
-    """The GPUs that ``CUDA_VISIBLE_DEVICES`` leaves, as CUDA reads it.
+    """The GPUs that ``CUDA_VISIBLE_DEVICES`` selects.
 
     Args:
-        installed: the machine's GPUs; where there are none, the names are taken as they are.
-        visible: the variable's value: indices as ``nvidia-smi`` counts, UUIDs or their beginnings,
-            with commas; None where it is not set. What follows a name that is none is not seen.
+        installed: the machine's GPUs; if there are none, the names are used as they are.
+        visible: the variable's value: indices of ``nvidia-smi``, UUIDs or their beginnings, with
+            commas; None if it is not set. As in CUDA, an invalid name ends the list.
 
     >>> three = [Gpu("GPU-a", 0), Gpu("GPU-b", 1), Gpu("GPU-c", 2)]
     >>> [gpu.uuid for gpu in usable_gpus(three, "2,0")], usable_gpus(three, "7,0")
@@ -144,7 +147,7 @@ def usable_gpus(installed: Sequence[Gpu], visible: str | None) -> list[Gpu]:
         return list(installed)
     found: list[Gpu] = []
     for name in (word.strip() for word in visible.split(",")):
-        gpu = _named(name, installed)
+        gpu = _find_gpu(name, installed)
         if gpu is None:
             break
         if gpu not in found:
@@ -152,28 +155,28 @@ def usable_gpus(installed: Sequence[Gpu], visible: str | None) -> list[Gpu]:
     return found
 
 
-def _named(name: str, installed: Sequence[Gpu]) -> Gpu | None:
-    """The device that a word of ``CUDA_VISIBLE_DEVICES`` means; None if it means none."""
+def _find_gpu(name: str, installed: Sequence[Gpu]) -> Gpu | None:
+    """The GPU of a name in ``CUDA_VISIBLE_DEVICES``; None for an invalid name."""
     if name.isdigit():
         fitting = [gpu for gpu in installed if gpu.index == int(name)][:1]
     else:
         fitting = [gpu for gpu in installed if name and gpu.uuid.startswith(name)]
     if len(fitting) == 1:
         return fitting[0]
-    # A batch system's device, where the driver's library is missing.
+    # A device from a batch system, without the driver's library.
     unknown = not installed and name and name != "-1"
     return Gpu(name, is_part=name.startswith("MIG-")) if unknown else None
 
 
 def require_gpus(wanted: int | Literal["auto"], installed: Sequence[Gpu]) -> list[Gpu]:
-    """The GPUs that this process may use, once it is sure that they are enough.
+    """The GPUs that this process may use; refuses too few.
 
     Args:
-        wanted: how many; ``auto`` is content with none.
+        wanted: number of GPUs; ``auto`` accepts none.
         installed: the machine's GPUs.
 
     Raises:
-        RunError: if there are fewer, or one run would need several parts of divided ones.
+        RunError: if there are fewer GPUs, or several MIG instances would be needed.
     """
     usable = usable_gpus(installed, os.environ.get(VISIBLE))
     whole = [gpu for gpu in usable if not gpu.is_part]
@@ -197,48 +200,48 @@ def take_gpus(
     wanted: int | Literal["auto"],
     *,
     most: int | None = None,
-    dividing: int | None = None,
+    batches: int | None = None,
     show: Callable[[str], None] = print,
-    look: Callable[[], Sequence[Gpu]] = installed_gpus,
+    list_gpus: Callable[[], Sequence[Gpu]] = installed_gpus,
     folder: Path | None = None,
-    patience_s: float | None = None,
+    timeout_s: float | None = None,
 ) -> Iterator[Devices]:
-    """Take GPUs for the duration of the body; of those that are free, those with most memory.
+    """Lock free GPUs for the duration of the body, those with most free memory first.
 
-    A GPU is free if no run of this project holds it and, unless ``CUDA_VISIBLE_DEVICES`` names it,
-    others have left 80 % of its memory.
+    A GPU is free if no run of this project has locked it and 80 % of its memory is free; the memory
+    is not checked if ``CUDA_VISIBLE_DEVICES`` is set.
 
     Args:
-        wanted: how many; ``auto`` takes all that are free, or the CPU where there is none at all;
-            0 is the CPU.
-        most: that ``auto`` takes; None for no limit.
-        dividing: what ``auto`` takes divides this number: the batches that a run has to share.
-        show: is called with what is waited for.
-        look: lists the machine's GPUs.
-        folder: where the lock files stand; the machine's own unless given.
-        patience_s: seconds to wait for GPUs that are in use; None waits until they are free.
+        wanted: number of GPUs; ``auto``: all free ones, or the CPU on a machine without GPU; 0: the
+            CPU.
+        most: upper limit for ``auto``; None for none.
+        batches: micro-batches of a step; the number that ``auto`` takes must divide it.
+        show: called with a message before and after waiting.
+        list_gpus: lists the machine's GPUs.
+        folder: of the lock files; None for the machine's.
+        timeout_s: seconds to wait for GPUs in use; None waits until they are free.
 
     Raises:
-        RunError: if more GPUs are wanted than exist, too few become free in time, or the
-            file system has no locks.
+        RunError: if there are too few GPUs, too few become free in time, or the file system does
+            not support locks.
     """
-    usable = [] if wanted == 0 else require_gpus(wanted, look())
+    usable = [] if wanted == 0 else require_gpus(wanted, list_gpus())
     if not usable:
         yield Devices()
         return
-    least, most = _number(wanted, most, usable)
-    if not usable[0].total:  # only a batch system knows them, and has handed them out
+    least, most = _gpu_range(wanted, most, usable)
+    if not usable[0].total:  # assigned by a batch system, invisible to NVML
         yield Devices(tuple(gpu.uuid for gpu in usable[:most]))
         return
-    dividing = dividing if wanted == "auto" else None
+    batches = batches if wanted == "auto" else None
     folder = folder or lock_folder()
     begun = time.monotonic()
-    told = False
+    announced = False
     while True:
-        devices, blocked = _choose(usable, least, most, dividing, folder)
+        devices, blocked = _lock_free_gpus(usable, least, most, batches, folder)
         if devices is not None:
             try:
-                if told:
+                if announced:
                     show(f"free now: {', '.join(devices.names)}")
                 yield devices
             finally:
@@ -246,47 +249,47 @@ def take_gpus(
             return
         waited_s = time.monotonic() - begun
         missing = f"too few of the {len(usable)} GPUs are free for {wanted}: {'; '.join(blocked)}"
-        if patience_s is not None and waited_s >= patience_s:
-            raise RunError(f"{missing}. Wait for them, ask for fewer, or compute on the CPU")
-        if waited_s >= _QUIET_S and not told:
+        if timeout_s is not None and waited_s >= timeout_s:
+            raise RunError(f"{missing}. Wait for them, or use fewer GPUs or the CPU")
+        if waited_s >= _SILENT_S and not announced:
             show(f"waiting: {missing}")
-            told = True
+            announced = True
         time.sleep(_POLL_S)
-        usable = require_gpus(wanted, look()) or usable
+        usable = require_gpus(wanted, list_gpus()) or usable
 
 
-def _number(
+def _gpu_range(
     wanted: int | Literal["auto"], most: int | None, usable: Sequence[Gpu]
 ) -> tuple[int, int]:
-    """How many GPUs a run takes at least and at most."""
+    """The least and the largest number of GPUs that a run takes."""
     if wanted != "auto":
         return wanted, wanted
     whole = sum(not gpu.is_part for gpu in usable)
     return 1, max(1, min(most or whole, whole))
 
 
-def _choose(
-    usable: Sequence[Gpu], least: int, most: int, dividing: int | None, folder: Path
+def _lock_free_gpus(
+    usable: Sequence[Gpu], least: int, most: int, batches: int | None, folder: Path
 ) -> tuple[Devices | None, list[str]]:
-    """Lock the best of the free devices; None, and what is in the way, if they are too few."""
+    """Lock free GPUs; returns None and the reasons if there are too few."""
     blocked: list[str] = []
     taken: list[tuple[str, int]] = []
-    with choosing(folder) as other:
+    with selection_lock(folder) as other:
         if other is not None:
             return None, [f"{other} is choosing"]
-        # In steps of a GiB: what differs by less is taken in the given order.
+        # In whole GiB, so that GPUs with similar free memory keep their order.
         for gpu in sorted(usable, key=lambda gpu: -(gpu.free // _GIB)):
             if len(taken) == most:
                 break
             path = lock_path(gpu, folder)
-            # Who names a device means it, whatever is there.
+            # A device in CUDA_VISIBLE_DEVICES is used even if others use it.
             if VISIBLE not in os.environ and gpu.free < FREE_FRACTION * gpu.total:
-                blocked.append(_used_by(gpu))
-            elif (descriptor := claim(path)) is None:
+                blocked.append(_describe_use(gpu))
+            elif (descriptor := lock_gpu(path)) is None:
                 blocked.append(f"GPU {gpu.index} is held by {describe_holder(path)}")
             else:
                 taken.append((gpu.uuid, descriptor))
-    number = _even(len(taken), dividing) if len(taken) >= least else 0
+    number = _largest_divisor(len(taken), batches) if len(taken) >= least else 0
     _close(descriptor for _, descriptor in taken[number:])
     if number == 0:
         return None, blocked
@@ -294,11 +297,11 @@ def _choose(
     return Devices(names, locks), blocked
 
 
-def _even(number: int, dividing: int | None) -> int:
-    """The most devices, up to a number, that can share something evenly."""
-    if dividing is None:
+def _largest_divisor(number: int, batches: int | None) -> int:
+    """The largest divisor of ``batches`` up to a number; the number itself without batches."""
+    if batches is None:
         return number
-    return max(n for n in range(1, number + 1) if dividing % n == 0)
+    return max(n for n in range(1, number + 1) if batches % n == 0)
 
 
 def _close(descriptors: Iterable[int]) -> None:
@@ -306,12 +309,12 @@ def _close(descriptors: Iterable[int]) -> None:
         os.close(descriptor)
 
 
-def _used_by(gpu: Gpu) -> str:
-    """What is in the way on a device, and how to take it all the same."""
-    found = ", ".join(_describe(pid for uuid, pid, _ in gpu_processes() if uuid == gpu.uuid))
+def _describe_use(gpu: Gpu) -> str:
+    """Who uses a GPU's memory, and how to use the GPU nevertheless."""
+    found = ", ".join(_processes(pid for uuid, pid, _ in gpu_processes() if uuid == gpu.uuid))
     used = f"{(gpu.total - gpu.free) / _GIB:.1f} of {gpu.total / _GIB:.1f} GiB are in use"
     users = f" by {found}" if found else ""
-    return f"GPU {gpu.index}: {used}{users} ({VISIBLE}={gpu.uuid} takes it all the same)"
+    return f"GPU {gpu.index}: {used}{users} (use it nevertheless: {VISIBLE}={gpu.uuid})"
 
 
 DeviceName = Literal["auto", "cpu", "cuda"]
@@ -319,10 +322,10 @@ DEVICE_NAMES: tuple[DeviceName, ...] = get_args(DeviceName)
 
 
 def device_type(name: DeviceName) -> Literal["cpu", "cuda"]:
-    """What a device is: ``auto`` is a GPU where this process may use one.
+    """``cpu`` or ``cuda``; ``auto`` is a GPU if this process may use one.
 
     Raises:
-        RunError: if ``cuda`` is asked for where there is none.
+        RunError: for ``cuda`` without a GPU.
     """
     usable = require_gpus("auto", installed_gpus())
     if name == "cuda" and not usable:
@@ -331,17 +334,17 @@ def device_type(name: DeviceName) -> Literal["cpu", "cuda"]:
 
 
 @contextlib.contextmanager
-def take_device(name: DeviceName, patience_s: float | None = None) -> Iterator[torch.device]:
-    """Take one GPU, as training does, for the duration of the body; or the CPU.
+def take_device(name: DeviceName, timeout_s: float | None = None) -> Iterator[torch.device]:
+    """Lock one GPU for the duration of the body, or use the CPU.
 
-    Call it before anything has used CUDA in this process.
+    Call it before this process has used CUDA.
 
     Args:
-        name: ``auto`` takes a GPU where the machine has one.
-        patience_s: seconds to wait for a GPU where all are in use; None waits until one is free.
+        name: ``auto`` is a GPU if the machine has one.
+        timeout_s: seconds to wait for a free GPU; None waits until one is free.
 
     Raises:
-        RunError: if ``cuda`` is asked for where there is none, or all GPUs stay in use.
+        RunError: for ``cuda`` without a GPU, or if all GPUs stay in use.
     """
     kind = device_type(name)
     import torch
@@ -350,6 +353,6 @@ def take_device(name: DeviceName, patience_s: float | None = None) -> Iterator[t
         yield torch.device("cpu")
         return
     show = partial(print, file=sys.stderr, flush=True)
-    with take_gpus(1, show=show, patience_s=patience_s) as devices:
+    with take_gpus(1, show=show, timeout_s=timeout_s) as devices:
         os.environ["CUDA_VISIBLE_DEVICES"] = devices.names[0]
         yield torch.device("cuda")

@@ -1,7 +1,6 @@
 """Start a training run: settings, folder, devices, processes, the published result, LOG.ON_END.
 
-Nothing here needs PyTorch: the launcher is there at once and leaves the work to the processes it
-starts.
+It does not import PyTorch, so that it starts at once.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from typing import Any, Literal
 from vrtspike.cluster.gpus import Devices, require_gpus, take_gpus
 from vrtspike.cluster.scheduler import (
     TimeLimit,
-    queue_again,
     rendezvous_endpoint,
+    requeue,
     srun_command,
     time_limit,
 )
@@ -32,17 +31,17 @@ from vrtspike.config.loading import check_files, check_packages
 from vrtspike.config.workflow import load_workflow
 from vrtspike.monitoring.display import Messages
 from vrtspike.monitoring.nvml import installed_gpus
-from vrtspike.runs.code import changes_since, describe_code
-from vrtspike.runs.folder import hold_launcher, is_finished, read_record, set_aside
+from vrtspike.runs.code import code_changes, describe_code_changes
+from vrtspike.runs.folder import is_finished, lock_launcher, read_record, set_aside
 from vrtspike.runs.identity import identify
 from vrtspike.runs.published import publish
 from vrtspike.system.processes import stop_with_parent
 
 NODE_PROGRAM = "train_node.py"
-"""Starts the processes of one of several nodes; stands beside the training program."""
+"""Program that starts the training processes of one node; beside the training program."""
 
 _FORWARDED = signal.SIGUSR1
-"""What srun forwards to its programs on all nodes; at SIGTERM it would kill them."""
+"""Signal that srun forwards to its tasks on all nodes; at SIGTERM it kills them."""
 
 _STATUS = {0: "finished", EXIT_INTERRUPTED: "interrupted"}
 
@@ -77,9 +76,9 @@ def launch(
         output: folder of the published result.
         runs: folder of all runs; None takes RUNS of the configuration.
         gpus: number of GPUs; None takes GPUS of the configuration.
-        most_gpus: that ``auto`` takes; None for all that are free.
-        retrain: whether a run that other code has computed is set aside and begun again.
-        log: a file for the full text, emptied first; None shows it on standard output.
+        most_gpus: upper limit for ``auto``; None for all that are free.
+        retrain: whether a run whose code has changed is set aside and trained from the start.
+        log: file for the complete log, emptied first; None logs to standard output.
 
     Returns:
         the exit status: 0 when the result is published, ``EXIT_INTERRUPTED`` when the run was
@@ -99,16 +98,16 @@ def launch(
     run_identity = identify(preset, settings, dataset)
     folder = (runs or Path(plan.settings.RUNS)) / run_identity.name / run_identity.fingerprint
     messages.note(f"run folder: {folder}")
-    changed = changes_since(folder, program, settings.TASK)
-    _tell_code(changed, folder, preset, retrain, messages)
-    with hold_launcher(folder, messages.show):
+    changed = code_changes(folder, program, settings.TASK)
+    _report_code_changes(changed, folder, preset, retrain, messages)
+    with lock_launcher(folder, messages.show):
         run_identity.write(folder)
         if is_finished(folder):
             publish(folder, output)
             messages.note(f"result: {output} (the run was finished before)")
             return 0
         limit = time_limit(os.environ)
-        command, told = settings.LOG.ON_END, 1
+        command, hook_status = settings.LOG.ON_END, 1
         try:
             status = train(
                 folder,
@@ -122,38 +121,38 @@ def launch(
             if status == 0:
                 publish(folder, output)
                 messages.note(f"result: {output}")
-            told = status
+            hook_status = status
         finally:
             if command is not None:
-                run_end_hook(command, preset, folder, output, told, messages)
-    # Without a step since it began, the next time would end like this one.
-    goes_on = status == EXIT_INTERRUPTED and limit is not None and limit.reached
-    if goes_on and has_advanced(folder) and queue_again(os.environ):
+                run_end_hook(command, preset, folder, output, hook_status, messages)
+    # A job that made no step would make none when it is queued again.
+    can_continue = status == EXIT_INTERRUPTED and limit is not None and limit.reached
+    if can_continue and has_advanced(folder) and requeue(os.environ):
         messages.show("this job is queued again, where training continues")
     return status
 
 
 def has_advanced(folder: Path) -> bool:
-    """Whether the last start of a run has taken a step."""
+    """Whether a run has made a step since its last start."""
     record = read_record(folder) or {"step": 0, "starts": [{"step": 0}]}
     return bool(record["step"] > record["starts"][-1]["step"])
 
 
-def _tell_code(
+def _report_code_changes(
     changed: list[str] | None, folder: Path, preset: str, retrain: bool, messages: Messages
 ) -> None:
-    """Say if other code has computed the run so far, and begin it again if that is asked for."""
+    """Report changed code; with ``retrain`` set the run aside."""
     if changed == [] and retrain:
-        messages.show("the run is of today's code; remove its folder to train it again")
+        messages.show("the run's code has not changed; remove its folder to train it again")
     if not changed:
         return
     if retrain:
         aside = set_aside(folder)
-        messages.show(f"the run of other code stands in {aside} now: {describe_code(changed)}")
+        messages.show(f"the former run is now {aside}: {describe_code_changes(changed)}")
     else:
         messages.show(
-            f"code has changed since this run began: {describe_code(changed)}; to train it again: "
-            f"snakemake train_{preset} --config RETRAIN={preset}"
+            f"code has changed since this run began: {describe_code_changes(changed)}; to train it "
+            f"again: snakemake train_{preset} --config RETRAIN={preset}"
         )
 
 
@@ -191,10 +190,9 @@ def train(
         gpus: of each machine.
         program: the training program.
         nodes: machines of the run; more than one needs a Slurm job of that size.
-        most_gpus: that ``auto`` takes of a machine; None for all that are free.
-        limit: of the job this belongs to; None for none.
-        messages: where the launcher's messages, and the full text of training, go; None: the
-            terminal.
+        most_gpus: upper limit for ``auto``; None for all that are free.
+        limit: the batch job's time limit; None for none.
+        messages: receives the launcher's messages and the training's log; None: the terminal.
 
     Raises:
         ConfigError: if there is no such job.
@@ -204,14 +202,14 @@ def train(
     with contextlib.ExitStack() as stack:
         devices = Devices()
         if nodes == 1:
-            # It may wait for hours: the run's folder stays as it is meanwhile.
+            # Before anything in the run's folder changes: this may wait for hours.
             batches = (read_record(folder) or {}).get("micro_batches")
-            taken = take_gpus(gpus, most=most_gpus, dividing=batches, show=messages.show)
+            taken = take_gpus(gpus, most=most_gpus, batches=batches, show=messages.show)
             devices = stack.enter_context(taken)
         path = stack.enter_context(status_file(folder))
         environment = {STATUS_FILE: str(path.absolute()), **messages.environment}
         if nodes == 1:
-            ending = run_training(folder, devices, program, environment, limit=limit)
+            program_exit = run_training(folder, devices, program, environment, limit=limit)
         else:
             starter = program.with_name(NODE_PROGRAM)
             command = [
@@ -222,17 +220,17 @@ def train(
             variables = {**os.environ, **environment}
             begin = partial(stop_with_parent, _FORWARDED)
             forward = lambda srun: srun.send_signal(_FORWARDED)  # noqa: E731
-            ending = run(command, "srun", forward, variables, begin, limit)
+            program_exit = run(command, "srun", forward, variables, begin, limit)
         status = read_status(path)
     if isinstance(status, int):
         return status
-    if ending.was_stopped and status is None:
+    if program_exit.was_stopped and status is None:
         messages.show("stopped before training had begun; the same command begins again")
         return EXIT_INTERRUPTED
-    when = " while it was stopping" if ending.was_stopped else ""
+    when = " while it was stopping" if program_exit.was_stopped else ""
     messages.show(
-        f"training failed{when}: {ending}. What was saved stays in {folder}; the same command "
-        "continues from there"
+        f"training failed{when}: {program_exit}. What was saved stays in {folder}; the same "
+        "command continues from there"
     )
     return 1
 
@@ -240,7 +238,7 @@ def train(
 def train_on_node(
     folder: Path, gpus: int | Literal["auto"], program: Path, rendezvous: Rendezvous
 ) -> int:
-    """Run the training processes of one of several nodes; 0 where the launcher knows the ending.
+    """Run the training processes of one of several nodes; returns their exit status.
 
     Args:
         folder: of the run.
@@ -258,17 +256,17 @@ def train_on_node(
 def run_end_hook(
     command: str, preset: str, folder: Path, output: Path, status: int, messages: Messages
 ) -> None:
-    """Run a command in a shell; that it fails is told and changes nothing.
+    """Run LOG.ON_END in a shell; its failure is only a warning.
 
-    It finds in its environment ``VRTSPIKE_PRESET``, ``VRTSPIKE_STATUS`` (finished, interrupted or
-    failed), ``VRTSPIKE_STEP``, ``VRTSPIKE_METRICS`` (JSON, of the last validation),
-    ``VRTSPIKE_RUN`` (the run's folder) and ``VRTSPIKE_RESULT`` (that of the published result).
+    Its environment has ``VRTSPIKE_PRESET``, ``VRTSPIKE_STATUS`` (finished, interrupted or failed),
+    ``VRTSPIKE_STEP``, ``VRTSPIKE_METRICS`` (JSON, of the last validation), ``VRTSPIKE_RUN`` (the
+    run's folder) and ``VRTSPIKE_RESULT`` (the folder of the published result).
 
     Args:
         command: for ``sh``.
         preset: name of the preset.
         folder: of the run.
-        output: of the published result; not there unless the run is finished.
+        output: of the published result; it exists only if the run is finished.
         status: of the training.
         messages: where its output goes.
     """
@@ -281,7 +279,7 @@ def run_end_hook(
         "VRTSPIKE_RUN": str(folder.absolute()),
         "VRTSPIKE_RESULT": str(output.absolute()),
     }
-    # A file, no pipe: what the command leaves in the background would hold that open.
+    # A file instead of a pipe, which a background process of the command would hold open.
     with tempfile.TemporaryFile() as output_file:
         done = subprocess.run(
             command,
@@ -293,9 +291,9 @@ def run_end_hook(
             check=False,
         )
         output_file.seek(0)
-        said = output_file.read().decode(errors="replace").rstrip()
-    if said:
-        messages.note(f"LOG.ON_END:\n{said}")
+        text = output_file.read().decode(errors="replace").rstrip()
+    if text:
+        messages.note(f"LOG.ON_END:\n{text}")
     if done.returncode:
-        last = (said.splitlines() or ["it said nothing"])[-1]
+        last = (text.splitlines() or ["it printed nothing"])[-1]
         messages.show(f"warning: LOG.ON_END ended with {done.returncode}: {last}")

@@ -1,6 +1,6 @@
-"""What the programs of a batch system say, why a Slurm job failed, and the job of this process.
+"""Commands of batch systems, reasons of failed Slurm jobs, and the batch job of this process.
 
-Of the latter: when it ends, its nodes, and how it is queued again.
+Of the latter: its time limit, its nodes, and requeueing.
 """
 
 from __future__ import annotations
@@ -18,73 +18,73 @@ from typing import Literal
 
 from vrtspike.errors import EXIT_USER_ERROR, ConfigError
 
-JOB_ENDS = "VRTSPIKE_JOB_ENDS"
-"""Environment variable: when the job's wall time ends, in seconds since 1970."""
+JOB_END = "VRTSPIKE_JOB_ENDS"
+"""Environment variable: end of the job's wall time, in seconds since 1970."""
 
-JOB_AGAIN = "VRTSPIKE_JOB_AGAIN"
-"""Environment variable: a file that a job makes to be submitted again when it has ended."""
+REQUEUE_FILE = "VRTSPIKE_JOB_AGAIN"
+"""Environment variable: file that a job creates in order to be submitted again."""
 
-ANSWER_S = 30.0
-"""Seconds for an answer; Slurm's own programs give up after about ten."""
+QUERY_S = 30.0
+"""Timeout of a query; Slurm's own programs give up after about 10 s."""
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What a program said.
+class CommandResult:
+    """Result of a command.
 
     Attributes:
-        text: its output; None if it failed or took too long.
-        fault: why there is no output, in a line.
-        said: all that it wrote, output and errors, whatever its exit status.
+        text: standard output; None if the command failed or timed out.
+        fault: error message in a line; empty if the command succeeded.
+        output: standard output and standard error, whatever the exit status.
     """
 
     text: str | None
     fault: str = ""
-    said: str = field(default="", repr=False)
+    output: str = field(default="", repr=False)
 
 
-_OWN = ("SQUEUE_", "SACCT_", "SCANCEL_")
-"""Settings of the user's own: they could leave jobs out, or want an answer."""
+_USER = ("SQUEUE_", "SACCT_", "SCANCEL_")
+"""The user's variables for Slurm's commands, which could filter jobs or ask for confirmation."""
 
 
-def ask(command: Sequence[str], limit_s: float = ANSWER_S) -> Answer:
-    """Run a program that only tells something.
+def query(command: Sequence[str], limit_s: float = QUERY_S) -> CommandResult:
+    """Run a command of a batch system and return its output.
 
     Args:
         command: the program and its arguments.
         limit_s: seconds after which it is killed.
 
-    >>> ask(["echo", "12|RUNNING"])
-    Answer(text='12|RUNNING\\n', fault='')
-    >>> ask(["sleep", "60"], limit_s=0.1)
-    Answer(text=None, fault='sleep: no answer within 0.1 s')
+    >>> query(["echo", "12|RUNNING"])
+    CommandResult(text='12|RUNNING\\n', fault='')
+    >>> query(["sleep", "60"], limit_s=0.1)
+    CommandResult(text=None, fault='sleep: no answer within 0.1 s')
     """
-    # In English, whatever the user has set for himself.
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OWN)}
+    # LC_ALL: messages in English.
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(_USER)}
     try:
         done = subprocess.run(
             command,
-            env={**kept, "LC_ALL": "C"},
+            env={**variables, "LC_ALL": "C"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=limit_s,
-            # Who ends the programs of a workflow leaves this one its time, as scancel needs it.
+            # Ctrl-C must not end it: scancel needs its time.
             start_new_session=True,
         )
     except subprocess.TimeoutExpired:
-        return Answer(None, f"{command[0]}: no answer within {limit_s:g} s")
+        return CommandResult(None, f"{command[0]}: no answer within {limit_s:g} s")
     except OSError as error:
-        return Answer(None, f"{command[0]}: {error.strerror}")
+        return CommandResult(None, f"{command[0]}: {error.strerror}")
     text = done.stdout + done.stderr
     if done.returncode != 0:
-        said = [line for line in done.stderr.splitlines() if line.strip()]
-        fault = said[-1].strip() if said else f"{command[0]}: ended with status {done.returncode}"
-        return Answer(None, fault, text)
-    return Answer(done.stdout, said=text)
+        last = (done.stderr.strip().splitlines() or [""])[-1].strip()
+        fault = last or f"{command[0]}: ended with status {done.returncode}"
+        return CommandResult(None, fault, text)
+    return CommandResult(done.stdout, output=text)
 
 
-ENDINGS = {
+FAILURE_REASONS = {
     "BOOT_FAIL": "its node did not boot",
     "CANCELLED": "it was cancelled, by scancel or by the site",
     "COMPLETED": "it ended well",
@@ -97,13 +97,13 @@ ENDINGS = {
     "REVOKED": "another cluster took it over",
     "TIMEOUT": "it ran into its wall time; runtime (minutes) in the profile sets it",
 }
-"""By the states that a job does not leave. LOST is for one that has none."""
+"""By Slurm's final job states, and LOST for a job without a state."""
 
 NEAR_END = "the time limit of the job is near"
-"""How a training begins to say that it stops because of it."""
+"""Beginning of the launcher's message before it stops a training."""
 
 _CAUSES = {
-    r"(?im)^(slurm|srun)[^:]*: .*(oom.kill|out of memory|exceeded memory limit)": ENDINGS[
+    r"(?im)^(slurm|srun)[^:]*: .*(oom.kill|out of memory|exceeded memory limit)": FAILURE_REASONS[
         "OUT_OF_MEMORY"
     ],
     NEAR_END: "its wall time was about to end, so it stopped; what was saved is continued",
@@ -114,48 +114,48 @@ _CAUSES = {
         "its program was ended by SIGTERM"
     ),
 }
-"""What stands in the log of a job that Slurm only calls ``FAILED``, and what it means."""
+"""Patterns in the log of a ``FAILED`` job, and the reason that they show."""
 
 
 def explain(state: str, log: str) -> str:
-    """Why a job failed: a clause that ends a sentence.
+    """Why a job failed, as the end of a sentence.
 
     Args:
-        state: one of :data:`ENDINGS`.
-        log: the end of the log that Slurm keeps of the job.
+        state: one of :data:`FAILURE_REASONS`.
+        log: Slurm's log of the job.
 
     >>> explain("FAILED", "Command 'train' died with <Signals.SIGKILL: 9>.")
     'its program was ended by SIGKILL, as when memory is full'
     """
     causes = (why for pattern, why in _CAUSES.items() if re.search(pattern, log))
-    return next(causes, ENDINGS[state]) if state == "FAILED" else ENDINGS[state]
+    return next(causes, FAILURE_REASONS[state]) if state == "FAILED" else FAILURE_REASONS[state]
 
 
 def is_permanent(log: str) -> bool:
-    """Whether a job failed because of what only a user can fix, such as faulty data."""
+    """Whether a job failed for a reason that a retry cannot change, such as faulty data."""
     return f"non-zero exit status {EXIT_USER_ERROR}." in log
 
 
-PROMPT_S = 15.0
-"""Seconds in which Slurm's controller must answer; far less than the margin."""
+CONTROLLER_S = 15.0
+"""Timeout of queries by a training's launcher; far less than :data:`MARGIN_S`."""
 
-LOOK_S = 60.0
-"""Seconds after which the end of a job is looked up again: it can be moved."""
+LIMIT_CHECK_INTERVAL_S = 60.0
+"""Seconds between two queries of a job's end, which can be changed."""
 
 MARGIN_S = 90.0
 """Seconds before the end of a job at which training is stopped."""
 
-_LEFT = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)")
+_TIME_LEFT = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)")
 
 
 def seconds_left(text: str) -> float | None:
-    """Seconds of a time as Slurm writes it: ``days-hours:minutes:seconds``, from minutes on.
+    """Seconds of a time in Slurm's format, ``[[days-]hours:]minutes:seconds``.
 
-    Infinite for ``UNLIMITED``; None for all that names no time, such as ``NOT_SET``.
+    Infinite for ``UNLIMITED``; None for other texts, such as ``NOT_SET``.
     """
     if text == "UNLIMITED":
         return math.inf
-    found = _LEFT.fullmatch(text)
+    found = _TIME_LEFT.fullmatch(text)
     if found is None:
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
@@ -163,25 +163,25 @@ def seconds_left(text: str) -> float | None:
 
 
 def slurm_seconds_left(job: str) -> float | None:
-    """Seconds until a job's wall time ends; infinite if it has none, None if Slurm does not answer.
+    """Seconds until a job's wall time ends; infinite without limit, None if Slurm does not answer.
 
-    Slurm's warning signal does not reach training everywhere: where Slurm tracks processes by
-    cgroups it signals the first process of a job step alone, and that is Snakemake, which waits.
+    Slurm's warning signal does not always reach the training: with cgroups it is sent to the first
+    process of a job step only, which is Snakemake.
     """
-    # The time left, not the hour of the end: clocks differ and are changed.
-    answer = ask(["squeue", "--noheader", "--jobs", job, "--format", "%A %L"], PROMPT_S)
-    # An array and a job of several components are listed with all their parts.
+    # The remaining time, because clocks of machines may differ.
+    answer = query(["squeue", "--noheader", "--jobs", job, "--format", "%A %L"], CONTROLLER_S)
+    # squeue lists all parts of an array or of a heterogeneous job.
     rows = (line.split() for line in (answer.text or "").splitlines())
     return next((seconds_left(row[1]) for row in rows if len(row) == 2 and row[0] == job), None)
 
 
-def queue_again(environment: Mapping[str, str]) -> bool:
-    """Have this job run again later; whether the batch system agrees to that."""
-    if again := environment.get(JOB_AGAIN):
+def requeue(variables: Mapping[str, str]) -> bool:
+    """Requeue this job; returns whether that succeeded."""
+    if again := variables.get(REQUEUE_FILE):
         Path(again).touch()
         return True
-    job = environment.get("SLURM_JOB_ID")
-    return job is not None and ask(["scontrol", "requeue", job], PROMPT_S).text is not None
+    job = variables.get("SLURM_JOB_ID")
+    return job is not None and query(["scontrol", "requeue", job], CONTROLLER_S).text is not None
 
 
 def srun_command(nodes: int, gpus: int | Literal["auto"]) -> list[str]:
@@ -189,7 +189,7 @@ def srun_command(nodes: int, gpus: int | Literal["auto"]) -> list[str]:
 
     Args:
         nodes: of the run.
-        gpus: for the program on each node; ``auto`` for all that the job has there.
+        gpus: per node; ``auto`` for all that the job has there.
 
     Raises:
         ConfigError: if this is no Slurm job of that many nodes.
@@ -201,7 +201,7 @@ def srun_command(nodes: int, gpus: int | Literal["auto"]) -> list[str]:
             f"NODES is {nodes}, but {found}. Use the Slurm profile (docs/clusters.md), or start "
             "torchrun on every node yourself with --nnodes and scripts/train.py --run-dir"
         )
-    # Without a number of its own, a step over several nodes was seen to get fewer than the job has.
+    # Without this option, a step over several nodes may get fewer GPUs than the job has.
     given = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
     devices: list[str] = []
     if gpus == 0:
@@ -210,40 +210,40 @@ def srun_command(nodes: int, gpus: int | Literal["auto"]) -> list[str]:
         devices = ["--gpus-per-node", str(len(given) if gpus == "auto" else gpus)]
     return [
         *("srun", "--overlap", "--nodes", str(nodes), "--ntasks", str(nodes)),
-        # A node that cannot begin shall not leave the others waiting for it.
+        # If a node cannot start, the others must not wait for it.
         *("--ntasks-per-node", "1", "--kill-on-bad-exit=1", "--cpu-bind", "none", *devices),
     ]
 
 
 def _allocated_nodes() -> str | None:
-    """How many nodes this Slurm job has; None if it is none, or the controller does not answer.
+    """Number of nodes of this Slurm job; None outside Slurm, or if the controller does not answer.
 
-    Slurm says it in SLURM_JOB_NUM_NODES, of which Snakemake's job steps keep the job's number only.
+    SLURM_JOB_NUM_NODES is missing in the job steps that Snakemake starts.
     """
     if "SLURM_JOB_NUM_NODES" in os.environ:
         return os.environ["SLURM_JOB_NUM_NODES"]
     if (job := os.environ.get("SLURM_JOB_ID")) is None:
         return None
-    answer = ask(["squeue", "--noheader", "--jobs", job, "--format", "%D"], PROMPT_S)
+    answer = query(["squeue", "--noheader", "--jobs", job, "--format", "%D"], CONTROLLER_S)
     return (answer.text or "").strip() or None
 
 
 def rendezvous_endpoint() -> str:
-    """Host and port at which the nodes of a run can meet: this host, a port that is free now."""
+    """Rendezvous endpoint of the nodes of a run: this host and a free port."""
     with socket.socket() as free:
         free.bind(("", 0))
         return f"{socket.gethostname()}:{free.getsockname()[1]}"
 
 
 class TimeLimit:
-    """When the program in a job must be asked to stop.
+    """When the program of a batch job must be stopped.
 
     Args:
-        left: tells the seconds until the job ends, infinite if it has no end; None where that is
-            not known just now, as while a controller restarts: the end that was told last holds.
+        left: returns the seconds until the job ends, infinite without limit; None if unknown, as
+            while a controller restarts: then the last known end is used.
 
     Attributes:
-        reached: whether the program had to be asked.
+        reached: whether the program had to be stopped.
     """
 
     def __init__(self, left: Callable[[], float | None]) -> None:
@@ -254,9 +254,9 @@ class TimeLimit:
         self.reached = False
 
     def seconds(self) -> float:
-        """Seconds until the program must be asked: :data:`MARGIN_S` before the end.
+        """Seconds until the program must be stopped, :data:`MARGIN_S` before the end.
 
-        Of a short job a quarter is kept, of the time that was left at first.
+        The margin of a short job is a quarter of its time.
         """
         left = self._left()
         if left is not None:
@@ -268,9 +268,9 @@ class TimeLimit:
         return rest
 
 
-def time_limit(environment: Mapping[str, str]) -> TimeLimit | None:
-    """The limit of the job this process belongs to, if Slurm or the job itself tells one."""
-    if job := environment.get("SLURM_JOB_ID"):
+def time_limit(variables: Mapping[str, str]) -> TimeLimit | None:
+    """The time limit of this process's batch job, if any."""
+    if job := variables.get("SLURM_JOB_ID"):
         return TimeLimit(lambda: slurm_seconds_left(job))
-    told = environment.get(JOB_ENDS, "")
-    return TimeLimit(lambda: float(told) - time.time()) if told.isdigit() else None
+    end = variables.get(JOB_END, "")
+    return TimeLimit(lambda: float(end) - time.time()) if end.isdigit() else None

@@ -1,7 +1,6 @@
-"""What a launcher and its training processes tell each other: requests to stop, and the ending.
+"""Signals that stop a training, and the file in which it reports its status to the launcher.
 
-Signals ask a run to stop. How it ended its first process tells in a file, which the launcher makes
-in the folder of the run, because the nodes of a run share that.
+The status file is in the run's folder, which the nodes of a run share.
 """
 
 from __future__ import annotations
@@ -20,83 +19,80 @@ from typing import Literal, NoReturn, Self
 from vrtspike.system.endings import is_ignored
 
 EXIT_INTERRUPTED = 75
-"""Exit status of a run that was asked to stop and has saved its state (EX_TEMPFAIL): continue."""
+"""Exit status of a run that was stopped and has saved its state (EX_TEMPFAIL)."""
 
-STOPS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP)
-"""Signals that ask a run to stop; SIGHUP, when the terminal is closed, unless it is ignored."""
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP)
+"""Signals that stop a run."""
 
-ORPHANED = signal.SIGUSR2
-"""Tells ``torchrun``, and through it the training processes, that the launcher has died."""
+LAUNCHER_DIED = signal.SIGUSR2
+"""Signal to ``torchrun``, which forwards it to the training processes: the launcher has died."""
 
-HANDLED = (*STOPS, ORPHANED)
-"""Signals at which a training process ends its step, saves and leaves."""
+HANDLED_SIGNALS = (*STOP_SIGNALS, LAUNCHER_DIED)
+"""Signals after which a training process finishes its step, saves and exits."""
 
 
 class StopRequest:
-    """Notes the signals that ask to stop; the loop looks between two steps.
-
-    Within the ``with`` block the signals do nothing else; a step is never cut in half.
-    """
+    """Records the signals that stop a run; the training loop checks them between steps."""
 
     def __init__(self) -> None:
         self.received: str | None = None
         self._previous = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        """Start listening."""
-        for number in handled():
+        """Install the signal handlers."""
+        for number in handled_signals():
             self._previous.callback(signal.signal, number, signal.signal(number, self._note))
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Give the signals back to whom they belonged."""
+        """Restore the previous signal handlers."""
         self._previous.close()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.received = signal.Signals(number).name
 
 
-def handled() -> list[signal.Signals]:
-    """:data:`HANDLED` without SIGHUP where it is ignored, as by ``nohup``."""
-    kept_away = {signal.SIGHUP} if is_ignored(signal.SIGHUP) else set()
-    return [number for number in HANDLED if number not in kept_away]
+def handled_signals() -> list[signal.Signals]:
+    """:data:`HANDLED_SIGNALS`, without SIGHUP if it is ignored, as under ``nohup``."""
+    ignored = {signal.SIGHUP} if is_ignored(signal.SIGHUP) else set()
+    return [number for number in HANDLED_SIGNALS if number not in ignored]
 
 
 def ignore(numbers: Iterable[signal.Signals]) -> None:
-    """Have signals do nothing to this process, nor to its children until they handle them."""
+    """Ignore signals in this process and the processes that it starts."""
     for number in numbers:
         signal.signal(number, signal.SIG_IGN)
 
 
 def block(numbers: Iterable[signal.Signals]) -> None:
-    """Have signals wait, for this process and its children, until they :func:`restore_stops`.
+    """Block signals in this process and its children until they call :func:`restore_stops`.
 
-    Unlike an ignored signal, one that comes while a child still starts is not lost.
+    Unlike an ignored signal, one that arrives while a child starts is not lost.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
 
 
 def restore_stops() -> None:
-    """Undo a parent's :func:`ignore` or :func:`block` of :data:`STOPS`."""
-    for number in STOPS:
+    """Undo a parent process's :func:`ignore` or :func:`block` of :data:`STOP_SIGNALS`."""
+    for number in STOP_SIGNALS:
         if number is not signal.SIGHUP or not is_ignored(number):
             signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
 
 STATUS_FILE = "VRTSPIKE_STATUS_FILE"
-"""Environment variable: where the first training process tells how far it came."""
+"""Environment variable: the file to which the first training process writes its status."""
 
 _PREFIX = ".status-"
-_BEGUN: Literal["begun"] = "begun"
+_STARTED: Literal["begun"] = "begun"
 
 
 @contextlib.contextmanager
 def status_file(folder: Path) -> Iterator[Path]:
-    """A file for one start of the run in ``folder``, by its one launcher; it goes with the block.
+    """A status file for one start of the run in ``folder``, removed when the block is left.
 
-    Those of launchers that were killed are removed: what their processes still tell is lost.
+    Files of launchers that were killed are removed first.
     """
     for left in folder.glob(f"{_PREFIX}*"):
         left.unlink()
@@ -109,38 +105,37 @@ def status_file(folder: Path) -> Iterator[Path]:
 
 
 def read_status(path: Path) -> int | Literal["begun"] | None:
-    """The exit status in a status file; ``begun`` if there is none yet, None before training."""
+    """The exit status in a status file; ``begun`` during training, None before it."""
     words = path.read_text(encoding="utf-8").split()
     if not words:
         return None
-    return _BEGUN if words[-1] == _BEGUN else int(words[-1])
+    return _STARTED if words[-1] == _STARTED else int(words[-1])
 
 
-def report_begin() -> None:
-    """Tell the launcher that all processes are there: from now on they handle requests to stop."""
-    _send(_BEGUN)
+def report_start() -> None:
+    """Report to the launcher that the processes handle stop signals from now on."""
+    _write_status(_STARTED)
 
 
 def report_status(status: int) -> int:
-    """Tell the launcher how training ended; returns the exit status of this process.
+    """Report the status to the launcher; returns the exit status of this process.
 
-    ``torchrun`` takes every status but 0 for a crash, prints a page about it and ends with 1. Under
-    the launcher an ending that all processes share is therefore told through a file.
+    ``torchrun`` reports every status but 0 as a crash and ends with 1. Under the launcher, a status
+    that all processes share is therefore reported in the status file.
     """
     if STATUS_FILE not in os.environ:
         return status
-    _send(str(status))
+    _write_status(str(status))
     shared = status in (0, EXIT_INTERRUPTED) or os.environ.get("WORLD_SIZE", "1") == "1"
     return 0 if shared else status
 
 
 def leave(status: int | None) -> NoReturn:
-    """End a training process with this status, without taking the interpreter apart.
+    """Exit a training process without finalising the interpreter.
 
-    DistributedDataParallel keeps the threads of its process group alive, also when the group has
-    been destroyed. One that has still to put away the last exchange asks for the interpreter while
-    that is being dismantled, and before Python 3.14 this aborts the process: a finished run would
-    end as a crash. Registered functions run and output is written as at any other end.
+    Threads of DistributedDataParallel survive the process group. One that needs the interpreter
+    while it is being finalised aborts the process before Python 3.14, so that a finished run would
+    end as a crash. Functions registered with ``atexit`` run, and output is flushed.
 
     Args:
         status: the exit status; None is 0.
@@ -156,11 +151,11 @@ def process_number() -> int:
     return int(os.environ.get("RANK", "0"))
 
 
-def _send(word: str) -> None:
+def _write_status(word: str) -> None:
     path = os.environ.get(STATUS_FILE)
     if path is None or process_number() != 0:
         return
-    # Where the launcher was killed, the file may be gone: it shall not come back.
+    # If the launcher was killed, the file may have been removed; do not create it again.
     with contextlib.suppress(FileNotFoundError), Path(path).open("r+", encoding="utf-8") as stream:
         stream.seek(0, os.SEEK_END)
         stream.write(f"{word}\n")

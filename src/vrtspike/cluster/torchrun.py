@@ -1,8 +1,7 @@
-"""The training processes of one machine: started, asked to stop, waited for.
+"""Starts, stops and waits for the training processes of one machine.
 
-One process is started as it is; several, of one machine or more, by ``torchrun``.
-``python -m vrtspike.cluster.torchrun`` is ``torchrun`` itself, but tells the end of a training
-process by a status, not by a page.
+A single process is started directly, several by ``torchrun``. ``python -m
+vrtspike.cluster.torchrun`` is ``torchrun``, but reports a crash by its exit status only.
 """
 
 from __future__ import annotations
@@ -21,25 +20,25 @@ from types import FrameType
 import psutil
 
 from vrtspike.cluster.gpus import Devices
-from vrtspike.cluster.scheduler import LOOK_S, NEAR_END, TimeLimit
-from vrtspike.cluster.signals import ORPHANED, STOPS, block, handled
+from vrtspike.cluster.scheduler import LIMIT_CHECK_INTERVAL_S, NEAR_END, TimeLimit
+from vrtspike.cluster.signals import LAUNCHER_DIED, STOP_SIGNALS, block, handled_signals
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.endings import describe_status
 from vrtspike.system.processes import stop_with_parent
 
-_SIGNALLED = 128
-"""Added to the number of a signal where a shell, or :func:`main`, tells of an end by it."""
-_ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
-"""What ``torchrun`` tells the only process of a run, whatever else the environment says."""
+_SIGNAL_OFFSET = 128
+"""Exit statuses of :func:`main`, as of a shell, are this plus the number of the signal."""
+_SINGLE_PROCESS = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
+"""The environment variables of ``torchrun`` for a single process."""
 
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """Where the machines of a run find each other.
+    """Rendezvous of the machines of a run.
 
     Attributes:
-        nodes: how many there are.
-        endpoint: host and port of one of them, of this run's own.
+        nodes: number of machines.
+        endpoint: host and port of one of them.
     """
 
     nodes: int
@@ -47,13 +46,13 @@ class Rendezvous:
 
 
 @dataclass(frozen=True)
-class Ending:
+class ProgramExit:
     """How a program ended.
 
     Attributes:
         code: its exit status.
         was_stopped: whether it was asked to stop.
-        program: what a person calls it.
+        program: its name in messages.
     """
 
     code: int
@@ -61,9 +60,9 @@ class Ending:
     program: str
 
     def __str__(self) -> str:
-        """What a person is told of the exit status."""
-        # A status above 128 is that of a training process, which :func:`main` has passed on.
-        who = "one of its processes" if self.code > _SIGNALLED else self.program
+        """The exit status in words."""
+        # A status above 128 is that of a training process, passed on by :func:`main`.
+        who = "one of its processes" if self.code > _SIGNAL_OFFSET else self.program
         return f"{who} {describe_status(self.code)}"
 
 
@@ -74,26 +73,24 @@ def run_training(
     environment: dict[str, str],
     rendezvous: Rendezvous | None = None,
     limit: TimeLimit | None = None,
-) -> Ending:
+) -> ProgramExit:
     """Run the training program, one process per GPU of this machine, to its end.
 
     Args:
         folder: of the run.
         devices: of this machine.
         program: the training program.
-        environment: further variables for it.
-        rendezvous: where the run's other machines are; None for no others.
-        limit: when to stop; None for never.
+        environment: further environment variables.
+        rendezvous: of a run on several machines; None for one machine.
+        limit: time limit; None for none.
     """
     ranks = max(1, len(devices.names))
     variables = {**training_environment(devices, ranks), **environment}
     training = [str(program), "--run-dir", str(folder)]
     if ranks == 1 and rendezvous is None:
-        # The process of torchrun would only wait for it, and takes seconds to start.
-        command, alone = [sys.executable, "-u", *training], {**variables, **_ALONE}
-        return run(
-            command, "its process", _ask_process, alone, _begin_training, limit, devices.locks
-        )
+        # torchrun would only take seconds to start.
+        command, alone = [sys.executable, "-u", *training], {**variables, **_SINGLE_PROCESS}
+        return run(command, "its process", _stop_process, alone, _init_child, limit, devices.locks)
     where = ["--standalone"]
     if rendezvous is not None:
         where = [
@@ -101,24 +98,23 @@ def run_training(
             *("--rdzv-id", rendezvous.endpoint, "--rdzv-endpoint", rendezvous.endpoint),
         ]
     torchrun = [
-        # A signal that torchrun handles it takes for a crash: it kills what has not ended after 30
-        # seconds. So it is left with the one that comes when this process has died.
+        # After a signal that torchrun handles, it kills processes that need more than 30 seconds to
+        # end. So it handles only the signal that is sent when this process has died.
         *(sys.executable, "-m", __name__),
-        *("--signals-to-handle", ORPHANED.name),
+        *("--signals-to-handle", LAUNCHER_DIED.name),
         *(*where, "--nproc-per-node", str(ranks)),
     ]
-    # torchrun would make a folder for its logs by itself, and leave it behind.
+    # torchrun would not remove a log folder of its own.
     with tempfile.TemporaryDirectory(prefix="vrtspike-torchrun-") as logs:
         command = [*torchrun, "--log-dir", logs, *training]
-        # A killed launcher leaves torchrun, which ends after the processes that still save.
         return run(
-            command, "torchrun", _ask_processes, variables, _begin_training, limit, devices.locks
+            command, "torchrun", _stop_processes, variables, _init_child, limit, devices.locks
         )
 
 
 def training_environment(devices: Devices, ranks: int) -> dict[str, str]:
     """The environment of the training processes."""
-    # Snakemake sets the variable to all threads of the job; every process would start as many.
+    # Snakemake sets the variable to all threads of the job, which the processes must share.
     cpus = available_cpus()
     available = min(int(os.environ.get("OMP_NUM_THREADS") or cpus), cpus)
     return {
@@ -131,81 +127,79 @@ def training_environment(devices: Devices, ranks: int) -> dict[str, str]:
 def run(
     command: Sequence[str],
     name: str,
-    ask_to_stop: Callable[[psutil.Process], None],
+    stop: Callable[[psutil.Process], None],
     environment: dict[str, str],
     begin: Callable[[], None] = stop_with_parent,
     limit: TimeLimit | None = None,
     locks: Sequence[int] = (),
-) -> Ending:
-    """Run a program to its end; signals to this process, and a time limit, ask it to stop.
+) -> ProgramExit:
+    """Run a program to its end, and stop it at a signal to this process or at a time limit.
 
     Args:
         command: the program.
-        name: what a person calls it.
-        ask_to_stop: how it is asked.
-        environment: all its variables.
+        name: its name in messages.
+        stop: stops the program.
+        environment: all its environment variables.
         begin: called in the new process.
-        limit: when to ask it to stop by itself; None for never.
-        locks: open files whose locks it shall hold as well.
+        limit: time limit; None for none.
+        locks: open, locked files that the program inherits.
     """
-    # In a session of its own: what a terminal sends to all, it would get a second time from here.
+    # In a session of its own; else it would get the terminal's signals twice.
     process = subprocess.Popen(
         command, env=environment, preexec_fn=begin, start_new_session=True, pass_fds=locks
     )
-    asked: list[int] = []
+    received: list[int] = []
 
-    def ask(number: int, frame: FrameType | None) -> None:
-        asked.append(number)
+    def request_stop(number: int, frame: FrameType | None) -> None:
+        received.append(number)
         try:
-            ask_to_stop(psutil.Process(process.pid))
+            stop(psutil.Process(process.pid))
         except psutil.NoSuchProcess:
-            # It has just ended by itself.
-            return
+            return  # it has ended
 
-    stops = [number for number in handled() if number in STOPS]
-    previous = {number: signal.signal(number, ask) for number in stops}
+    stops = [number for number in handled_signals() if number in STOP_SIGNALS]
+    previous = {number: signal.signal(number, request_stop) for number in stops}
     try:
-        while limit is not None and not asked:
-            # Someone may move the limit meanwhile, to either side.
+        while limit is not None and not received:
             left = limit.seconds()
-            if left == 0.0 and not asked:
+            if left == 0.0 and not received:
                 print(f"{NEAR_END}: asking training to stop", flush=True)
-                ask(signal.SIGALRM, None)
+                request_stop(signal.SIGALRM, None)
                 break
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(min(left, LOOK_S))
+                process.wait(min(left, LIMIT_CHECK_INTERVAL_S))
                 break
-        return Ending(process.wait(), bool(asked), name)
+        return ProgramExit(process.wait(), bool(received), name)
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
 
 
-def _begin_training() -> None:
-    # A batch system may signal all processes of a job; torchrun shall not act upon it, and the
-    # training processes not before they are ready to.
-    block(STOPS)
-    stop_with_parent(ORPHANED)
+def _init_child() -> None:
+    # A batch system may signal all processes of a job. torchrun must ignore it, and the training
+    # processes are not ready to handle it yet.
+    block(STOP_SIGNALS)
+    stop_with_parent(LAUNCHER_DIED)
 
 
-def _ask_process(process: psutil.Process) -> None:
+def _stop_process(process: psutil.Process) -> None:
     """Send SIGTERM to a training process."""
     process.send_signal(signal.SIGTERM)
-    # One that somebody has stopped meanwhile (SIGSTOP) would not hear of it.
+    # In case the process was suspended (SIGSTOP).
     process.send_signal(signal.SIGCONT)
 
 
-def _ask_processes(torchrun: psutil.Process) -> None:
-    """Ask the training processes, or end ``torchrun`` before it has started them."""
+def _stop_processes(torchrun: psutil.Process) -> None:
+    """Stop the training processes, or ``torchrun`` if it has not started them yet."""
     processes = torchrun.children()
     for process in processes:
-        _ask_process(process)
+        _stop_process(process)
     if not processes:
-        torchrun.send_signal(ORPHANED)
+        torchrun.send_signal(LAUNCHER_DIED)
 
 
 def main() -> None:
-    """``torchrun``; a status above 128 is that of the first process that was ended by a signal."""
+    """``torchrun``; exit statuses above 128 mean that a signal ended the first failed process."""
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as torchrun
 
@@ -213,8 +207,7 @@ def main() -> None:
         torchrun()
     except ChildFailedError as error:
         _, failure = error.get_first_failure()
-        # As a shell tells it, so that the launcher can.
-        sys.exit(_SIGNALLED - failure.exitcode if failure.exitcode < 0 else 1)
+        sys.exit(_SIGNAL_OFFSET - failure.exitcode if failure.exitcode < 0 else 1)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,4 @@
 """The commands of ``vrtspike``, listed in :mod:`vrtspike.commands.main`.
 
-``--help`` shall answer at once, so that what is heavy (arrays, PyTorch, Snakemake) is imported
-within functions.
+Large packages (arrays, PyTorch, Snakemake) are imported within functions: ``--help`` is fast.
 """

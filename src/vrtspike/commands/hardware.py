@@ -1,4 +1,4 @@
-"""What a machine has: processors, memory, GPUs, disk; and how fast it trains."""
+"""Hardware of a machine: CPUs, memory, GPUs, disk; and its training speed."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from vrtspike.monitoring.nvml import driver_version, installed_gpus
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.system.cpus import available_cpus
 
-TOGETHER = 0.9
-"""Share of their speed that several GPUs keep beside each other: an assumption."""
-GPU_SHARE = 0.1
-"""Of the data sheet's arithmetic, what a training step reaches on a GPU: an assumption, since the
-blocks move much memory for little arithmetic."""
+MULTI_GPU_EFFICIENCY = 0.9
+"""Parallel efficiency of several GPUs: an assumption."""
+GPU_EFFICIENCY = 0.1
+"""FLOP/s of a training step relative to the GPU's data sheet: an assumption; many operations are
+limited by memory bandwidth."""
 CPU_TFLOPS = 0.037
 """TFLOP/s of a training step on one thread: measured with ``baseline`` on an AMD EPYC."""
-TRAINING_SHARE = 0.48
-"""Of the arithmetic of a matrix product, what a training step of the preset ``demo`` reaches:
-measured on two cores, 0.38 to 0.48 with other programs beside."""
+TRAINING_EFFICIENCY = 0.48
+"""FLOP/s of a training step relative to a matrix product: measured with ``demo`` on two cores, 0.38
+to 0.48 under load."""
 _SIDE, _PRODUCTS = 1024, 10
 _GPU_SIDE = 8192
-_PRODUCT_SHARE = 0.75
-"""Of the data sheet's arithmetic, what a large product of matrices reaches."""
+_MATMUL_EFFICIENCY = 0.75
+"""FLOP/s of a large matrix product relative to the data sheet."""
 
 
 class DataSheet(NamedTuple):
     """A GPU by its data sheet."""
 
     memory_gib: int
-    """Of the device."""
+    """Memory of the device."""
     tflops: float
     """TFLOP/s of matrix products in half precision, dense, with sums in float32."""
 
@@ -51,19 +51,19 @@ GPUS = {
     "H100": DataSheet(80, 989.0),
     "H200": DataSheet(141, 989.0),
 }
-"""NVIDIA's data sheets of RTX A6000, GeForce RTX 4090, A100 80 GB SXM, H100 SXM and H200 SXM."""
+"""Data sheets of NVIDIA RTX A6000, GeForce RTX 4090, A100 80 GB SXM, H100 SXM and H200 SXM."""
 
 
 @dataclass(frozen=True)
 class GpuKind:
-    """GPUs of one machine, of which the smallest counts.
+    """The GPUs of a machine.
 
     Attributes:
-        name: of the first.
-        count: that this process may use.
-        memory_gib: of the smallest.
-        driver: version; empty for a GPU that is not here.
-        tflops: by the data sheet, if :data:`GPUS` has it.
+        name: of the first GPU.
+        count: number of usable GPUs.
+        memory_gib: of the smallest GPU.
+        driver: version; empty for another machine's GPU.
+        tflops: of the data sheet, if :data:`GPUS` has it.
     """
 
     name: str
@@ -78,9 +78,9 @@ class Machine:
     """A machine.
 
     Attributes:
-        cpus: that this process may use.
+        cpus: number of usable CPUs.
         memory_gib: of the machine, or of the container.
-        gpu: None for none.
+        gpu: its GPUs; None for none.
     """
 
     cpus: int
@@ -89,14 +89,14 @@ class Machine:
 
 
 def this_machine() -> Machine:
-    """The machine that this runs on."""
+    """This machine."""
     return Machine(available_cpus(), system_memory().bound[1] / 1024, find_gpus())
 
 
 def find_gpus() -> GpuKind | None:
-    """The GPUs that this process may use; None where there is none, or no driver."""
+    """The GPUs that this process may use; None without GPU or driver."""
     found = usable_gpus(installed_gpus(), os.environ.get("CUDA_VISIBLE_DEVICES"))
-    # What NVML does not know has no name and no size: a device that a batch system has hidden.
+    # Without size: devices of a batch system that NVML does not see.
     known = [gpu for gpu in found if gpu.total]
     if not known:
         return None
@@ -110,7 +110,7 @@ def find_gpus() -> GpuKind | None:
 
 
 def known_tflops(name: str) -> float | None:
-    """Of a GPU that the table has.
+    """TFLOP/s of a GPU in :data:`GPUS`; None for others.
 
     >>> known_tflops("NVIDIA H100 80GB HBM3"), known_tflops("Tesla T4")
     (989.0, None)
@@ -120,19 +120,19 @@ def known_tflops(name: str) -> float | None:
 
 
 def named_gpu(name: str, count: int) -> GpuKind:
-    """A GPU of the table, for a machine that is elsewhere.
+    """GPUs of another machine, from :data:`GPUS`.
 
     Raises:
-        RunError: if the table does not have it.
+        RunError: if the name is unknown.
     """
     kind = name.upper()
     if kind not in GPUS:
-        raise RunError(f"--gpu {name}: the table has {', '.join(GPUS)}; or run on that machine")
+        raise RunError(f"--gpu {name}: expected {', '.join(GPUS)}; or run on that machine")
     return GpuKind(kind, count, GPUS[kind].memory_gib, "", GPUS[kind].tflops)
 
 
-def existing(path: Path) -> Path:
-    """The path, or the nearest folder above it that exists and that this user may look at."""
+def nearest_existing(path: Path) -> Path:
+    """The path, or the nearest parent folder that exists and is accessible."""
     path = path.absolute()
     return next(place for place in (path, *path.parents) if _exists(place))
 
@@ -145,51 +145,51 @@ def _exists(path: Path) -> bool:
 
 
 def free_bytes(path: Path) -> int:
-    """What may still be written where a path stands or will stand."""
-    return shutil.disk_usage(existing(path)).free
+    """Free bytes on the disk of a path, which need not exist."""
+    return shutil.disk_usage(nearest_existing(path)).free
 
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast a machine computes.
+    """Training speed of a machine.
 
     Attributes:
-        tflops: of one GPU, or of all CPUs, in a training step.
-        source: where that is from, in words.
+        tflops: TFLOP/s of a training step on one GPU, or on all CPUs.
+        source: of that figure, in words.
     """
 
     tflops: float
     source: str
 
     def seconds(self, cost: TrainingCost, gpus: int) -> float:
-        """Of a whole training on so many GPUs."""
-        share = TOGETHER if gpus > 1 else 1.0
+        """Seconds of a complete training on a number of GPUs."""
+        share = MULTI_GPU_EFFICIENCY if gpus > 1 else 1.0
         return cost.clips * cost.mean.run_tflop / self.tflops / share
 
 
 def measure_speed(machine: Machine, *, probe: bool) -> Speed:
-    """How fast a machine computes: known by its GPU's name, probed, or taken from the table.
+    """Training speed of a machine: from its GPU's data sheet, measured, or from a table.
 
     Args:
-        machine: this one, or one that is elsewhere.
-        probe: whether this machine may be asked.
+        machine: this or another one.
+        probe: whether to measure on this machine.
 
     Raises:
-        RunError: if the GPU is not in the table and may not be asked, or does not answer.
+        RunError: if the GPU is not in the table and may not be measured, or does not work.
     """
     gpu = machine.gpu
     if gpu is not None:
-        share = f"{GPU_SHARE:.0%} of"
+        share = f"{GPU_EFFICIENCY:.0%} of"
         if gpu.tflops is not None:
             source = f"{share} the {gpu.tflops:.0f} TFLOP/s of {gpu.name}'s data sheet"
-            return Speed(GPU_SHARE * gpu.tflops, source)
+            return Speed(GPU_EFFICIENCY * gpu.tflops, source)
         if not probe:
             raise RunError(f"{gpu.name} is not in the table; leave out --no-probe")
         try:
             found = gpu_tflops()
         except (RuntimeError, AssertionError) as error:
             raise RunError(f"{gpu.name} does not compute ({error}); see vrtspike doctor") from error
-        return Speed(GPU_SHARE * found, f"{share} {found:.0f} TFLOP/s, by a product now")
+        return Speed(GPU_EFFICIENCY * found, f"{share} {found:.0f} TFLOP/s, by a product now")
     if probe:
         rate = cpu_tflops()
         return Speed(rate, f"{1e3 * rate:.0f} GFLOP/s in a training step, by a product now")
@@ -198,14 +198,14 @@ def measure_speed(machine: Machine, *, probe: bool) -> Speed:
 
 
 def cpu_tflops() -> float:
-    """TFLOP/s of a training step on all CPUs of this process, by products of matrices; in 0.5 s."""
+    """TFLOP/s of a training step on all CPUs, estimated from matrix products in 0.5 s."""
     random = np.random.default_rng(0)
     one, other = random.random((2, _SIDE, _SIDE), np.float32)
-    return TRAINING_SHARE * 2 * _SIDE**3 / _shortest(lambda: one @ other, _PRODUCTS) / 1e12
+    return TRAINING_EFFICIENCY * 2 * _SIDE**3 / _best_seconds(lambda: one @ other, _PRODUCTS) / 1e12
 
 
 def gpu_tflops() -> float:
-    """TFLOP/s of this machine's first GPU, as a data sheet would give them; in half precision."""
+    """Data sheet TFLOP/s of this machine's first GPU in half precision, from matrix products."""
     import torch
 
     one = torch.ones(_GPU_SIDE, _GPU_SIDE, dtype=torch.float16, device="cuda")
@@ -214,11 +214,11 @@ def gpu_tflops() -> float:
         torch.mm(one, one)
         torch.cuda.synchronize()
 
-    return 2 * _GPU_SIDE**3 / _shortest(multiply, _PRODUCTS) / 1e12 / _PRODUCT_SHARE
+    return 2 * _GPU_SIDE**3 / _best_seconds(multiply, _PRODUCTS) / 1e12 / _MATMUL_EFFICIENCY
 
 
-def _shortest(work: Callable[[], object], repeats: int) -> float:
-    """Seconds; the shortest of several, since other programs may be at work."""
+def _best_seconds(work: Callable[[], object], repeats: int) -> float:
+    """Shortest duration in seconds of several runs."""
     work()
     times = []
     for _ in range(repeats):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vrtspike.config.workflow import Workflow
 
 FEWEST_TURNS = 3
-"""Student's interval is 4 times as wide for two pairs as for three, and 7 times as for five."""
+"""With two pairs Student's interval is 4 times as wide as with three, 7 times as with five."""
 
 
 def add_doctor(parser: argparse.ArgumentParser) -> None:
@@ -26,12 +26,11 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
 
 
 def doctor(arguments: argparse.Namespace) -> int:
-    """Check that this machine and this configuration are ready, and tell how to fix what is not.
+    """Check that this machine and this configuration are ready, and show how to fix problems.
 
-    Looks at Python, packages, GPU and driver, compiler, memory and disk; in the project's folder
-    also at configuration, data and weights of the presets named by PRESETS. What is not there yet
-    (○) is told apart from what is broken (✗); the exit status is 1 if something is broken. Nothing
-    is changed.
+    Checks Python, packages, GPU and driver, compiler, memory and disk; in the project's folder also
+    configuration, data and weights of the presets in PRESETS. It distinguishes missing (○) from
+    broken things (✗); the exit status is 1 if something is broken. Nothing is changed.
     """
     from vrtspike.commands.readiness import all_checks, show_checks
 
@@ -54,10 +53,10 @@ def add_advise(parser: argparse.ArgumentParser) -> None:
 
 
 def advise(arguments: argparse.Namespace) -> int:
-    """Tell which preset fits this machine and this data: memory, hours and disk.
+    """Recommend a preset for this machine and this data, by memory, hours and disk.
 
-    Every preset of the configuration is weighed by counted and measured tables and a short probe of
-    this machine; --gpu asks for a machine with GPUs that are elsewhere.
+    Estimates come from tables of counted and measured costs and a short measurement on this
+    machine; --gpu estimates for another machine's GPUs.
     """
     from vrtspike.commands import preset_advice as advice
     from vrtspike.commands.hardware import measure_speed, named_gpu, this_machine
@@ -90,10 +89,10 @@ def add_memory(parser: argparse.ArgumentParser) -> None:
 
 
 def memory(arguments: argparse.Namespace) -> None:
-    """Tell which processes of a running training use how much memory, and what is left.
+    """Show the memory of a running training's processes, and of the machine.
 
-    RUN is the run's folder (runs/<preset>/<fingerprint>), or a preset, whose latest run is meant.
-    Resident memory counts pages that processes share in each of them; "share" divides them.
+    RUN is the run's folder (runs/<preset>/<fingerprint>), or a preset, for its latest run. RSS
+    counts shared pages in each process; PSS divides them among the processes.
     """
     from vrtspike.analysis.run_memory import find_run_folder, measure_run, memory_lines
 
@@ -120,7 +119,7 @@ def add_benchmark(parser: argparse.ArgumentParser) -> None:
         "--steps", type=positive_int, default=10, metavar="N", help="that are timed in a turn"
     )
     parser.add_argument(
-        "--turns", type=_several, default=5, metavar="N", help="of each of the two settings"
+        "--turns", type=_turns_option, default=5, metavar="N", help="of each of the two settings"
     )
     parser.add_argument(
         "--warm-up",
@@ -136,12 +135,12 @@ def add_benchmark(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=Path, help="file that it is also written to")
 
 
-def _several(text: str) -> int:
+def _turns_option(text: str) -> int:
     number = positive_int(text)
     if number < FEWEST_TURNS:
         raise argparse.ArgumentTypeError(
-            f"found {text}, expected {FEWEST_TURNS} or more, for of fewer turns the interval of "
-            "the ratio would be wider than any difference"
+            f"found {text}, expected {FEWEST_TURNS} or more: with fewer turns the confidence "
+            "interval is too wide"
         )
     return number
 
@@ -149,12 +148,13 @@ def _several(text: str) -> int:
 def benchmark(arguments: argparse.Namespace) -> None:
     """Measure whether changed keys make training faster on this machine.
 
-    A few steps of the preset are trained as it is and with the keys of --against, in turns, so that
-    what else the machine does meets both. The ratio of their step times is told with its spread.
-    Each turn is a training of its own in a temporary folder; runs and results stay as they are.
+    A few steps of the preset are trained with its own keys and with those of --against, in
+    alternating turns, so that other load of the machine affects both. The result is the ratio of
+    their step times with a confidence interval. Each turn is a training in a temporary folder; runs
+    and results are not changed.
     """
     from vrtspike.analysis.benchmark import (
-        against,
+        apply_changes,
         benchmark_json,
         benchmark_text,
         run_benchmark,
@@ -168,7 +168,7 @@ def benchmark(arguments: argparse.Namespace) -> None:
 
     plan, preset = read_plan(arguments.configfile, arguments.config), arguments.preset
     before = plan.preset(preset)
-    after = against(before, arguments.against)
+    after = apply_changes(before, arguments.against)
     changed = replace(plan, presets={**plan.presets, preset: after})
     found = run_benchmark(
         preset,
@@ -188,15 +188,15 @@ def benchmark(arguments: argparse.Namespace) -> None:
 
 
 def _dataset(plan: Workflow, preset: str) -> Path:
-    """The manifest of the prepared data.
+    """The manifest of a preset's prepared data.
 
     Raises:
-        RunError: if they are not prepared.
+        RunError: if the data are not prepared.
     """
     path = plan.manifest(preset)
     if not path.is_file():
         raise RunError(
-            f"{path}: no such file, the data of preset {preset} are not prepared; make them: "
+            f"{path}: no such file, the data of preset {preset} are not prepared; prepare them: "
             f"snakemake --cores 2 {path}"
         )
     return path

@@ -1,4 +1,4 @@
-"""Whether a machine can train: Python, packages, GPU, compiler, memory, encoder."""
+"""Checks of ``vrtspike doctor``: Python, packages, GPU, compiler, memory, video encoder."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from vrtspike.analysis.advice import advice
 from vrtspike.commands.hardware import GpuKind, find_gpus
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.system.cpus import available_cpus
-from vrtspike.system.surroundings import surrounding_faults
+from vrtspike.system.surroundings import environment_faults
 
 State = Literal["ok", "note", "missing", "broken"]
 
 MACHINE, PRESETS, OPTIONAL = "every command, make demo too", "your presets (PRESETS)", "optional"
-"""Titles of groups of checks: what needs what is looked at."""
+"""Titles of groups of checks: what they are needed for."""
 
 OLDEST_PYTHON, NEWEST_PYTHON = (3, 11), (3, 13)
 DRIVERS = {13: 580, 12: 525}
-"""First NVIDIA driver that runs builds of a CUDA generation (docs/install.md)."""
+"""Oldest NVIDIA driver for each major version of CUDA (docs/install.md)."""
 _LITTLE_MEMORY_MB = 4096
 _LITTLE_SHARED_MB = 1024
 _COMPILERS = ("cc", "gcc", "clang")
@@ -36,13 +36,13 @@ _PROGRAM = "#include <Python.h>\nint main(void) { return Py_IsInitialized(); }\n
 
 @dataclass(frozen=True)
 class Check:
-    """What was looked at.
+    """The result of a check.
 
     Attributes:
-        name: of it.
-        state: ``note`` is nothing wrong, but good to know; ``missing`` is to be given or fetched.
-        found: what there is.
-        cure: what to do; empty where there is nothing to do.
+        name: of the check.
+        state: ``note``: information; ``missing``: must be provided or downloaded.
+        found: what was found.
+        cure: what to do; may be empty.
     """
 
     name: str
@@ -52,41 +52,41 @@ class Check:
 
 
 def fault(symptom: str, found: str, state: State = "broken", **values: object) -> Check:
-    """A check that found something wrong.
+    """The result of a check that failed.
 
     Args:
-        symptom: its name in the section ``machine`` of the table.
-        found: what there is.
-        state: how bad it is.
-        values: of the names in the table's texts.
+        symptom: name in the section ``machine`` of ``advice.yaml``.
+        found: what was found.
+        state: of the result.
+        values: for the texts of ``advice.yaml``.
     """
     entry = advice()["machine"][symptom]
     return Check(entry["check"].format(**values), state, found, entry["cure"].format(**values))
 
 
 def machine_checks() -> Iterator[Check]:
-    """What every command needs of the machine and of its Python."""
+    """Checks that every command needs."""
     gpu = find_gpus()
     yield python_check(sys.version_info[:3])
     yield packages_check()
     yield from torch_checks(gpu)
     if gpu is not None:
         yield compiler_check(needed=True)
-    for reason in surrounding_faults():
+    for reason in environment_faults():
         yield fault("surroundings", reason)
     yield from memory_checks()
     yield video_check()
 
 
 def optional_checks() -> Iterator[Check]:
-    """What is used where it is there."""
+    """Checks of optional programs."""
     if find_gpus() is None:
         yield compiler_check(needed=False)
     yield git_check()
 
 
 def python_check(version: tuple[int, int, int]) -> Check:
-    """Whether the project runs on this Python."""
+    """Check the version of Python."""
     found = ".".join(map(str, version))
     if version[:2] < OLDEST_PYTHON:
         return fault("python", found)
@@ -97,11 +97,11 @@ def python_check(version: tuple[int, int, int]) -> Check:
 
 
 _EXTRAS = ("train", "sst", "workflow")
-"""What the commands and `make demo` take beside what restoring does."""
+"""Extras that the commands and `make demo` need."""
 
 
 def packages_check() -> Check:
-    """Whether every package is there at a version that the project allows."""
+    """Check the versions of all packages."""
     from packaging.requirements import Requirement
 
     try:
@@ -128,7 +128,7 @@ def packages_check() -> Check:
 
 
 def torch_checks(gpu: GpuKind | None) -> Iterator[Check]:
-    """PyTorch, the GPUs, and whether both go together.
+    """Check PyTorch, the driver and the GPUs.
 
     Args:
         gpu: of this machine.
@@ -155,11 +155,11 @@ def torch_checks(gpu: GpuKind | None) -> Iterator[Check]:
 
 
 def driver_fault(driver: str, cuda: str | None) -> str | None:
-    """Why a driver does not serve a build of PyTorch; None if it does.
+    """Why a driver does not work with PyTorch; None if it does.
 
     Args:
         driver: its version, such as ``535.104.05``.
-        cuda: that PyTorch was built for, such as ``13.0``; None for none.
+        cuda: CUDA version of PyTorch, such as ``13.0``; None for none.
     """
     if cuda is None:
         return "this PyTorch is built without CUDA"
@@ -171,7 +171,7 @@ def driver_fault(driver: str, cuda: str | None) -> str | None:
 
 
 def _compute_check(found: str) -> Check:
-    """A product on the GPU: what is built for another kind of GPU fails here."""
+    """Check the GPU by a matrix product, which fails if PyTorch is built for other GPUs."""
     import torch
 
     try:
@@ -186,10 +186,10 @@ def _compute_check(found: str) -> Check:
 
 
 def compiler_check(*, needed: bool) -> Check:
-    """Whether a C program with Python's headers can be compiled, as Triton does for its kernels.
+    """Check that C programs with Python's headers can be compiled, as Triton does.
 
     Args:
-        needed: whether there is a GPU; without one nothing is compiled.
+        needed: whether there is a GPU; only GPUs need a compiler.
     """
     names = [os.environ["CC"]] if os.environ.get("CC") else list(_COMPILERS)
     path = next((found for name in names if (found := shutil.which(name))), None)
@@ -215,7 +215,7 @@ def _compile_fault(compiler: str) -> str | None:
 
 
 def memory_checks() -> Iterator[Check]:
-    """CPUs, memory, and what workers hand batches over by."""
+    """Check memory and shared memory."""
     system = system_memory()
     free, total = system.available_within_limit, system.bound[1]
     found = f"{free / 1024:.1f} of {total / 1024:.1f} GiB free, {available_cpus()} CPUs"
@@ -232,7 +232,7 @@ def memory_checks() -> Iterator[Check]:
 
 
 def video_check() -> Check:
-    """Whether videos can be written that browsers play."""
+    """Check the H.264 encoder."""
     try:
         import av
 
@@ -243,7 +243,7 @@ def video_check() -> Check:
 
 
 def git_check() -> Check:
-    """Whether runs can record the commit that trained them."""
+    """Check git, with which runs record their commit."""
     path = shutil.which("git")
     if path is None:
         return fault("git", "none: runs do not record their commit", "note")

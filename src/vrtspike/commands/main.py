@@ -1,4 +1,4 @@
-"""The command ``vrtspike``: what is done by hand, beside the workflow."""
+"""The command ``vrtspike``."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ _MODULES = {
     "deblurring.commands.models": ("restore", "export"),
     "deblurring.commands.recordings": ("show", "calibrate", "verify"),
 }
-"""The functions of commands, by module: ``pack`` runs the command of that name, its docstring is
-what ``--help`` tells first, and ``add_pack`` adds what it takes to a parser."""
+"""The commands by module: the function ``pack`` runs the command ``pack``, its docstring is the
+description in ``--help``, and ``add_pack`` adds its arguments to a parser."""
 _PLACES = {command: module for module, commands in _MODULES.items() for command in commands}
 
 
 def parser_for(name: str | None) -> argparse.ArgumentParser:
-    """The parser of the command line, complete only for one command.
+    """The parser of the command line, complete for one command only.
 
-    The modules of the others are not imported, because ``--help`` shall answer at once.
+    Modules of other commands are not imported, so that ``--help`` is fast.
 
     Args:
         name: of the command; None or an unknown one for none.
@@ -73,7 +73,7 @@ def run_command(words: Sequence[str]) -> int | None:
     """Run one command line.
 
     Raises:
-        UserError: if there is no such command; what the command itself refuses.
+        UserError: for an unknown command, and from the command itself.
     """
     name = next((word for word in words if not word.startswith("-")), None)
     if name is not None and name not in COMMANDS:

@@ -25,60 +25,57 @@ from vrtspike.deblurring.problem import training_weights
 from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.videos import Dataset, Videos
 from vrtspike.errors import DataError
-from vrtspike.io.files import folder_bytes
+from vrtspike.io.files import folder_size
 from vrtspike.training.workers import resolve_workers
 
 PREFERRED = ("fast", "baseline", "low_memory", "low_ram", "opt", "compact", "light")
-"""Which of several presets that fit is recommended: those of the published network first, what
-takes memory for speed before what does not; the light model where memory or time are short."""
+"""Order in which presets that fit are recommended: the published network first, the faster before
+the more economical; the light model last."""
 
-FROM_NOTHING = (
-    "it starts from nothing, for comparisons and timing; for figures start from VRT's weights "
-    "(reproduce, docs/training.md)"
+UNTRAINED_START = (
+    "it trains from random weights, for comparisons and timing; for the best figures start from "
+    "VRT's weights (reproduce, docs/training.md)"
 )
-WHAT_VRT_GIVES = (
-    "VRT-Spike (reproduce) also finds in neighbouring frames what a frame has lost, in days"
-)
+VRT_NOTE = "VRT-Spike (reproduce) also uses neighbouring frames, but trains for days"
 _USABLE = 0.9
 """Share of a GPU's memory that a training may fill."""
 _PROCESS_GIB = {"cuda": 3.0, "cpu": 1.2}
 """System memory of a training process: estimated with CUDA, measured on a CPU (``demo``)."""
 _WORKER_GIB = 0.15
-"""Of a loading worker beside the cache: measured (``demo``), what it shares divided."""
+"""PSS of a data loading worker without the cache: measured (``demo``)."""
 _FLOAT32 = 2.0
-"""Times the memory of half precision, which the table counts."""
-MOST_GROWTH = 4
-"""Times the samples of a step up to which the rule is followed here: beyond, a run sees too few
-steps."""
+"""Memory of float32 relative to half precision, which the table counts."""
+MAX_BATCH_GROWTH = 4
+"""Largest factor on the samples of a step; beyond it a run would have too few steps."""
 
 
 @dataclass(frozen=True)
-class DataFound:
+class PresetData:
     """The data of presets.
 
     Attributes:
-        dataset: where they are.
-        size: of it; that of GoPro where it is not there yet.
-        missing: why it is not; None if it is.
-        store_bytes: that its stores will take, for each number of bins.
-        there_bytes: that they take already.
+        dataset: its paths.
+        size: number and size of its frames; those of GoPro where the data are missing.
+        missing: why the data are missing; None if they are there.
+        store_bytes: size of its finished stores, by number of bins.
+        existing_bytes: size of the stores that exist.
     """
 
     dataset: Dataset
     size: DataSize
     missing: str | None
     store_bytes: Mapping[int, int]
-    there_bytes: int
+    existing_bytes: int
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Whether a preset fits.
+    """Resources that a preset needs, and whether they are available.
 
     Attributes:
         name: of the preset.
-        cost: None for a model that was never counted.
-        memory_gib: system memory it needs.
+        cost: None for a model whose cost was never counted.
+        memory_gib: system memory.
         hours: of training.
         reasons: why it does not fit; empty if it does.
     """
@@ -91,67 +88,67 @@ class Fit:
 
 
 class BatchAdvice(NamedTuple):
-    """What is said about the batches of a preset."""
+    """The batch size proposed for a preset."""
 
     fits: int
-    """Samples of a micro-step that fit."""
+    """Samples of a micro-step that fit into memory."""
     text: str
-    """Words and keys for a person."""
+    """The proposal, with keys and values."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What is said about a machine.
+    """The result of :func:`advise`.
 
     Attributes:
-        machine: which one.
-        speed: of it.
+        machine: to train on.
+        speed: of the machine.
         data: by the name of the data set.
-        fits: a preset each.
-        free: bytes where results go.
-        command: to type; None where nothing fits.
-        because: why that.
-        batches: by preset, for a device that is known; those that do not fit have none.
+        fits: one for each preset.
+        free: free bytes for results.
+        command: the recommended one; None where nothing fits.
+        reason: why it is recommended.
+        batches: proposed batch sizes by preset; presets that do not fit have none.
     """
 
     machine: Machine
     speed: Speed
-    data: Mapping[str, DataFound]
+    data: Mapping[str, PresetData]
     fits: Sequence[Fit]
     free: int
     command: str | None
-    because: str
+    reason: str
     batches: Mapping[str, BatchAdvice] = field(default_factory=dict)
 
 
-def advise(plan: Workflow, machine: Machine, speed: Speed, most_hours: float) -> Advice:
-    """Weigh every preset of a configuration.
+def advise(plan: Workflow, machine: Machine, speed: Speed, max_hours: float) -> Advice:
+    """Compare the needs of every preset with a machine.
 
     Args:
         plan: the configuration.
         machine: to train on.
-        speed: of it.
-        most_hours: that a training may take.
+        speed: of the machine.
+        max_hours: that a training may take.
     """
     free = free_bytes(Path(plan.settings.RESULTS))
-    budget = Budget(machine, speed, free, most_hours)
-    data: dict[str, DataFound] = {}
+    budget = Budget(machine, speed, free, max_hours)
+    data: dict[str, PresetData] = {}
     fits = []
     videos = Videos(plan)
     for name, settings in videos.presets.items():
         if name not in plan.presets:
-            continue  # of a sweep: about what its preset is
+            continue  # a sweep's presets need about what their base does
         dataset = videos.dataset(name)
         if dataset.name not in data:
             data[dataset.name] = find_data(videos, dataset)
         fits.append(budget.assess(name, settings, data[dataset.name]))
     fits += [Fit(name, None, 0.0, None, ("its file is wrong",)) for name in plan.broken]
-    command, because = recommend(videos, fits, data, machine)
+    command, reason = recommend(videos, fits, data, machine)
     batches = dict(batch_advice(plan, fits, machine))
     if not videos.presets and batches:
         command = f"snakemake --cores {machine.cpus} train_{shlex.quote(next(iter(batches)))}"
-        because = "its batches fit; hours are estimated for videos only"
-    return Advice(machine, speed, data, fits, free, command, because, batches)
+        reason = "its batches fit; hours are estimated for the deblurring only"
+    return Advice(machine, speed, data, fits, free, command, reason, batches)
 
 
 def batch_advice(
@@ -181,8 +178,8 @@ def batch_advice(
 def advise_batch(settings: RunSettings, fixed: float, sample: float, usable: float) -> BatchAdvice:
     """The batches of a preset on a device.
 
-    Where its samples of a step fit into one micro-step, more are taken, up to :data:`MOST_GROWTH`
-    times as many, by powers of two; where they do not, as many as fit, and micro-steps that keep
+    If the samples of a step fit into one micro-step, the batch grows by a power of two, at most by
+    :data:`MAX_BATCH_GROWTH`. Otherwise a micro-step takes as many as fit, and accumulation keeps
     the samples of a step.
 
     Args:
@@ -198,7 +195,7 @@ def advise_batch(settings: RunSettings, fixed: float, sample: float, usable: flo
     if fits < before:
         batch = max((n for n in range(1, fits + 1) if before % n == 0), default=0)
         steps = before // max(1, batch)
-    elif (growth := min(MOST_GROWTH, 2 ** int(math.log2(fits / before)))) > 1:
+    elif (growth := min(MAX_BATCH_GROWTH, 2 ** int(math.log2(fits / before)))) > 1:
         batch = before * growth
         larger = rate * math.sqrt(growth)
         how = f" TRAIN.OPTIM.LR={larger:.3g} ({rate:g} x sqrt({batch}/{before}))"
@@ -208,8 +205,8 @@ def advise_batch(settings: RunSettings, fixed: float, sample: float, usable: flo
     return BatchAdvice(fits, f"{fits} fit: {keys}{how}")
 
 
-def find_data(videos: Videos, dataset: Dataset) -> DataFound:
-    """What a data set is, or stands in for it; and the stores that are there."""
+def find_data(videos: Videos, dataset: Dataset) -> PresetData:
+    """Size of a data set and of its stores; that of GoPro where it is missing."""
     missing: str | None = None
     size = GOPRO
     try:
@@ -221,48 +218,48 @@ def find_data(videos: Videos, dataset: Dataset) -> DataFound:
         settings.DATA.NUM_VOXEL_BINS: size.store_bytes(settings.DATA.NUM_VOXEL_BINS)
         for settings in used
     }
-    there = folder_bytes(videos.results / "data" / dataset.name)
-    return DataFound(dataset, size, missing, bins, there)
+    there = folder_size(videos.results / "data" / dataset.name)[1]
+    return PresetData(dataset, size, missing, bins, there)
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What there is for a training.
+    """Resources available for a training.
 
     Attributes:
         machine: to train on.
-        speed: of it.
+        speed: of the machine.
         free: bytes for stores and checkpoints.
-        most_hours: that a training may take.
+        max_hours: that a training may take.
     """
 
     machine: Machine
     speed: Speed
     free: int
-    most_hours: float
+    max_hours: float
 
     @property
     def gpus(self) -> int:
         """How many GPUs; 0 for a training on the CPU."""
         return self.machine.gpu.count if self.machine.gpu else 0
 
-    def assess(self, name: str, settings: Settings, data: DataFound) -> Fit:
-        """Whether one preset fits; all reasons against it are found."""
+    def assess(self, name: str, settings: Settings, data: PresetData) -> Fit:
+        """Whether one preset fits, with all reasons against it."""
         split = settings.DATA.TRAIN_SPLIT
         frames = data.size.frames.get(split, GOPRO.frames["train"])
         sequences = data.size.sequences.get(split, GOPRO.sequences["train"])
         if settings.DATA.VALIDATION == "held_out":
             trained = sequences - len(held_out([str(n) for n in range(sequences)]))
-            # Which ones is not known yet: as if all were of one length.
+            # As if all sequences had the same length.
             frames, sequences = frames * trained // max(1, sequences), trained
         cost = training_cost(name, settings, sequences, frames, self.gpus)
         if cost is None:
-            return Fit(name, None, 0.0, None, ("its model was never counted",))
+            return Fit(name, None, 0.0, None, ("the cost of its model was never counted",))
         memory = self._memory_gib(settings, cost)
         hours = self.speed.seconds(cost, max(1, self.gpus)) / 3600
         disk = stores_needed(data, settings.DATA.NUM_VOXEL_BINS)
         disk += cost.checkpoint_gib(settings.TRAIN.KEEP_LAST) * 2**30
-        reasons = [*self._lacks(cost, memory, hours, disk), *_missing_weights(settings)]
+        reasons = [*self._shortages(cost, memory, hours, disk), *_missing_weights(settings)]
         return Fit(name, cost, memory, hours, tuple(reasons))
 
     def _memory_gib(self, settings: Settings, cost: TrainingCost) -> float:
@@ -274,14 +271,16 @@ class Budget:
         each += (workers.train + workers.val) * _WORKER_GIB
         return processes * each + cache + (0.0 if self.gpus else _FLOAT32 * cost.gpu_gib)
 
-    def _lacks(self, cost: TrainingCost, memory: float, hours: float, disk: float) -> Iterator[str]:
+    def _shortages(
+        self, cost: TrainingCost, memory: float, hours: float, disk: float
+    ) -> Iterator[str]:
         gpu, here = self.machine.gpu, self.machine.memory_gib
         if gpu is not None and cost.gpu_gib > _USABLE * gpu.memory_gib:
             yield f"needs {cost.gpu_gib:.0f} of {gpu.memory_gib:.0f} GiB of GPU memory"
         if memory > here:
             yield f"needs {memory:.0f} of {here:.0f} GiB of memory"
-        if hours > self.most_hours:
-            yield f"takes more than {self.most_hours:.0f} hours"
+        if hours > self.max_hours:
+            yield f"takes more than {self.max_hours:.0f} hours"
         if disk > self.free:
             yield f"needs {disk / GB:.0f} GB of disk, {self.free / GB:.0f} are free"
 
@@ -292,13 +291,13 @@ def _missing_weights(settings: Settings) -> Iterator[str]:
             yield f"{key}: {path} is not there"
 
 
-def stores_needed(data: DataFound, bins: int) -> float:
-    """Bytes that the stores of a data set still need."""
-    return max(0, data.store_bytes[bins] - data.there_bytes)
+def stores_needed(data: PresetData, bins: int) -> float:
+    """Bytes that are still to be written for the stores of a data set."""
+    return max(0, data.store_bytes[bins] - data.existing_bytes)
 
 
 def recommend(
-    videos: Videos, fits: Sequence[Fit], data: Mapping[str, DataFound], machine: Machine
+    videos: Videos, fits: Sequence[Fit], data: Mapping[str, PresetData], machine: Machine
 ) -> tuple[str | None, str]:
     """The command for the best preset that fits, and why."""
     names = [f.name for f in fits if not f.reasons and videos.dataset(f.name).kind != "demo"]
@@ -306,21 +305,21 @@ def recommend(
     if names:
         others = f" ({', '.join(names[1:])} would fit, too)" if len(names) > 1 else ""
         dataset = videos.dataset(names[0]).name
-        first = "; set DATA.ROOT first, there are no data yet" if data[dataset].missing else ""
+        first = "; its data are missing, set DATA.ROOT first" if data[dataset].missing else ""
         model = videos.preset(names[0]).MODEL
         if model.TYPE != "vrt_spike":
-            first += f"; {WHAT_VRT_GIVES}"
+            first += f"; {VRT_NOTE}"
         elif model.VRT.PRETRAINED is None:
-            first += f"; {FROM_NOTHING}"
+            first += f"; {UNTRAINED_START}"
         command = f"snakemake --cores {machine.cpus} train_{shlex.quote(names[0])}"
         return command, f"it fits{others}{first}"
     if any(not fit.reasons for fit in fits):
-        return "make demo", "of the presets only the generated data's fits this machine"
+        return "make demo", "only the preset of the generated data fits this machine"
     return None, "no preset fits"
 
 
 def advice_lines(advice: Advice) -> list[str]:
-    """What a person reads."""
+    """The advice as lines of text."""
     machine, gpu = advice.machine, advice.machine.gpu
     on = "no GPU" if gpu is None else f"{gpu.count} x {gpu.name} with {gpu.memory_gib:.0f} GiB"
     lines = [
@@ -338,7 +337,7 @@ def advice_lines(advice: Advice) -> list[str]:
     return [*lines, "", *_closing(advice)]
 
 
-def _data_lines(name: str, data: DataFound) -> Iterator[str]:
+def _data_lines(name: str, data: PresetData) -> Iterator[str]:
     size = data.size
     parts = [f"{size.frames[s]} frames of {n} sequences in {s}" for s, n in size.sequences.items()]
     height, width = size.rgb_size
@@ -356,7 +355,7 @@ def _data_lines(name: str, data: DataFound) -> Iterator[str]:
     for bins, needed in data.store_bytes.items():
         yield (
             f"         stores of {bins} bins need {needed / GB:.1f} GB, "
-            f"{data.there_bytes / GB:.1f} GB are there"
+            f"{data.existing_bytes / GB:.1f} GB are there"
         )
 
 
@@ -374,7 +373,7 @@ def _table(advice: Advice) -> Iterator[str]:
 
 
 def _cells(texts: Iterable[str]) -> str:
-    """Columns to the right, a space before each also where a text fills its column.
+    """Right-aligned columns, each after a space.
 
     >>> _cells(["1", "12 characters"])
     '           1 12 characters'
@@ -383,7 +382,7 @@ def _cells(texts: Iterable[str]) -> str:
 
 
 def _time(hours: float) -> str:
-    """A time that may be seconds or years, to two digits.
+    """A time to two digits, in the unit that fits.
 
     >>> [_time(hours) for hours in (0.001, 0.1, 6.94, 115, 47_122)]
     ['3.6 seconds', '6 minutes', '6.9 hours', '4.8 days', '5.4 years']
@@ -406,7 +405,7 @@ def _closing(advice: Advice) -> Iterator[str]:
             "not included."
         )
     if advice.command is None:
-        yield f"nothing to recommend: {advice.because}"
+        yield f"nothing to recommend: {advice.reason}"
         return
     yield f"recommended: {advice.command}"
-    yield f"because {advice.because}"
+    yield f"because {advice.reason}"

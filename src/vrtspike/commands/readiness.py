@@ -1,4 +1,4 @@
-"""Whether a machine and a project are ready: every check with what was found and the cure."""
+"""``vrtspike doctor``: checks of the machine and of the project."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from vrtspike.commands.hardware import existing, free_bytes
+from vrtspike.commands.hardware import free_bytes, nearest_existing
 from vrtspike.commands.machine_checks import (
     MACHINE,
     OPTIONAL,
@@ -17,7 +17,7 @@ from vrtspike.commands.machine_checks import (
     machine_checks,
     optional_checks,
 )
-from vrtspike.commands.preset_advice import DataFound, find_data, stores_needed
+from vrtspike.commands.preset_advice import PresetData, find_data, stores_needed
 from vrtspike.config.problems import find_problem
 from vrtspike.config.workflow import Workflow, read_plan
 from vrtspike.deblurring.data.clips.requirements import require_spikes
@@ -36,7 +36,7 @@ _MARKS: dict[State, str] = {"ok": "✓", "note": "·", "missing": "○", "broken
 def all_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Iterator[Check | str]:
     """The checks of machine and project, each group after its title.
 
-    Outside of a project the machine alone is checked.
+    Outside of a project's folder only the machine is checked.
     """
     yield MACHINE
     yield from machine_checks()
@@ -54,7 +54,7 @@ def all_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Iterato
 
 
 def show_checks(checks: Iterator[Check | str], show: Callable[[str], None]) -> bool:
-    """Tell every check as it is done, and at the end what is ready; whether nothing is broken."""
+    """Show every result, and a summary at the end; returns whether nothing is broken."""
     title = MACHINE
     broken: list[tuple[str, str]] = []
     missing: list[str] = []
@@ -75,7 +75,7 @@ def show_checks(checks: Iterator[Check | str], show: Callable[[str], None]) -> b
 
 
 def _closing(broken: Sequence[tuple[str, str]], missing: Sequence[str]) -> str:
-    """What can be run, and what has to be fixed or given first."""
+    """The summary: what can be run, and what must be fixed or provided first."""
     if any(title == MACHINE for title, _ in broken):
         return f"fix first: {', '.join(name for _, name in broken)}"
     needed = [*(name for _, name in broken), *missing]
@@ -85,16 +85,16 @@ def _closing(broken: Sequence[tuple[str, str]], missing: Sequence[str]) -> str:
 
 
 def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Iterator[Check | str]:
-    """Configuration and disk of the project in this folder; then, after a title, data and weights.
+    """Check configuration, disk, data and weights of the project in the working directory.
 
     Args:
-        configfiles: they override ``config/config.yaml``.
+        configfiles: overlays of ``config/config.yaml``.
         overrides: ``KEY=value``.
     """
     try:
         plan = read_plan(configfiles, overrides)
         videos = Videos(plan)
-        datasets = {videos.dataset(name).name: videos.dataset(name) for name in asked(videos)}
+        datasets = {videos.dataset(name).name: videos.dataset(name) for name in presets_of(videos)}
     except UserError as error:
         yield fault("configuration", str(error))
         return
@@ -110,18 +110,18 @@ def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Ite
     yield from weight_checks(plan)
 
 
-def asked(videos: Videos) -> list[str]:
-    """The configured presets of the deblurring; one that cannot be used is among them.
+def presets_of(videos: Videos) -> list[str]:
+    """The deblurring presets in PRESETS.
 
     Raises:
-        ConfigError: if a name is none of a preset.
+        ConfigError: if a preset is unknown or invalid.
     """
     names = videos.plan.settings.PRESETS
     return [name for name in names if isinstance(videos.plan.preset(name), Settings)]
 
 
 def other_data_checks(plan: Workflow) -> Iterator[Check]:
-    """The raw files of configured presets whose data no stages of their own prepare."""
+    """Check the raw files of presets in PRESETS whose data the rule ``prepare`` makes."""
     for preset in plan.settings.PRESETS:
         settings = plan.preset(preset)
         problem = find_problem(settings.TASK)
@@ -138,12 +138,12 @@ def other_data_checks(plan: Workflow) -> Iterator[Check]:
         yield Check(name, "ok", found)
 
 
-def disk_checks(videos: Videos, data: dict[str, DataFound]) -> Iterator[Check]:
-    """Space, permission and locks where results and runs go."""
+def disk_checks(videos: Videos, data: dict[str, PresetData]) -> Iterator[Check]:
+    """Check space, permissions and locks of RESULTS and RUNS."""
     settings = videos.plan.settings
     bins = {
         (videos.dataset(name).name, videos.preset(name).DATA.NUM_VOXEL_BINS)
-        for name in asked(videos)
+        for name in presets_of(videos)
     }
     stores = sum(
         stores_needed(data[name], number) for name, number in bins if data[name].missing is None
@@ -153,14 +153,14 @@ def disk_checks(videos: Videos, data: dict[str, DataFound]) -> Iterator[Check]:
 
 
 def disk_check(key: str, path: Path, needed: float) -> Check:
-    """One folder that is written to.
+    """Check a folder for results.
 
     Args:
-        key: that names it.
-        path: the folder, which need not exist yet.
-        needed: bytes that stores will take.
+        key: of the configuration.
+        path: the folder, which need not exist.
+        needed: bytes that stores will need.
     """
-    name, place, free = f"disk ({key})", existing(path), free_bytes(path)
+    name, place, free = f"disk ({key})", nearest_existing(path), free_bytes(path)
     found = f"{path}: {free / GB:.0f} GB free"
     if needed:
         found += f", stores need {needed / GB:.1f} GB more"
@@ -177,8 +177,8 @@ def disk_check(key: str, path: Path, needed: float) -> Check:
     return Check(name, "ok", found)
 
 
-def data_check(videos: Videos, dataset: Dataset, data: DataFound) -> Check:
-    """A data set that presets train on, as far as names show."""
+def data_check(videos: Videos, dataset: Dataset, data: PresetData) -> Check:
+    """Check a data set by its file names."""
     name = f"data ({dataset.name})"
     if data.missing is not None:
         if dataset.kind != "raw":
@@ -189,7 +189,7 @@ def data_check(videos: Videos, dataset: Dataset, data: DataFound) -> Check:
     size = data.size
     counts = [f"{size.sequences[s]} sequences in {s}" for s in size.sequences]
     found = f"{dataset.root}: {', '.join(counts)}, {'' if size.spike_size else 'no '}spikes"
-    for preset in asked(videos):
+    for preset in presets_of(videos):
         if videos.dataset(preset).name != dataset.name:
             continue
         try:
@@ -205,12 +205,12 @@ def data_check(videos: Videos, dataset: Dataset, data: DataFound) -> Check:
 
 
 def _without_advice(error: object) -> str:
-    """What was found, of a message that also says what to do, which the check says itself."""
+    """An error message without its advice, because the check has its own."""
     return str(error).split("; ")[0]
 
 
 def weight_checks(plan: Workflow) -> Iterator[Check]:
-    """Every file of weights that the configured presets read, once."""
+    """Check the files of weights that the presets in PRESETS read."""
     files: dict[Path, str] = {}
     for preset in plan.settings.PRESETS:
         settings = plan.preset(preset)
@@ -221,18 +221,18 @@ def weight_checks(plan: Workflow) -> Iterator[Check]:
     if not files:
         yield Check("weights", "ok", "none are needed")
     trained = Path(plan.settings.RESULTS, "train")
-    made = [trained / name / WEIGHTS for name in plan.names]
+    trained_here = [trained / name / WEIGHTS for name in plan.names]
     for path, key in files.items():
-        yield weight_check(path, key, is_made=path in made)
+        yield weight_check(path, key, is_trained_here=path in trained_here)
 
 
-def weight_check(path: Path, key: str, *, is_made: bool = False) -> Check:
-    """One file of weights.
+def weight_check(path: Path, key: str, *, is_trained_here: bool = False) -> Check:
+    """Check a file of weights.
 
     Args:
-        path: of it.
-        key: that asks for it.
-        is_made: whether a preset of this project is trained to have it.
+        path: of the file.
+        key: that names it.
+        is_trained_here: whether it is the result of a preset of this project.
     """
     name = f"weights ({key})"
     if path.name in PUBLISHED:
@@ -245,6 +245,6 @@ def weight_check(path: Path, key: str, *, is_made: bool = False) -> Check:
         return Check(name, "ok", f"{path}, as published")
     if path.is_file():
         return Check(name, "ok", str(path))
-    if is_made:
+    if is_trained_here:
         return Check(name, "note", f"{path} is not there: that preset is trained first")
     return fault("weights_given", f"{path}: no such file", "missing", key=key)

@@ -34,10 +34,10 @@ def add_pack(parser: argparse.ArgumentParser) -> None:
 
 
 def pack(arguments: argparse.Namespace) -> None:
-    """Write a finished run as one folder that can be given away.
+    """Write a finished run as one folder for publication.
 
-    It holds weights, settings, statistics, the figures of its evaluation with their protocol, and a
-    model card, in the form of the Hugging Face hub (`hf upload OWNER/NAME FOLDER` puts it there).
+    It contains weights, settings, statistics, the figures of its evaluation with their protocol,
+    and a model card for the Hugging Face hub (`hf upload OWNER/NAME FOLDER`).
     `vrtspike restore` and `vrtspike.load` take such a folder, or OWNER/NAME, in place of a run.
     """
     from vrtspike.reporting.packed import pack_run
@@ -49,10 +49,10 @@ def pack(arguments: argparse.Namespace) -> None:
 
 
 def _find_run(path: Path) -> Path | None:
-    """The folder of a run; None where there is another thing, such as a text log.
+    """The folder of a run; None for another path, such as a text log.
 
     Raises:
-        RunError: if there is nothing.
+        RunError: if the path does not exist.
     """
     from vrtspike.runs.folder import latest_run
 
@@ -83,7 +83,7 @@ def add_analyze(parser: argparse.ArgumentParser) -> None:
 
 
 def analyze(arguments: argparse.Namespace) -> None:
-    """Tell where a run's time and memory went, and what to change.
+    """Analyse time and memory of a run, and propose changes.
 
     RUN is the folder of a run, finished (results/train/<preset>) or not
     (runs/<preset>/<fingerprint>, or runs/<preset> for the latest), or a text log of an older
@@ -145,11 +145,11 @@ def add_compare(parser: argparse.ArgumentParser) -> None:
 
 
 def compare(arguments: argparse.Namespace) -> int:
-    """Compare runs: speed, memory, quality, and what differs in their settings.
+    """Compare runs: speed, memory, quality, and differences of their settings.
 
-    Their evaluations are found beside them (<results>/evaluate/<preset>). With a baseline, the exit
-    status is 1 if a run has fallen below it; metrics are always judged, speed and memory where a
-    tolerance is given for them, such as --tolerance psnr=0.1 samples/s=10%.
+    Evaluations are read from <results>/evaluate/<preset>. With a baseline, the exit status is 1 if
+    a run is worse; metrics are always compared, speed and memory only with a tolerance, such as
+    --tolerance psnr=0.1 samples/s=10%.
     """
     if arguments.tolerance and arguments.baseline is None:
         raise ConfigError("--tolerance judges by a baseline; give its file (--baseline)")
@@ -167,8 +167,8 @@ def compare(arguments: argparse.Namespace) -> int:
     worse: list[str] = []
     if arguments.baseline is not None:
         worse = below_baseline(arguments.baseline, candidates, tolerances)
-        said = "\n".join(worse) or f"no run is below the baseline ({arguments.baseline})"
-        print(said, file=sys.stderr)
+        text = "\n".join(worse) or f"no run is below the baseline ({arguments.baseline})"
+        print(text, file=sys.stderr)
     if arguments.write_baseline is not None:
         write_baseline(arguments.write_baseline, candidates)
         print(f"baseline: {arguments.write_baseline}", file=sys.stderr)
@@ -197,11 +197,11 @@ def add_why(parser: argparse.ArgumentParser) -> None:
 
 
 def why(arguments: argparse.Namespace) -> None:
-    """Tell why stages would run, and what they cost last time.
+    """Show why stages would run, and how long they took last time.
 
-    One line per stage that `snakemake TARGET` would run: why it is stale, and what it cost last
-    time. Trained presets whose code has changed are named, too. Nothing is run. Options of
-    snakemake follow the targets: vrtspike why all --configfile my.yaml
+    One line per stage that `snakemake TARGET` would run. Trained presets whose code has changed are
+    listed, too. Nothing is run. Options of snakemake follow the targets: vrtspike why all
+    --configfile my.yaml
     """
     from vrtspike.workflow.views import SUMMARY_ONLY
 
@@ -212,4 +212,4 @@ def why(arguments: argparse.Namespace) -> None:
         [*command, *arguments.targets], env={**os.environ, SUMMARY_ONLY: "1"}, check=False
     )
     if done.returncode:
-        raise RunError("Snakemake has no plan; what it says above tells why")
+        raise RunError("Snakemake could not make a plan; see its message above")

@@ -1,4 +1,4 @@
-"""Older and alternative spellings of keys, turned into the ones of the schema."""
+"""Older and alternative names of keys, replaced by those of the schema."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ KeyPath = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class DeprecatedKey:
-    """A key that older files hold and that decides nothing.
+    """A key of older files that has no effect.
 
     Attributes:
-        decided_by: what decides instead.
-        only: the value that it can have had; None is any.
+        decided_by: what has its effect now.
+        only: the only value it may have; None for any.
     """
 
     decided_by: str
@@ -26,12 +26,12 @@ class DeprecatedKey:
 
 @dataclass(frozen=True)
 class Aliases:
-    """Spellings that files have beside those of a schema.
+    """Names of keys and values that files may use beside those of the schema.
 
     Attributes:
-        renamed: a mapping's key may be written in either way; two different values are an error.
+        renamed: other name to the schema's name; two different values are an error.
         deprecated: keys that are ignored, with a warning.
-        values: of a key, the former values and what is taken instead, with a warning.
+        values: by key, former values and their replacements, used with a warning.
     """
 
     renamed: Mapping[KeyPath, KeyPath] = field(default_factory=dict)
@@ -70,18 +70,18 @@ _PRECISION_OF_LEVEL = {"O0": "32", "O1": "mixed", "O2": "bf16-true"}
 def canonical_keys(
     tree: dict[str, Any], aliases: Aliases, places: Mapping[KeyPath, str] | None = None
 ) -> dict[str, Any]:
-    """Return a copy of one file's mapping with every key spelled as in the schema.
+    """A copy of one file's mapping with the schema's names of keys.
 
-    What the schema no longer knows becomes a DeprecationWarning.
+    Deprecated keys and values give a DeprecationWarning.
 
     Args:
         tree: the mapping.
         aliases: of the presets' problem.
-        places: where each key was written, for warnings.
+        places: file and line of each key, for warnings.
 
     Raises:
-        ValueError: if a key is given under two names with different values, or one that decides
-            nothing asks for what there is not.
+        ValueError: if a key is given under two names with different values, or a deprecated key has
+            a value that is no longer possible.
 
     >>> canonical_keys({"TOTAL_WORKERS": 4, "TRAIN": {"AMP_OPT_LEVEL": "O2"}}, COMMON)
     {'TRAIN': {'PRECISION': 'bf16-true'}, 'DATALOADER': {'TOTAL_WORKERS': 4}}
@@ -94,13 +94,13 @@ def canonical_keys(
         parent = _mapping(result, old[:-1])
         if parent is None or parent.get(old[-1]) is None:
             if parent is not None:
-                parent.pop(old[-1], None)  # as runs of older versions say that it is not set
+                parent.pop(old[-1], None)  # runs of older versions have null for unset keys
             continue
         target: Any = result
         for name in new[:-1]:
             target = target.setdefault(str(name), {}) if isinstance(target, dict) else None
         if not isinstance(target, dict):
-            continue  # no section at all, which the schema refuses with its line
+            continue  # not a section; the schema refuses it and names the line
         value = parent.pop(old[-1])
         if target.setdefault(str(new[-1]), value) != value:
             raise ValueError(
@@ -138,10 +138,10 @@ def _remove_deprecated(
         value = parent.pop(path[-1])
         if key.only is not None and value != key.only:
             raise ValueError(
-                f"{dotted(path)} is {value!r}, but {key.decided_by}, and there is nothing else; "
+                f"{dotted(path)} is {value!r}, expected {key.only!r}: {key.decided_by}; "
                 "remove the key"
             )
-        _warn_deprecated(path, places, f"decides nothing and is ignored: {key.decided_by}")
+        _warn_deprecated(path, places, f"has no effect: {key.decided_by}; remove the key")
 
 
 def _replace_values(tree: dict[str, Any], aliases: Aliases, places: Mapping[KeyPath, str]) -> None:
@@ -150,7 +150,7 @@ def _replace_values(tree: dict[str, Any], aliases: Aliases, places: Mapping[KeyP
         value = None if parent is None else parent.get(path[-1])
         if parent is not None and isinstance(value, str) and value in replaced:
             parent[path[-1]] = replaced[value]
-            message = f"is {value}, which there is no more; {replaced[value]} is taken instead"
+            message = f"is {value}, which no longer exists; {replaced[value]} is used instead"
             _warn_deprecated(path, places, message)
 
 
@@ -160,7 +160,7 @@ def _warn_deprecated(path: KeyPath, places: Mapping[KeyPath, str], message: str)
 
 
 def _translate_amp(tree: dict[str, Any]) -> None:
-    """AMP_ENABLED and AMP_OPT_LEVEL together say what PRECISION says alone."""
+    """Replace AMP_ENABLED and AMP_OPT_LEVEL by PRECISION."""
     train = _mapping(tree, ("TRAIN",))
     if train is None:
         return

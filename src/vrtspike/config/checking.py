@@ -1,4 +1,4 @@
-"""From a tree of plain values to a typed object, with errors a person can act on."""
+"""Validation of documents by a schema, with one message for all faults."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def validate(model: type[Model], document: Document, advice: str) -> Model:
 
     Args:
         model: the schema.
-        document: values and their places.
-        advice: last line of the message, for example where the keys are documented.
+        document: values, with file and line of each key.
+        advice: last line of the message, such as where the keys are documented.
 
     Raises:
-        ConfigError: one message with a line for each fault: file, line, key, what was found, what
-            is allowed, and for an unknown key the nearest known one.
+        ConfigError: a line for each fault: file, line, key, what was found, what is allowed, and
+            for an unknown key the nearest known one.
     """
     try:
         return model.model_validate(document.tree)
@@ -47,50 +47,50 @@ def _describe(model: type[BaseModel], document: Document, detail: ErrorDetails) 
         return f"{place}: {dotted(detail['loc'])} is missing"
     message = detail["msg"].removeprefix("Value error, ")
     if detail["type"] == "value_error" and (named := _named_key(document, message)):
-        return _told(_place(document, named), message)
+        return _with_place(_place(document, named), message)
     if detail["type"] == "value_error":
-        return _told(place, f"{name}: {message}")
+        return _with_place(place, f"{name}: {message}")
     if detail["type"] in ("tuple_type", "list_type"):
         message = "expected a list"
         if isinstance(detail["input"], str | int | float):
             message += f", such as [{detail['input']}]"
     if detail["type"] in ("model_type", "model_attributes_type"):
-        message = "expected keys below it, or no such line"
+        message = "expected a section with keys; give some, or remove the line"
     found = f"{name}: found {detail['input']!r}; {message[0].lower()}{message[1:]}"
-    return _told(place, found)
+    return _with_place(place, found)
 
 
-def _told(place: str, message: str) -> str:
-    """A fault and where it is; a key of the command line is its own place, and named once."""
+def _with_place(place: str, message: str) -> str:
+    """A fault after its place; a key of the command line, which is its place, is named once."""
     key = f" {message.partition(': ')[0]}"
     return f"{place.removesuffix(key)} {message}" if place.endswith(key) else f"{place}: {message}"
 
 
 def _named_key(document: Document, message: str) -> KeyPath:
-    """The key of a document that a message about several keys begins with; else nothing."""
+    """The document's key that a message begins with; empty if there is none."""
     first = re.match(r"[A-Z][A-Z_]*(\.[A-Z_]+)+", message)
     path: KeyPath = tuple(first[0].split(".")) if first else ()
     return path if path in document.places else ()
 
 
 def _primary_faults(document: Document, error: ValidationError) -> list[ErrorDetails]:
-    """The faults without what another one explains: of a union, members that were not meant.
+    """The faults without those of the other members of a union.
 
-    Such a member misses keys, or is of another type than a value that is out of range.
+    A union reports faults of all its members: missing keys, and other types.
     """
     found: dict[KeyPath, list[ErrorDetails]] = {}
     for detail in error.errors():
         location = detail["loc"][:-1] if detail["type"] == "missing" else detail["loc"]
         found.setdefault(_written_path(document.tree, location), []).append(detail)
-    told = []
+    primary = []
     for path, details in found.items():
         meant = [d for d in details if not d["type"].endswith("_type")]
-        told += [d for d in meant or details if d["type"] != "missing" or d["loc"][:-1] == path]
-    return told or error.errors()
+        primary += [d for d in meant or details if d["type"] != "missing" or d["loc"][:-1] == path]
+    return primary or error.errors()
 
 
 def _written_path(tree: Any, location: tuple[int | str, ...]) -> KeyPath:  # noqa: ANN401
-    """The part of pydantic's location that names keys (it also names members of unions)."""
+    """The keys in pydantic's location, which also contains members of unions."""
     path: list[str | int] = []
     node = tree
     for part in location:
@@ -130,7 +130,7 @@ def _suggestion(model: type[BaseModel], path: KeyPath) -> str:
 
 
 def known_keys(model: type[BaseModel], prefix: KeyPath = ()) -> Iterator[KeyPath]:
-    """Every key of a schema as a path, sections before what they hold."""
+    """Every key of a schema as a path, sections before their keys."""
     for name, field in model.model_fields.items():
         yield (*prefix, name)
         for kind in (field.annotation, *get_args(field.annotation)):

@@ -1,4 +1,4 @@
-"""YAML files with the line of every key, and duplicate keys refused."""
+"""YAML files with the line of every key; duplicate keys are errors."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from vrtspike.errors import ConfigError
 
 @dataclass(frozen=True)
 class Document:
-    """A mapping and where each of its keys was written ('file:line' by path of keys)."""
+    """A mapping, and the place ("file:line") of each of its keys."""
 
     tree: dict[str, Any]
     places: dict[KeyPath, str] = field(default_factory=dict)
 
 
 def document_of_values(tree: dict[str, Any], place: str) -> Document:
-    """A document that no file holds (a command line's values); every key has the same place."""
+    """A document that is no file, such as a command line's values; all keys have one place."""
     return Document(tree, dict.fromkeys(_paths(tree, ()), place))
 
 
@@ -40,7 +40,7 @@ def read_yaml(path: str | Path) -> Document:
 
     Raises:
         ConfigError: if the file is missing or is not YAML, if its top level is no mapping, or if a
-            key is given twice in one mapping (PyYAML would silently keep the last).
+            key is given twice in one mapping.
     """
     path = Path(path)
     try:
@@ -53,7 +53,7 @@ def read_yaml(path: str | Path) -> Document:
 
 
 def parse_yaml(text: str, name: str) -> Document:
-    """Like :func:`read_yaml` for text; ``name`` stands for the file in messages.
+    """As :func:`read_yaml`, for text; ``name`` is the file's name in messages.
 
     >>> parse_yaml("DATA: {NUM_VOXEL_BINS: 8}", "preset.yaml").places
     {('DATA',): 'preset.yaml:1', ('DATA', 'NUM_VOXEL_BINS'): 'preset.yaml:1'}
@@ -76,7 +76,7 @@ def parse_yaml(text: str, name: str) -> Document:
 
 
 class _Reader:
-    """Turns a node into plain values and remembers the line of each key and item."""
+    """Converts a node to plain values and collects the line of each key and item."""
 
     def __init__(self, yaml: YAML, name: str) -> None:
         self.places: dict[KeyPath, str] = {}
@@ -88,7 +88,9 @@ class _Reader:
         if not isinstance(node, MappingNode | SequenceNode):
             return self._scalar(node)
         if any(node is outer for outer in self._open):
-            raise ConfigError(f"{self._place(node)}: {dotted(path)} holds itself (*)")
+            raise ConfigError(
+                f"{self._place(node)}: {dotted(path)} contains itself (*); remove the alias"
+            )
         self._open.append(node)
         found: Any = self._mapping(node, path) if isinstance(node, MappingNode) else []
         if isinstance(node, SequenceNode):
@@ -101,7 +103,7 @@ class _Reader:
     def _scalar(self, node: Node) -> Any:  # noqa: ANN401 - a YAML value
         try:
             return self._yaml.constructor.construct_object(node)
-        except ValueError as error:  # a date that there is not
+        except ValueError as error:  # an invalid date
             raise ConfigError(f"{self._place(node)}: found {node.value!r}: {error}") from error
 
     def _mapping(self, node: MappingNode, path: KeyPath) -> dict[str, Any]:
@@ -128,15 +130,14 @@ class _Reader:
 
 
 def canonical(document: Document, aliases: Aliases) -> Document:
-    """The document with every key spelled as in the schema.
+    """The document with the schema's names of keys.
 
     Args:
         document: a preset's keys.
         aliases: of the preset's problem.
 
     Raises:
-        ConfigError: if a key is given under two names with different values, or one that decides
-            nothing asks for what there is not.
+        ConfigError: as :func:`canonical_keys` raises a ValueError.
     """
     try:
         tree = canonical_keys(document.tree, aliases, document.places)
@@ -171,12 +172,12 @@ def _merge(lower: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
 
 
 def section(document: Document, name: str, *, nested: bool = False) -> Document:
-    """The part of a document under one top-level key, as a document of its own.
+    """The part of a document under one top-level key, as a document.
 
     Args:
-        document: where to look; the key may be absent or null.
+        document: the key may be absent or null in it.
         name: the top-level key.
-        nested: keep the key as the result's only top-level key instead of taking it off.
+        nested: whether the result keeps the key as its only top-level key.
 
     >>> section(Document({"DATA": {"NUM_VOXEL_BINS": 8}, "SEED": 1}), "DATA").tree
     {'NUM_VOXEL_BINS': 8}

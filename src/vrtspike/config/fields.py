@@ -1,9 +1,8 @@
 """Building blocks of the schema: the base model and the two kinds of key.
 
-Every key is a *result* key (changing it changes the numbers that come out, so a stage that reads it
-is stale), an *operational* key (workers, log intervals, memory bounds: the numbers stay, so nothing
-is stale), or names *weights* (their contents count, wherever they lie). The kind is written where
-the key is defined and nowhere else.
+Every key is a *result* key (it changes results, so that stages that read it become stale), an
+*operational* key (workers, log intervals, memory limits: results stay the same, nothing becomes
+stale), or the path of *weights* (whose contents count, not the path).
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
-from vrtspike.system.surroundings import at_home
+from vrtspike.system.surroundings import expand_home
 
 _OPERATIONAL = "operational"
 _WEIGHTS = "weights"
@@ -36,7 +35,7 @@ def operational(description: str, default: Any = ..., **limits: Any) -> Any:  # 
 
 
 def weights(description: str, default: Any = ..., **limits: Any) -> Any:  # noqa: ANN401
-    """A key that names weights: their contents change the results, their place does not."""
+    """A key with a path of weights: their contents change the results, the path does not."""
     return Field(default, description=description, json_schema_extra={_WEIGHTS: True}, **limits)
 
 
@@ -57,8 +56,8 @@ def decides_results(field: FieldInfo) -> bool:
     return not is_operational(field) and not names_weights(field)
 
 
-Place = Annotated[str, AfterValidator(at_home)]
-"""A path; no shell sees what stands in a file, so that its ``~`` is read here."""
+Place = Annotated[str, AfterValidator(expand_home)]
+"""A path; a leading ``~`` is expanded."""
 Positive = Annotated[int, Field(ge=1)]
 NonNegative = Annotated[int, Field(ge=0)]
 PositiveFloat = Annotated[float, Field(gt=0)]

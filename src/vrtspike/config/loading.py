@@ -1,4 +1,4 @@
-"""Presets: a file, its parents, overrides, one typed, frozen object, and what ablations derive."""
+"""Presets: from a file, its parents and overrides to typed settings; variants of ablations."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from vrtspike.config.run_schema import DEFAULT_TASK, Ablation, RunSettings, Vari
 from vrtspike.errors import ConfigError
 
 BASE = "BASE"
-"""The key that names a preset's parent; it stands in files only."""
+"""The key of a preset's parent; it is only in files, not in the schema."""
 TASK = "TASK"
-"""The key that names its problem."""
+"""The key of a preset's problem."""
 
 _PACKAGES = {"WANDB": ("wandb", "wandb"), "MLFLOW": ("mlflow", "mlflow-skinny")}
-"""By key of LOG: the module that is imported, and the package that brings it."""
+"""By key of LOG: the imported module and its package."""
 _ADVICE = "Every key is explained in config/README.md."
 
 
@@ -36,40 +36,40 @@ def load_preset(path: str | Path, overrides: Sequence[str] = ()) -> RunSettings:
     Raises:
         ConfigError: naming file, line, key, what was found and what is allowed.
     """
-    return settings_from(overridden(read_preset(path), parse_overrides(overrides)))
+    return build_settings(merge_overrides(read_preset(path), parse_overrides(overrides)))
 
 
-def overridden(preset: Document, above: Document) -> Document:
-    """A preset with other values of some keys, in the spelling of its problem.
+def merge_overrides(preset: Document, above: Document) -> Document:
+    """A preset merged with overrides, with the schema's names of keys.
 
     Args:
-        preset: as :func:`read_preset` gives it.
-        above: keys as somebody wrote them; a TASK among them decides.
+        preset: from :func:`read_preset`.
+        above: overrides; they may change TASK.
     """
     return overlay(preset, canonical(above, settings_class(overlay(preset, above)).aliases))
 
 
-def changed_settings(
+def override_settings(
     settings: RunSettings, overrides: Sequence[str], place: str, origin: str = "--set"
 ) -> RunSettings:
-    """Complete settings with other values of some keys.
+    """Complete settings with overrides.
 
     Args:
-        settings: as they are.
+        settings: complete.
         overrides: such as ``TRAIN.BATCH_SIZE=2``.
-        place: where the settings stand, for messages.
-        origin: where the overrides do.
+        place: source of the settings, for messages.
+        origin: source of the overrides, for messages.
 
     Raises:
         ConfigError: if a key or a value is wrong.
     """
-    return settings_with(settings, parse_overrides(overrides, origin), place)
+    return override_with_document(settings, parse_overrides(overrides, origin), place)
 
 
-def settings_with(settings: RunSettings, above: Document, place: str) -> RunSettings:
-    """As :func:`changed_settings`, with a document for the other values."""
+def override_with_document(settings: RunSettings, above: Document, place: str) -> RunSettings:
+    """As :func:`override_settings`, with a document of overrides."""
     given = document_of_values(settings.model_dump(mode="json"), place)
-    return settings_from(overridden(given, above))
+    return build_settings(merge_overrides(given, above))
 
 
 def preset_base(path: str | Path) -> str | None:
@@ -93,16 +93,16 @@ def read_preset(path: str | Path) -> Document:
     while True:
         if path in chain:
             names = " -> ".join(p.name for p in [*chain, path])
-            raise ConfigError(f"{chain[0]}: BASE goes in a circle: {names}")
+            raise ConfigError(f"{chain[0]}: BASE is circular: {names}; remove one of them")
         chain.append(path)
         document = read_yaml(path)
-        _require_base_spelled(document)
+        _refuse_misspelled_base(document)
         base = document.tree.pop(BASE, None)
         layers.append(document)
         if base is None:
             break
         path = _parent(path, base, document.places[(BASE,)])
-    # The problem, and with it how keys may be spelled, may be named by a parent alone.
+    # TASK, and with it the aliases, may be inherited from a parent.
     aliases = settings_class(
         next((each for each in layers if TASK in each.tree), layers[0])
     ).aliases
@@ -112,8 +112,8 @@ def read_preset(path: str | Path) -> Document:
     return result
 
 
-def _require_base_spelled(document: Document) -> None:
-    """Refuse what was meant as ``BASE``: no schema knows that key, so none would suggest it."""
+def _refuse_misspelled_base(document: Document) -> None:
+    """Refuse misspellings of ``BASE``, which is not in the schema that suggests names."""
     known = [BASE, *settings_class(document).model_fields]
     for name in document.tree:
         meant = difflib.get_close_matches(name.upper(), known, n=1)
@@ -159,20 +159,20 @@ def settings_class(document: Document) -> type[RunSettings]:
     return find_problem(task_of(document)).SETTINGS
 
 
-def settings_from(document: Document) -> RunSettings:
-    """Validate a document as a preset, with what its problem puts in."""
+def build_settings(document: Document) -> RunSettings:
+    """Validate a document as a preset."""
     kind = settings_class(document)
     return validate(kind, kind.completed(canonical(document, kind.aliases)), _ADVICE)
 
 
 def missing_files(settings: RunSettings) -> dict[str, str]:
-    """The paths that do not exist among the files a run would read, by the key that names them."""
+    """Missing files that a training would read, by key."""
     named = settings.named_files
     return {key: path for key, path in named.items() if path and not Path(path).is_file()}
 
 
 def check_files(settings: RunSettings) -> None:
-    """Refuse paths that do not exist among the files a run would read.
+    """Refuse missing files that a training would read.
 
     Raises:
         ConfigError: naming the key and the path.
@@ -196,37 +196,37 @@ def check_packages(settings: RunSettings) -> None:
             )
 
 
-def every_suffix() -> list[str]:
-    """The suffixes of the variants of all problems."""
+def all_variant_suffixes() -> list[str]:
+    """The suffixes of all variants of all problems."""
     ablations = (find_problem(task).SETTINGS.ablation for task in PROBLEMS)
     return [variant.suffix for ablation in ablations if ablation for variant in ablation.variants]
 
 
 def require_ablation(preset: str, settings: RunSettings) -> Ablation:
-    """What a preset is compared with.
+    """The ablation of a preset's problem.
 
     Raises:
         ConfigError: if its problem has no ablation.
     """
     if settings.ablation is None:
         raise ConfigError(
-            f"preset {preset}: TASK is {settings.TASK}, which has no ablation; name presets of "
-            "another (PRESETS)"
+            f"preset {preset}: TASK is {settings.TASK}, which has no ablation; set PRESETS to "
+            "presets of another task"
         )
     return settings.ablation
 
 
 def derive(preset: str, settings: RunSettings, variant: Variant) -> RunSettings:
-    """The settings of a derived preset.
+    """The settings of a variant of a preset.
 
     Args:
-        preset: the name of what it is derived from, for messages.
-        settings: of that preset.
+        preset: name of the preset, for messages.
+        settings: of the preset.
         variant: which one.
 
     Raises:
-        ConfigError: if the preset has not what the ablation takes away, or cannot do with what is
-            changed.
+        ConfigError: if the preset lacks what the ablation removes, or the changed settings are
+            invalid.
     """
     needs = require_ablation(preset, settings).needs
     found = {key: settings.value(key) for key in needs}
@@ -234,11 +234,11 @@ def derive(preset: str, settings: RunSettings, variant: Variant) -> RunSettings:
         key = next(key for key in needs if found[key] != needs[key])
         wanted = " and ".join(f"{name} {_text(value)}" for name, value in needs.items())
         raise ConfigError(
-            f"preset {preset}: {key} is {_text(found[key])}; an ablation starts from a preset with "
-            f"{wanted}: name such a preset (PRESETS), or remove the key"
+            f"preset {preset}: {key} is {_text(found[key])}; an ablation needs a preset with "
+            f"{wanted}: set PRESETS to such a preset, or remove the key"
         )
     try:
-        return changed_settings(settings, [variant.override], f"preset {preset}{variant.suffix}")
+        return override_settings(settings, [variant.override], f"preset {preset}{variant.suffix}")
     except ConfigError as error:
         raise ConfigError(
             f"preset {preset} has no ablation with {variant.label}: {error}"
@@ -246,5 +246,5 @@ def derive(preset: str, settings: RunSettings, variant: Variant) -> RunSettings:
 
 
 def _text(value: object) -> str:
-    """As YAML writes it."""
+    """A value in YAML."""
     return str(value).lower() if isinstance(value, bool) else str(value)

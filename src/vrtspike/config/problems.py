@@ -1,8 +1,7 @@
-"""What a problem brings to the pipeline, and the registry of problems.
+"""The interface of a problem, and the registry of problems.
 
-A preset names its problem (``TASK``). The stages that train, analyse, compare and report know no
-problem by name: they ask the module of this name. Each package of ``vrtspike`` that has a module
-``problem`` is a problem and needs no entry anywhere (docs/extending.md).
+A preset names its problem (``TASK``). Each package of ``vrtspike`` with a module ``problem`` is one
+(docs/extending.md). The stages that train, analyse, compare and report call that module.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from vrtspike.errors import ConfigError
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric, as tables and reports see it.
+    """A metric, as tables and reports show it.
 
     Attributes:
-        name: what the columns of tables call it.
-        title: what sentences call it.
-        definition: what exactly is measured, in the words that reports print.
-        unit: of the figure; empty for none.
-        decimals: digits after the point that tables show.
-        larger_is_better: false where smaller values are better.
-        before: what an evaluation compares with: the input, or a forecast that costs nothing.
-        after: what the model made.
+        name: in columns of tables.
+        title: in sentences.
+        definition: what is measured, as reports print it.
+        unit: empty for none.
+        decimals: shown digits after the decimal point.
+        larger_is_better: false if smaller values are better.
+        before: name of the reference of an evaluation: the input, or a trivial forecast.
+        after: name of the model's result.
     """
 
     name: str
@@ -45,7 +44,7 @@ class Metric:
 
     @property
     def explanation(self) -> str:
-        """The definition, and which values are better where that is not the larger ones."""
+        """The definition, and "lower is better" where it is."""
         return self.definition if self.larger_is_better else f"{self.definition}; lower is better"
 
     @property
@@ -59,7 +58,7 @@ class Metric:
 
     @property
     def columns(self) -> tuple[str, str]:
-        """Columns of the tables of an evaluation: of what it is compared with, and of the result.
+        """Columns of the tables of an evaluation: of the reference and of the result.
 
         >>> Metric("rmse", "RMSE", "...", before="persistence").columns
         ('rmse_persistence', 'rmse')
@@ -68,7 +67,7 @@ class Metric:
 
     @property
     def kinds(self) -> tuple[str, str, str]:
-        """Its figures of an evaluation; the last is by how much the second is better."""
+        """Names of its figures in an evaluation: reference, result and gain."""
         return self.before, self.after, "gain"
 
     @property
@@ -103,40 +102,40 @@ PROBLEMS: Mapping[str, str] = {
 
 
 class Problem(Protocol):
-    """What such a module holds, besides one function each for training and evaluation.
+    """The interface of a module ``problem``.
 
-    These two stand where their arguments are defined:
+    Its functions ``build`` and ``evaluate`` are in
     :class:`vrtspike.training.fit.TrainableProblem` and
-    :class:`vrtspike.analysis.evaluation_files.EvaluatedProblem`. Planning imports the module, so it
-    imports PyTorch and other large packages within functions only. The code that a function uses
-    makes its stage stale, so each stage calls one function.
+    :class:`vrtspike.analysis.evaluation_files.EvaluatedProblem`. Snakemake imports the module for
+    every plan, so import PyTorch and other large packages within functions. A stage is stale when
+    the code of its function has changed.
     """
 
     SETTINGS: type[RunSettings]
-    """The keys of a preset: those of every preset and sections of its own."""
+    """The schema of a preset: a subclass of ``RunSettings``."""
     METRICS: Mapping[str, Metric]
-    """What validation and evaluation measure, by name, the most important first."""
+    """The metrics of validation and evaluation, by name, the main one first."""
     OWN_STAGES: bool
-    """Whether rules of its own prepare the data; else :meth:`prepare` does."""
+    """Whether the problem has rules that prepare its data; otherwise :meth:`prepare` is called."""
 
     def data_folder(self, settings: Any) -> str:  # noqa: ANN401 - of SETTINGS
-        """Where prepared data stand, below ``<results>/data``; equal for presets that share them.
+        """Folder of the prepared data below ``<results>/data``; presets with equal data share it.
 
-        The file ``dataset.json`` in it is their manifest.
+        Its file ``dataset.json`` is their manifest.
         """
 
     def data_files(self, settings: Any) -> Sequence[Path]:  # noqa: ANN401 - of SETTINGS
-        """Raw files that the user gives and :meth:`prepare` reads.
+        """The user's raw files, which :meth:`prepare` reads.
 
         Raises:
             DataError: if there are none.
         """
 
     def data_settings(self, settings: Any) -> Mapping[str, Any]:  # noqa: ANN401 - of SETTINGS
-        """The keys that decide what :meth:`prepare` makes of these files."""
+        """The keys that change what :meth:`prepare` writes."""
 
     def prepare(self, settings: Any, manifest: Path, show: Callable[[str], None]) -> None:  # noqa: ANN401
-        """Make the data of a preset ready for training and write their manifest, last.
+        """Prepare the data of a preset and write their manifest, last.
 
         Raises:
             UserError: if they cannot be used.
@@ -150,36 +149,36 @@ class Problem(Protocol):
         """
 
     def check_data(self, manifest: Path, settings: Any) -> None:  # noqa: ANN401 - of SETTINGS
-        """Refuse data that do not suit a preset.
+        """Refuse data that a preset cannot be trained on.
 
         Raises:
-            UserError: saying what does not.
+            UserError: with the reason.
         """
 
     def training_weights(self, settings: Any) -> dict[str, Path]:  # noqa: ANN401 - of SETTINGS
-        """Files of weights that decide the result of a training, by the key that names them."""
+        """Files of weights that a training starts from or uses, by key."""
 
     def evaluation_weights(self, settings: Any) -> dict[str, Path]:  # noqa: ANN401 - of SETTINGS
-        """Files of weights that an evaluation reads besides the trained ones, by key."""
+        """Files of weights that an evaluation's metrics use, by key."""
 
     def memory(self, settings: Any) -> tuple[float, float] | None:  # noqa: ANN401 - of SETTINGS
-        """GiB that a training takes by itself, and for each sample of a micro-step.
+        """Memory of a training in GiB: fixed, and per sample of a micro-step.
 
-        None where :mod:`vrtspike.deblurring.costs` has counted it, or nobody has.
+        None if it is unknown, or in the table of :mod:`vrtspike.deblurring.costs`.
         """
 
     def statistics(self, settings: Any, manifest: Path) -> Mapping[str, Any]:  # noqa: ANN401
-        """What the inputs of a model are standardised with: JSON, kept beside its weights.
+        """Statistics that standardise the model's inputs, as JSON; kept beside its weights.
 
-        ``dataset`` and ``dataset_digest`` are among it.
+        It includes ``dataset`` and ``dataset_digest``.
 
         Raises:
             DataError: if there is no such manifest, or none of this version.
         """
 
 
-def every_metric() -> dict[str, Metric]:
-    """The metrics of all problems by name; of two with one name, that of the earlier problem."""
+def all_metrics() -> dict[str, Metric]:
+    """The metrics of all problems by name; the first problem's for a name that two have."""
     found: dict[str, Metric] = {}
     for name in PROBLEMS:
         found = {**find_problem(name).METRICS, **found}

@@ -1,7 +1,6 @@
 """The reference of every key, generated from the schema, for people and for editors.
 
-Its English texts stand in ``reference.toml`` and in the schema. Each goes through a function that
-may give it in another language (``chinese.toml``), so that both pages are the same page.
+Its English texts are in ``reference.toml`` and in the schema, the Chinese ones in ``chinese.toml``.
 """
 
 from __future__ import annotations
@@ -28,33 +27,33 @@ from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.config.workflow import workflow_schema
 from vrtspike.errors import ConfigError
 
-Say = Callable[[str, str], str]
-"""Gives the text for a name and its English."""
+Translate = Callable[[str, str], str]
+"""From a text's name and its English to the text of a page."""
 
 
 def english(name: str, text: str) -> str:
-    """The text as it stands."""
+    """The English text itself."""
     return text
 
 
-def reference_page(say: Say = english) -> str:
-    """The text of ``config/README.md``.
+def reference_page(translate: Translate = english) -> str:
+    """The text of ``config/README.md``, or translated that of ``docs/zh/configuration.md``.
 
     Args:
-        say: gives each text, by its name: a key's own name for what it means, else a name that
-            begins with a small letter.
+        translate: called with the name and the English of each text. A key's description has the
+            key's name, other texts have lower-case names.
     """
     aliases = _every_alias()
 
     def own(name: str) -> str:
-        return say(name, _TEXTS[name])
+        return translate(name, _TEXTS[name])
 
-    parts = [own("introduction"), f"## {own('workflow')}\n", _table(workflow_schema(), say)]
-    parts += [f"## {own('presets')}\n", _table(find_problem(DEFAULT_TASK).SETTINGS, say)]
+    parts = [own("introduction"), f"## {own('workflow')}\n", _table(workflow_schema(), translate)]
+    parts += [f"## {own('presets')}\n", _table(find_problem(DEFAULT_TASK).SETTINGS, translate)]
     for task in PROBLEMS:
         if task != DEFAULT_TASK:
             title = own("presets of a task").format(task=task)
-            parts += [f"## {title}\n", own("besides"), _table_of_problem(task, say)]
+            parts += [f"## {title}\n", own("besides"), _table_of_problem(task, translate)]
     parts.append(own("other names").rstrip())
     parts += [f"| `{dotted(a)}` | `{dotted(b)}` |" for a, b in aliases.renamed.items()]
     parts.append(f"\n{own('old values')}")
@@ -79,31 +78,31 @@ def preset_json_schema() -> str:
         schema["properties"]["TASK"]["enum"] = [task]
         definitions |= schema.pop("$defs")
         kinds.append(schema)
-    # Which of them a preset is may stand in its BASE alone.
+    # A preset may inherit its TASK from its BASE.
     schema = {"anyOf": kinds, "$defs": definitions, "title": "Preset"}
     return json.dumps(schema, indent=1, sort_keys=True) + "\n"
 
 
-def _table_of_problem(task: str, say: Say) -> str:
+def _table_of_problem(task: str, translate: Translate) -> str:
     """The keys that the presets of a problem have beside those of every preset."""
     common = {name for name, _ in _leaves(RunSettings, "")}
 
     def own(name: str, text: str) -> str:
-        return say(name if name in ("titles", "required") else f"{task} {name}", text)
+        return translate(name if name in ("titles", "required") else f"{task} {name}", text)
 
     return _table(find_problem(task).SETTINGS, own, common)
 
 
-def _table(model: type[BaseModel], say: Say, left_out: Collection[str] = ()) -> str:
+def _table(model: type[BaseModel], translate: Translate, excluded: Collection[str] = ()) -> str:
     rows: dict[tuple[object, ...], list[tuple[str, FieldInfo]]] = {}
     for name, field in _leaves(model, ""):
-        if name not in left_out:
-            # Two parts of a model may have the same keys, which share a row.
+        if name not in excluded:
+            # Equal keys of two sections share a row.
             part, _, own = name.rpartition(".")
             same = (part.rpartition(".")[0], own, field.default, field.description)
             rows.setdefault(tuple(map(repr, same)) if part else (name,), []).append((name, field))
-    lines = [say("titles", _TEXTS["titles"]), "|---|---|---|"]
-    return "\n".join([*lines, *(_row(keys, say) for keys in rows.values())]) + "\n"
+    lines = [translate("titles", _TEXTS["titles"]), "|---|---|---|"]
+    return "\n".join([*lines, *(_row(keys, translate) for keys in rows.values())]) + "\n"
 
 
 def _leaves(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
@@ -119,28 +118,28 @@ def _leaves(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInf
             yield from _leaves(inner[0], f"{prefix}{name}.")
 
 
-def _row(keys: Sequence[tuple[str, FieldInfo]], say: Say) -> str:
+def _row(keys: Sequence[tuple[str, FieldInfo]], translate: Translate) -> str:
     """A line of the table for keys of the same default and meaning."""
     name, field = keys[0]
-    meaning = say(name, field.description or "").replace("|", "\\|")
+    meaning = translate(name, field.description or "").replace("|", "\\|")
     values = _names(field.annotation)
     if values:
         meaning += " (" + ", ".join(f"`{value}`" for value in values) + ")"
     names = ", ".join(f"`{each}`" + ("\\*" if is_operational(of) else "") for each, of in keys)
-    return f"| {names} | {_default(field, say)} | {meaning} |"
+    return f"| {names} | {_default(field, translate)} | {meaning} |"
 
 
 def _names(annotation: Any) -> list[str]:  # noqa: ANN401 - any type
-    """What a key takes if it takes nothing but one of some names, or a list of them."""
+    """The names that a key takes, alone or in a list; empty for a key of another type."""
     if get_origin(annotation) is tuple:
         annotation = get_args(annotation)[0]
     return list(get_args(annotation)) if get_origin(annotation) is Literal else []
 
 
-def _default(field: FieldInfo, say: Say) -> str:
+def _default(field: FieldInfo, translate: Translate) -> str:
     value: Any = field.default
     if value is PydanticUndefined:
-        return say("required", "required")
+        return translate("required", "required")
     return f"`{json.dumps(value)}`"
 
 
@@ -153,10 +152,10 @@ PAGES = {
     "docs/troubleshooting.md": "docs/zh/troubleshooting.md",
     "docs/tutorial.md": "docs/zh/tutorial.md",
 }
-"""The pages that people translate, by the English ones; the reference is generated."""
+"""Translated pages by their English originals; the reference of the keys is generated."""
 _HEADING = re.compile(r"^#+ .*$", re.MULTILINE)
 _SAME = re.compile(r"``.+?``|`[^`\n]+`|(?<![\w`])\d[\d.,]*\d|(?<![\w`])\d")
-"""What is the same in both languages: commands, names and figures."""
+"""Parts of a text that are equal in both languages: commands, names and figures."""
 _TEXTS: dict[str, str] = tomllib.loads(
     Path(__file__).with_name("reference.toml").read_text(encoding="utf-8")
 )
@@ -177,16 +176,8 @@ def chinese(name: str, text: str) -> str:
     return known[1] if known is not None and known[0] == digest(text) else text
 
 
-def chinese_page() -> str:
-    """The text of ``docs/zh/configuration.md``."""
-    return reference_page(chinese)
-
-
 def untranslated() -> list[str]:
-    """A line for each text that has no Chinese, as it would stand in ``chinese.toml``.
-
-    The English stands where the Chinese belongs.
-    """
+    """A line for ``chinese.toml`` for each text without a translation, with the English text."""
     known = _translations()
     return [
         f"{json.dumps(name)} = {json.dumps([digest(text), text], ensure_ascii=False)}"
@@ -196,7 +187,7 @@ def untranslated() -> list[str]:
 
 
 def missing_page(root: Path) -> str:
-    """The text of ``docs/zh/missing.md``: texts without Chinese, and what pages lack.
+    """The text of ``docs/zh/missing.md``: untranslated texts, and gaps of translated pages.
 
     Args:
         root: folder of the project.
@@ -204,17 +195,17 @@ def missing_page(root: Path) -> str:
     parts = [_TEXTS["missing"]]
     if lines := untranslated():
         parts.append("\n".join(["```toml", *lines, "```\n"]))
-    if names := needless():
+    if names := unused_translations():
         parts.append(f"Not needed any more: {', '.join(names)}\n")
     for english, chinese in PAGES.items():
         texts = [(root / page).read_text(encoding="utf-8") for page in (english, chinese)]
-        if lacks := page_gaps(*texts):
-            parts.append("\n".join([f"## {chinese}\n", *(f"- {gap}" for gap in lacks), ""]))
+        if gaps := page_gaps(*texts):
+            parts.append("\n".join([f"## {chinese}\n", *(f"- {gap}" for gap in gaps), ""]))
     return "\n".join(parts)
 
 
 def page_gaps(english: str, chinese: str) -> list[str]:
-    """What an English page says and a Chinese one does not, section by section.
+    """Commands, names and figures that a Chinese page lacks, section by section.
 
     >>> page_gaps("# A\\nUse `x` 3 times.", "# 甲\\n用 `x` 两次。")
     ['A: 3']
@@ -224,9 +215,9 @@ def page_gaps(english: str, chinese: str) -> list[str]:
     if len(sections[0]) != len(sections[1]):
         return [f"{len(sections[0])} sections in English, {len(sections[1])} in Chinese"]
     return [
-        f"{title}: {', '.join(lacks)}"
+        f"{title}: {', '.join(gaps)}"
         for title, *bodies in zip(titles, *sections, strict=True)
-        if (lacks := list(dict.fromkeys(_missing(*bodies))))
+        if (gaps := list(dict.fromkeys(_missing(*bodies))))
     ]
 
 
@@ -235,8 +226,8 @@ def _missing(english: str, chinese: str) -> list[str]:
     return [word for word in _SAME.findall(english) if word not in known]
 
 
-def needless() -> list[str]:
-    """The names in ``chinese.toml`` that no text has."""
+def unused_translations() -> list[str]:
+    """Names in ``chinese.toml`` that no text of the page has."""
     return sorted(_translations().keys() - _english().keys())
 
 
@@ -256,12 +247,12 @@ def _translations() -> dict[str, tuple[str, str]]:
     """Digest and Chinese by name.
 
     Raises:
-        ConfigError: if the file is no TOML or an entry is another than two texts.
+        ConfigError: if the file is not TOML, or an entry is not a list of two texts.
     """
     try:
         entries = tomllib.loads(TRANSLATIONS.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{TRANSLATIONS}: {error}; a text stands in quotation marks") from error
+        raise ConfigError(f"{TRANSLATIONS}: {error}; put texts in quotation marks") from error
     for name, entry in entries.items():
         if not (
             isinstance(entry, list) and len(entry) == 2 and all(isinstance(e, str) for e in entry)

@@ -1,7 +1,4 @@
-"""Keys that every preset has, whatever problem it trains for.
-
-A problem adds sections of its own in a class of its own (:mod:`vrtspike.config.problems`).
-"""
+"""Keys of the presets of all problems; each problem has a subclass with further sections."""
 
 from __future__ import annotations
 
@@ -46,7 +43,7 @@ class ScheduleSettings(Section):
 
 
 MAIN_METRIC = "main"
-"""What stands for the metric that a problem takes for its most important one."""
+"""Name for the problem's main metric in METRIC."""
 
 
 class EarlyStoppingSettings(Section):
@@ -98,10 +95,10 @@ class TrainSettings(Section):
 _SHARE = re.compile(r"cpu\*(0?\.\d+|1(\.0*)?)$")
 
 NOT_SHOWN = "(not shown)"
-"""What stands for a value that may hold a password."""
+"""Replaces a value that may contain a password."""
 
 DEFAULT_TASK = "deblurring"
-"""The problem of a preset that names none, as older presets do not."""
+"""The problem of a preset without TASK, such as older ones."""
 
 
 class DataloaderSettings(Section):
@@ -171,15 +168,15 @@ class LogSettings(Section):
         return value
 
 
-ENDLESS = 1_000_000
-"""Epochs or steps of a training that something else ends."""
+UNLIMITED = 1_000_000
+"""Epochs or steps of a training that is stopped from outside."""
 
 
 _OTHER_SEED = re.compile(r"(.+)-seed-([1-9]\d*)")
 
 
 def seed_names(preset: str, seeds: int) -> list[str]:
-    """What the trainings of a preset with several seeds are called, its own first.
+    """Names of the trainings of a preset with several seeds, that of the first seed first.
 
     >>> seed_names("demo", 3)
     ['demo', 'demo-seed-2', 'demo-seed-3']
@@ -188,7 +185,7 @@ def seed_names(preset: str, seeds: int) -> list[str]:
 
 
 def split_seed(name: str) -> tuple[str, int]:
-    """The preset that a training is of, and which of its seeds it has, from 1 on.
+    """The preset of a training, and the number of its seed, from 1.
 
     >>> split_seed("demo"), split_seed("demo-seed-3")
     (('demo', 1), ('demo', 3))
@@ -199,12 +196,11 @@ def split_seed(name: str) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class FirstSteps:
-    """In what the first steps of a training differ from later ones.
+    """How the first steps of a training differ from later ones.
 
     Attributes:
-        notes: that in words, a line each.
-        overrides: keys such as ``TRAIN.EPOCHS=9`` with which a training of any length goes on as it
-            begins.
+        notes: a line for each difference.
+        overrides: keys such as ``TRAIN.EPOCHS=9`` that keep all steps like the first ones.
     """
 
     notes: tuple[str, ...] = ()
@@ -212,21 +208,21 @@ class FirstSteps:
 
 
 class RunSettings(Section):
-    """What a training needs to know, whatever it trains for."""
+    """The settings of a training, for any problem."""
 
     aliases: ClassVar[Aliases] = COMMON
-    """Other spellings of keys; a problem that has some takes these, too."""
+    """Other names of keys; a problem's own include these."""
     ablation: ClassVar[Ablation | None] = None
-    """What presets are compared with, where a problem has such a question."""
+    """The problem's ablation, if it has one."""
     workflow: ClassVar[type[Section]] = Section
-    """Sections of ``config/config.yaml`` that a problem adds to it."""
-    observers: ClassVar[tuple[str, ...]] = ()
-    """Code in the problem's folder that decides no weights (:mod:`vrtspike.runs.code`): names such
-    as ``data.manifests``, not dotted ones from ``vrtspike`` on, which would count as its use."""
+    """The problem's sections of ``config/config.yaml``."""
+    neutral_modules: ClassVar[tuple[str, ...]] = ()
+    """Code of the problem's package that changes no weights (:mod:`vrtspike.runs.code`): names
+    such as ``data.manifests``, without the package: a full dotted name counts as a use."""
     watched: ClassVar[tuple[str, ...] | None] = None
-    """Metrics of a validation that early stopping can watch; None: known when it runs."""
+    """Metrics that early stopping can watch; None if they are known only at run time."""
 
-    # No result key: presets of two problems differ in their sections anyway.
+    # Operational, because the sections of two problems differ anyway.
     TASK: str = operational("What is trained for; each task has keys of its own", DEFAULT_TASK)
     SEED: NonNegative = key("Seed of initialisation, order and augmentation", 123)
     SEEDS: Positive = operational(
@@ -246,12 +242,12 @@ class RunSettings(Section):
 
     @classmethod
     def completed(cls, document: Document) -> Document:
-        """The keys of a preset with those that it takes from other files merged beneath them."""
+        """The keys of a preset, merged over those of files that it includes."""
         return document
 
     @property
-    def idle(self) -> frozenset[tuple[str, str]]:
-        """Section and name of keys that are off and decide nothing, whatever is below them."""
+    def inactive_keys(self) -> frozenset[tuple[str, str]]:
+        """Section and name of keys that have no effect in these settings."""
         return frozenset()
 
     @property
@@ -261,12 +257,12 @@ class RunSettings(Section):
 
     @property
     def first_steps(self) -> FirstSteps:
-        """In what the first steps of a training differ from later ones."""
+        """How the first steps of a training differ from later ones."""
         return FirstSteps()
 
     @property
-    def recomputing(self) -> tuple[str, ...]:
-        """Keys that are on and compute activations again; the first one saves least memory."""
+    def recompute_keys(self) -> tuple[str, ...]:
+        """Keys that are set and recompute activations; the first one saves least memory."""
         return ()
 
     def value(self, name: str, otherwise: Any = None) -> Any:  # noqa: ANN401 - of any key
@@ -274,7 +270,7 @@ class RunSettings(Section):
 
         Args:
             name: such as ``DATA.USE_RAM_CACHE``.
-            otherwise: where there is no such key.
+            otherwise: returned if there is no such key.
 
         >>> RunSettings().value("TRAIN.EPOCHS"), RunSettings().value("DATA.USE_RAM_CACHE", False)
         (40, False)
@@ -299,11 +295,11 @@ class RunSettings(Section):
 
     @classmethod
     def upgraded(cls, settings: dict[str, Any], schema: int) -> dict[str, Any]:
-        """The settings of a run as this version would have written them.
+        """The settings of a run of an older version, in this version's schema.
 
         Args:
             settings: complete, from ``settings.json``.
-            schema: of that file.
+            schema: version of that file.
         """
         return settings
 
@@ -314,7 +310,7 @@ class RunSettings(Section):
 
 
 def shown_settings(settings: RunSettings) -> dict[str, Any]:
-    """All settings as a tree, without what may hold a password: the command of LOG.ON_END.
+    """All settings as a tree, without LOG.ON_END, which may contain a password.
 
     >>> settings = RunSettings.model_validate({"LOG": {"ON_END": "notify --key 7"}})
     >>> shown_settings(settings)["LOG"]["ON_END"]
@@ -328,14 +324,14 @@ def shown_settings(settings: RunSettings) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Variant:
-    """One of the compared models.
+    """One of the models of an ablation.
 
     Attributes:
-        label: what a reader calls it.
+        label: its name in tables.
         suffix: of its preset's name.
-        override: the key that makes it differ.
-        phrase: how a sentence begins that says what becomes of a metric.
-        no_worse: what follows where it is no worse than the preset itself; may be empty.
+        override: the key that differs, with its value.
+        phrase: beginning of the sentence on its metric.
+        no_worse: sentence if it is no worse than the preset; may be empty.
     """
 
     label: str
@@ -351,11 +347,11 @@ class Ablation:
 
     Attributes:
         title: of the page.
-        label: what a reader calls the model of the preset itself.
-        phrase: how a sentence ends that compares with it.
-        note: what a reader has to know of the models.
-        needs: values that keys of the preset have, so that there is something to compare.
-        variants: what it is compared with.
+        label: name of the preset's own model in tables.
+        phrase: end of sentences that compare with it.
+        note: explanation of the models.
+        needs: keys and values that the preset must have.
+        variants: the models that it is compared with.
     """
 
     title: str
@@ -367,14 +363,14 @@ class Ablation:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Of all models, that of the preset itself first."""
+        """The labels of all models, the preset's own first."""
         return (self.label, *(variant.label for variant in self.variants))
 
     def origin(self, name: str) -> str | None:
-        """The preset that something of this name is derived from; None for any other name."""
+        """The preset of a variant's name; None for other names."""
         suffixes = (variant.suffix for variant in self.variants)
         return next((name.removesuffix(end) for end in suffixes if name.endswith(end)), None)
 
     def names(self, preset: str) -> list[str]:
-        """The names of what is derived from a preset, in the order of :attr:`variants`."""
+        """The names of a preset's variants, in the order of :attr:`variants`."""
         return [preset + variant.suffix for variant in self.variants]

@@ -1,4 +1,4 @@
-"""Sweeps: a file that names a preset, and the values of some of its keys that are tried."""
+"""Sweeps: files with a preset and values of some of its keys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from vrtspike.config.checking import validate
 from vrtspike.config.documents import document_of_values, nested, read_yaml
 from vrtspike.config.fields import Section, key
-from vrtspike.config.loading import settings_with
+from vrtspike.config.loading import override_with_document
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import ConfigError
 from vrtspike.io.files import json_digest
@@ -33,13 +33,13 @@ class _SweepFile(Section):
 
 @dataclass(frozen=True)
 class Sweep:
-    """A family of presets that differ in some keys.
+    """Presets that differ in the values of some keys.
 
     Attributes:
-        place: its file.
-        base: the preset that they are derived from.
-        members: what each changes, by the name of the derived preset. Names hold a digest of the
-            values, so that a member stays what it is when others come or go.
+        place: the file.
+        base: name of the preset whose keys are changed.
+        members: changed values by name. A name contains a digest of its values, so that it does not
+            depend on the other members.
     """
 
     place: str
@@ -47,39 +47,39 @@ class Sweep:
     members: Mapping[str, Values]
 
     def settings(self, member: str, base: RunSettings) -> RunSettings:
-        """The settings of a derived preset.
+        """The settings of a member.
 
         Args:
             member: its name.
-            base: the settings of the preset that it is derived from.
+            base: the settings of the base preset.
 
         Raises:
             ConfigError: if a key or a value is wrong.
         """
         above = document_of_values(nested(self.members[member]), self.place)
-        return settings_with(base, above, f"preset {self.base}")
+        return override_with_document(base, above, f"preset {self.base}")
 
 
 def read_sweep(path: Path) -> Sweep:
     """Read ``config/sweeps/<name>.yaml``.
 
     Raises:
-        ConfigError: if it is no sweep, tries nothing, or tries the same twice.
+        ConfigError: if it is not a sweep, is empty, or has the same values twice.
     """
     given = validate(_SweepFile, read_yaml(path), _ADVICE)
     members: dict[str, Values] = {}
     for values in _combinations(given):
         name = f"{path.stem}-{json_digest(values)[:6]}"
         if name in members:
-            raise ConfigError(f"{path}: {values} is tried twice; leave one out")
+            raise ConfigError(f"{path}: found {values} twice; remove one")
         members[name] = values
     if not members:
-        raise ConfigError(f"{path}: nothing is tried. {_ADVICE}")
+        raise ConfigError(f"{path}: found no values. {_ADVICE}")
     return Sweep(str(path), given.BASE, members)
 
 
 def _combinations(given: _SweepFile) -> Iterator[Values]:
-    """What of the grid and of the list is tried, in the order of the file."""
+    """The values of all members, those of the grid first."""
     if given.GRID:
         for values in itertools.product(*given.GRID.values()):
             yield dict(zip(given.GRID, values, strict=True))

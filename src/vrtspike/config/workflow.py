@@ -1,4 +1,4 @@
-"""What to run: data sources, presets and the machine (``config/config.yaml`` and overlays)."""
+"""The configuration of the workflow: ``config/config.yaml``, its overlays, presets and sweeps."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from vrtspike.config.fields import (
     operational,
 )
 from vrtspike.config.loading import (
+    all_variant_suffixes,
+    build_settings,
     derive,
-    every_suffix,
     read_preset,
     require_ablation,
-    settings_from,
     task_of,
 )
 from vrtspike.config.problems import PROBLEMS, find_problem
@@ -82,38 +82,37 @@ class WorkflowSettings(Section):
     @field_validator("PRESETS", "RETRAIN", mode="before")
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:  # noqa: ANN401 - raw YAML
-        """``--config PRESETS=demo`` gives a text; names stand between spaces or commas."""
+        """Accept a text with names between spaces or commas (``--config PRESETS=demo``)."""
         return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
 
 
 @cache
 def workflow_schema() -> type[WorkflowSettings]:
-    """``config/config.yaml`` with the sections that problems add to it.
+    """The schema of ``config/config.yaml`` with the sections of all problems.
 
     Raises:
-        ConfigError: if two of them, or one and the workflow, have sections of one name.
+        ConfigError: if a key is defined twice.
     """
     parts = dict.fromkeys(find_problem(task).SETTINGS.workflow for task in PROBLEMS)
     bases: Any = tuple(part for part in parts if part is not Section)
     names = Counter(name for part in (*bases, WorkflowSettings) for name in part.model_fields)
     if twice := [name for name, count in names.items() if count > 1]:
-        raise ConfigError(f"two problems, or one and the workflow, have keys {', '.join(twice)}")
+        raise ConfigError(f"config/config.yaml: two problems define the keys {', '.join(twice)}")
     return create_model("WorkflowSettings", __base__=(*bases, WorkflowSettings))
 
 
 @dataclass(frozen=True)
 class Workflow:
-    """Everything the Snakefile needs to know, read once.
+    """The configuration that the Snakefile uses.
 
     Attributes:
         settings: of ``config/config.yaml``.
-        presets: those of the folder, by name; what ablations derive from them is not among them,
-            so that it is no target of its own and asks nothing of data.
-        broken: presets of the folder that cannot be used, with the message that says why. What
-            does not need them goes on without.
-        sweeps: families of presets that are derived from those of the folder, by name.
-        swept: the presets of these families, by name.
-        broken_sweeps: as ``broken``.
+        presets: of the files in PRESET_DIR, by name; without variants of ablations.
+        broken: error messages of invalid preset files, by name. Targets that do not need them
+            still run.
+        sweeps: by name.
+        swept: settings of all members of sweeps, by name.
+        broken_sweeps: error messages of invalid sweeps, by name.
     """
 
     settings: WorkflowSettings
@@ -125,7 +124,7 @@ class Workflow:
 
     @property
     def notices(self) -> list[str]:
-        """Which presets cannot be used, those of one error together."""
+        """Messages on invalid presets and sweeps, one for each error."""
         names: dict[str, list[str]] = {}
         for name, error in self.broken.items():
             names.setdefault(error, []).append(name)
@@ -136,20 +135,20 @@ class Workflow:
 
     @property
     def folder_names(self) -> list[str]:
-        """The presets of the folder, whether they can be used or not."""
+        """Names of all preset files, valid or not."""
         return sorted([*self.presets, *self.broken])
 
     @property
     def names(self) -> list[str]:
-        """Every name that :meth:`preset` may be asked for."""
+        """All names that :meth:`preset` accepts."""
         return list(self.origins)
 
     @cached_property
     def origins(self) -> dict[str, str]:
-        """What is trained, by name, and the preset of the folder, or the sweep, that it is of.
+        """The preset file or sweep of each training, by the training's name.
 
         Raises:
-            ConfigError: if a file is called as what is derived from another.
+            ConfigError: if a preset file has the name of a training derived from another one.
         """
         found: dict[str, str] = {}
         models = [
@@ -166,31 +165,30 @@ class Workflow:
             for name in seed_names(model, seeds):
                 if name != origin and name in self.folder_names:
                     raise ConfigError(
-                        f"{Path(self.settings.PRESET_DIR, name)}.yaml: {name} is what one of the "
-                        f"presets is called that are derived from {origin}; give the file another "
-                        "name"
+                        f"{Path(self.settings.PRESET_DIR, name)}.yaml: {name} is also the name of "
+                        f"a preset derived from {origin}; rename the file"
                     )
                 found[name] = origin
         return found
 
     def seeds(self, preset: str) -> list[str]:
-        """The trainings of a preset, that of its own seed first; another seed's is alone.
+        """The trainings of a preset with all its seeds; only itself for a training of one seed.
 
-        A preset that cannot be used has one, whose job says why.
+        An invalid preset has one, whose job reports the error.
         """
         known = split_seed(preset)[1] == 1 and preset not in self.broken
         return seed_names(preset, self.preset(preset).SEEDS) if known else [preset]
 
     @property
     def seeded(self) -> list[str]:
-        """The presets of the folder that are trained with several seeds."""
+        """Presets with several seeds."""
         return [name for name, settings in self.presets.items() if settings.SEEDS > 1]
 
     def sweep(self, name: str) -> Sweep:
         """A sweep.
 
         Raises:
-            ConfigError: if its file is wrong, or its preset cannot be used.
+            ConfigError: if its file or its base is invalid.
         """
         if name in self.broken_sweeps:
             raise ConfigError(self.broken_sweeps[name])
@@ -198,21 +196,21 @@ class Workflow:
 
     @property
     def sweep_names(self) -> list[str]:
-        """The sweeps, whether they can be used or not."""
+        """Names of all sweeps, valid or not."""
         return sorted([*self.sweeps, *self.broken_sweeps])
 
     @property
     def every_preset(self) -> dict[str, RunSettings]:
-        """The presets of the folder and of sweeps, which may ask for data of their own."""
+        """The presets of files and of sweeps, each of which may have other data."""
         return {**self.presets, **self.swept}
 
     @property
     def ablated(self) -> list[str]:
-        """The presets that an ablation may be asked of, whether they can be used or not."""
+        """Presets with an ablation, valid or not."""
         return [name for name in self.folder_names if self.derived_names(name)]
 
     def derived(self, preset: str) -> list[str]:
-        """The names of what an ablation compares a preset with.
+        """The names of a preset's variants.
 
         Raises:
             ConfigError: if its problem has no ablation.
@@ -222,18 +220,17 @@ class Workflow:
         return self.derived_names(preset)
 
     def derived_names(self, preset: str) -> list[str]:
-        """As :meth:`derived`; none where there is no ablation, all where nobody knows."""
+        """As :meth:`derived`; none without an ablation, all possible ones for an invalid preset."""
         if preset not in self.presets:
-            return [preset + suffix for suffix in every_suffix()]
+            return [preset + suffix for suffix in all_variant_suffixes()]
         ablation = self.presets[preset].ablation
         return ablation.names(preset) if ablation else []
 
     def preset(self, name: str) -> RunSettings:
-        """A preset of the folder, or one that its ablation, a sweep or another seed derives.
+        """The settings of a preset, a variant, a sweep's member, or a training of another seed.
 
         Raises:
-            ConfigError: if there is no such preset, its file is wrong, or nothing can be derived
-                from it.
+            ConfigError: if there is no such preset, or its file or variant is invalid.
         """
         if name in self.every_preset:
             return self.every_preset[name]
@@ -253,10 +250,7 @@ class Workflow:
 
     @cached_property
     def prepared(self) -> dict[str, str]:
-        """The presets whose data the rule ``prepare`` prepares, by the folder of these data.
-
-        Presets that share a folder make the same data; one stands for all.
-        """
+        """One preset for each data folder that the rule ``prepare`` makes."""
         found: dict[str, str] = {}
         for name, settings in self.every_preset.items():
             problem = find_problem(settings.TASK)
@@ -265,7 +259,7 @@ class Workflow:
         return found
 
     def manifest(self, preset: str) -> Path:
-        """Where the manifest of the prepared data of a preset stands.
+        """Path of the manifest of a preset's prepared data.
 
         Raises:
             ConfigError: as :meth:`preset`.
@@ -301,7 +295,7 @@ def load_workflow(
 
     @cache
     def layers(task: str) -> tuple[Document, list[Document]]:
-        """What lies beneath and above every preset of a problem, in its spelling."""
+        """Keys to merge under and over every preset of a problem, with the schema's names."""
         aliases = find_problem(task).SETTINGS.aliases
         lower = canonical(beneath, aliases) if task == DEFAULT_TASK else Document({})
         return lower, [canonical(keys_of_task(layer, task), aliases) for layer in above]
@@ -315,15 +309,15 @@ def load_workflow(
             task = task_of(reduce(overlay, [own, *above]))
             names.setdefault(task, []).append(name)
             lower, upper = layers(task)
-            presets[name] = settings_from(reduce(overlay, [lower, own, *upper]))
+            presets[name] = build_settings(reduce(overlay, [lower, own, *upper]))
         except ConfigError as error:
             broken[name] = str(error)
     errors = [[broken.get(name, "") for name in alike] for alike in names.values()]
     wrong = [each for each in errors if all(error.startswith("SET ") for error in each)]
     if wrong:
-        raise ConfigError(_each_fault_once(chain(*wrong)))
+        raise ConfigError(_merge_messages(chain(*wrong)))
     if not presets:
-        raise ConfigError(_each_fault_once(broken.values()))
+        raise ConfigError(_merge_messages(broken.values()))
     sweeps = _read_sweeps(Path(settings.SWEEP_DIR), presets, broken)
     plan = Workflow(settings, presets, broken, *sweeps)
     _require_known("RETRAIN", [*plan.names, *plan.sweeps], settings, document, files)
@@ -333,7 +327,7 @@ def load_workflow(
 def _read_sweeps(
     folder: Path, presets: Mapping[str, RunSettings], broken: Mapping[str, str]
 ) -> tuple[dict[str, Sweep], dict[str, RunSettings], dict[str, str]]:
-    """The sweeps of a folder, their presets, and why others cannot be used, each by name."""
+    """The sweeps of a folder, the settings of their members, and errors of invalid sweeps."""
     sweeps: dict[str, Sweep] = {}
     swept: dict[str, RunSettings] = {}
     faults: dict[str, str] = {}
@@ -355,40 +349,43 @@ def _read_sweeps(
 
 
 def keys_of_task(document: Document, task: str) -> Document:
-    """What of keys that override those of every preset concerns those of one problem.
+    """The overrides of all presets that apply to one problem.
 
-    A key that another problem has and this one has not is left out; one that none has stays, so
-    that it is refused.
+    Keys that only other problems have are removed. Keys that no problem has stay, so that
+    validation refuses them.
 
     Args:
-        document: the keys, as somebody wrote them.
+        document: overrides of all presets.
         task: the problem.
     """
     own = spelled_keys(task)
     others = {path for other in PROBLEMS for path in spelled_keys(other)} - own
-    return Document(_without(document.tree, others), document.places)
+    return Document(_without_paths(document.tree, others), document.places)
 
 
 def spelled_keys(task: str) -> set[KeyPath]:
-    """Every key of the presets of a problem, in older spellings, too."""
+    """All keys of a problem's presets, with their other names."""
     kind = find_problem(task).SETTINGS
     return {*known_keys(kind), *kind.aliases.renamed, *kind.aliases.deprecated}
 
 
-def _without(tree: Mapping[str, Any], paths: Collection[KeyPath], at: KeyPath = ()) -> Any:  # noqa: ANN401
-    """A tree without what stands at some paths."""
+def _without_paths(tree: Mapping[str, Any], paths: Collection[KeyPath], at: KeyPath = ()) -> Any:  # noqa: ANN401
+    """A tree without some paths."""
     return {
-        name: _without(value, paths, (*at, name)) if isinstance(value, Mapping) else value
+        name: _without_paths(value, paths, (*at, name)) if isinstance(value, Mapping) else value
         for name, value in tree.items()
         if (*at, name) not in paths
     }
 
 
 def _preset_files(folder: Path) -> dict[str, Path]:
-    """The files of the presets by their names."""
+    """The preset files by name."""
     files = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
     if not files:
-        raise ConfigError(f"PRESET_DIR is {str(folder)!r}: no preset (*.yaml) stands there")
+        raise ConfigError(
+            f"PRESET_DIR is {str(folder)!r}: found no preset (*.yaml) there; set it to the folder "
+            "of the presets"
+        )
     return files
 
 
@@ -399,7 +396,7 @@ def _require_known(
     document: Document,
     files: Iterable[str],
 ) -> None:
-    """Refuse presets that a key of the configuration names and that nothing is called."""
+    """Refuse unknown names in PRESETS or RETRAIN."""
     for preset in getattr(settings, name):
         if preset not in known:
             raise ConfigError(
@@ -408,10 +405,10 @@ def _require_known(
             )
 
 
-def _each_fault_once(messages: Iterable[str]) -> str:
-    """Messages as one; what stands in several of them is said once, their advice last.
+def _merge_messages(messages: Iterable[str]) -> str:
+    """Several messages as one, each line once, the advice last.
 
-    Of a key that is unknown to several problems that message is taken which suggests another.
+    Of the messages of several problems on one unknown key, the one with a suggestion is kept.
     """
     lines: dict[str, str] = {}
     for message in messages:
@@ -423,14 +420,14 @@ def _each_fault_once(messages: Iterable[str]) -> str:
 
 
 def read_plan(configfiles: Sequence[Path], overrides: Sequence[str]) -> Workflow:
-    """The configuration of this folder's project.
+    """The configuration of the project in the working directory.
 
     Args:
-        configfiles: they override ``config/config.yaml``.
-        overrides: ``KEY=value``, as ``--config`` of snakemake takes them.
+        configfiles: overlays of ``config/config.yaml``.
+        overrides: ``KEY=value``, as in ``snakemake --config``.
 
     Raises:
-        UserError: if there is none here, or it is wrong.
+        UserError: if there is no configuration here, or it is invalid.
     """
     main = Path("config/config.yaml")
     if not main.is_file():

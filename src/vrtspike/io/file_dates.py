@@ -1,4 +1,4 @@
-"""Dates of files that lie in the future."""
+"""Files with modification times in the future."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ from vrtspike.errors import RunError, list_faults
 from vrtspike.io.files import file_mark
 
 _SKEW_S = 1.0
-"""So much later than now a file may be dated."""
+"""Tolerated difference of clocks in seconds."""
 
 
 def correct_future_dates(files: Iterable[str], results: Path) -> None:
-    """Date files of a plan that are from the future: by another machine's clock, or a copy's.
+    """Set modification times in the future, from another machine's clock, to the present.
 
-    What is made of such a file is older than it, and Snakemake removes it: a training, at its end.
-    Results are known by their digests and get the date of now, all the same one, so that none is
-    newer than what was made of it; that is told.
+    Snakemake removes an output that is older than its input, such as a finished training. All
+    results get the same time, so that none is newer than what was made from it.
 
     Args:
-        files: of all jobs, whether they run or not; missing ones do not count.
+        files: of all jobs of the plan; missing ones are ignored.
         results: folder of all results.
 
     Raises:
-        RunError: naming what lies elsewhere, or cannot be dated, with the command.
+        RunError: naming files outside of the results, and those that cannot be changed.
     """
     latest = time.time() + _SKEW_S
     late = sorted(
@@ -41,16 +40,16 @@ def correct_future_dates(files: Iterable[str], results: Path) -> None:
         if Path(file).absolute().is_relative_to(results.absolute()):
             with contextlib.suppress(PermissionError):
                 if now is None:
-                    # By the clock of the disk, which may be another machine's.
+                    # The time of the file server's clock.
                     os.utime(file)
                     now = (Path(file).stat().st_mtime_ns,) * 2
                 os.utime(file, ns=now)
                 mended.append(file)
     if mended:
         more = f" and {len(mended) - 1} more" if mended[1:] else ""
-        text = "was dated in the future and is now dated today; the clocks of machines may differ"
+        text = "had a date in the future and got the present date; clocks of machines may differ"
         print(f"{mended[0]}{more}: {text}", file=sys.stderr)
     if foreign := [file for file in late if file not in mended]:
-        title = "dated in the future, so that Snakemake would remove what is made of them"
+        title = "dated in the future, so that Snakemake would remove results made from them"
         advice = f"Set the clock right, or give them today's date: touch -c {shlex.join(foreign)}"
         raise RunError(list_faults(title, foreign, advice))

@@ -24,16 +24,16 @@ from vrtspike.system.endings import name_process
 
 _BLOCK = 1 << 20
 _PROBE = 1 << 16
-"""Bytes that find out whether a disk is full."""
-_LEFT = re.compile(
+"""Bytes of a test write that detects a full disk."""
+_TEMPORARY_NAME = re.compile(
     r"\.(?P<stem>.+)\.(?P<machine>[0-9a-f]{8})-(?P<process>\d+)-(?P<start>\d+)-[0-9a-f]{8}"
     r"\.(?:tmp(?P<suffix>(?:\.[^.]+)?)|old)"
 )
-"""The names that :func:`atomic_path` gives to what is not finished, and to what is replaced."""
+"""Names of :func:`atomic_path` for unfinished and replaced files."""
 _LONGEST_STEM = 180
-"""Bytes of a file's stem in a temporary name."""
-_FORGOTTEN_S = 24 * 3600.0
-"""After so long without a change nobody writes any more to what another machine has begun."""
+"""Longest stem in a temporary name, in bytes."""
+_ABANDONED_S = 24 * 3600.0
+"""Age in seconds from which another machine's temporary file counts as abandoned."""
 
 
 def _sync_directory(folder: Path) -> None:
@@ -53,10 +53,10 @@ def _sync_file(path: Path) -> None:
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary name beside ``path``; on success it is synced and renamed over ``path``.
 
-    The body creates a file or a directory under the temporary name. If the body raises, what it
-    wrote is removed and ``path`` stays as it was. A directory that stood at ``path`` is moved
-    aside first and removed after the rename. What writers that were killed have left in the same
-    folder is removed, too (:func:`remove_leftovers`), once in each process.
+    The body creates a file or a directory under the temporary name. If it raises, the temporary
+    file is removed and ``path`` is unchanged. A directory at ``path`` is renamed first and removed
+    at the end. Temporary files of killed processes in the same folder are removed, too
+    (:func:`remove_leftovers`), once in each process.
 
     Args:
         path: of the finished file or directory; its parent is created.
@@ -64,8 +64,8 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers_once(target.parent.absolute())
-    # The suffix is kept last because writers such as OpenCV choose the format by it.
-    temporary = target.with_name(f".{_short(target.stem)}.{_writer()}.tmp{target.suffix}")
+    # The suffix comes last, because writers such as OpenCV choose the format by it.
+    temporary = target.with_name(f".{_shorten_stem(target.stem)}.{_writer_id()}.tmp{target.suffix}")
     try:
         with writes_to(target, temporary), _naming_full_disks(temporary):
             yield temporary
@@ -84,11 +84,11 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def writes_to(path: Path, temporary: Path | None = None) -> Iterator[None]:
-    """Name the file in an error of the body: a write that fails does not say where it was to go.
+    """Set the file name of an OSError in the body; errors of writes have none.
 
     Args:
         path: of the file that the body writes.
-        temporary: the name under which it does so, which nobody knows.
+        temporary: its temporary name, which is replaced in errors.
     """
     try:
         yield
@@ -100,19 +100,19 @@ def writes_to(path: Path, temporary: Path | None = None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _naming_full_disks(path: Path) -> Iterator[None]:
-    """Make an OSError of what libraries say in other words: "unexpected pos 832 vs 726"."""
+    """Replace errors of libraries on a full disk by an OSError."""
     try:
         yield
     except (OSError, UserError):
         raise
     except Exception as error:
-        if (full := full_disk(path.parent)) is not None:
+        if (full := disk_full_error(path.parent)) is not None:
             raise full from error
         raise
 
 
-def full_disk(folder: Path) -> OSError | None:
-    """What a small write into a folder says where the disk or the user's share of it is full."""
+def disk_full_error(folder: Path) -> OSError | None:
+    """The error of a test write into a folder if the disk or the quota is full; else None."""
     try:
         with tempfile.TemporaryFile(dir=folder) as probe:
             probe.write(bytes(_PROBE))
@@ -129,7 +129,7 @@ def _replace_directory(temporary: Path, target: Path) -> None:
         for name in names:
             _sync_file(Path(folder) / name)
         _sync_directory(Path(folder))
-    old = target.with_name(f".{_short(target.stem)}{target.suffix}.{_writer()}.old")
+    old = target.with_name(f".{_shorten_stem(target.stem)}{target.suffix}.{_writer_id()}.old")
     if target.exists():
         target.rename(old)
     temporary.rename(target)
@@ -137,7 +137,7 @@ def _replace_directory(temporary: Path, target: Path) -> None:
 
 
 def file_mark(path: Path) -> tuple[int, int, int] | None:
-    """Changes with every new file at a path and every line written into it; None without a file."""
+    """Inode, size and time of a file, which change with every write; None without a file."""
     try:
         found = path.stat()
     except OSError:
@@ -145,8 +145,8 @@ def file_mark(path: Path) -> tuple[int, int, int] | None:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _short(stem: str) -> str:
-    """A stem that leaves room for the rest of a temporary name within the 255 bytes of any name."""
+def _shorten_stem(stem: str) -> str:
+    """A stem shortened so that a temporary name has at most 255 bytes."""
     contents = stem.encode(errors="surrogateescape")
     if len(contents) <= _LONGEST_STEM:
         return stem
@@ -154,14 +154,14 @@ def _short(stem: str) -> str:
     return f"{contents[: _LONGEST_STEM - 17].decode(errors='ignore')}~{digest}"
 
 
-def _writer() -> str:
-    """Part of a temporary name: the writing process, and something unique within it."""
+def _writer_id() -> str:
+    """Part of a temporary name: identity of the process and a random number."""
     machine, process, start = _own_name()
     return f"{machine}-{process}-{start}-{secrets.token_hex(4)}"
 
 
 def _own_name() -> tuple[str, str, str]:
-    """Digest of the machine and its space of process numbers, number and start of this process."""
+    """Digest of machine and PID namespace, process ID and start time of this process."""
     name = name_process()
     if name is None:
         return "0" * 8, str(os.getpid()), "0"
@@ -170,22 +170,22 @@ def _own_name() -> tuple[str, str, str]:
 
 
 def remove_leftovers(folder: str | os.PathLike[str], stems: Collection[str] | None = ()) -> None:
-    """Remove temporary files and directories of writers of this package that were killed.
+    """Remove temporary files of :func:`atomic_path` of processes that were killed.
 
-    Those of processes that live stay, and those of other machines for a day.
+    Files of running processes are kept, those of other machines for a day.
 
     Args:
-        folder: where :func:`atomic_path` was to write; it may be missing.
-        stems: names, without suffix, of what nobody writes now, on no machine: all that is left of
-            these goes at once. None is all names.
+        folder: of the files; it may be missing.
+        stems: names without suffix that certainly no process writes now: their temporary files are
+            removed in any case. None: all names.
     """
-    known = None if stems is None else set(map(_short, stems))
+    known = None if stems is None else set(map(_shorten_stem, stems))
     for path in Path(folder).glob(".*"):
-        found = _LEFT.fullmatch(path.name)
+        found = _TEMPORARY_NAME.fullmatch(path.name)
         if found is None:
             continue
         stem = found["stem"] if found["suffix"] is not None else Path(found["stem"]).stem
-        if not (known is None or stem in known or _is_left(path, found)):
+        if not (known is None or stem in known or _is_abandoned(path, found)):
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
@@ -198,12 +198,12 @@ def _remove_leftovers_once(folder: Path) -> None:
     remove_leftovers(folder)
 
 
-def _is_left(path: Path, name: re.Match[str]) -> bool:
+def _is_abandoned(path: Path, name: re.Match[str]) -> bool:
     if name["machine"] == _own_name()[0]:
         living = name_process(int(name["process"]))
         return living is None or living.split()[-1] != name["start"]
     with contextlib.suppress(FileNotFoundError):
-        return time.time() - path.stat().st_mtime > _FORGOTTEN_S
+        return time.time() - path.stat().st_mtime > _ABANDONED_S
     return False
 
 
@@ -215,7 +215,7 @@ def atomic_write_bytes(path: str | os.PathLike[str], contents: bytes) -> None:
 
 @contextlib.contextmanager
 def replaced_folder(path: Path) -> Iterator[Path]:
-    """A new folder that takes the place of ``path`` when the body has ended."""
+    """A new folder that replaces ``path`` at the end of the body."""
     with atomic_path(path) as temporary:
         temporary.mkdir()
         yield temporary
@@ -237,7 +237,7 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:  # noqa: ANN40
 
 
 def finite_or_null(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """A JSON value with None for numbers that are not finite, which JSON cannot say.
+    """A JSON value with None for numbers that are not finite.
 
     >>> finite_or_null({"loss": float("nan"), "step": 3})
     {'loss': None, 'step': 3}
@@ -257,14 +257,14 @@ def read_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401 - any JSON v
 
 
 def read_mapping(path: Path, advice: str) -> dict[str, Any]:
-    """The mapping that a JSON file holds.
+    """Read a JSON file that contains a mapping.
 
     Args:
         path: of the file.
-        advice: what to do where it is damaged, such as ``evaluate again``.
+        advice: what to do if it is damaged, such as ``evaluate again``.
 
     Raises:
-        RunError: if it holds something else.
+        RunError: if the file is damaged or contains something else.
     """
     try:
         found = read_json(path)
@@ -276,36 +276,28 @@ def read_mapping(path: Path, advice: str) -> dict[str, Any]:
 
 
 def folder_size(folder: str | os.PathLike[str]) -> tuple[int, int]:
-    """Number and bytes of all files below a folder; (0, 0) where there is none."""
+    """Number and bytes of all files below a folder; (0, 0) for a missing folder."""
     count = total = 0
     for path, _, names in os.walk(folder):
         for name in names:
-            with contextlib.suppress(FileNotFoundError):  # it may go meanwhile
+            with contextlib.suppress(FileNotFoundError):  # it may have been removed
                 total += os.stat(f"{path}/{name}").st_size  # noqa: PTH116 - of many files
                 count += 1
     return count, total
 
 
-def folder_bytes(folder: str | os.PathLike[str]) -> int:
-    """Bytes of all files below a folder; 0 where there is none, and for a file that goes."""
-    return folder_size(folder)[1]
-
-
 def refuse_pipe(path: str | os.PathLike[str]) -> None:
-    """Refuse to wait for ever for who might write into a pipe.
+    """Refuse a named pipe, which would block reading.
 
     Raises:
-        OSError: naming what was found and what was expected; or if there is nothing.
+        OSError: for a pipe or a missing file.
     """
     if stat.S_ISFIFO(os.stat(path).st_mode):  # noqa: PTH116 - any kind of path
         raise OSError(errno.EINVAL, "found a pipe (FIFO), expected a file", os.fspath(path))
 
 
 def placeholder_fault(path: str | os.PathLike[str]) -> str:
-    """What a file is that lies in the place of another, and what to do; empty for any other file.
-
-    A clone without Git LFS has a few lines of text for each large file, and a download from a site
-    that first wants a click is a web page.
+    """The fault of a Git LFS pointer or a web page in place of the file; empty for other files.
 
     Raises:
         OSError: if it cannot be read.

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """The leaves of a tree under dotted keys, in their order; an empty mapping gives none.
+    """The leaves of a tree by dotted keys, in their order; empty mappings have none.
 
     >>> flatten({"TRAIN": {"OPTIM": {"LR": 0.1}, "EMA": None}, "SEED": 1})
     {'TRAIN.OPTIM.LR': 0.1, 'TRAIN.EMA': None, 'SEED': 1}
@@ -17,9 +17,7 @@ def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flat_settings(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Settings as sorted lines, values as JSON.
-
-    A scheduler that compares the lines can name the key that has changed.
+    """Settings by sorted dotted keys, values as JSON.
 
     >>> flat_settings({"TRAIN": {"OPTIM": {"LR": 0.1}, "EMA": None}, "SEED": 1})
     {'SEED': '1', 'TRAIN.EMA': 'null', 'TRAIN.OPTIM.LR': '0.1'}
@@ -31,7 +29,7 @@ def flat_settings(settings: Mapping[str, Any]) -> dict[str, str]:
 def unequal(
     *trees: Mapping[str, Any], text: Callable[[Any], str] = json.dumps, absent: str = "–"
 ) -> dict[str, tuple[str, ...]]:
-    """The dotted keys in which trees differ, with the value in each, as texts.
+    """The dotted keys in which trees differ, with the values as texts.
 
     >>> unequal({"A": {"B": 1, "C": 2}}, {"A": {"B": 1.5, "C": 2}, "D": None})
     {'A.B': ('1', '1.5'), 'D': ('–', 'null')}

@@ -1,4 +1,4 @@
-"""Frames on disk and their grey versions: 8-bit RGB pictures in, arrays out."""
+"""Reading and writing of 8-bit images, and their luma."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ _JPEG = b"\xff\xd8\xff"
 """The first bytes of a JPEG file."""
 _JPEG_END = b"\xff\xd9"
 _NEEDED_BYTES = 32
-"""So many at the end of a JPEG picture's data change it; some programs put a few more there."""
+"""Bytes at the end of JPEG data without which the picture is another one."""
 
 
 def _decode(path: Path) -> NDArray[np.uint8]:
-    """Decode an 8-bit image, its channels as they are stored, turned as its EXIF tag says.
+    """Decode an 8-bit image, with its stored channels; JPEGs are rotated by their EXIF tag.
 
     Raises:
-        DataError: if the file cannot be read or decoded, of a JPEG also where a part of it cannot,
-            or is not 8-bit.
+        DataError: if the file cannot be read, is damaged, even in part, or is not 8-bit.
     """
     try:
         refuse_pipe(path)
@@ -33,7 +32,7 @@ def _decode(path: Path) -> NDArray[np.uint8]:
     is_jpeg = contents[:3].tobytes() == _JPEG
     if is_jpeg:
         _require_whole_jpeg(path, contents.tobytes())
-    # Only what drops an alpha channel turns pictures; a JPEG has none.
+    # These flags rotate by EXIF, but drop an alpha channel, which a JPEG does not have.
     flags = cv2.IMREAD_ANYCOLOR | cv2.IMREAD_ANYDEPTH if is_jpeg else cv2.IMREAD_UNCHANGED
     image = cv2.imdecode(contents, flags) if contents.size else None
     if image is None:
@@ -48,10 +47,10 @@ def _decode(path: Path) -> NDArray[np.uint8]:
 
 
 def _require_whole_jpeg(path: Path, contents: bytes) -> None:
-    """Refuse a JPEG file of which OpenCV would show a part, with a warning that names no file.
+    """Refuse a damaged JPEG file, of which OpenCV would decode a part without an error.
 
-    Zeros of a lost block mean more of the picture than what stood there, so that the picture is
-    full before the file is at its end; otherwise it is another one without its last bytes.
+    With a block of zeros the picture is complete before the end of the file, so that it does not
+    change without the last bytes; a sound file's picture does.
     """
     import av
 
@@ -61,8 +60,8 @@ def _require_whole_jpeg(path: Path, contents: bytes) -> None:
     except av.error.InvalidDataError as error:
         raise fault from error
     except av.error.FFmpegError:
-        return  # a kind that this decoder does not know
-    # Cameras append more pictures; the parser gives the first.
+        return  # not supported by this decoder
+    # Cameras append further pictures; take the first.
     splitter = av.CodecContext.create("mjpeg", "r")
     first = bytes([*splitter.parse(contents), *splitter.parse()][0])
     end = first.rfind(_JPEG_END)
@@ -75,7 +74,7 @@ def _require_whole_jpeg(path: Path, contents: bytes) -> None:
 
 
 def _decoded_jpeg(contents: bytes) -> list[bytes]:
-    """The planes of a JPEG file's picture, by a decoder that raises where OpenCV's warns."""
+    """The planes of a JPEG picture, by a decoder that raises an error for damaged data."""
     import av
 
     decoder = av.CodecContext.create("mjpeg", "r")

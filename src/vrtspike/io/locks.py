@@ -1,4 +1,4 @@
-"""Locks on open files: they end with the last process that holds them, however it ends."""
+"""File locks (``flock``), which end with the process."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 from vrtspike.errors import RunError
 
 _UNSUPPORTED = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
-"""What ``flock`` answers on a file system without locks, such as Lustre mounted without them."""
+"""Errors of ``flock`` on a file system without locks, such as Lustre mounted without them."""
 
 _LOCKS = Path("/proc/locks")
-"""Number, kind, mode, access, process and file of each lock of this machine (Linux)."""
+"""All locks of this machine (Linux)."""
 
-_ELSEWHERE = "put the run on another one (RUNS in config/config.yaml, --run-dir of train.py)"
+_ADVICE = "put the run on another one (RUNS in config/config.yaml, --run-dir of train.py)"
 
 
 def lock_file(
@@ -25,18 +25,18 @@ def lock_file(
     path: Path,
     *,
     wait: bool = False,
-    elsewhere: str = _ELSEWHERE,
+    advice: str = _ADVICE,
 ) -> bool:
     """Lock an open file against other processes.
 
     Args:
         descriptor: of the file; the lock ends when its last copy is closed.
         path: of the file, for the message.
-        wait: whether to wait for a process that holds it.
-        elsewhere: what to do where the file system cannot be mounted with locks.
+        wait: whether to wait for a process that holds the lock.
+        advice: what to do if the file system cannot be mounted with locks.
 
     Returns:
-        False if another process holds it.
+        False if another process holds the lock.
 
     Raises:
         RunError: if the file system has no locks.
@@ -51,18 +51,18 @@ def lock_file(
         raise RunError(
             f"{path}: the file system has no locks ({os.strerror(error.errno)}), which keep two "
             "processes from one run or device; mount it with the option flock (localflock keeps "
-            f"away processes of the same machine only), or {elsewhere}, and run again"
+            f"away processes of the same machine only), or {advice}, and run again"
         ) from error
     return True
 
 
 @contextlib.contextmanager
 def locked(path: Path, wait: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Keep others away for as long as the body runs, after all who came before.
+    """Hold a lock for the duration of the body; waits for other processes first.
 
     Args:
-        path: of a lock's file; it is made, with its folder, and stays.
-        wait: called if there is another one to wait for.
+        path: of the lock file, which is created with its folder and kept.
+        wait: called before waiting.
 
     Raises:
         RunError: if the file system has no locks.
@@ -78,10 +78,10 @@ def locked(path: Path, wait: Callable[[], None] = lambda: None) -> Iterator[None
         os.close(descriptor)
 
 
-def holders(path: Path) -> list[int]:
-    """Processes that locked a file, as far as the kernel tells this one; empty where it does not.
+def lock_holders(path: Path) -> list[int]:
+    """Process IDs of the holders of a file's lock; empty if they are unknown.
 
-    A process that inherited the lock is not named, but the one that took it, dead or alive.
+    For an inherited lock it is the process that took it, which may have ended.
     """
     try:
         state = path.stat()

@@ -1,6 +1,6 @@
-"""Manifests that stages hand to each other, and whether the files they list are still the same.
+"""Manifests of stages, and detection of changes of the files that they list.
 
-It stays within the standard library, because the workflow reads manifests while it plans.
+It imports no large packages, because Snakemake reads manifests for every plan.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ class ManifestKind:
 
     name: str
     schema: int
-    """Version of its format; a manifest says which one it has."""
+    """Version of its format."""
     stage: str
-    """The stage of the workflow that writes it."""
+    """The stage that writes it."""
     keys: frozenset[str]
-    """What it must hold besides ``schema``."""
+    """Required keys besides ``schema``."""
 
 
 def read_contents(path: str | Path, wanted: str) -> Any:  # noqa: ANN401 - JSON values
-    """What a JSON file holds.
+    """Read a JSON file.
 
     Args:
         path: the file.
-        wanted: what it should be, for the message.
+        wanted: what is expected, for the message.
 
     Raises:
         DataError: if it cannot be read or is not JSON.
@@ -46,7 +46,7 @@ def read_contents(path: str | Path, wanted: str) -> Any:  # noqa: ANN401 - JSON 
 
 
 def read_manifest(path: str | Path, kind: ManifestKind) -> dict[str, Any]:
-    """Read a manifest and see that it is one of this kind and version.
+    """Read a manifest and check its kind and version.
 
     Raises:
         DataError: if it is missing, not JSON, of another version, or lacks keys.
@@ -66,9 +66,9 @@ def read_manifest(path: str | Path, kind: ManifestKind) -> dict[str, Any]:
 
 
 def size_and_date(root: Path, path: str) -> tuple[int, int]:
-    """Size and date of a file; -1 where there is none to be seen, which the job reports."""
+    """Size and modification time of a file; -1 for a missing one, which its job reports."""
     try:
-        # A string: a plan asks for every raw file, and making a Path takes longer than asking.
+        # A string, because creating Paths of all raw files would slow down planning.
         status = os.stat(f"{root}/{path}")  # noqa: PTH116
     except OSError:
         return -1, -1
@@ -76,7 +76,7 @@ def size_and_date(root: Path, path: str) -> tuple[int, int]:
 
 
 def file_entry(root: Path, path: str) -> dict[str, Any]:
-    """What a manifest keeps of a file; its ``digest`` is empty if it cannot be read.
+    """The entry of a file in a manifest; its ``digest`` is empty if it cannot be read.
 
     Returns:
         ``{"path", "size", "mtime_ns", "digest"}``.
@@ -98,7 +98,7 @@ def _digest(path: Path) -> str:
 
 
 def contents_digest(root: Path, files: dict[str, dict[str, Any]], path: str) -> str:
-    """The digest of a file, from a manifest that lists it with its size and date, else computed.
+    """The digest of a file, from the manifest if size and time are unchanged, else computed.
 
     Args:
         root: the folder that paths are relative to.
@@ -117,14 +117,14 @@ def contents_digest(root: Path, files: dict[str, dict[str, Any]], path: str) -> 
 def is_unchanged(
     root: Path, files: dict[str, dict[str, Any]], path: str, size: int, date: int
 ) -> bool:
-    """Whether a file is the one that a manifest lists: by its date, or else by its contents.
+    """Whether a file is unchanged since its manifest, by its time or else its contents.
 
     Args:
         root: the folder that paths are relative to.
         files: entries of the manifest by path.
         path: the file.
-        size: of it now.
-        date: of it now.
+        size: present size.
+        date: present modification time.
     """
     entry = files.get(path)
     if entry is None or entry["size"] != size:

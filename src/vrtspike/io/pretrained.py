@@ -29,7 +29,7 @@ _TIMEOUT_S = 60
 
 
 def verify_weights(path: Path) -> None:
-    """Refuse a file of weights that is not the published one of its name.
+    """Verify the SHA-256 of a published file of weights.
 
     Raises:
         DataError: if the file is missing, its name is unknown or its SHA-256 is another.
@@ -40,7 +40,7 @@ def verify_weights(path: Path) -> None:
 
 
 def require_weights(path: Path) -> None:
-    """Refuse to go on without a published file.
+    """Refuse a missing file of published weights.
 
     Raises:
         DataError: if it is missing.
@@ -52,14 +52,14 @@ def require_weights(path: Path) -> None:
 
 
 def fetch_weights(path: Path, source: str = SOURCE) -> None:
-    """Fetch published weights to ``path``; nothing stands there unless its SHA-256 is right.
+    """Download published weights to ``path`` and verify their SHA-256.
 
     Args:
-        path: of the file to write; its name says which one it is.
-        source: address of the folder it is fetched from.
+        path: of the file to write, with its published name.
+        source: URL of the folder.
 
     Raises:
-        DataError: if the name is unknown, the file cannot be fetched, or it is another one.
+        DataError: if the name is unknown, the download fails, or the SHA-256 differs.
     """
     expected = _expected(path)
     address = f"{source}/{path.name}"

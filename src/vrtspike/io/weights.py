@@ -1,4 +1,4 @@
-"""Files of weights: reading them, and loading what was trained, every entry or none."""
+"""Reading files of weights, and loading them into a model."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from vrtspike.io.files import placeholder_fault
 _WRAPPERS = ("params_ema", "params", "state_dict", "model_state_dict", "model", "weights")
 LISTED = 12
 _SHOWN = 200
-"""Characters of the names of what is no state dictionary."""
+"""Shown characters of the names in a file without state dictionary."""
 _MORE = re.compile(r"GLOBAL (\S+\.\S+)|(?=TorchScript archives)")
-"""What PyTorch says of a sound file that holds objects of Python, or a program."""
+"""PyTorch's messages on files with Python objects, or with a TorchScript program."""
 _TENSORS_ONLY = (
     'import torch; c = torch.load({}, "cpu", weights_only=False); torch.save(c.state_dict() '
     'if hasattr(c, "state_dict") else {{k: v for k, v in c.items() if k in '
@@ -32,8 +32,8 @@ _UNREADABLE = (
     *(UnpicklingError, struct.error, EOFError, OSError),
     *(RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError),
 )
-"""What PyTorch raises for files that are damaged or of another kind: before it wrote archives, it
-wrote pickles, whose reader takes any bytes for instructions."""
+"""Errors of PyTorch for damaged files and files of another kind; older files are pickles, whose
+reader may raise any of them."""
 _AGAIN = "Copy or fetch it again; if it is a run's result, delete it and train again."
 
 
@@ -46,9 +46,8 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
             ``weights``. No code in it is run.
 
     Raises:
-        RunError: no such file, a damaged one or one of another kind, one that holds more than
-            tensors, no state dictionary in it, or a value that is NaN or infinite, naming its
-            tensor.
+        RunError: if the file is missing, damaged, of another kind, contains more than tensors or no
+            state dictionary, or a value is NaN or infinite.
     """
     file = Path(path)
     if not file.is_file():
@@ -62,7 +61,7 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
 
 
 def _require_finite(file: Path, state: Mapping[str, Tensor]) -> None:
-    """Refuse NaN and infinity, of which nothing but NaN can be computed."""
+    """Refuse NaN and infinity."""
     bad = [
         f"{name}: {int((~tensor.isfinite()).sum())} of {tensor.numel()} values"
         for name, tensor in state.items()
@@ -74,7 +73,7 @@ def _require_finite(file: Path, state: Mapping[str, Tensor]) -> None:
 
 
 def _read_safetensors(file: Path) -> Mapping[str, Tensor]:
-    # Imported here: a model without given weights is made by PyTorch alone.
+    # Imported here, so that models without weights need only PyTorch.
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -117,27 +116,27 @@ def _read_pytorch(file: Path) -> Mapping[str, Tensor]:
 
 
 def load_trained(model: nn.Module, path: str | Path) -> None:
-    """Load the weights of a trained model, every entry or none.
+    """Load the weights of a trained model.
 
     Args:
-        model: built with the settings that it was trained with, changed in place.
+        model: built with the settings of its training; changed in place.
         path: ``weights.safetensors`` of a run.
 
     Raises:
-        RunError: the file is missing or damaged, or an entry is missing, unknown or of another
+        RunError: if the file is missing or damaged, or a tensor is missing, unknown or has another
             shape.
     """
     state = read_weights(path)
     faults = mismatches(state, model.state_dict())
     if faults:
-        advice = "Weights go with the settings.json that lies beside them."
+        advice = "Use the settings.json in the folder of the weights."
         title = f"{path}: weights of another model"
         raise RunError(list_faults(title, faults, advice, limit=LISTED))
     model.load_state_dict(state, strict=True)
 
 
 def mismatches(found: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> list[str]:
-    """What keeps the tensors of a file from being those of a model."""
+    """Differences between the tensors of a file and those of a model."""
     faults = [f"{name}: missing" for name in own if name not in found]
     faults += [f"{name}: not in this model" for name in found if name not in own]
     for name, tensor in found.items():

@@ -1,1 +1,1 @@
-"""What a run measures about itself: time per section, memory, and where it ran."""
+"""Monitoring of runs: time per section, memory, logs, terminal output."""

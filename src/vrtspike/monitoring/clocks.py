@@ -1,4 +1,4 @@
-"""Two clocks with one interface: the host's, and a device's by means of events."""
+"""Clocks of the host and of a CUDA device (by events), with one interface."""
 
 from __future__ import annotations
 
@@ -12,13 +12,10 @@ Mark: TypeAlias = Any
 
 
 class Clock:
-    """Takes marks and tells, once they are complete, the time between two of them.
-
-    These marks are the host's, each complete at once.
-    """
+    """Takes marks and measures the time between two complete ones; the host's clock."""
 
     def mark(self) -> Mark:
-        """The present point in time; never waits for the device."""
+        """Mark the present time, without synchronisation."""
         return time.perf_counter()
 
     def milliseconds(self, start: Mark, end: Mark) -> float:
@@ -33,18 +30,18 @@ class Clock:
         """Wait until the device has reached ``mark``."""
 
     def release(self, *marks: Mark) -> None:
-        """Give marks back for further use."""
+        """Return marks to the pool."""
 
 
 class DeviceClock(Clock):
-    """CUDA events on the device's current stream, taken from and given back to a pool."""
+    """CUDA events on the device's current stream, from a pool."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._pool: list[torch.cuda.Event] = []
 
     def mark(self) -> Mark:
-        """An event recorded behind the work that has been launched so far."""
+        """Record an event after the work launched so far."""
         event = self._pool.pop() if self._pool else torch.cuda.Event(enable_timing=True)
         event.record(torch.cuda.current_stream(self._device))
         return event
@@ -67,5 +64,5 @@ class DeviceClock(Clock):
 
 
 def clock_for(device: torch.device) -> Clock:
-    """The clock that tells the truth about work on ``device``."""
+    """The clock for work on ``device``."""
     return DeviceClock(device) if device.type == "cuda" else Clock()

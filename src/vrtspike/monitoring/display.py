@@ -1,7 +1,7 @@
-"""What a person sees of a run: a progress bar on a terminal, plain lines elsewhere.
+"""Output of a run: a progress bar on a terminal, plain lines elsewhere.
 
-Where a log is kept beside it, the full text goes there, and the terminal shows only what one waits
-for: progress, validations, warnings.
+With a log file, all messages go to the file, and the terminal shows only progress, validations and
+warnings.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 LOG_FILE = "VRTSPIKE_LOG_FILE"
-"""Environment variable: the log that training writes its full text to."""
+"""Environment variable: file for all messages of a training."""
 
 PLAIN_INTERVAL_S = 10.0
 BRIEF_INTERVAL_S = 60.0
-"""Seconds between lines of progress beside a log, where there is no terminal."""
+"""Seconds between lines of progress, with a log file and without a terminal."""
 
 _REDRAW_INTERVAL_S = 0.1
 _BAR_CELLS = 24
@@ -33,10 +33,10 @@ _BAR_CELLS = 24
 
 @dataclass(frozen=True)
 class Messages:
-    """Where a launcher's messages go.
+    """Writes a launcher's messages.
 
     Attributes:
-        log: a file for the full text; None for the terminal.
+        log: a file for all messages; None for the terminal.
     """
 
     log: Path | None = None
@@ -48,7 +48,7 @@ class Messages:
             self.log.write_text("", encoding="utf-8")
 
     def note(self, text: str) -> None:
-        """Write a message to the log, or show it where there is none."""
+        """Write a message to the log, or to the terminal without a log."""
         if self.log is None:
             print(text, flush=True)
             return
@@ -56,21 +56,21 @@ class Messages:
             stream.write(f"{text}\n")
 
     def show(self, text: str) -> None:
-        """Show a message that a person has to know; a log receives it, too."""
-        # Shown first: the log may stand on a disk that is full.
+        """Show an important message on the terminal, and write it to the log."""
+        # First on the terminal, because the log's disk may be full.
         if self.log is not None:
             print(text, flush=True)
         self.note(text)
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables from which the training processes know the log."""
+        """Environment variables that pass the log file to the training processes."""
         return {} if self.log is None else {LOG_FILE: str(self.log.absolute())}
 
 
 @dataclass(frozen=True)
 class Status:
-    """Where a run stands after a step."""
+    """State of a run after a step."""
 
     step: int
     total: int
@@ -82,7 +82,7 @@ class Status:
     eta_s: float
 
     def line(self) -> str:
-        """Everything on one line; a narrow terminal cuts its end."""
+        """The state in one line, the most important first."""
         metric = "" if self.metric is None else f" | {self.metric[0]} {self.metric[1]:.4g}"
         return (
             f"step {self.step}/{self.total} | eta {format_duration(self.eta_s)}"
@@ -92,26 +92,23 @@ class Status:
 
 
 class Display:
-    """Shows notes, progress and, as the console of a timing logger, timings.
-
-    This one shows nothing: it is that of all processes but the first.
-    """
+    """Shows messages, progress and timings; this base class, for other ranks, shows nothing."""
 
     def note(self, text: str) -> None:
-        """Show a message that stays, of the full text."""
+        """Write a message; only to the log if there is one."""
 
     def show(self, text: str) -> None:
-        """Show a message that stays, one that a person waits for or has to know."""
+        """Write an important message, to the terminal, too."""
         self.note(text)
 
     def update(self, status: Status) -> None:
         """Show the progress."""
 
     def draw(self, block: Sequence[str], line: str) -> None:
-        """Show timings: ``block`` where it can be redrawn, ``line`` elsewhere."""
+        """Show timings: ``block`` if it can be redrawn, else ``line``."""
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Restore the terminal."""
 
 
 class PlainDisplay(Display):
@@ -122,7 +119,7 @@ class PlainDisplay(Display):
         self._shown_at = float("-inf")
 
     def note(self, text: str) -> None:
-        """Print the message, each line marked as the trainer's."""
+        """Print the message, each line with the prefix ``[train]``."""
         with writes_to(Path(getattr(self._stream, "name", "output"))):
             self._stream.writelines(f"[train] {line}\n" for line in text.splitlines())
             self._stream.flush()
@@ -144,7 +141,7 @@ class TerminalDisplay(Display):
 
     Args:
         stream: the terminal.
-        transient: whether the area is gone when the display is closed.
+        transient: whether the area is removed when the display is closed.
     """
 
     def __init__(self, stream: TextIO, transient: bool = False) -> None:
@@ -175,7 +172,7 @@ class TerminalDisplay(Display):
         self._redraw(force=True)
 
     def close(self) -> None:
-        """Leave the last state on the terminal, or nothing."""
+        """Stop redrawing."""
         self._live.stop()
 
     def _redraw(self, force: bool) -> None:
@@ -197,12 +194,12 @@ class TerminalDisplay(Display):
 
 
 class LoggedDisplay(Display):
-    """The full text in a log, and on the screen what a person waits for.
+    """All messages in a log file; progress and important messages on the screen, too.
 
     Args:
-        screen: shows progress and what is told, and timings where it can redraw them.
-        log: a file, added to.
-        redraws: whether the screen can redraw timings.
+        screen: the display of the terminal.
+        log: the file, opened for appending.
+        redraws: whether the screen can redraw timings; otherwise it does not show them.
     """
 
     def __init__(self, screen: Display, log: TextIO, redraws: bool) -> None:
@@ -224,13 +221,13 @@ class LoggedDisplay(Display):
         self._screen.update(status)
 
     def draw(self, block: Sequence[str], line: str) -> None:
-        """Write timings to the log, and show them where they can be redrawn."""
+        """Write timings to the log; show them if they can be redrawn."""
         self._log.draw(block, line)
         if self._redraws:
             self._screen.draw(block, line)
 
     def close(self) -> None:
-        """Close the log and leave the screen as it was."""
+        """Close the log and the screen."""
         self._screen.close()
         self._file.close()
 
@@ -238,12 +235,12 @@ class LoggedDisplay(Display):
 def open_display(
     is_main: bool, stream: TextIO | None = None, log: str | Path | None = None
 ) -> Display:
-    """The display that fits: a bar on a terminal, lines elsewhere, nothing on other processes.
+    """The display of a process: a bar on a terminal, lines elsewhere, nothing on other ranks.
 
     Args:
         is_main: whether this is the first process of a run.
-        stream: None is standard output.
-        log: a file that receives the full text; the stream then shows less.
+        stream: None for standard output.
+        log: file for all messages; the stream then shows only important ones.
     """
     stream = sys.stdout if stream is None else stream
     if not is_main:

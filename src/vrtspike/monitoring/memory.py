@@ -1,4 +1,4 @@
-"""Memory of a run: this process with its workers, the machine, the GPU, and what fills the GPU."""
+"""Memory of a run: of this process, its workers, the machine and the GPU (by category)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def measure_memory(device: torch.device) -> dict[str, Any]:
     Returns:
         ``process_mb`` and ``children_mb`` (resident, data loading workers are children),
         ``system_used_mb``, ``system_total_mb`` and ``system_percent`` of the machine or of the
-        container, whichever ends first, and ``gpu``: None on a CPU,
+        container, whichever has less, and ``gpu``: None on a CPU,
         else ``utilisation_percent`` (from :func:`gpu_utilisation`),
         ``allocated_mb``, ``reserved_mb``, ``peak_mb`` (allocated, since the start) and
         ``total_mb``.
@@ -44,9 +44,9 @@ def measure_memory(device: torch.device) -> dict[str, Any]:
 
 
 def gpu_utilisation(device: torch.device) -> int | None:
-    """Percent of the last moment in which a GPU was at work, as its driver tells.
+    """GPU utilisation in percent, from the driver.
 
-    None where it tells nothing: for a part of a GPU (MIG), or in a container without its library.
+    None if it is unknown: for a MIG instance, or in a container without the driver's library.
     """
     try:
         return torch.cuda.utilization(device)
@@ -62,7 +62,7 @@ def memory_record(
     Args:
         step: finished optimiser steps.
         device: where the run computes.
-        cache: statistics of the data cache, where there is one.
+        cache: statistics of the data cache; None without a cache.
     """
     return {
         "kind": "memory",
@@ -74,7 +74,7 @@ def memory_record(
 
 
 def memory_line(record: dict[str, Any]) -> str:
-    """What a person reads of a line of the log."""
+    """A record of :func:`memory_record` in words."""
     parts = [
         f"process {record['process_mb']} MB and {record['children_mb']} MB in workers",
         f"system {record['system_percent']:.0f} % of {record['system_total_mb']} MB",
@@ -95,14 +95,14 @@ def memory_line(record: dict[str, Any]) -> str:
 
 
 def categories_line(record: dict[str, Any]) -> str:
-    """What a person reads of :func:`gpu_categories`."""
+    """The result of :func:`gpu_categories` in words."""
     names = ("parameters", "gradients", "optimizer", "activations", "peak")
     known = {name: record[f"{name}_mb"] for name in names if record[f"{name}_mb"] is not None}
     return "memory by category: " + ", ".join(f"{name} {mb:.1f} MB" for name, mb in known.items())
 
 
 def memory_warnings(record: dict[str, Any]) -> Iterator[str]:
-    """For the machine's and the GPU's memory, where nearly full, a warning with what to lower."""
+    """Warnings if the memory of the machine or the GPU is nearly full, with keys to lower."""
     percent, gpu = record["system_percent"], record["gpu"]
     if percent >= HIGH_PERCENT:
         yield (
@@ -112,18 +112,18 @@ def memory_warnings(record: dict[str, Any]) -> Iterator[str]:
         )
     if gpu is not None and 100 * gpu["peak_mb"] >= HIGH_PERCENT * gpu["total_mb"]:
         yield (
-            f"GPU memory was {100 * gpu['peak_mb'] / gpu['total_mb']:.0f} % full at its peak; if "
-            "it does not suffice, lower TRAIN.BATCH_SIZE"
+            f"GPU memory was {100 * gpu['peak_mb'] / gpu['total_mb']:.0f} % full at its peak; to "
+            "save memory, lower TRAIN.BATCH_SIZE"
         )
 
 
 def gpu_categories(
     model: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device
 ) -> dict[str, Any]:
-    """What the peak of a GPU's memory consisted of, in megabytes.
+    """GPU memory at its peak by category, in megabytes.
 
-    Parameters, gradients and optimiser state are added up; activations are the rest of the peak.
-    On a CPU there is no peak, and ``activations_mb`` and ``peak_mb`` are None.
+    Activations are the peak less parameters, gradients and optimiser state. On a CPU
+    ``activations_mb`` and ``peak_mb`` are None.
     """
     parameters = list(model.parameters())
     sizes = {
@@ -145,7 +145,7 @@ def gpu_categories(
 
 
 def write_snapshot(folder: Path, contents: dict[str, Any], device: torch.device) -> Path:
-    """Write down what fills a device's memory at this moment, for a run that ran out of it.
+    """Write the contents of a device's memory after an out-of-memory error.
 
     Args:
         folder: for ``out_of_memory.json`` and, on CUDA, ``out_of_memory.txt`` (the allocator's own
@@ -172,8 +172,7 @@ def _resident(process: psutil.Process) -> int:
     try:
         return int(process.memory_info().rss)
     except psutil.NoSuchProcess:
-        # A worker may end between the listing and the look at it.
-        return 0
+        return 0  # a worker that has just ended
 
 
 def _gpu(device: torch.device) -> dict[str, Any] | None:
@@ -191,13 +190,13 @@ def _gpu(device: torch.device) -> dict[str, Any] | None:
 def training_memory(
     model: nn.Module, forward: Callable[[int], torch.Tensor]
 ) -> tuple[float, float]:
-    """GiB of weights, gradients and moments, and GiB for each sample of a micro-step.
+    """Memory of a training in GiB: weights, gradients and moments, and activations per sample.
 
-    In float32; half precision takes less.
+    In float32; half precision needs less.
 
     Args:
-        model: on the CPU, as it is trained.
-        forward: what is computed of so many samples before the backward pass.
+        model: on the CPU, in training mode.
+        forward: runs the forward pass with a number of samples.
     """
     one, two = (saved_bytes(model, partial(forward, samples)) for samples in (1, 2))
     # Weights, their gradients, and two moments of the optimiser.
@@ -206,9 +205,9 @@ def training_memory(
 
 
 def saved_bytes(model: nn.Module, forward: Callable[[], torch.Tensor]) -> int:
-    """Bytes that a forward pass keeps for the backward pass, each storage once, without weights."""
+    """Bytes that a forward pass saves for the backward pass, without weights."""
     own = {p.untyped_storage().data_ptr() for p in model.parameters()}
-    kept: dict[int, torch.Tensor] = {}  # with the tensors, whose addresses else could come back
+    kept: dict[int, torch.Tensor] = {}  # keeps the tensors, so that no address is used twice
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
         kept.setdefault(tensor.untyped_storage().data_ptr(), tensor)

@@ -12,15 +12,15 @@ import pynvml
 
 @dataclass(frozen=True)
 class Gpu:
-    """A device that a process can compute on: a GPU, or an instance of one that is divided (MIG).
+    """A GPU, or a MIG instance of one.
 
     Attributes:
-        uuid: unique in the world, as ``CUDA_VISIBLE_DEVICES`` takes it.
-        index: of the whole GPU, as ``nvidia-smi`` counts (by bus).
-        name: of its kind.
+        uuid: a value for ``CUDA_VISIBLE_DEVICES``.
+        index: of the GPU in ``nvidia-smi``.
+        name: of the model.
         total: bytes of memory.
-        free: bytes of it that nobody has taken.
-        is_part: whether it is an instance of a divided GPU.
+        free: bytes of free memory.
+        is_part: whether it is a MIG instance.
     """
 
     uuid: str
@@ -33,7 +33,7 @@ class Gpu:
 
 @contextlib.contextmanager
 def _driver() -> Iterator[bool]:
-    """NVML for the duration of the body; False where there is no driver."""
+    """NVML for the duration of the body; yields False if there is no driver."""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
@@ -46,9 +46,9 @@ def _driver() -> Iterator[bool]:
 
 
 def installed_gpus() -> list[Gpu]:
-    """The machine's GPUs; of a divided one its instances; empty where there is no driver."""
-    with _driver() as answers:
-        if not answers:
+    """The machine's GPUs, or their MIG instances; empty without a driver."""
+    with _driver() as available:
+        if not available:
             return []
         found = []
         for index in range(pynvml.nvmlDeviceGetCount()):
@@ -61,19 +61,19 @@ def installed_gpus() -> list[Gpu]:
 
 
 def driver_version() -> str:
-    """Of the driver; empty where there is none."""
-    with _driver() as answers:
-        return str(pynvml.nvmlSystemGetDriverVersion()) if answers else ""
+    """Version of the driver; empty without a driver."""
+    with _driver() as available:
+        return str(pynvml.nvmlSystemGetDriverVersion()) if available else ""
 
 
 def gpu_processes() -> list[tuple[str, int, int]]:
-    """UUID of a GPU, process and bytes there, for each process that computes on one.
+    """GPU UUID, process ID and bytes of each process on a GPU.
 
-    Empty where there is no driver; in a container those of others may be missing.
+    Empty without a driver; in a container, processes outside of it may be missing.
     """
     found: list[tuple[str, int, int]] = []
-    with _driver() as answers, contextlib.suppress(pynvml.NVMLError):
-        for index in range(pynvml.nvmlDeviceGetCount() if answers else 0):
+    with _driver() as available, contextlib.suppress(pynvml.NVMLError):
+        for index in range(pynvml.nvmlDeviceGetCount() if available else 0):
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
             for device in _parts(handle) or [handle]:
                 uuid = str(pynvml.nvmlDeviceGetUUID(device))
@@ -86,7 +86,7 @@ def gpu_processes() -> list[tuple[str, int, int]]:
 
 
 def _parts(handle: Any) -> list[Any]:  # noqa: ANN401 - NVML's
-    """The instances of a GPU that is divided; none of one that is whole or cannot be divided."""
+    """The MIG instances of a GPU; empty without MIG."""
     try:
         current, _ = pynvml.nvmlDeviceGetMigMode(handle)
     except pynvml.NVMLError:
@@ -95,7 +95,7 @@ def _parts(handle: Any) -> list[Any]:  # noqa: ANN401 - NVML's
         return []
     found = []
     for place in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
-        # Places are not filled in order.
+        # Some indices may be unused.
         with contextlib.suppress(pynvml.NVMLError):
             found.append(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, place))
     return found

@@ -1,8 +1,7 @@
-"""Memory of other processes: what each holds alone, what they share, and what the machine has left.
+"""Memory of other processes (RSS, PSS, USS), of the machine and of its control groups.
 
-Resident memory counts a shared page in every process that uses it, so that its sum over many
-loading workers says far too much. The kernel's proportional share (PSS) divides such pages among
-those that use them; its sum is what the processes take together.
+Resident memory (RSS) counts a shared page in every process, so that its sum over data loading
+workers is too large. The proportional set size (PSS) divides shared pages among their processes.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from vrtspike.system.cgroups import ROOT, cgroup_folders
 
 MEGABYTE = 2**20
 RUN_OPTION = "--run-dir"
-"""The option of training programs and of torchrun that names the folder of their run."""
+"""Option of training programs with the folder of the run."""
 
 SHARED_MEMORY = Path("/dev/shm")
 
-_LIMITS = ("memory.max", "memory.limit_in_bytes")
-_USES = ("memory.current", "memory.usage_in_bytes")
+_LIMIT_FILES = ("memory.max", "memory.limit_in_bytes")
+_USAGE_FILES = ("memory.current", "memory.usage_in_bytes")
 _UNLIMITED = 2**60
-"""Version 1 has a number for no limit, somewhat less than 2**63."""
+"""Control groups of version 1 have a limit near 2**63 for "none"."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +35,15 @@ class ProcessMemory:
     """One process; all in megabytes (2**20 bytes).
 
     Attributes:
-        pid: its number.
-        role: what it is to a training: ``torchrun``, ``training``, ``worker`` or ``helper``.
-        depth: how many of its ancestors are processes of the run, too.
-        resident: pages in memory, shared ones included.
-        proportional: the same with each shared page divided by those that use it; None where the
-            system does not say.
-        own: pages that no other process uses; None as above.
-        shared_memory: resident pages of files in memory, by which workers hand over batches.
-        swapped: pages that were moved to the disk.
-        gpu: memory on GPUs; None where it uses none, or the driver does not tell.
+        pid: process ID.
+        role: in the training: ``torchrun``, ``training``, ``worker`` or ``helper``.
+        depth: in the tree of the run's processes.
+        resident: RSS.
+        proportional: PSS; None if unknown.
+        own: USS, the pages of this process alone; None if unknown.
+        shared_memory: PSS of shared memory, in which workers pass batches.
+        swapped: swapped pages.
+        gpu: GPU memory; None if unknown, or if it uses none.
     """
 
     pid: int
@@ -60,7 +58,7 @@ class ProcessMemory:
 
     @property
     def taken(self) -> float:
-        """Its proportional share, or what is known instead of it."""
+        """PSS, or RSS if PSS is unknown."""
         return self.resident if self.proportional is None else self.proportional
 
 
@@ -70,14 +68,13 @@ class SystemMemory:
 
     Attributes:
         total: of the machine.
-        available: what processes can still get; page cache is given back for that.
-        page_cache: contents of files that the kernel keeps.
-        shared_total: size of the file system for shared memory; None where there is none.
-        shared_used: of it.
-        swap_used: pages on the disk.
+        available: free memory and page cache.
+        page_cache: cached contents of files.
+        shared_total: size of ``/dev/shm``; None if there is none.
+        shared_used: used bytes of it.
+        swap_used: used swap.
         limit: of the container or batch job; None for none.
-        limit_used: what of that limit cannot be had, without cached files: the kernel drops these
-            first.
+        limit_used: used memory of that limit, without cached files.
     """
 
     total: float
@@ -91,25 +88,25 @@ class SystemMemory:
 
     @property
     def bound(self) -> tuple[float, float]:
-        """Used and total of what ends first: the container's limit or the machine."""
+        """Used and total memory of the container if it has a limit, else of the machine."""
         if self.limit is not None and self.limit_used is not None and self.limit < self.total:
             return self.limit_used, self.limit
         return self.total - self.available, self.total
 
     @property
     def available_within_limit(self) -> float:
-        """What a process of the container can still get."""
+        """Available memory within the container's limit."""
         if self.limit is None or self.limit_used is None:
             return self.available
         return max(0.0, min(self.available, self.limit - self.limit_used))
 
 
 _TORCHRUN = frozenset({"torch.distributed.run", "vrtspike.cluster.torchrun"})
-"""Modules of which one is ``torchrun``, started by hand or by the launcher."""
+"""Modules that are ``torchrun``."""
 
 
 def processes_of_run(folder: Path) -> list[ProcessMemory]:
-    """The processes of this machine that train in a run's folder, with all their children.
+    """The processes of this machine that train in a run's folder, and their descendants.
 
     Args:
         folder: of the run.
@@ -135,7 +132,7 @@ def processes_of_run(folder: Path) -> list[ProcessMemory]:
 
 
 def _add(tree: dict[int, tuple[psutil.Process, int]], process: psutil.Process, depth: int) -> None:
-    """Add a process and then its children, with the number of ancestors among them."""
+    """Add a process and its descendants, with their depths."""
     tree[process.pid] = (process, depth)
     with contextlib.suppress(psutil.Error):
         for child in process.children():
@@ -143,7 +140,7 @@ def _add(tree: dict[int, tuple[psutil.Process, int]], process: psutil.Process, d
 
 
 def _run_folder(process: psutil.Process) -> Path | None:
-    """The folder that a training program was started for."""
+    """The run's folder in the command line of a training program."""
     try:
         words = process.cmdline()
         place = words.index(RUN_OPTION)
@@ -158,8 +155,8 @@ def _role(process: psutil.Process, folder: Path) -> str:
         return "torchrun" if _TORCHRUN.intersection(words) else "training"
     text = " ".join(words)
     parent = process.parent()
-    beneath = " ".join(parent.cmdline()) if parent is not None else ""
-    if "forkserver" in text and "forkserver" in beneath:
+    parent_command = " ".join(parent.cmdline()) if parent is not None else ""
+    if "forkserver" in text and "forkserver" in parent_command:
         return "worker"
     return "helper" if "forkserver" in text or "resource_tracker" in text else "worker"
 
@@ -167,7 +164,7 @@ def _role(process: psutil.Process, folder: Path) -> str:
 def _measure(
     process: psutil.Process, depth: int, folder: Path, on_gpus: Mapping[int, float]
 ) -> ProcessMemory | None:
-    """None for a process that has ended meanwhile."""
+    """The memory of a process; None if it has just ended."""
     try:
         role, resident = _role(process, folder), process.memory_info().rss / MEGABYTE
     except psutil.Error:
@@ -190,10 +187,7 @@ def _measure(
 
 
 def page_sums(pid: int) -> dict[str, float]:
-    """Sums over the pages of a process in megabytes, by the kernel's names (``Pss``).
-
-    Empty where the system has none, or they may not be read.
-    """
+    """The sums in ``/proc/<pid>/smaps_rollup`` in megabytes, by name; empty if unreadable."""
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:
@@ -203,16 +197,15 @@ def page_sums(pid: int) -> dict[str, float]:
 
 
 def peak_memory(pid: int) -> float:
-    """What a training process held at most so far, in megabytes, with what its children hold now.
+    """Peak RSS of a training process plus the present PSS of its children, in megabytes.
 
-    Of the children, loading workers above all, the proportional share counts: what they hold is
-    nearly the same all the time.
+    The memory of data loading workers is nearly constant.
 
     Raises:
-        psutil.NoSuchProcess: if it has ended.
+        psutil.NoSuchProcess: if the process has ended.
     """
     process = psutil.Process(pid)
-    total = _high_water(process)
+    total = _peak_resident(process)
     for child in process.children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
             pages = page_sums(child.pid)
@@ -220,8 +213,8 @@ def peak_memory(pid: int) -> float:
     return total
 
 
-def _high_water(process: psutil.Process) -> float:
-    """The most that was resident of a process; where the system does not tell, what is."""
+def _peak_resident(process: psutil.Process) -> float:
+    """Peak RSS of a process; its present RSS if that is unknown."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
@@ -230,13 +223,13 @@ def _high_water(process: psutil.Process) -> float:
 
 
 def system_memory(cgroups: Path = ROOT) -> SystemMemory:
-    """What the machine has, and the container or batch job.
+    """Memory of the machine, and of the container or batch job.
 
     Args:
-        cgroups: where the control groups are mounted.
+        cgroups: mount point of the control groups.
     """
     memory = psutil.virtual_memory()
-    # "Cached" holds the pages of shared memory, which are nobody's to give back.
+    # "cached" includes shared memory, which cannot be freed.
     cached = getattr(memory, "cached", 0) + getattr(memory, "buffers", 0)
     shared: int = getattr(memory, "shared", 0)
     usage = shutil.disk_usage(SHARED_MEMORY) if SHARED_MEMORY.is_dir() else None
@@ -254,14 +247,14 @@ def system_memory(cgroups: Path = ROOT) -> SystemMemory:
 
 
 def _limit(groups: Iterable[Path]) -> tuple[float | None, float | None]:
-    """The least limit of some groups, and what of it cannot be had, in megabytes; None for none.
+    """The smallest limit of nested groups and its used memory, in megabytes; None for none.
 
-    A group above, which others are in, may have less left than the one with the least limit.
+    An outer group, which others use, may have less free memory than the one with the least limit.
     """
     limits, left = [], []
     for group in groups:
         try:
-            limit, used = _first_number(group, _LIMITS), _first_number(group, _USES)
+            limit, used = _first_number(group, _LIMIT_FILES), _first_number(group, _USAGE_FILES)
             rows = [line.split() for line in (group / "memory.stat").read_text().splitlines()]
         except (OSError, ValueError):
             continue  # no such group, or one without a limit
@@ -274,13 +267,13 @@ def _limit(groups: Iterable[Path]) -> tuple[float | None, float | None]:
 
 
 def _first_number(group: Path, names: Sequence[str]) -> int:
-    """The number in the file of a group that is there, by the names of version 2 and 1."""
+    """The number in the first existing file of a group, by the names of version 2 and 1."""
     name = next((name for name in names if (group / name).exists()), names[0])
     return int((group / name).read_text())
 
 
 def gpu_memory() -> dict[int, float]:
-    """Megabytes on all GPUs together, by process; empty without a driver."""
+    """GPU memory in megabytes by process ID; empty without a driver."""
     found: dict[int, float] = {}
     for _, pid, used in gpu_processes():
         found[pid] = found.get(pid, 0.0) + used / MEGABYTE

@@ -1,4 +1,4 @@
-"""What a run measures: JSON lines that survive a crash, and counters of a cache."""
+"""Records of a run as JSON lines, and counters of a cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vrtspike.io.files import atomic_write_text, finite_or_null, writes_to
 
 
 class Records:
-    """Appends JSON objects to a file, one a line, each handed to the operating system at once.
+    """Appends JSON objects to a file, one per line, flushing each.
 
     Args:
         path: the file; its folder is created.
@@ -37,12 +37,12 @@ class Records:
 
 
 def read_records(path: str | Path) -> list[dict[str, Any]]:
-    """All that :func:`each_record` finds."""
-    return list(each_record(path))
+    """:func:`iter_records` as a list."""
+    return list(iter_records(path))
 
 
-def each_record(path: str | Path) -> Iterator[dict[str, Any]]:
-    """The complete lines of a file of records; a last line cut off by a crash is left out.
+def iter_records(path: str | Path) -> Iterator[dict[str, Any]]:
+    """The records of a file, without an incomplete last line after a crash.
 
     Raises:
         RunError: if another line is not JSON.
@@ -60,38 +60,38 @@ def each_record(path: str | Path) -> Iterator[dict[str, Any]]:
 
 
 def merged_timings(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
-    """The steps that all starts of a run have timed, each as it was last computed.
+    """The timing records of all starts of a run, of each step the last one.
 
-    One at a time: those of a million steps would take 12 GB.
+    It is a generator, because a million records take 12 GB.
 
     Args:
-        files: a file for each start; the time of the start is part of its name.
+        files: one for each start, with the time of the start in its name.
     """
     paths = sorted(files)
     for path, end in zip(paths, _ends(paths), strict=True):
-        for record in each_record(path):
+        for record in iter_records(path):
             if record["kind"] == "step" and record["step"] < end:
                 yield record
 
 
 def _ends(paths: Sequence[Path]) -> list[float]:
-    """For each start's file, the first step that a later start computed again."""
+    """For each start's file, the first step that a later start has repeated."""
     if not paths:
         return []
     ends = [math.inf]
     for path in reversed(paths[1:]):
-        steps = (record["step"] for record in each_record(path) if record["kind"] == "step")
+        steps = (record["step"] for record in iter_records(path) if record["kind"] == "step")
         ends.append(min(ends[-1], next(steps, math.inf)))
     return ends[::-1]
 
 
 def truncate_records(path: str | Path, step: int, **limits: int) -> None:
-    """Remove what lies beyond ``step``, so that a resumed run continues without repeats.
+    """Remove records after ``step``, so that a resumed run does not repeat them.
 
     Args:
         path: a file of records; it may be missing.
-        step: the last step whose records stay.
-        limits: the same for records of one kind, where it differs.
+        step: the last step to keep.
+        limits: last steps by kind of record, instead of ``step``.
     """
     path = Path(path)
     if not path.exists():
@@ -106,14 +106,13 @@ def truncate_records(path: str | Path, step: int, **limits: int) -> None:
 
 @dataclass(frozen=True)
 class CacheUse:
-    """What reading found in caches of decoded chunks.
+    """Counters of caches of decoded chunks.
 
     Attributes:
-        lookups: chunks that were asked for.
-        reads: what was read from files because it was not there: chunks, and once for each file and
-            array what tells where their chunks are.
+        lookups: requested chunks.
+        reads: reads from files after a miss: chunks, and the index of each file and array once.
         evictions: entries dropped because a cache was full.
-        limit_bytes: memory that the caches may take.
+        limit_bytes: size limit of the caches.
     """
 
     lookups: int
@@ -122,7 +121,7 @@ class CacheUse:
     limit_bytes: int = 0
 
     def __sub__(self, earlier: CacheUse) -> CacheUse:
-        """What came since the counters of the same process were as in ``earlier``."""
+        """The difference to earlier counters of the same process."""
         return CacheUse(
             self.lookups - earlier.lookups,
             self.reads - earlier.reads,
@@ -132,25 +131,25 @@ class CacheUse:
 
     @property
     def hits(self) -> int:
-        """Chunks that were found."""
+        """Look-ups that found a chunk."""
         return max(0, self.lookups - self.reads)
 
     @property
     def misses(self) -> int:
-        """Chunks that were read and decoded."""
+        """Look-ups that had to read and decode a chunk."""
         return self.lookups - self.hits
 
     @property
     def hit_rate(self) -> float:
-        """Share of look-ups that found a decoded chunk; 0 before the first look-up."""
+        """Share of hits, 0 to 1; 0 before the first look-up."""
         return self.hits / self.lookups if self.lookups else 0.0
 
     @property
     def items(self) -> int:
-        """Entries in the caches now: every read has added one."""
+        """Present entries; every read has added one."""
         return self.reads - self.evictions
 
     @property
     def is_full(self) -> bool:
-        """Whether the caches hold as much as they may; until then they drop nothing."""
+        """Whether a cache has reached its limit and dropped an entry."""
         return self.evictions > 0

@@ -1,12 +1,11 @@
 """Time per named section of a training step, without synchronising the device.
 
 Sections nest and their names are paths: ``step/forward/vrt/stage1``. A parent's time contains its
-children's. On CUDA each section is a pair of events from a pool, read only when they are complete,
-so the figures are the device's time and the launch queue never drains; on a CPU the clock is
-:func:`time.perf_counter`.
+children's. On CUDA each section is a pair of events, read when they are complete; on a CPU it is
+timed by :func:`time.perf_counter`.
 
-Code deep inside a model does not carry a logger around: :func:`section` finds the one that is
-active in the current context and costs next to nothing when there is none.
+Models need no reference to a logger: :func:`section` uses the one that is active in the current
+context, and costs almost nothing without one.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from vrtspike.monitoring.timing_layout import (
 )
 
 RECOMPUTATION = "recomputation"
-"""Under this name stand sections that ran again in backward because of checkpointing."""
+"""Name of the sections that run again in backward because of activation checkpointing."""
 
 _ACTIVE: ContextVar[TimingLogger | None] = ContextVar("active_timing_logger", default=None)
 _NOTHING: AbstractContextManager[None] = nullcontext()
@@ -59,7 +58,7 @@ def section(name: str) -> AbstractContextManager[object]:
 
 @dataclass
 class _Step:
-    """What was measured between two calls of ``step()``; spans wait for their events."""
+    """Measurements between two calls of ``step()``."""
 
     spans: list[tuple[str, Mark, Mark]] = field(default_factory=list)
     last: Mark | None = None
@@ -71,7 +70,7 @@ class _Step:
 
 
 class TimedSection(AbstractContextManager["TimedSection"]):
-    """One running section; made by :meth:`TimingLogger.section`."""
+    """A running section, created by :meth:`TimingLogger.section`."""
 
     def __init__(self, logger: TimingLogger, name: str) -> None:
         self._logger = logger
@@ -84,12 +83,12 @@ class TimedSection(AbstractContextManager["TimedSection"]):
         return self
 
     def __exit__(self, *error: object) -> None:
-        """End the section, also where its body raised."""
+        """End the section, also after an error."""
         end = self._logger._clock.mark()
         self._logger._leave(self._path, self._start, end)
 
     def switch(self, name: str) -> None:
-        """End this section here and go on as its sibling ``name``."""
+        """End this section and continue as its sibling ``name``."""
         now = self._logger._clock.mark()
         self._logger._record(self._path, self._start, now)
         self._path = self._logger._rename(name)
@@ -101,9 +100,9 @@ class TimingLogger:
 
     Args:
         log_dir: folder of ``timing_<start>.log`` (text) and ``timing_<start>.jsonl``.
-        device: where the timed work runs; decides between events and the host's clock.
-        enabled: false makes every method do nothing.
-        console: whether and where to show the five slowest entries; true is standard output.
+        device: of the timed work; CUDA devices are timed by events.
+        enabled: if false, every method does nothing.
+        console: whether and where to show the five slowest entries; true for standard output.
         file: whether to write the two files.
         console_interval: steps between two updates of the console.
         file_interval: steps between two writes to the files.
@@ -156,7 +155,7 @@ class TimingLogger:
         return self._enabled
 
     def note_arithmetic(self, arithmetic: Arithmetic) -> None:
-        """Take in how much arithmetic a sample is; the summary then tells FLOP/s."""
+        """Record the FLOPs of a sample, for FLOP/s in the summary."""
         self._arithmetic = arithmetic
         if self._lines is not None:
             self._lines.write(json.dumps({"kind": "work", **asdict(arithmetic)}) + "\n")
@@ -173,7 +172,7 @@ class TimingLogger:
 
     @contextlib.contextmanager
     def activate(self) -> Iterator[Self]:
-        """Make this logger the one that :func:`section` finds within the body."""
+        """Make :func:`section` use this logger within the body."""
         token = _ACTIVE.set(self if self._enabled else None)
         try:
             yield self
@@ -181,10 +180,10 @@ class TimingLogger:
             _ACTIVE.reset(token)
 
     def step(self, number: int | None = None, samples: int = 0, frames: int = 0) -> None:
-        """End a step: its record is written as soon as the device has finished it.
+        """End a step; its record is written when the device has finished it.
 
         Args:
-            number: the step's number; counted from 1 where it is not given.
+            number: the step's number; counted from 1 if it is not given.
             samples: samples the step has processed, for the throughput in the summary.
             frames: video frames the step has processed, likewise.
         """
@@ -203,7 +202,7 @@ class TimingLogger:
         return summarize(self._history, self._steps, self._samples, self._frames, self._arithmetic)
 
     def print_summary(self) -> None:
-        """Show the summary on the console and append it to both files; nothing without steps."""
+        """Show the summary on the console and append it to both files, if there were steps."""
         self._drain()
         if not self._enabled or not self._steps:
             return
@@ -217,12 +216,12 @@ class TimingLogger:
             self._flush()
 
     def flush(self) -> None:
-        """Hand every step that has ended to the operating system; waits for the device."""
+        """Flush the records of all ended steps; waits for the device."""
         self._drain()
         self._flush()
 
     def close(self) -> None:
-        """Write what is still waiting and close the files."""
+        """Write pending records and close the files."""
         self._drain()
         for stream in (self._text, self._lines):
             if stream is not None:
@@ -233,7 +232,7 @@ class TimingLogger:
         self._enabled = False
 
     def _enter(self, name: str) -> str:
-        # A checkpointed block runs its forward again inside backward; on a CPU in this thread.
+        # Activation checkpointing runs forward within backward; on a CPU in this thread.
         if torch._C._current_graph_task_id() != -1 and RECOMPUTATION not in self._stack:
             self._stack.append(RECOMPUTATION)
         self._stack.append(name)

@@ -1,4 +1,4 @@
-"""How times of sections are shown: console block, plain line, text file, summary."""
+"""Layout of section times: console block, plain line, text file, summary."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 ROOT = "step"
-"""The section that spans a whole training step; in texts its children stand at the top level."""
+"""The section of a whole training step; texts show its children at the top level."""
 
 BAR_CELLS = 30
 SLOWEST = 5
@@ -21,8 +21,7 @@ class StepTimes:
 
     Args:
         number: the step's number.
-        measured: milliseconds per path. A parent that was not measured itself is the sum of its
-            children.
+        measured: milliseconds per path. A parent that was not measured is the sum of its children.
     """
 
     def __init__(self, number: int, measured: Mapping[str, float]) -> None:
@@ -47,8 +46,8 @@ class StepTimes:
         return [path for path in self.times if path.rpartition("/")[0] == parent]
 
     def top_level(self) -> list[tuple[str, str, float]]:
-        """(label, path, ms) of what a text shows at the top; :data:`ROOT` is replaced by its
-        children and ``other``, the part of it that no child explains."""
+        """(label, path, ms) of a text's top level: :data:`ROOT` is replaced by its children and
+        ``other``, the rest of its time."""
         rows: list[tuple[str, str, float]] = []
         for path in self.children(""):
             inner = self.children(path) if path == ROOT else []
@@ -62,7 +61,7 @@ class StepTimes:
 
 
 def step_text(step: StepTimes, averages: Mapping[str, float]) -> str:
-    """One step as the text file shows it.
+    """One step in the text file.
 
     Args:
         step: the times of the step.

@@ -1,4 +1,4 @@
-"""Pictures by matplotlib: drawn without a display, equal data give equal bytes."""
+"""Plots by matplotlib, without a display; equal data give equal files."""
 
 from __future__ import annotations
 
@@ -54,13 +54,12 @@ def draw(
         path: its suffix is the format, ``.svg`` or ``.png``.
         fill: draws on the empty figure.
         size: width and height in inches.
-        grid: whether lines mark the values of the axes.
-        dpi: pixels per inch, where the format has pixels.
+        grid: whether to draw grid lines.
+        dpi: pixels per inch of a ``.png``.
     """
     buffer = io.BytesIO()
     style = _STYLE | {"font.family": _fonts(), "axes.grid": grid}
     with mpl.rc_context(style), warnings.catch_warnings():
-        # A character that no font here has becomes a box; the file's name tells it, too.
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font")
         figure = Figure(figsize=size, layout="constrained")
         fill(figure)
@@ -72,12 +71,12 @@ def draw(
 
 @cache
 def _fonts() -> list[str]:
-    """The usual font, and one with Chinese characters where this machine has one."""
+    """The default font, and one with Chinese characters if this machine has one."""
     here = set(font_manager.get_font_names())
     return ["DejaVu Sans", *[name for name in _CHINESE if name in here][:1]]
 
 
-def say(axes: Axes, text: str) -> None:
-    """An empty plot that says why it is empty."""
+def show_text(axes: Axes, text: str) -> None:
+    """Show a text instead of a plot."""
     axes.set_axis_off()
     axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes)

@@ -1,4 +1,4 @@
-"""Tables as small self-contained HTML pages, for the report and for a browser."""
+"""Tables as self-contained HTML pages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Table:
         note: a sentence below the heading; empty for none.
         formats: format specification (such as ``.2f``) by column; numbers without one are shown
             as they are.
-        strong_rows: positions of rows to set off, such as a mean.
+        strong_rows: indices of rows in bold, such as a mean.
     """
 
     frame: pd.DataFrame
@@ -42,12 +42,12 @@ class Table:
 
     @property
     def are_texts(self) -> list[bool]:
-        """Whether a column stands to the left; numbers stand to the right."""
+        """For each column, whether it contains texts, which are left-aligned."""
         return [not pd.api.types.is_numeric_dtype(kind) for kind in self.frame.dtypes]
 
     @property
     def rows(self) -> Iterator[list[str]]:
-        """The cells of each row as they are shown."""
+        """The formatted cells of each row."""
         formats = [(self.formats or {}).get(str(column), "") for column in self.frame.columns]
         for values in self.frame.itertuples(index=False):
             yield [_cell(*cell) for cell in zip(values, formats, strict=True)]
@@ -56,10 +56,10 @@ class Table:
 def write_page(
     path: str | Path, title: str, note: str, tables: Sequence[Table], closing: Sequence[str] = ()
 ) -> None:
-    """Write tables under one heading as an HTML page without any outside reference, atomically.
+    """Write tables under one heading as a self-contained HTML page.
 
     Args:
-        path: where to write.
+        path: of the page.
         title: the heading.
         note: a paragraph above the tables; empty for none.
         tables: in order.

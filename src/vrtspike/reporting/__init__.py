@@ -1,1 +1,1 @@
-"""Results to the page that people show, one file, offline; a run as a folder to give away."""
+"""The report page, one HTML file that works offline; and packing a run for publication."""

@@ -1,4 +1,4 @@
-"""What an evaluation says on the page: figures, sequences, frames, examples and videos."""
+"""The evaluation of a run for the report page: figures, sequences, frames, examples, videos."""
 
 from __future__ import annotations
 
@@ -32,66 +32,66 @@ from vrtspike.io.files import read_mapping
 
 
 @dataclass(frozen=True)
-class Stage:
-    """What wrote the files.
+class StageFiles:
+    """Reads the files of a stage.
 
     Attributes:
-        name: in words, such as ``evaluation``.
-        again: what to do where a file is damaged, such as ``evaluate again``.
+        name: of the stage in messages, such as ``evaluation``.
+        advice: what to do if a file is damaged, such as ``evaluate again``.
     """
 
     name: str
-    again: str
+    advice: str
 
     def read_json(self, path: Path) -> dict[str, Any]:
-        """The mapping that a JSON file holds.
+        """Read a JSON file with a mapping.
 
         Raises:
-            RunError: if it holds something else.
+            RunError: if the file is damaged.
         """
-        return read_mapping(path, self.again)
+        return read_mapping(path, self.advice)
 
-    def of_another_run(self, contents: Mapping[str, Any], fingerprint: str) -> str:
-        """Why a file says nothing of the run with a fingerprint; empty if it is of that run."""
+    def mismatch(self, contents: Mapping[str, Any], fingerprint: str) -> str:
+        """A message if a file belongs to another run; empty if it is of this fingerprint."""
         found = contents.get("fingerprint")
         if found == fingerprint:
             return ""
-        return f"the {self.name} belongs to another run ({found}, not {fingerprint}); {self.again}"
+        return f"the {self.name} belongs to another run ({found}, not {fingerprint}); {self.advice}"
 
     def read_table(self, path: Path, types: Mapping[str, type] | None = None) -> pd.DataFrame:
-        """A CSV table, in which only an empty cell has no value.
+        """Read a CSV table; only empty cells are missing values.
 
         Args:
             path: of the file.
-            types: by column, of those whose type is not to be guessed.
+            types: of columns that pandas must not guess.
 
         Raises:
             RunError: if it is missing.
         """
         if not path.is_file():
-            raise RunError(f"{path}: no such file, which every {self.name} writes; {self.again}")
+            raise RunError(f"{path}: no such file, which every {self.name} writes; {self.advice}")
         return pd.read_csv(path, dtype=dict(types or {}), keep_default_na=False, na_values=[""])
 
 
-STAGE = Stage("evaluation", "evaluate again")
+EVALUATION = StageFiles("evaluation", "evaluate again")
 
 PARTS = ("blurry", "restored", "sharp", "spikes")
-"""What an example may show, the first three always."""
+"""Pictures of an example; the first three are required."""
 
 REQUIRED = ("dataset", "split", "frames", "sequences", "metrics")
-"""Keys that every summary has, besides the fingerprint of its run."""
+"""Required keys of a summary, besides the fingerprint of its run."""
 
-OF_OLDER = {"protocol": OWN_PROTOCOL, "blur_dir": "", "scale": 1.0}
-"""What evaluations are of that do not name it."""
+OLDER_DEFAULTS = {"protocol": OWN_PROTOCOL, "blur_dir": "", "scale": 1.0}
+"""Values of older evaluations without these keys."""
 
-_OF_METRIC = ("unit", "decimals", "larger_is_better", "before", "after")
+_METRIC_FIELDS = ("unit", "decimals", "larger_is_better", "before", "after")
 
-MOST_FRAMES = 3000
+MAX_FRAMES = 3000
 """Points of the plot of all frames; of more frames every n-th is drawn."""
 
 
 Contents = dict[str, Any]
-"""What the page's programs read, JSON but for paths."""
+"""Data for the page's JavaScript: JSON values and paths."""
 
 
 def read_evaluation(folder: Path, fingerprint: str) -> Contents:
@@ -99,17 +99,17 @@ def read_evaluation(folder: Path, fingerprint: str) -> Contents:
 
     Args:
         folder: ``results/evaluate/<preset>``.
-        fingerprint: of the run it has to be of.
+        fingerprint: of the expected run.
 
     Returns:
-        what the summary says of the test frames; ``metrics``, by the first of which frames are
-        ranked; ``sequence_rows``, one per sequence and scale; ``frame_rows``: sequence, frame, and
-        both figures of the first metric, of every ``frame_step``-th frame; ``worst``: sequence,
-        frame, figure; ``examples``, worst first, with the paths of their ``files`` by
-        :data:`PARTS`; the paths of ``videos`` by label and of ``figures`` by caption.
+        entries of the summary on the test frames; ``metrics``, the first of which ranks frames;
+        ``sequence_rows``, one per sequence and scale; ``frame_rows``: sequence, frame, and both
+        figures of the first metric, of every ``frame_step``-th frame; ``worst``: sequence, frame,
+        figure; ``examples``, worst first, with the paths of their ``files`` by :data:`PARTS`; the
+        paths of ``videos`` by label and of ``figures`` by caption.
 
     Raises:
-        RunError: if a file of it is damaged or missing, or the summary lacks what it must say.
+        RunError: if a file is damaged or missing, or the summary lacks a required key.
     """
     path = folder / SUMMARY
     if not path.is_file():
@@ -118,21 +118,21 @@ def read_evaluation(folder: Path, fingerprint: str) -> Contents:
         summary = read_summary(path)
     except ChangedSummaryError as error:
         return {"reason": str(error)}
-    if other := STAGE.of_another_run(summary, fingerprint):
+    if other := EVALUATION.mismatch(summary, fingerprint):
         return {"reason": other}
     if missing := [name for name in REQUIRED if name not in summary]:
         raise RunError(
-            f"{path}: a summary without {', '.join(missing)}; {STAGE.again}, or let the problem "
-            "write what docs/extending.md lists"
+            f"{path}: keys {', '.join(missing)} are missing; {EVALUATION.advice}, or have "
+            "the problem write what docs/extending.md lists"
         )
     frames, sequences = (
-        _of_protocol(STAGE.read_table(folder / name, {"sequence": str, "frame": str}), summary)
+        _main_rows(EVALUATION.read_table(folder / name, {"sequence": str, "frame": str}), summary)
         for name in (FRAMES, SEQUENCES)
     )
     metrics = _metrics(summary)
-    step = max(1, math.ceil(len(frames) / MOST_FRAMES))
+    step = max(1, math.ceil(len(frames) / MAX_FRAMES))
     unknown = "not measured by this evaluation" if "blur_dir" in summary else ""
-    of_frames = {name: summary.get(name, OF_OLDER.get(name)) for name in TEST_FRAMES}
+    of_frames = {name: summary.get(name, OLDER_DEFAULTS.get(name)) for name in TEST_FRAMES}
     return {
         **of_frames,
         "device": summary.get("device", ""),
@@ -157,8 +157,8 @@ def read_evaluation(folder: Path, fingerprint: str) -> Contents:
     }
 
 
-def _of_protocol(table: pd.DataFrame, summary: Mapping[str, Any]) -> pd.DataFrame:
-    """The rows of the main protocol, their figures called by it."""
+def _main_rows(table: pd.DataFrame, summary: Mapping[str, Any]) -> pd.DataFrame:
+    """The rows of the main protocol, with its name in their columns."""
     if "protocol" not in table:
         return table
     protocol = summary["protocol"]
@@ -172,13 +172,13 @@ def _of_protocol(table: pd.DataFrame, summary: Mapping[str, Any]) -> pd.DataFram
 
 
 def leading_metric(evaluation: Contents) -> Contents | None:
-    """The metric that sentences name: the first with finite figures."""
+    """The metric of the page's first sentence: the first one with finite figures."""
     metrics: list[Contents] = evaluation.get("metrics", [])
     return next((m for m in metrics if None not in (m["gain"], m["restored"])), None)
 
 
 def finite(value: object) -> float | None:
-    """A number, or None for what is none or not finite.
+    """A finite number as float; None for any other value.
 
     >>> finite(2), finite(float("inf")), finite(None), finite("x")
     (2.0, None, None, None)
@@ -189,7 +189,7 @@ def finite(value: object) -> float | None:
 
 
 def rows_of(table: pd.DataFrame) -> list[list[Any]]:
-    """Rows as JSON values: numbers of six digits, None for what is not finite."""
+    """Rows as JSON values: numbers with six digits, None for numbers that are not finite."""
     return [[_json_value(value) for value in row] for row in table.itertuples(index=False)]
 
 
@@ -201,11 +201,11 @@ def _json_value(value: Any) -> Any:  # noqa: ANN401 - a value of a table
 
 
 def _metrics(summary: Mapping[str, Any]) -> list[Contents]:
-    """That which ranks frames first, then in the order of the table of metrics.
+    """The metrics, that which ranks frames first, then in the order of the problem's table.
 
-    What is not in that table comes last, under its name. Of the model's input (``blurry``) and
-    result (``restored``) and the ``gain`` the means are told, and those of pictures from ``spikes``
-    alone, None where there is no finite number, with the ``reason``.
+    Unknown ones come last. Each has the means of the input (``blurry``), the result (``restored``),
+    the ``gain`` and of pictures from ``spikes`` alone; None if there is no finite number, with the
+    ``reason``.
     """
     ranking = [name for entry in summary.get("worst") or () for name in entry]
     table = metrics_of_task(summary)
@@ -222,8 +222,8 @@ def _metric(name: str, known: Metric | None, summary: Mapping[str, Any]) -> Cont
         larger = "lower is better" not in definition
         known = Metric(name, name, "", larger_is_better=larger, before="blurry", after="restored")
     return {
-        **{key: getattr(known, key) for key in _OF_METRIC},
-        # The page joins metrics by name: figures of two protocols do not stand side by side.
+        **{key: getattr(known, key) for key in _METRIC_FIELDS},
+        # With the protocol, because the page compares metrics of one name.
         "name": column_name(name, protocol),
         "title": column_name(known.title, protocol),
         "definition": definition,
@@ -252,7 +252,7 @@ def _examples(folder: Path) -> Contents:
     path = folder / EXAMPLES_INDEX
     if not path.is_file():
         return {"choice": "", "examples": []}
-    contents = STAGE.read_json(path)
+    contents = EVALUATION.read_json(path)
     return {
         "choice": contents["choice"],
         "examples": [_example(folder, entry) for entry in contents["examples"]],

@@ -1,4 +1,4 @@
-"""What was measured besides the quality: curves of a run, its time and memory, the alignment."""
+"""Measurements for the report page: training curves, time, memory, and alignment."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pandas as pd
 
 from vrtspike.analysis.findings import key_line
 from vrtspike.config.problems import Metric
-from vrtspike.reporting.evaluations import Contents, Stage, finite, rows_of
+from vrtspike.reporting.evaluations import Contents, StageFiles, finite, rows_of
 
-STAGE = Stage("performance analysis", "analyse again")
+PERFORMANCE = StageFiles("performance analysis", "analyse again")
 
 POINTS = 800
-"""Most points of a curve on the page."""
+"""Largest number of points of a curve."""
 
 SECTION_COLUMNS = ("section", "depth", "p50", "p95", "share")
 """Of ``timing.csv``: times in milliseconds, the share of a step from 0 to 1."""
@@ -42,7 +42,7 @@ ALIGNMENT_COLUMNS = (
     "correlation_low",
     "correlation_high",
 )
-"""``offset`` is the found less the expected centre of an exposure in spike steps; it and the
+"""``offset`` is the measured minus the expected centre of an exposure in spike steps. It and the
 correlation of spikes and sharp frame are medians over a sequence, ``low`` and ``high`` extremes."""
 
 
@@ -51,12 +51,12 @@ def thin(steps: pd.Series, values: pd.Series, points: int = POINTS) -> Contents:
 
     Args:
         steps: in order.
-        values: as many; what is not finite enters no mean.
+        values: one for each step; values that are not finite are ignored.
         points: at least 1.
 
     Returns:
-        ``steps``, of each point the last of the averaged ones, ``values``, None where none is
-        finite, and ``width``: so many logged steps are averaged.
+        ``steps``: the last step of each point; ``values``: means, None without finite values;
+        ``width``: logged steps per point.
     """
     numbers = pd.to_numeric(values).astype(float).replace([np.inf, -np.inf], np.nan)
     width = max(1, -(-len(numbers) // points))
@@ -70,7 +70,7 @@ def thin(steps: pd.Series, values: pd.Series, points: int = POINTS) -> Contents:
 
 
 def curves_of(table: pd.DataFrame, columns: Mapping[str, str]) -> Contents:
-    """The curves of some columns that a table has and that hold a number.
+    """The curves of those columns that a table has and that contain numbers.
 
     Args:
         table: with a column ``step``.
@@ -88,7 +88,7 @@ def curves_of(table: pd.DataFrame, columns: Mapping[str, str]) -> Contents:
 
 
 def training_curves(path: Path, metrics: Mapping[str, Metric]) -> dict[str, Contents]:
-    """What a run logged: ``train`` and ``validation``, curves by title.
+    """The curves of a run by title, for ``train`` and ``validation``.
 
     Args:
         path: the run's ``metrics.csv``.
@@ -97,7 +97,7 @@ def training_curves(path: Path, metrics: Mapping[str, Metric]) -> dict[str, Cont
     table = pd.read_csv(path)
     train, validation = (table[table["kind"] == kind] for kind in ("train", "validation"))
     names = [name for name in map(str, table.columns) if name.startswith("losses.")]
-    # A single term is the loss itself.
+    # A single term equals the loss.
     parts = {name: f"loss: {name.partition('.')[2]}" for name in names if len(names) > 1}
     named = {"loss": "loss", **parts, "grad_norm": "gradient norm", "lr": "learning rate"}
     measured = {metric.name: metric.label for metric in metrics.values()}
@@ -109,7 +109,7 @@ def read_performance(folder: Path, fingerprint: str) -> Contents:
 
     Args:
         folder: ``results/performance/<preset>``.
-        fingerprint: of the run it has to be of.
+        fingerprint: of the expected run.
 
     Returns:
         figures of :class:`vrtspike.analysis.figures.RunFigures`; ``parts``: their share of a step,
@@ -118,23 +118,23 @@ def read_performance(folder: Path, fingerprint: str) -> Contents:
         important first, keys as ``KEY: value``.
 
     Raises:
-        RunError: if a file of it is damaged or missing.
+        RunError: if a file is damaged or missing.
     """
     path = folder / "findings.json"
     if not path.is_file():
         return {"reason": "not analysed"}
-    contents = STAGE.read_json(path)
-    if other := STAGE.of_another_run(contents, fingerprint):
+    contents = PERFORMANCE.read_json(path)
+    if other := PERFORMANCE.mismatch(contents, fingerprint):
         return {"reason": other}
     speed, memory = contents["figures"]["speed"], contents["figures"]["memory"]
-    sections = STAGE.read_table(folder / "timing.csv").reindex(columns=list(SECTION_COLUMNS))
+    sections = PERFORMANCE.read_table(folder / "timing.csv").reindex(columns=list(SECTION_COLUMNS))
     return {
         **{name: speed[name] for name in ("step_ms", "samples_per_second", "data_share")},
         **{name: memory[name] for name in ("process_mb", "gpu_peak_mb", "gpu_total_mb")},
         "parts": speed["step_parts"],
         "sections": rows_of(sections),
-        "throughput": curves_of(STAGE.read_table(folder / "throughput.csv"), RATES),
-        "memory": curves_of(STAGE.read_table(folder / "memory.csv"), MEMORY),
+        "throughput": curves_of(PERFORMANCE.read_table(folder / "throughput.csv"), RATES),
+        "memory": curves_of(PERFORMANCE.read_table(folder / "memory.csv"), MEMORY),
         "findings": [
             entry | {"keys": [key_line(key, value) for key, value in entry["keys"].items()]}
             for entry in contents["findings"]
@@ -149,7 +149,7 @@ def read_alignment(path: Path) -> Contents | None:
         path: ``results/data/<data set>/alignment.csv``.
 
     Returns:
-        the name of the ``dataset``; ``exposures``: frames whose spikes were looked at, 0 without
+        the name of the ``dataset``; ``exposures``: number of aligned frames, 0 without
         spikes; ``offset`` and ``correlation``: medians over all of them; ``lowest``: the sequence
         with the lowest median correlation; ``rows``, one per sequence, as
         :data:`ALIGNMENT_COLUMNS`.

@@ -1,6 +1,6 @@
-"""A run as one folder that travels: weights, settings, statistics, figures and a model card.
+"""Packing a run as a folder for publication: weights, settings, statistics, figures, model card.
 
-It has the form of the Hugging Face hub, and is read as the run it came from
+The folder suits the Hugging Face hub, and can be read like the run itself
 (:func:`~vrtspike.runs.published.read_finished`).
 """
 
@@ -25,36 +25,33 @@ from vrtspike.system.progress_bar import duration_words
 CARD = "README.md"
 FIGURES = "figures.json"
 
-_KEPT = ("schema", "status", "name", "fingerprint", "dataset_digest", "step", "parameters")
-_FIGURES = (
+_RECORD_KEYS = ("schema", "status", "name", "fingerprint", "dataset_digest", "step", "parameters")
+_SUMMARY_KEYS = (
     *("dataset", "split", "blur_dir", "scale", "frames", "sequences", "metrics", "definitions"),
     *("protocol", "protocol_source", "protocol_unknown", "mean_over", "other_protocols"),
     *("tile", "device", "seconds_per_frame", "warnings"),
 )
-_OF_SPIKES = "\nSpikes are expected with integrating pixels, and an exposure of each frame."
+_SPIKES_NOTE = "\nSpikes are expected with integrating pixels, and an exposure of each frame."
 _HUB = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def pack_run(folder: Path, output: Path, licence: str) -> list[str]:
-    """Write a run's result as a folder that can be given away.
-
-    Paths, hosts and logs stay behind.
+    """Write a run's result as a folder for publication, without paths, hosts and logs.
 
     Args:
-        folder: ``results/train/<preset>``; its evaluation is found beside it
-            (``results/evaluate/<preset>``).
-        output: the folder; there must be nothing yet.
-        licence: for the card, by the hub's identifiers, such as ``mit``; ``other`` for none.
+        folder: ``results/train/<preset>``; its evaluation is in ``results/evaluate/<preset>``.
+        output: the folder; it must not exist.
+        licence: for the card, an identifier of the hub, such as ``mit``; ``other`` for none.
 
     Returns:
-        what could not be packed, in words.
+        messages on parts that could not be packed.
 
     Raises:
-        ConfigError: if there is something at ``output``.
-        RunError: if the run is not finished, or was changed since.
+        ConfigError: if ``output`` exists.
+        RunError: if the run is not finished, or was changed after publishing.
     """
     if output.exists():
-        raise ConfigError(f"{output}: is there already; give another name, or remove it")
+        raise ConfigError(f"{output}: already exists; give another name, or remove it")
     run = read_finished(folder)
     require_published(folder / WEIGHTS)
     record, missing = read_record(folder) or {}, []
@@ -76,20 +73,20 @@ def pack_run(folder: Path, output: Path, licence: str) -> list[str]:
         (temporary / CARD).write_text(card, encoding="utf-8")
         names += [SETTINGS, *([FIGURES] if figures is not None else [])]
         digests = {name: file_digest(temporary / name) for name in names}
-        kept = {name: record[name] for name in _KEPT if name in record}
+        kept = {name: record[name] for name in _RECORD_KEYS if name in record}
         write_json(temporary / RECORD, kept | {"digests": digests})
     return missing
 
 
 def find_model(given: str | Path) -> Path:
-    """Where a model is: a run, a packed folder, a file of ONNX; or one of the hub, fetched.
+    """The path of a model: a run, a packed folder or an ONNX file; a hub's model is downloaded.
 
     Args:
-        given: a path, or ``owner/name`` of the Hugging Face hub where there is no such path. What
-            was fetched stays in the hub's cache; ``HF_ENDPOINT`` names another hub.
+        given: a path, or ``owner/name`` on the Hugging Face hub if there is no such path.
+            Downloads stay in the hub's cache; ``HF_ENDPOINT`` sets another hub.
 
     Raises:
-        RunError: if there is none, or the hub cannot be asked.
+        RunError: if there is no such model, or the hub cannot be reached.
     """
     path = Path(given)
     if path.exists() or path.suffix == ".onnx" or not _HUB.fullmatch(str(given)):
@@ -103,7 +100,7 @@ def find_model(given: str | Path) -> Path:
     patterns = [WEIGHTS, SETTINGS, STATISTICS, RECORD, FIGURES, CARD]
     try:
         return Path(snapshot_download(str(given), allow_patterns=patterns))
-    except Exception as error:  # of many classes, of the hub and of the network below it
+    except Exception as error:  # of many classes
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise RunError(
             f"{given}: no such folder, expected that of a finished run (results/train/<preset>) or "
@@ -112,14 +109,14 @@ def find_model(given: str | Path) -> Path:
 
 
 def _figures(folder: Path, run: PublishedRun) -> dict[str, Any] | None:
-    """The summary of the run's own evaluation without what is of this machine."""
+    """The summary of the run's evaluation, without paths."""
     path = folder.absolute().parent.parent / "evaluate" / folder.absolute().name / SUMMARY
     if not path.is_file():
         return None
     summary = read_summary(path)
     if summary.get("fingerprint") != run.fingerprint:
         return None
-    return {name: summary[name] for name in _FIGURES if name in summary}
+    return {name: summary[name] for name in _SUMMARY_KEYS if name in summary}
 
 
 def _card(
@@ -128,7 +125,7 @@ def _card(
     record: Mapping[str, Any],
     licence: str,
 ) -> str:
-    """The model card: front matter that the hub reads, then what a person needs to know."""
+    """The model card: front matter for the hub, then the description."""
     settings = run.settings
     spikes = settings.value("MODEL.USE_SPIKE")
     text = files(__package__).joinpath("model_card.md").read_text(encoding="utf-8")
@@ -142,7 +139,7 @@ def _card(
         dataset=(figures or {}).get("dataset") or Path(run.dataset).name,
         training="\n".join(_training_lines(run, record)),
         figures="\n".join(_figure_lines(run, figures)),
-        limits=_OF_SPIKES if spikes else "",
+        limits=_SPIKES_NOTE if spikes else "",
     )
 
 

@@ -1,4 +1,4 @@
-"""The page: what was read, put into one HTML file that needs no network."""
+"""The report page: one HTML file that works offline."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from vrtspike.reporting.measurements import (
     read_alignment,
 )
 from vrtspike.reporting.pictures import (
+    ENCODINGS,
     ERROR_TOP,
-    FORMS,
     Pictures,
     encode_examples,
     error_colours,
@@ -44,13 +44,13 @@ ABOUT_SPIKES = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a page says first.
+    """The beginning of a page.
 
     Attributes:
-        sentence: what came out; figures between ``**`` are set off.
+        sentence: the main result; figures between ``**`` are shown in bold.
         facts: short statements below it.
-        about: what a reader who is new to it must know; empty for nothing.
-        preset: which run it is on; empty for none.
+        about: introduction for new readers; may be empty.
+        preset: of the best run; empty if none was evaluated.
     """
 
     sentence: str
@@ -60,24 +60,24 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        """The sentence without marks."""
+        """The sentence without ``**``."""
         return self.sentence.replace("**", "")
 
 
 def verdict(runs: Sequence[Contents]) -> Verdict:
-    """The verdict on some runs: on the best of those that were evaluated.
+    """The verdict on the best of the evaluated runs.
 
-    The best is that with the best restored figure of the metric that the first evaluation names,
-    among those of the same test frames; figures of other frames do not compare.
+    The best is that with the best restored figure of the first evaluation's main metric, among the
+    runs with the same test frames, because figures of different frames cannot be compared.
 
     Args:
-        runs: at least one, as :func:`vrtspike.reporting.runs.read_run` gives them.
+        runs: at least one, from :func:`vrtspike.reporting.runs.read_run`.
     """
     about = "" if all(run["uses_spikes"] is None for run in runs) else ABOUT_SPIKES
     measured = [(run, metric) for run in runs if (metric := leading_metric(run["evaluation"]))]
     if not measured:
         return replace(_unmeasured(runs), about=about)
-    same = [each for each in measured if _compares(*each) == _compares(*measured[0])]
+    same = [each for each in measured if _comparison_key(*each) == _comparison_key(*measured[0])]
     run, metric = max(
         same, key=lambda each: each[1]["restored"] * (1 if each[1]["larger_is_better"] else -1)
     )
@@ -88,8 +88,8 @@ def verdict(runs: Sequence[Contents]) -> Verdict:
     return Verdict(_sentence(run, metric, len(same)), tuple(facts), about, run["name"])
 
 
-def _compares(run: Contents, metric: Contents) -> list[object]:
-    """What is the same of all runs whose figures compare."""
+def _comparison_key(run: Contents, metric: Contents) -> list[object]:
+    """Runs with equal keys can be compared: metric and test frames."""
     return [metric["name"], *(run["evaluation"][name] for name in TEST_FRAMES)]
 
 
@@ -107,7 +107,7 @@ def _sentence(run: Contents, metric: Contents, compared: int) -> str:
     change = f"a {'gain' if gain >= 0 else 'loss'} of **{shown}**"
     if shown == _text(metric, 0.0):
         change = "no change"
-    # Decibels speak for themselves; other figures must be named.
+    # The unit dB implies PSNR; other metrics are named.
     named = "" if metric["unit"] == "dB" else f"{metric['title']} "
     lower = "" if metric["larger_is_better"] else ", lower is better"
     return (
@@ -119,7 +119,7 @@ def _sentence(run: Contents, metric: Contents, compared: int) -> str:
 
 
 def _commit(run: Contents) -> str:
-    """Of the code that trained it; what was changed and not committed is in no commit."""
+    """The commit of the code that trained a run, for a sentence."""
     origin = run["origin"]
     if not origin["commit"]:
         return ""
@@ -161,15 +161,15 @@ def _unmeasured(runs: Sequence[Contents]) -> Verdict:
 
 
 PAGE_BYTES = 19_000_000
-"""What a page may weigh, so that it stays below 20 MB."""
+"""Size limit of a page: below 20 MB."""
 
 VIDEO_BYTES = 2_000_000
 ALL_VIDEO_BYTES = 6_000_000
-"""Videos up to the first size are put into the page, up to the second all together; the others
-are linked."""
+"""Videos up to the first size are embedded in the page, up to the second size in total; others are
+linked."""
 
 EXAMPLE_BYTES = 900
-"""What the names of an example's pictures and the elements they stand in take, besides these."""
+"""Size of an example's HTML elements besides the pictures."""
 
 SCRIPTS = ("dom.js", "tables.js", "viewer.js", "charts.js", "page.js")
 STYLES = ("page.css",)
@@ -182,17 +182,17 @@ def write_report_page(
     output: Path,
     page_bytes: int = PAGE_BYTES,
 ) -> Verdict:
-    """Write the page on some runs.
+    """Write the report page on some runs.
 
     Args:
         results: folder of all results.
         presets: names of the runs, at least one.
-        preset_folder: where the presets stand.
+        preset_folder: folder of the presets.
         output: the page.
-        page_bytes: what it may weigh; pictures are made smaller until they fit.
+        page_bytes: size limit; pictures are compressed until they fit.
 
     Returns:
-        what the page says first.
+        the beginning of the page.
 
     Raises:
         RunError: if a run is not there, or a file of its results is damaged.
@@ -202,21 +202,21 @@ def write_report_page(
     datasets = dict.fromkeys(run["dataset"] for run in runs)
     tables = (read_alignment(results / "data" / name / "alignment.csv") for name in datasets)
     alignments = [table for table in tables if table is not None]
-    said, embedded = verdict(runs), {**embedded_videos(runs), **embedded_figures(runs)}
-    examples = [example["files"] for run in runs for example in _of(run, "examples")]
-    nothing = Pictures(FORMS[0], (), ())
-    shared = {"best": said.preset, "alignments": alignments}
-    empty = _page(said, shared | _data(runs, embedded, output, nothing), {}, embedded)
+    headline, embedded = verdict(runs), {**embedded_videos(runs), **embedded_figures(runs)}
+    examples = [example["files"] for run in runs for example in _from_evaluation(run, "examples")]
+    no_pictures = Pictures(ENCODINGS[0], (), ())
+    shared = {"best": headline.preset, "alignments": alignments}
+    empty = _page(headline, shared | _data(runs, embedded, output, no_pictures), {}, embedded)
     budget = page_bytes - len(empty.encode()) - EXAMPLE_BYTES * len(examples)
     pictures = encode_examples(examples, budget)
     data = shared | _data(runs, embedded, output, pictures)
-    atomic_write_text(output, _page(said, data, _picture_texts(pictures), embedded))
-    return said
+    atomic_write_text(output, _page(headline, data, _picture_texts(pictures), embedded))
+    return headline
 
 
 def embedded_videos(runs: Sequence[Contents]) -> dict[Path, str]:
-    """The videos that go into the page, by the name of their element; small ones first."""
-    videos = [video for run in runs for video in _of(run, "videos").values()]
+    """Element names of the videos to embed, small videos first."""
+    videos = [video for run in runs for video in _from_evaluation(run, "videos").values()]
     found: dict[Path, str] = {}
     left = ALL_VIDEO_BYTES
     for video in sorted(videos, key=lambda path: (path.stat().st_size, path)):
@@ -228,13 +228,13 @@ def embedded_videos(runs: Sequence[Contents]) -> dict[Path, str]:
 
 
 def embedded_figures(runs: Sequence[Contents]) -> dict[Path, str]:
-    """The figures of evaluations, by the name of their element."""
-    figures = [path for run in runs for path in _of(run, "figures").values()]
+    """Element names of the figures of evaluations."""
+    figures = [path for run in runs for path in _from_evaluation(run, "figures").values()]
     return {path: f"figure-{number}" for number, path in enumerate(figures)}
 
 
 def script_json(value: Any) -> str:  # noqa: ANN401 - any JSON value
-    """JSON that stands in a script element, whatever its texts hold.
+    """JSON that is safe in a script element.
 
     >>> script_json({"name": "</script>"})
     '{"name":"\\\\u003c/script>"}'
@@ -243,8 +243,8 @@ def script_json(value: Any) -> str:  # noqa: ANN401 - any JSON value
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def _of(run: Contents, what: str) -> Any:  # noqa: ANN401 - paths by name, or examples
-    """Something of a run's evaluation; nothing where it was not evaluated."""
+def _from_evaluation(run: Contents, what: str) -> Any:  # noqa: ANN401 - paths by name, or examples
+    """A part of a run's evaluation; empty if it was not evaluated."""
     return run["evaluation"].get(what, {})
 
 
@@ -254,18 +254,18 @@ def _data(
     output: Path,
     pictures: Pictures,
 ) -> Contents:
-    """What the page's programs read; pictures stand beside it, under the names given here."""
+    """Data for the page's JavaScript; pictures are separate elements with the IDs given here."""
     kept, numbers = dict(zip(pictures.kept, pictures.of, strict=True)), itertools.count()
     shown = [
         run | {"evaluation": _evaluation(run["evaluation"], numbers, kept, embedded, output)}
         for run in runs
     ]
-    examples = sum(len(_of(run, "examples")) for run in runs)
+    examples = sum(len(_from_evaluation(run, "examples")) for run in runs)
     return {
         "runs": shown,
         "columns": {"alignment": ALIGNMENT_COLUMNS, "sections": SECTION_COLUMNS},
         "error": {"top": ERROR_TOP, "colours": error_colours()},
-        "pictures": {"form": str(pictures.form), "left_out": examples - len(kept)},
+        "pictures": {"form": str(pictures.encoding), "left_out": examples - len(kept)},
     }
 
 
@@ -314,7 +314,7 @@ def _picture_texts(pictures: Pictures) -> dict[str, str]:
 
 
 def _page(
-    said: Verdict,
+    headline: Verdict,
     data: Mapping[str, Any],
     pictures: Mapping[str, str],
     videos: Mapping[Path, str],
@@ -327,11 +327,11 @@ def _page(
         stored[name] = base64.b64encode(path.read_bytes()).decode()
     stored["plotly"] = _packed_plotly()
     parts = {
-        "title": html.escape(said.text),
+        "title": html.escape(headline.text),
         "style": joined(STYLES),
-        "verdict": re.sub(r"\*\*(.*?)\*\*", r"<strong>\1</strong>", html.escape(said.sentence)),
-        "facts": "".join(f"<li>{html.escape(fact)}</li>" for fact in said.facts),
-        "about": f'<p class="about">{html.escape(said.about)}</p>' if said.about else "",
+        "verdict": re.sub(r"\*\*(.*?)\*\*", r"<strong>\1</strong>", html.escape(headline.sentence)),
+        "facts": "".join(f"<li>{html.escape(fact)}</li>" for fact in headline.facts),
+        "about": f'<p class="about">{html.escape(headline.about)}</p>' if headline.about else "",
         "data": script_json(data),
         "stored": "\n".join(
             f'<script type="text/plain" id="{name}">{text}</script>'
@@ -339,13 +339,13 @@ def _page(
         ),
         "script": joined(SCRIPTS),
     }
-    # One pass: what is put in is not looked at again, whatever it holds.
+    # In one pass, so that inserted texts are not searched for placeholders.
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _asset("page.html"))
 
 
 @functools.cache
 def _packed_plotly() -> str:
-    """The library for curves, a quarter as large packed; unpacked when a curve comes into view."""
+    """plotly.js, compressed; the page unpacks it when a curve comes into view."""
     return base64.b64encode(gzip.compress(get_plotlyjs().encode(), 9, mtime=0)).decode()
 
 

@@ -1,4 +1,4 @@
-"""Pictures of a page, as small as a budget of bytes asks for."""
+"""Compression of a page's pictures to a size limit."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from vrtspike.system.cpus import available_cpus
 ERROR = "error"
 THUMBNAIL = "thumbnail"
 ERROR_TOP = 32
-"""Grey values that the brightest colour of an error map stands for."""
+"""Difference in grey values that error maps show in the brightest colour."""
 
 GRAY = frozenset({"spikes"})
-"""Pictures that may have no colours."""
+"""Pictures that are grey."""
 
 THREADS = 4
 """As the rule asks for."""
@@ -37,21 +37,21 @@ Picture = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
-class Form:
-    """How pictures are kept.
+class Encoding:
+    """Size and quality of pictures in WebP.
 
     Attributes:
-        side: longest side in pixels; larger pictures are averaged down. None: as they are.
-        quality: of WebP, 1 to 100; 101 is without loss.
+        side: longest side in pixels; larger pictures are downscaled. None: full size.
+        quality: 1 to 100; 101 is lossless.
     """
 
     side: int | None
     quality: int
 
     def __str__(self) -> str:
-        """Words for the page.
+        """The encoding in words, for the page.
 
-        >>> str(Form(960, 70)), str(Form(None, 101))
+        >>> str(Encoding(960, 70)), str(Encoding(None, 101))
         ('WebP, quality 70, longest side 960 pixels', 'WebP, without loss, full size')
         """
         quality = "without loss" if self.quality >= _LOSSLESS else f"quality {self.quality}"
@@ -59,17 +59,17 @@ class Form:
         return f"WebP, {quality}, {size}"
 
 
-FORMS = (
-    Form(None, _LOSSLESS),
-    Form(None, 92),
-    Form(None, 84),
-    Form(1280, 76),
-    Form(1280, 64),
-    Form(960, 68),
-    Form(960, 56),
-    Form(720, 56),
-    Form(560, 50),
-    Form(400, 44),
+ENCODINGS = (
+    Encoding(None, _LOSSLESS),
+    Encoding(None, 92),
+    Encoding(None, 84),
+    Encoding(1280, 76),
+    Encoding(1280, 64),
+    Encoding(960, 68),
+    Encoding(960, 56),
+    Encoding(720, 56),
+    Encoding(560, 50),
+    Encoding(400, 44),
 )
 """From the best to the smallest."""
 
@@ -79,20 +79,20 @@ class Pictures:
     """The pictures of some examples.
 
     Attributes:
-        form: how they are kept.
-        kept: positions of the examples that have pictures, in order; not all where even the
-            smallest form would be too much.
-        of: for each of these the pictures by what they show, base64 of WebP files; ``error`` and
-            ``thumbnail`` are made here.
+        encoding: of all pictures.
+        kept: indices of the examples with pictures, in order; not all if even the smallest
+            encoding is too large.
+        of: pictures of each of these examples by kind, WebP in base64; with the added kinds
+            ``error`` and ``thumbnail``.
     """
 
-    form: Form
+    encoding: Encoding
     kept: tuple[int, ...]
     of: tuple[Mapping[str, str], ...]
 
 
 def error_map(restored: Picture, sharp: Picture) -> Picture:
-    """How far a frame is from the sharp one, in colours from black (equal) to light yellow.
+    """Error map of a frame, in colours from black (equal) to light yellow.
 
     Args:
         restored: uint8 (H, W, 3).
@@ -108,43 +108,43 @@ def error_map(restored: Picture, sharp: Picture) -> Picture:
 
 
 def error_colours(stops: int = 9) -> list[str]:
-    """The colours of :func:`error_map` from 0 to ``ERROR_TOP``, as CSS writes them."""
+    """The colours of :func:`error_map` from 0 to ``ERROR_TOP``, in CSS."""
     levels = np.linspace(0, 255, stops).round().astype(np.uint8)[None]
     colours = cv2.applyColorMap(levels, _COLOURS)[0, :, ::-1]
     return [f"rgb({r} {g} {b})" for r, g, b in colours.tolist()]
 
 
-def encode(picture: Picture, form: Form) -> bytes:
+def encode(picture: Picture, encoding: Encoding) -> bytes:
     """A picture as WebP.
 
     Args:
         picture: uint8 (H, W, 3) RGB or (H, W).
-        form: how.
+        encoding: how.
     """
     longest = max(picture.shape[:2])
-    if form.side is not None and longest > form.side:
-        height, width = (max(1, round(s * form.side / longest)) for s in picture.shape[:2])
+    if encoding.side is not None and longest > encoding.side:
+        height, width = (max(1, round(s * encoding.side / longest)) for s in picture.shape[:2])
         picture = np.asarray(
             cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA), dtype=np.uint8
         )
     if picture.ndim == 3:
         picture = np.ascontiguousarray(picture[..., ::-1])
-    done, contents = cv2.imencode(".webp", picture, [cv2.IMWRITE_WEBP_QUALITY, form.quality])
+    done, contents = cv2.imencode(".webp", picture, [cv2.IMWRITE_WEBP_QUALITY, encoding.quality])
     if not done:
         raise DataError("OpenCV cannot write WebP on this machine; install opencv-python-headless")
     return contents.tobytes()
 
 
 def encode_examples(
-    examples: Sequence[Mapping[str, Path]], budget: int, forms: Sequence[Form] = FORMS
+    examples: Sequence[Mapping[str, Path]], budget: int, encodings: Sequence[Encoding] = ENCODINGS
 ) -> Pictures:
-    """Pictures of examples in the best form that fits into a budget.
+    """Pictures of examples in the best encoding that fits into a size limit.
 
     Args:
-        examples: worst first; files by what they show: ``blurry``, ``restored``, ``sharp``, and
-            ``spikes`` where there are any.
-        budget: characters that all together may take.
-        forms: from the best to the smallest. Where even the last is too much, examples are left
+        examples: worst first; files by kind: ``blurry``, ``restored``, ``sharp``, and ``spikes`` if
+            there are any.
+        budget: characters of all pictures together.
+        encodings: from the best to the smallest. If even the last is too large, examples are left
             out evenly.
 
     Raises:
@@ -153,23 +153,23 @@ def encode_examples(
 
     @cache
     def encoded(number: int) -> list[dict[str, str]]:
-        return _encode_all(examples, forms[number])
+        return _encode_all(examples, encodings[number])
 
     def fits(number: int) -> bool:
         return sum(map(_characters, encoded(number))) <= budget
 
-    number = bisect_left(range(len(forms) - 1), True, key=fits)
+    number = bisect_left(range(len(encodings) - 1), True, key=fits)
     found, kept = encoded(number), tuple(range(len(examples)))
     size = sum(map(_characters, found))
     if size > max(budget, 0):
         kept = _evenly(len(found), int(len(found) * budget / size))
         while kept and sum(_characters(found[place]) for place in kept) > budget:
             kept = _evenly(len(found), len(kept) - 1)
-    return Pictures(forms[number], kept, tuple(found[place] for place in kept))
+    return Pictures(encodings[number], kept, tuple(found[place] for place in kept))
 
 
 def _evenly(count: int, wanted: int) -> tuple[int, ...]:
-    """Positions spread over ``count``, the first and the last among them.
+    """Evenly spaced indices below ``count``, including the first and the last.
 
     >>> _evenly(10, 3), _evenly(2, 3), _evenly(5, 1), _evenly(5, 0)
     ((0, 4, 9), (0, 1), (0,), ())
@@ -184,16 +184,16 @@ def _characters(pictures: Mapping[str, str]) -> int:
     return sum(map(len, pictures.values()))
 
 
-def _encode_all(examples: Sequence[Mapping[str, Path]], form: Form) -> list[dict[str, str]]:
-    # OpenCV computes outside Python's lock.
+def _encode_all(examples: Sequence[Mapping[str, Path]], encoding: Encoding) -> list[dict[str, str]]:
+    # OpenCV releases the GIL.
     with ThreadPoolExecutor(min(THREADS, available_cpus())) as threads:
-        return list(threads.map(lambda files: _encode_example(files, form), examples))
+        return list(threads.map(lambda files: _encode_example(files, encoding), examples))
 
 
-def _encode_example(files: Mapping[str, Path], form: Form) -> dict[str, str]:
-    forms = {THUMBNAIL: Form(THUMBNAIL_SIDE, 60)}
+def _encode_example(files: Mapping[str, Path], encoding: Encoding) -> dict[str, str]:
+    encodings = {THUMBNAIL: Encoding(THUMBNAIL_SIDE, 60)}
     return {
-        what: base64.b64encode(encode(picture, forms.get(what, form))).decode()
+        what: base64.b64encode(encode(picture, encodings.get(what, encoding))).decode()
         for what, picture in _pictures(files)
     }
 

@@ -1,4 +1,4 @@
-"""Everything that a page says of one run, with where it comes from: settings, code, machine."""
+"""All data of a run for the report page: results, settings, code and machine."""
 
 from __future__ import annotations
 
@@ -29,20 +29,19 @@ def read_run(results: Path, name: str, presets: Path) -> Contents:
     """Read one run below a folder of results.
 
     Args:
-        results: holds ``train/<name>`` and, where they were made, ``evaluate/<name>`` and
+        results: contains ``train/<name>`` and, if they exist, ``evaluate/<name>`` and
             ``performance/<name>``.
         name: the preset.
         presets: folder of the presets.
 
     Returns:
         the run's ``name``, ``dataset`` and ``steps``; ``parameters`` of its model,
-        ``weights_mb``: size of its file of weights in 10**6 bytes (None where that is gone) and
-        ``training_seconds``; ``uses_spikes``: whether its model takes
-        spikes, None where there are none to take; what it logged, ``evaluation``, ``performance``
-        and ``origin``.
+        ``weights_mb``: size of its file of weights in 10**6 bytes (None if it is missing) and
+        ``training_seconds``; ``uses_spikes``: whether its model uses spikes, None for a problem
+        without spikes; ``curves``, ``evaluation``, ``performance`` and ``origin``.
 
     Raises:
-        RunError: if the run is not there, or a file is damaged.
+        RunError: if the run is missing, or a file is damaged.
     """
     folder = results / "train" / name
     run, record = read_published(folder), read_record(folder) or {}
@@ -67,11 +66,11 @@ def read_run(results: Path, name: str, presets: Path) -> Contents:
 
 
 def _dataset_name(manifest: str, folder: str) -> str:
-    """The name of a data set by its manifest's path, below ``<results>/data``.
+    """The name of a data set from its manifest's path.
 
     Args:
-        manifest: wherever the results stood when the run began.
-        folder: of the data of such a preset, as deep as that of the manifest.
+        manifest: its path, below any folder of results.
+        folder: the data folder of a preset, as deep as that of the manifest.
 
     >>> _dataset_name("results/data/demo/k8/dataset.json", "gopro/k32")
     'demo'
@@ -96,13 +95,13 @@ def read_origin(
         run: its identity.
         record: its ``run.json``.
         times: of its logged steps, seconds since the epoch.
-        presets: folder of the presets, where the base is looked up.
+        presets: folder of the presets, with the base preset.
 
     Returns:
-        ``commit`` of the code that trained it, shortened, empty where it was none of git;
-        ``changed``: whether that code was not quite this commit's, or became another on the way;
-        ``base``: what the settings are compared with; ``differences``: key, value there, value
-        here; ``facts``: name and value of everything else, in order.
+        ``commit`` of the code that trained it, shortened; empty outside git; ``changed``: whether
+        the code had uncommitted changes, or was changed during the run; ``base``: what the settings
+        are compared with; ``differences``: key, base value, own value; ``facts``: name and value of
+        everything else, in order.
     """
     base, there = _base(run.name, presets, run.settings)
     environment = record.get("environment") or {}
@@ -130,14 +129,14 @@ def read_origin(
 
 
 def setting_changes(there: RunSettings, here: RunSettings) -> tuple[tuple[str, ...], ...]:
-    """Key, value there and value here of every setting that differs, values as JSON."""
+    """Key, base value and own value of every setting that differs, values as JSON."""
     trees = shown_settings(there), shown_settings(here)
     text = functools.partial(json.dumps, ensure_ascii=False)
     return tuple((key, *pair) for key, pair in unequal(*trees, text=text).items())
 
 
 def training_seconds(record: Mapping[str, Any], times: Sequence[float]) -> float:
-    """Time of a training without the time between an interruption and the next start.
+    """Duration of a training without the time between interruptions and the next starts.
 
     Args:
         record: ``run.json``, with the time of every start.
@@ -155,9 +154,9 @@ def training_seconds(record: Mapping[str, Any], times: Sequence[float]) -> float
 
 
 def _base(name: str, presets: Path, own: RunSettings) -> tuple[str, RunSettings]:
-    """What a preset is compared with: its ``BASE``, or for one without the schema's defaults.
+    """What a preset is compared with: its ``BASE``, or else the schema's defaults.
 
-    One that an ablation derives has no file; its base is the preset that it is derived from.
+    The base of an ablation's variant is the preset that it is derived from.
     """
     path = presets / f"{name}.yaml"
     derived_from = own.ablation.origin(name) if own.ablation else None
@@ -180,7 +179,7 @@ def _code(environment: Mapping[str, Any], record: Mapping[str, Any]) -> str:
     if environment["git"].get("changed"):
         words.append("with changes that were not committed")
     if changed := record.get("code_changed"):
-        words.append(f"other code on the way: {', '.join(map(str, changed))}")
+        words.append(f"changed during the run: {', '.join(map(str, changed))}")
     return "; ".join(words)
 
 
@@ -222,5 +221,5 @@ def _versions(environment: Mapping[str, Any]) -> str:
 def _weights(folder: Path) -> str:
     path = folder / WEIGHTS
     if not path.is_file():
-        return "not there any more"
+        return "missing"
     return f"{path.name}, {path.stat().st_size / 1e6:.1f} MB, SHA-256 {file_digest(path)}"

@@ -1,8 +1,8 @@
-"""Digests of the code that trained a run; a difference is told and retrains nothing by itself.
+"""Digests of the code that trained a run.
 
-``code.json`` holds a digest of every definition (function, class or constant) that training used
-when the run began. Where today's differ, a plan, a resumed run and ``vrtspike why`` say which; to
-train again is the user's choice.
+``code.json`` contains a digest of every definition (function, class or constant) that the training
+used when it began. Plans, resumed runs and ``vrtspike why`` name definitions that have changed
+since; only RETRAIN trains again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vrtspike.io.files import read_json, write_json
 from vrtspike.runs.names import CHECKPOINTS, CODE
 from vrtspike.runs.provenance import definition_digests
 
-OBSERVERS = (
+NEUTRAL_MODULES = (
     "vrtspike.config",
     "vrtspike.system.endings",
     "vrtspike.io.files",
@@ -28,24 +28,24 @@ OBSERVERS = (
     "vrtspike.training.checkpoints",
     "vrtspike.io.manifests",
 )
-"""Code that decides no weights: logs, launching, files. Settings are compared by their values. What
-else does not in the folder of a problem, its settings name (``observers``)."""
+"""Code that changes no weights: logs, launching, files. Settings are compared by their values. A
+problem's settings name further modules of its package (``neutral_modules``)."""
 
-_SHOWN = 3
+_MAX_SHOWN = 3
 
 
 @cache
 def training_code(program: Path, task: str) -> Mapping[str, str]:
-    """Digests of the definitions behind a training program: ``{"training/loop.py:Trainer": ...}``.
+    """Digests of the definitions that a training uses: ``{"training/loop.py:Trainer": ...}``.
 
     Args:
         program: ``scripts/train.py``.
-        task: the problem that is trained for.
+        task: name of the problem.
     """
     module = PROBLEMS[task]
-    # As those of the configuration, settings of a problem are compared by their values.
-    own = ("settings", *find_problem(task).SETTINGS.observers)
-    neutral = [*OBSERVERS, *(f"{module.rpartition('.')[0]}.{name}" for name in own)]
+    # Settings are compared by their values.
+    own = ("settings", *find_problem(task).SETTINGS.neutral_modules)
+    neutral = [*NEUTRAL_MODULES, *(f"{module.rpartition('.')[0]}.{name}" for name in own)]
     return definition_digests(program, neutral=neutral, uses=[f"{module}.build"])
 
 
@@ -55,15 +55,15 @@ def write_code(folder: Path, definitions: Mapping[str, str]) -> None:
 
 
 def read_code(folder: Path) -> Mapping[str, str] | None:
-    """The code that a run began with; None where nothing (readable) tells it."""
+    """The digests in ``code.json``; None if the file is missing or damaged."""
     try:
         return dict(read_json(folder / CODE)["definitions"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def settle_code(folder: Path, program: Path, task: str) -> list[str]:
-    """Note with which code a run begins; of one that has begun, tell what has changed since.
+def record_code(folder: Path, program: Path, task: str) -> list[str]:
+    """Write ``code.json`` of a new run; compare the code of a run that has begun.
 
     Args:
         folder: of the run.
@@ -71,25 +71,25 @@ def settle_code(folder: Path, program: Path, task: str) -> list[str]:
         task: the problem that is trained for.
 
     Returns:
-        the definitions that differ from those the run began with.
+        definitions that have changed since the run began.
     """
-    changed = changes_since(folder, program, task)
+    changed = code_changes(folder, program, task)
     if changed is None or not any((folder / CHECKPOINTS).glob("step_*.pt")):
         write_code(folder, training_code(program, task))
         return []
     return changed
 
 
-def changes_since(folder: Path, program: Path, task: str) -> list[str] | None:
-    """The definitions that differ from those a run, or its published result, began with.
+def code_changes(folder: Path, program: Path, task: str) -> list[str] | None:
+    """The definitions that have changed since a run began.
 
     Args:
-        folder: with ``code.json``.
+        folder: of the run or its published result, with ``code.json``.
         program: the training program.
         task: the problem that is trained for.
 
     Returns:
-        None where nothing tells with which code it began.
+        None if ``code.json`` is missing or damaged.
     """
     then = read_code(folder)
     return None if then is None else changed_code(then, training_code(program, task))
@@ -104,13 +104,13 @@ def changed_code(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     return sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name))
 
 
-def describe_code(changed: list[str]) -> str:
-    """Changed definitions in a few words.
+def describe_code_changes(changed: list[str]) -> str:
+    """Changed definitions for a message.
 
-    >>> describe_code(["a.py:f", "a.py:g", "b.py:h", "b.py:i"])
+    >>> describe_code_changes(["a.py:f", "a.py:g", "b.py:h", "b.py:i"])
     'f in a.py, g in a.py, h in b.py, and 1 more'
     """
-    parts = (name.rpartition(":") for name in changed[:_SHOWN])
+    parts = (name.rpartition(":") for name in changed[:_MAX_SHOWN])
     shown = ", ".join(f"{definition} in {file}" for file, _, definition in parts)
-    rest = len(changed) - _SHOWN
+    rest = len(changed) - _MAX_SHOWN
     return f"{shown}, and {rest} more" if rest > 0 else shown

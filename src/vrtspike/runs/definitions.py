@@ -1,4 +1,4 @@
-"""Source files taken apart into what they define and what each definition uses."""
+"""The definitions of Python source files, and the names that each definition uses."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 @dataclass(eq=False)
 class Definition:
-    """One statement at the top of a module: a function, a class, an assignment, or another."""
+    """A top-level statement of a module: a function, a class, an assignment, or another one."""
 
     statement: ast.stmt
 
     @property
     def names(self) -> list[str]:
-        """The names it defines; none where it does something else or something more."""
+        """The names that it defines; empty if it does anything else."""
         statement = self.statement
         if isinstance(statement, _DEFINITIONS):
             return [statement.name]
@@ -36,15 +36,15 @@ class Definition:
 
     @cached_property
     def text(self) -> str:
-        """The statement as Python would print it: no comments, no docstrings, one layout."""
+        """The statement as ``ast.unparse`` prints it, without comments and docstrings."""
         for node in ast.walk(self.statement):
             if isinstance(node, _DEFINITIONS):
-                node.body = [child for child in node.body if not _is_bare_text(child)]
+                node.body = [child for child in node.body if not _is_docstring(child)]
         return ast.unparse(self.statement)
 
     @cached_property
     def dotted_texts(self) -> frozenset[str]:
-        """Texts that are dotted names, as tables hold what is imported only when it is needed."""
+        """Strings that are dotted names, such as those of lazily imported classes in registries."""
         texts = (n.value for n in ast.walk(self.statement) if isinstance(n, ast.Constant))
         return frozenset(t for t in texts if isinstance(t, str) and _DOTTED.fullmatch(t))
 
@@ -54,12 +54,12 @@ class Definition:
 
         Annotations of functions do not count: they are never evaluated.
         """
-        # One walk without recursion: every call of Snakemake waits for this.
+        # Without recursion, for speed: every call of Snakemake does this.
         chains: set[str] = set()
         imports: list[ast.Import | ast.ImportFrom] = []
-        waiting: list[ast.AST] = [self.statement]
-        while waiting:
-            node = waiting.pop()
+        stack: list[ast.AST] = [self.statement]
+        while stack:
+            node = stack.pop()
             attributes: list[str] = []
             while isinstance(node, ast.Attribute):
                 attributes.append(node.attr)
@@ -69,7 +69,7 @@ class Definition:
             elif isinstance(node, ast.Import | ast.ImportFrom):
                 imports.append(node)
             else:
-                waiting += reversed(_children(node))
+                stack += reversed(_children(node))
         return frozenset(chains), tuple(imports)
 
 
@@ -79,29 +79,29 @@ class Module:
 
     Attributes:
         definitions: functions, classes and assigned names of its top level, by name.
-        imported: the dotted name behind each imported local name.
-        always: what else is done at its top level, whoever imports it.
+        imported: dotted name of each imported local name.
+        module_level: other statements of its top level, which run on import.
     """
 
     package: str
     definitions: dict[str, list[Definition]] = field(default_factory=dict)
     imported: dict[str, str] = field(default_factory=dict)
-    always: list[Definition] = field(default_factory=list)
+    module_level: list[Definition] = field(default_factory=list)
 
     @property
-    def everything(self) -> list[Definition]:
+    def all_definitions(self) -> list[Definition]:
         """All definitions and statements but imports."""
         named = (found for group in self.definitions.values() for found in group)
-        return [*named, *self.always]
+        return [*named, *self.module_level]
 
 
 @cache
 def read_module(path: Path, package: str) -> Module:
-    """Take a source file apart.
+    """Parse a source file.
 
     Args:
         path: the file.
-        package: dotted name of the package it stands in, for its relative imports.
+        package: dotted name of its package, for relative imports.
 
     Raises:
         SyntaxError: if it is not valid Python.
@@ -110,21 +110,21 @@ def read_module(path: Path, package: str) -> Module:
     for statement in ast.parse(path.read_bytes(), filename=str(path)).body:
         if isinstance(statement, ast.Import | ast.ImportFrom):
             module.imported |= imported_names(statement, package)
-        elif _is_bare_text(statement) or _is_for_type_checkers(statement):
+        elif _is_docstring(statement) or _is_for_type_checkers(statement):
             continue
         else:
             definition = Definition(statement)
             for name in definition.names:
                 module.definitions.setdefault(name, []).append(definition)
             if not definition.names:
-                module.always.append(definition)
+                module.module_level.append(definition)
                 for node in definition.uses[1]:  # such as those under `try`
                     module.imported |= imported_names(node, package)
     return module
 
 
 def imported_names(node: ast.Import | ast.ImportFrom, package: str) -> dict[str, str]:
-    """Local names that an import binds, and the dotted name behind each."""
+    """Local names that an import binds, with their dotted names."""
     if isinstance(node, ast.Import):
         return {
             alias.asname or alias.name.partition(".")[0]: (
@@ -138,7 +138,7 @@ def imported_names(node: ast.Import | ast.ImportFrom, package: str) -> dict[str,
     return {alias.asname or alias.name: f"{origin}.{alias.name}" for alias in node.names}
 
 
-def _is_bare_text(node: ast.stmt) -> bool:
+def _is_docstring(node: ast.stmt) -> bool:
     """Whether a statement is a string alone: a docstring of a module, class, function or name."""
     return (
         isinstance(node, ast.Expr)
@@ -156,7 +156,7 @@ def _is_for_type_checkers(node: ast.AST) -> bool:
 
 
 def _children(node: ast.AST) -> list[ast.AST]:
-    """What stands directly in a node and is ever run."""
+    """Direct children of a node that are ever executed."""
     found: list[ast.AST] = []
     for name in node._fields:
         # Every file of this project has `from __future__ import annotations`.

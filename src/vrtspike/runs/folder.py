@@ -1,4 +1,4 @@
-"""The folder of one run: who computes in it, whether it is done, how it is set aside."""
+"""The folder of a run: its record and lock, and setting it aside."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     path = folder / RECORD
     if not path.is_file():
         return None
-    advice = "remove it: a run goes on from its checkpoints, a published one is published again"
+    advice = "remove it: a run continues from its checkpoints, a published one is published again"
     found = read_mapping(path, advice)
     if "status" not in found:
         raise RunError(f"{path}: not the record of a run, status is missing; remove it")
@@ -36,7 +36,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
 
 
 class RunRecord:
-    """``run.json`` of a run at work.
+    """Writes ``run.json``.
 
     Args:
         folder: the run's folder.
@@ -51,16 +51,14 @@ class RunRecord:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run has come to its end."""
+        """Whether the run is finished."""
         return self._contents.get("status") == "finished"
 
     def start(self, run: RunIdentity, step: int, **facts: Any) -> None:  # noqa: ANN401
-        """Note a start, or a resume after ``step``.
-
-        What an earlier start failed of goes: it was overcome.
+        """Record a start, or a resume after ``step``; the failure of an earlier start is removed.
 
         Args:
-            run: what is computed.
+            run: identity of the run.
             step: finished steps.
             facts: further JSON values; they replace those of an earlier start.
         """
@@ -85,7 +83,7 @@ class RunRecord:
         self.update("running", step)
 
     def update(self, status: str, step: int, **figures: Any) -> None:  # noqa: ANN401
-        """Note where the run stands: ``running``, ``interrupted``, ``failed`` or ``finished``.
+        """Record the status: ``running``, ``interrupted``, ``failed`` or ``finished``.
 
         Figures that are not finite (the PSNR of equal frames) become null.
         """
@@ -99,26 +97,26 @@ class RunRecord:
             write_json(self._path, finite_or_null(self._contents))
 
 
-LOCK_PATIENCE_S = 60.0
-LAUNCHER_PATIENCE_S = 7 * 86400.0
-"""Seconds a launcher waits for its turn; a batch system ends it before."""
+LOCK_TIMEOUT_S = 60.0
+LAUNCHER_TIMEOUT_S = 7 * 86400.0
+"""Seconds that a launcher waits for another one; a batch system's time limit is shorter."""
 _POLL_S = 0.2
 
 
 @contextlib.contextmanager
-def hold_run(
+def lock_run(
     folder: Path,
-    patience_s: float = LOCK_PATIENCE_S,
+    timeout_s: float = LOCK_TIMEOUT_S,
     note: Callable[[str], None] = print,
     lock: str = LOCK,
 ) -> Iterator[None]:
-    """Be the only process that trains in ``folder``; the lock ends with the process, however.
+    """Lock a run's folder, so that no other process trains in it; the lock ends with the process.
 
     Args:
         folder: the run's folder; it is created.
-        patience_s: seconds to wait for another process, which may be about to end.
-        note: is told when there is something to wait for.
-        lock: name of the lock's file.
+        timeout_s: seconds to wait for another process that holds the lock.
+        note: called with a message before waiting.
+        lock: name of the lock file.
 
     Raises:
         RunError: naming the process that holds the run, or if the file system has no locks.
@@ -126,72 +124,71 @@ def hold_run(
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / lock
     with path.open("a+", encoding="utf-8") as stream:
-        deadline = time.monotonic() + patience_s
-        told = False
+        deadline = time.monotonic() + timeout_s
+        announced = False
         while not lock_file(stream.fileno(), path):
             holder = path.read_text(encoding="utf-8").strip() or "another process"
             if time.monotonic() >= deadline:
                 raise RunError(
                     f"{folder}: {holder} is training in this run folder; wait for it, or stop it"
                 )
-            if not told:
+            if not announced:
                 note(f"{folder}: waiting for {holder}, which is training there, to end")
-                told = True
+                announced = True
             time.sleep(_POLL_S)
         stream.truncate(0)
-        stream.write(f"{_this_process()}\n")
+        stream.write(f"{_describe_process()}\n")
         stream.flush()
         yield
 
 
-def hold_launcher(
+def lock_launcher(
     folder: Path, note: Callable[[str], None]
 ) -> contextlib.AbstractContextManager[None]:
-    """Be the only launcher of a run, after all that came before, as with :func:`hold_run`.
+    """Lock a run against other launchers, after waiting for them.
 
-    A job of a batch system lives on when the Snakemake that submitted it is killed; the next one
-    submits another for the same run, which waits here, holds no GPU of this machine's, and then
-    finds the run finished or continues it.
+    A batch job keeps running when the Snakemake that submitted it is killed. The next Snakemake
+    submits another job for the same run, which waits here before it takes a GPU.
 
     Args:
         folder: the run's folder; it is created.
-        note: is told whom to wait for.
+        note: called with a message before waiting.
     """
-    return hold_run(folder, LAUNCHER_PATIENCE_S, note, LAUNCHER_LOCK)
+    return lock_run(folder, LAUNCHER_TIMEOUT_S, note, LAUNCHER_LOCK)
 
 
-def _this_process() -> str:
-    """The words by which people find this process."""
+def _describe_process() -> str:
+    """This process for messages: Slurm job, process ID and host."""
     job = os.environ.get("SLURM_JOB_ID")
     where = f"process {os.getpid()} on {socket.gethostname()}"
     return f"Slurm job {job} ({where})" if job else where
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether the run in ``folder`` has nothing left to do but to be published."""
+    """Whether the run in ``folder`` is finished."""
     record = read_record(folder)
     return record is not None and record["status"] == "finished"
 
 
 def set_aside(folder: Path) -> Path:
-    """Rename a run, so that a new one of the same identity can begin; nothing is removed.
+    """Rename a run's folder, so that a new run of the same identity can start.
 
     Returns:
-        where the run that was there stands now: ``<folder>.1``, ``<folder>.2`` ...
+        the new path: ``<folder>.1``, ``<folder>.2`` ...
 
     Raises:
-        RunError: if a process is training in it, or a launcher is about to.
+        RunError: if a process trains in it, or a launcher holds it.
     """
     number = 1
     while (aside := folder.with_name(f"{folder.name}.{number}")).exists():
         number += 1
-    with hold_run(folder, 0.0, lock=LAUNCHER_LOCK), hold_run(folder, 0.0):
+    with lock_run(folder, 0.0, lock=LAUNCHER_LOCK), lock_run(folder, 0.0):
         folder.rename(aside)
     return aside
 
 
 def latest_run(folder: Path) -> Path | None:
-    """The folder if it is a run's, else the run in it that was written to last, if there is one."""
+    """The folder if it is that of a run, else the most recently written run in it, if any."""
     if (folder / RECORD).is_file():
         return folder
     found = [record.parent for record in folder.glob(f"*/{RECORD}")]

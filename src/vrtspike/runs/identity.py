@@ -1,7 +1,7 @@
-"""What a run is: the settings, the data and the weights that decide its result.
+"""The identity of a run: the settings, data and weights that its result depends on.
 
-Code is not part of it: who renames a helper does not want to train for three days again. Which code
-trained a run stands beside its results (:mod:`vrtspike.runs.code`).
+Code is not part of it, because renaming a function should not train for days again;
+:mod:`vrtspike.runs.code` records it.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ STATISTICS_SCHEMA = 1
 
 @dataclass(frozen=True)
 class RunIdentity:
-    """A run; ``settings.json``, in its folder and published, is this and nothing else.
+    """The contents of ``settings.json``, in a run's folder and published.
 
     Attributes:
         name: the preset.
         settings: complete.
         dataset: path of the dataset manifest.
-        fingerprint: digest of what decides the result; names the folder.
-        dataset_digest: of the contents of the data set; None where that is not this project's.
-        weights: SHA-256 of each file of weights that enters, by the key that names it.
+        fingerprint: digest of all that the result depends on; name of the run's folder.
+        dataset_digest: of the contents of the data set; None for a run of ``fit``.
+        weights: SHA-256 of each file of weights that training uses, by key.
     """
 
     name: str
@@ -53,7 +53,7 @@ class RunIdentity:
         write_json(folder / SETTINGS, self.contents())
 
     def contents(self) -> dict[str, Any]:
-        """What stands in ``settings.json``."""
+        """The contents of ``settings.json``."""
         known = {each.name: getattr(self, each.name) for each in fields(RunIdentity)}
         settings = self.settings.model_dump(mode="json")
         return {"schema": SCHEMA, **known, "weights": dict(self.weights), "settings": settings}
@@ -75,14 +75,14 @@ class RunIdentity:
 
     @classmethod
     def parse(cls, found: Mapping[str, Any], path: Path) -> RunIdentity:
-        """An identity from what :meth:`contents` gave.
+        """The inverse of :meth:`contents`.
 
         Args:
             found: the contents.
-            path: where they stand, for messages.
+            path: of the file, for messages.
 
         Raises:
-            RunError: if they are something else, or of another version of this project.
+            RunError: if the contents are invalid, or of another version of this project.
         """
         schema = found.get("schema")
         if schema not in _READABLE:
@@ -98,12 +98,13 @@ class RunIdentity:
             return cls(**{**known, "settings": settings})
         except (ConfigError, KeyError, ValidationError) as error:
             raise RunError(
-                f"{path}: no settings of a run, or of another version of this project ({error})"
+                f"{path}: invalid settings of a run, or those of another version of this project "
+                f"({error}); train the preset again"
             ) from error
 
 
 def identify(name: str, settings: RunSettings, dataset: Path) -> RunIdentity:
-    """Name a run by what decides its result: settings, contents of the data set, and weights.
+    """The identity of a run, from settings, contents of the data set, and weights.
 
     Args:
         name: the preset.
@@ -129,15 +130,14 @@ def identify(name: str, settings: RunSettings, dataset: Path) -> RunIdentity:
 
 
 def result_settings(settings: RunSettings) -> dict[str, Any]:
-    """The settings that decide a trained model: no workers, intervals, paths or memory bounds.
+    """The settings that change a trained model: no workers, intervals, paths or memory limits.
 
-    The interval of validations counts only where early stopping watches them; the evaluation's
-    settings never do (see :func:`evaluation_settings`), and of weights the contents count, which
-    :func:`identify` adds.
+    The interval of validations counts only with early stopping. Settings of the evaluation are in
+    :func:`evaluation_settings`; :func:`identify` adds the contents of weights.
     """
-    result = _decisive(settings)
+    result = _result_keys(settings)
     del result["TEST"]
-    for section, name in settings.idle:
+    for section, name in settings.inactive_keys:
         del result[section][name]
     if settings.TRAIN.EARLY_STOPPING is not None:
         result["LOG"]["VAL_EVERY_STEPS"] = settings.LOG.VAL_EVERY_STEPS
@@ -145,25 +145,23 @@ def result_settings(settings: RunSettings) -> dict[str, Any]:
 
 
 def evaluation_settings(settings: RunSettings) -> dict[str, Any]:
-    """The settings that decide the evaluation of given weights."""
-    return {"TEST": _decisive(settings.TEST)}
+    """The settings that change the evaluation of given weights."""
+    return {"TEST": _result_keys(settings.TEST)}
 
 
-def _decisive(section: BaseModel) -> dict[str, Any]:
+def _result_keys(section: BaseModel) -> dict[str, Any]:
     dumped = section.model_dump(mode="json")
     for name, schema in type(section).model_fields.items():
         value = getattr(section, name)
         if not decides_results(schema):
             del dumped[name]
         elif isinstance(value, BaseModel):
-            dumped[name] = _decisive(value)
+            dumped[name] = _result_keys(value)
     return dumped
 
 
 def weight_digests(files: Mapping[str, Path]) -> dict[str, str]:
-    """SHA-256 of each file, by its key; a published one's is known by its name.
-
-    (Whoever loads a published file compares its contents with that.)
+    """SHA-256 of each file, by key; of a published file the expected one, which loading verifies.
 
     Raises:
         RunError: naming the key, if a file is not there.
@@ -186,9 +184,7 @@ def _digest(key: str, path: Path) -> str:
 
 
 def prepare_folder(folder: Path, preset: Path | None, dataset: Path | None) -> None:
-    """See to it that a run folder says what shall be computed.
-
-    That is ``settings.json``, and ``statistics.json`` for those who will use the weights.
+    """Write ``settings.json`` and ``statistics.json`` of a new run, or check those of an old one.
 
     Args:
         folder: the run's folder.
@@ -196,9 +192,9 @@ def prepare_folder(folder: Path, preset: Path | None, dataset: Path | None) -> N
         dataset: dataset manifest of a new run.
 
     Raises:
-        RunError: if there is no run, or another one, or data or weights of a run that is continued
-            have changed since.
-        ConfigError: if the preset is wrong.
+        RunError: if the folder holds no run to continue, or another run, or data or weights have
+            changed since the run began.
+        ConfigError: if the preset is invalid.
     """
     if (preset is None) != (dataset is None):
         raise RunError("--preset and --dataset belong together: give both, or neither to continue")
@@ -229,13 +225,13 @@ def _check_unchanged(run: RunIdentity, folder: Path) -> None:
     for what, (then, now) in found.items():
         if then != now:
             raise RunError(
-                f"{folder}: {what} has changed since this run began, and its result would be that "
-                "of neither; start a new run with --preset and --dataset in another folder"
+                f"{folder}: {what} has changed since this run began; start a new run with --preset "
+                "and --dataset in another folder"
             )
 
 
 def write_statistics(folder: Path) -> None:
-    """Write the ``statistics.json`` of a run from its data set, so that its weights can be used.
+    """Write ``statistics.json``: the statistics of the data set that the model's inputs need.
 
     Args:
         folder: with the ``settings.json`` of the run.
@@ -248,7 +244,7 @@ def write_statistics(folder: Path) -> None:
     contents = find_problem(run.settings.TASK).statistics(run.settings, Path(run.dataset))
     if contents["dataset_digest"] != run.dataset_digest:
         raise RunError(
-            f"{folder / STATISTICS}: cannot be made, {run.dataset} has changed since this run "
+            f"{folder / STATISTICS}: cannot be written, {run.dataset} has changed since this run "
             "began; train the preset again"
         )
     write_json(folder / STATISTICS, {"schema": STATISTICS_SCHEMA, **contents})

@@ -1,27 +1,25 @@
-"""The names of all files of a run, in its folder (``RUNS/<preset>/<fingerprint>``) and published.
+"""Names of all files of a run, in its folder (``RUNS/<preset>/<fingerprint>``) and published.
 
 =========================== ============================================ =========================
 file                        contents                                     where
 =========================== ============================================ =========================
 ``settings.json``           identity and settings, complete              run folder and published
-``run.json``                surroundings, starts, state, final figures   run folder and published
+``run.json``                environment, starts, status, final figures   run folder and published
 ``code.json``               digests of the code that trained it          run folder and published
-``statistics.json``         what spikes are standardised with            run folder and published
+``statistics.json``         statistics that standardise the inputs       run folder and published
 ``metrics.jsonl``           losses, rates, epochs, validations           run folder and published
 ``metrics.csv``             the same as a table                          published
 ``weights.safetensors``     the weights of the last step                 run folder and published
 ``best.safetensors``        the weights of the best validation           run folder
-``checkpoints/``            everything a run needs to go on              run folder
+``checkpoints/``            the state for exact resume                   run folder
 ``logs/memory.jsonl``       memory, GPU, cache (``memory.jsonl``)        run folder (published)
 ``logs/timing_*.jsonl``     time of each step, a file per start          run folder
 ``timing.jsonl``            each step once                               published
 ``pictures/``               a clip of each validation                    run folder
 ``tensorboard/``            the same as curves                           run folder
 ``lock``                    held by the process that trains              run folder
-``launcher.lock``           held by the launcher that has its turn       run folder
+``launcher.lock``           held by the launcher                         run folder
 =========================== ============================================ =========================
-
-The rules name the published files in the same words.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
 """Digests of the code that a program uses, without what cannot change its result.
 
-A program is a file under ``scripts/``. What counts is every function, class and constant of this
-package that it uses, directly or through others, and what the modules that hold them do when they
-are imported. Comments, docstrings, formatting, annotations of functions, imports for type checkers
-and definitions that nothing here uses do not count; neither do the modules in :data:`NEUTRAL`,
-which only speak to the user.
+A program is a file under ``scripts/``. Digests cover every function, class and constant of this
+package that it uses, directly or indirectly, and the top-level statements of their modules. They do
+not cover comments, docstrings, formatting, annotations of functions, imports for type checkers,
+unused definitions, and the modules in :data:`NEUTRAL`.
 
-A text that is the dotted name of one of them, as in a table of classes that are imported when they
-are needed, counts as its use. Other names that are computed when the program runs (``getattr``,
-``importlib.import_module``) are not seen.
+A string that is a dotted name, as in a registry of lazily imported classes, counts as a use. Other
+dynamic uses (``getattr``, ``importlib.import_module``) are not found.
 """
 
 from __future__ import annotations
@@ -29,10 +27,10 @@ from vrtspike.runs.definitions import Definition, Module, imported_names, read_m
 
 PACKAGE = "vrtspike"
 NEUTRAL = frozenset({"vrtspike.system.cli", "vrtspike.errors"})
-"""Modules that report to the user and compute nothing; a package name stands for all in it."""
+"""Modules that only report to the user; a package stands for all its modules."""
 
 _SOURCES = Path(vrtspike.__file__).parent.parent
-_EVERYTHING = "*"
+_WHOLE_FILE = "*"
 
 
 def code_digests(
@@ -45,10 +43,10 @@ def code_digests(
 
     Args:
         script: the program; modules beside it that it imports are followed too.
-        neutral: further packages, modules or definitions that cannot change the result, such as
+        neutral: further packages, modules or definitions to ignore, such as
             ``vrtspike.monitoring`` for a training.
-        uses: dotted names that the program comes to use by names it computes, such as those of a
-            problem (:mod:`vrtspike.config.problems`).
+        uses: dotted names that the program uses dynamically, such as functions of a problem
+            (:mod:`vrtspike.config.problems`).
 
     Raises:
         FileNotFoundError: if there is no such program.
@@ -73,7 +71,7 @@ def definition_digests(
 
     Returns:
         eight hexadecimal digits by ``<path within the package or scripts/name>:<definition>``;
-        what a module does beside defining names is its ``(module)``.
+        other top-level statements of a module are its ``(module)``.
     """
     found = _used_definitions(script, neutral, uses)
     return {name.removeprefix(f"{PACKAGE}/"): digest for name, digest in found.items()}
@@ -85,9 +83,9 @@ def _used_definitions(
     """:func:`definition_digests`, each file as :func:`code_digests` names it."""
     entry, ignored = script.resolve(), NEUTRAL.union(neutral)
     closure = _Closure(entry, ignored, uses)
-    question = " ".join([*sorted(ignored), "+", *sorted(uses)])
-    found: dict[str, str] = remembered(
-        entry, _SOURCES / PACKAGE, question, lambda: _by_definition(closure)
+    key = " ".join([*sorted(ignored), "+", *sorted(uses)])
+    found: dict[str, str] = cached_on_disk(
+        entry, _SOURCES / PACKAGE, key, lambda: _by_definition(closure)
     )
     return found
 
@@ -113,15 +111,15 @@ def _label(path: Path) -> str:
     return f"{path.parent.name}/{path.name}"
 
 
-class _Place(NamedTuple):
-    """A name in a source file; :data:`_EVERYTHING` stands for the whole file."""
+class _Reference(NamedTuple):
+    """A name in a source file; :data:`_WHOLE_FILE` stands for the whole file."""
 
     path: Path
     name: str
 
 
 class _Closure:
-    """Everything that a program uses."""
+    """The transitive closure of the definitions that a program uses."""
 
     def __init__(self, entry: Path, neutral: Collection[str], uses: Collection[str] = ()) -> None:
         self.entry = entry
@@ -131,23 +129,23 @@ class _Closure:
     def used(self) -> dict[Path, set[Definition]]:
         """The used definitions by source file."""
         found: dict[Path, set[Definition]] = defaultdict(set)
-        waiting = [_Place(self.entry, _EVERYTHING)]
-        waiting += [place for name in self._uses_by_name for place in self._places(name)]
-        seen = set(waiting)
-        while waiting:
-            place = waiting.pop()
-            module = self._module(place.path)
-            if place.name == _EVERYTHING:
-                definitions = module.everything
+        queue = [_Reference(self.entry, _WHOLE_FILE)]
+        queue += [reference for name in self._uses_by_name for reference in self._resolve(name)]
+        seen = set(queue)
+        while queue:
+            path, name = queue.pop()
+            module = self._module(path)
+            if name == _WHOLE_FILE:
+                definitions = module.all_definitions
             else:
-                definitions = [*module.definitions.get(place.name, []), *module.always]
-            new = set(definitions) - found[place.path]
-            found[place.path] |= new
-            places = {p for definition in new for p in self._uses(place.path, module, definition)}
-            if place.name in module.imported and place.name not in module.definitions:
-                places |= set(self._places(module.imported[place.name]))
-            waiting += places - seen
-            seen |= places
+                definitions = [*module.definitions.get(name, []), *module.module_level]
+            new = set(definitions) - found[path]
+            found[path] |= new
+            names = {p for definition in new for p in self._uses(path, module, definition)}
+            if name in module.imported and name not in module.definitions:
+                names |= set(self._resolve(module.imported[name]))
+            queue += names - seen
+            seen |= names
         return {path: set(found[path]) for path in found if found[path] or path == self.entry}
 
     def _module(self, path: Path) -> Module:
@@ -155,8 +153,8 @@ class _Closure:
         parents = path.relative_to(_SOURCES).parent.parts if inside else ()
         return read_module(path, ".".join(parents))
 
-    def _uses(self, path: Path, module: Module, definition: Definition) -> Iterator[_Place]:
-        """Where the names that a definition uses are defined."""
+    def _uses(self, path: Path, module: Module, definition: Definition) -> Iterator[_Reference]:
+        """The references of a definition."""
         local = dict(module.imported)
         chains, imports = definition.uses
         for node in imports:
@@ -164,28 +162,28 @@ class _Closure:
         for chain in chains:
             first, _, rest = chain.partition(".")
             if first in module.definitions:
-                yield _Place(path, first)
+                yield _Reference(path, first)
             elif first in local:
-                yield from self._places(f"{local[first]}.{rest}" if rest else local[first])
+                yield from self._resolve(f"{local[first]}.{rest}" if rest else local[first])
         for text in definition.dotted_texts:
-            # A text that names a whole module is of a registry: its user names the parts.
+            # A string with a whole module is in a registry; `uses` has the parts that are used.
             if text.startswith(f"{PACKAGE}."):
-                yield from (p for p in self._places(text) if p.name != _EVERYTHING)
+                yield from (p for p in self._resolve(text) if p.name != _WHOLE_FILE)
 
-    def _places(self, dotted: str) -> Iterator[_Place]:
-        """The place a dotted name stands for, if it is in this project and counts."""
+    def _resolve(self, dotted: str) -> Iterator[_Reference]:
+        """The reference of a dotted name, if it is in this project and not neutral."""
         root = _SOURCES if dotted.partition(".")[0] == PACKAGE else self.entry.parent
         found = _source_file(root, dotted)
         if found is not None:
             path, inside, name = found
             if not self._is_neutral(inside):
-                yield self._known(path, name)
+                yield self._reference_in(path, name)
 
-    def _known(self, path: Path, name: str) -> _Place:
-        """The name in a file, or the whole file where the name comes about in another way."""
+    def _reference_in(self, path: Path, name: str) -> _Reference:
+        """The name in a file, or the whole file if the name is defined dynamically."""
         module = self._module(path)
         known = name in module.definitions or name in module.imported
-        return _Place(path, name if known else _EVERYTHING)
+        return _Reference(path, name if known else _WHOLE_FILE)
 
     def _is_neutral(self, dotted: str) -> bool:
         return any(dotted == name or dotted.startswith(f"{name}.") for name in self._neutral)
@@ -193,41 +191,40 @@ class _Closure:
 
 @cache
 def _source_file(root: Path, dotted: str) -> tuple[Path, str, str] | None:
-    """The file behind a dotted name, the part of the name up to what it means in it, and that."""
+    """File of a dotted name, the name up to its first part in the file, and that part."""
     parts = dotted.split(".")
     for end in range(len(parts), 0, -1):
         candidate = root.joinpath(*parts[:end])
         for path in (candidate.with_suffix(".py"), candidate / "__init__.py"):
             if path.is_file():
-                name = parts[end] if end < len(parts) else _EVERYTHING
+                name = parts[end] if end < len(parts) else _WHOLE_FILE
                 return path.resolve(), ".".join(parts[: end + 1]), name
     return None
 
 
-def remembered(entry: Path, package: Path, question: str, answer: Callable[[], Any]) -> Any:  # noqa: ANN401 - any JSON value
-    """The answer to a question about a program, computed again when any source file is another.
+def cached_on_disk(entry: Path, package: Path, key: str, compute: Callable[[], Any]) -> Any:  # noqa: ANN401 - any JSON value
+    """A value computed from source files, cached beside the program's bytecode.
 
-    It stands where Python keeps the program's bytecode, and holds for the contents of all source
-    files, whatever their dates.
+    It is computed again when the contents of any source file have changed.
 
     Args:
         entry: the program; it may use the files in its folder.
         package: folder of the package that it may use.
-        question: tells this question from others about the program.
-        answer: finds the answer, a JSON value.
+        key: of the value.
+        compute: returns the value, as JSON.
     """
-    sources, known = _once(entry.parent, package), dict[str, Any]()
+    sources, known = _cached_sources(entry.parent, package), dict[str, Any]()
     file = Path(cache_from_source(str(entry))).with_suffix(".code.json")
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # not there, or damaged
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # missing or damaged
         found = read_json(file)
         known |= found["answers"] if found["sources"] == sources else {}
-    if question not in known:
-        known[question] = answer()
-        # Where someone edits at this moment the answer may be of either version.
+    if key not in known:
+        known[key] = compute()
+        # Not if a source file was changed during the computation.
         if _sources(entry.parent, package) == sources:
-            with contextlib.suppress(OSError):  # a read-only folder: found again next time
+            with contextlib.suppress(OSError):  # a read-only folder
                 write_json(file, {"sources": sources, "answers": known})
-    return known[question]
+    return known[key]
 
 
 def _sources(*folders: Path) -> str:
@@ -242,4 +239,4 @@ def _sources(*folders: Path) -> str:
     return digest.hexdigest()
 
 
-_once = cache(_sources)
+_cached_sources = cache(_sources)

@@ -1,4 +1,4 @@
-"""Publishing a finished run, all files at once or none, and reading back what was published."""
+"""Publishing a finished run atomically, and reading published runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from vrtspike.config.loading import changed_settings
+from vrtspike.config.loading import override_settings
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import atomic_path, file_digest, write_json
 from vrtspike.io.flatten import flatten
@@ -23,7 +23,7 @@ from vrtspike.runs.names import RECORD, SETTINGS, STATISTICS, WEIGHTS
 
 _EXPECTED = "no such file; expected the folder of a finished run, such as results/train/<preset>"
 DIGESTED = (WEIGHTS, STATISTICS)
-"""Files of a published run whose SHA-256 ``run.json`` holds: they decide every result."""
+"""Files of a published run whose SHA-256 is in ``run.json``: every result depends on them."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class PublishedRun(RunIdentity):
     Attributes:
         parameters: number of parameters of its model.
         steps: optimiser steps it was trained for.
-        processes: that trained it together.
+        processes: number of training processes.
     """
 
     parameters: int | None = None
@@ -41,16 +41,16 @@ class PublishedRun(RunIdentity):
     processes: int = 1
 
     def with_overrides(self, overrides: Sequence[str]) -> PublishedRun:
-        """The same run with other settings for its evaluation, such as ``TEST.TILE.SIZE=128``.
+        """The same run with other settings of its evaluation, such as ``TEST.TILE.SIZE=128``.
 
         Raises:
-            ConfigError: if an override is wrong, or would describe other weights.
+            ConfigError: if an override is invalid, or would change the training.
         """
-        settings = changed_settings(self.settings, overrides, SETTINGS)
+        settings = override_settings(self.settings, overrides, SETTINGS)
         if result_settings(settings) != result_settings(self.settings):
             raise ConfigError(
-                f"--set {' '.join(overrides)}: changes what the weights were trained with; only "
-                "TEST and keys that change no result can be replaced"
+                f"--set {' '.join(overrides)}: would change the settings of the training; give "
+                "keys of TEST, or keys that change no result"
             )
         return replace(self, settings=settings)
 
@@ -86,10 +86,10 @@ def read_finished(folder: Path) -> PublishedRun:
 
 
 def require_published(weights: str | Path) -> None:
-    """Refuse weights, or statistics beside them, that are not what was published.
+    """Refuse weights or statistics that were changed after publishing.
 
     Args:
-        weights: a file; nothing is known of one without a ``run.json`` beside it.
+        weights: a file; without a ``run.json`` beside it nothing is checked.
 
     Raises:
         RunError: if one of the files was changed.
@@ -100,21 +100,21 @@ def require_published(weights: str | Path) -> None:
         return
     if "digests" not in record:
         print(
-            f"{folder}: an earlier version published it, without digests: whether its weights "
-            "were changed since is not known",
+            f"{folder}: published by an earlier version without digests; whether its weights "
+            "were changed since cannot be checked",
             file=sys.stderr,
         )
     for name, kept in record.get("digests", {}).items():
         if not (folder / name).is_file():
             raise RunError(
-                f"{folder / name}: no such file, which was published with the weights; copy the "
+                f"{folder / name}: no such file, but it was published with the weights; copy the "
                 "whole folder again"
             )
         if (found := file_digest(folder / name)) != kept:
             raise RunError(
                 f"{folder / name}: was changed after it was published: found the SHA-256 {found}, "
-                f"expected {kept}. Copy the folder again from where it was made, or remove it and "
-                "give the command of its training again"
+                f"expected {kept}. Copy the folder again from its origin, or remove it and train "
+                "again"
             )
 
 
@@ -123,11 +123,10 @@ _FIRST_COLUMNS = ("kind", "step", "epoch", "loss", "lr", "grad_norm")
 
 
 def publish(folder: Path, output: Path) -> None:
-    """Copy the result of the finished run in ``folder`` to ``output``, replacing what stood there.
+    """Copy the result of the finished run in ``folder`` to ``output``, which is replaced.
 
-    What ``output`` holds stands in :mod:`vrtspike.runs.names`; of ``timing.jsonl`` each step stands
-    there once, however often the run was resumed; ``run.json`` holds the SHA-256 of what decides
-    a result (:func:`~vrtspike.runs.published.require_published`).
+    :mod:`vrtspike.runs.names` lists the files. ``timing.jsonl`` has each step once, even if the run
+    was resumed; ``run.json`` has the SHA-256 of :data:`DIGESTED` files.
 
     Raises:
         RunError: if the run is not finished, or its data set has changed before its statistics
@@ -136,7 +135,7 @@ def publish(folder: Path, output: Path) -> None:
     record = read_record(folder)
     status = "not begun" if record is None else record["status"]
     if record is None or status != "finished":
-        raise RunError(f"{folder}: the run is {status}, only a finished one is published")
+        raise RunError(f"{folder}: the run is {status}; only a finished run can be published")
     logs = folder / names.LOGS
     copied = list(_COPIED)
     if RunIdentity.read(folder).dataset_digest is not None:

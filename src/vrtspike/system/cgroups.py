@@ -1,4 +1,4 @@
-"""The control groups that bound this process: a container's, a batch job's, a service's."""
+"""The control groups of this process: of a container, a batch job or a service."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
-"""What the kernel says of this process."""
+"""The control groups of this process."""
 
 
 def cgroup_folders(controller: str, root: Path = ROOT) -> Iterator[Path]:
-    """Folders of the groups that this process is in, from its own to the outermost it can see.
+    """Folders of the nested control groups of this process, from the inner to the outermost one.
 
-    Each has a limit of its own, and the least counts: that of a Slurm job stands two groups above
-    its step. Of both versions; folders that the mounted tree has not are among them.
+    Each may have a limit, and the smallest counts: that of a Slurm job is two groups above its
+    step. Both versions of control groups are included; some of the folders may not exist.
 
     Args:
         controller: of version 1, such as ``memory``; version 2 has one tree for all.
-        root: where the trees are mounted.
+        root: mount point.
     """
     try:
         rows = MEMBERSHIP.read_text().splitlines()
@@ -29,6 +29,6 @@ def cgroup_folders(controller: str, root: Path = ROOT) -> Iterator[Path]:
         trees = [root, root / "unified"] if not controllers else []
         trees += [root / controller] if controller in controllers.split(",") else []
         for tree in trees:
-            # A container may see its own group as the outermost, and its path as the host has it.
+            # In a container, the path may be that on the host.
             own = tree / path.lstrip("/")
             yield from (group for group in (own, *own.parents) if group.is_relative_to(tree))

@@ -1,4 +1,4 @@
-"""What every program under ``scripts/`` has in common."""
+"""Common parts of the programs in ``scripts/``: options, error handling, exit statuses."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from vrtspike.errors import (
 )
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.endings import EndedBySignal, end_with_starter, exit_on_signals
-from vrtspike.system.surroundings import at_home, fill_surroundings
+from vrtspike.system.surroundings import expand_home, set_default_user
 
-_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
-"""What a place that this user may not write to answers."""
+_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
+"""Errors of a path that this user cannot write."""
 
-_OF_EXTRA = re.compile(r"""([\w.-]+).*;.*extra == ["'](\w+)["']""")
+_REQUIREMENT_OF_EXTRA = re.compile(r"""([\w.-]+).*;.*extra == ["'](\w+)["']""")
 _DISTRIBUTIONS = {"skimage": "scikit-image", "snakemake_interface_logger_plugins": "snakemake"}
-"""Names of packages whose modules are called otherwise."""
+"""Packages whose modules have other names."""
 
 EXIT_STOPPED = 128 + 2
-"""As a shell tells that Ctrl-C has ended a program."""
+"""Exit status after Ctrl-C, as in a shell."""
 
 EXIT_CLOSED_PIPE = 128 + 13
-"""As a shell tells that SIGPIPE has ended a program."""
+"""Exit status after SIGPIPE, as in a shell."""
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Shows defaults, but not that of an option which must be given or does nothing without."""
+    """Shows defaults, except those of required options, of None and of False."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         if action.required or action.default is None or action.default is False:
@@ -53,10 +53,7 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
 
 
 def add_run_folders(parser: argparse.ArgumentParser) -> None:
-    """Add the options of programs that set finished runs against each other.
-
-    These are ``--train-dirs`` and ``--output``, all paths; evaluations stand beside the runs.
-    """
+    """Add ``--train-dirs`` and ``--output``, the options of programs that compare runs."""
     parser.add_argument(
         "--train-dirs",
         type=Path,
@@ -83,7 +80,7 @@ def add_configuration(parser: argparse.ArgumentParser) -> None:
 
 
 def add_preset(parser: argparse.ArgumentParser) -> None:
-    """Add the options of programs that rules call for a preset of the same configuration."""
+    """Add the options with which rules pass a preset and the configuration."""
     parser.add_argument("--preset", required=True, help="name of the preset")
     parser.add_argument(
         "--configfile",
@@ -97,7 +94,7 @@ def add_preset(parser: argparse.ArgumentParser) -> None:
 
 
 def add_shard(parser: argparse.ArgumentParser) -> None:
-    """Add the options of programs that work through a shard: its name, cores, its file."""
+    """Add the options of programs that process a shard."""
     parser.add_argument(
         "--shard",
         default="0-of-1",
@@ -112,7 +109,7 @@ def add_shard(parser: argparse.ArgumentParser) -> None:
 
 
 def positive_int(text: str) -> int:
-    """The value of an option that counts something.
+    """An option's value: an integer of 1 or more.
 
     >>> positive_int("3")
     3
@@ -124,7 +121,7 @@ def positive_int(text: str) -> int:
 
 
 def positive_number(text: str) -> float:
-    """The value of an option that measures something.
+    """An option's value: a finite number above 0.
 
     >>> positive_number("0.5")
     0.5
@@ -138,71 +135,69 @@ def positive_number(text: str) -> float:
 def run(
     main: Callable[[], int | None], leave: Callable[[int | None], NoReturn] = sys.exit
 ) -> NoReturn:
-    """Run ``main`` and leave with its status.
+    """Run ``main`` and exit with its status.
 
-    A :class:`UserError`, a full disk and a place that cannot be written become plain messages. Who
-    reads our output and has read enough (``| head``) ends the program without a word.
-    No character and no closed stream ends it (:func:`open_streams`).
-    Old names in a configuration are told, which Python would keep from users. A program that is
-    asked to end, or whose Snakemake has died, removes what it has half written.
+    A :class:`UserError`, a full disk and an unwritable path become plain messages. A closed pipe
+    (``| head``) ends the program silently. Standard streams are repaired
+    (:func:`repair_streams`), and deprecation warnings on configurations are shown. At a signal, or
+    when its Snakemake has died, the program removes its temporary files.
 
     Args:
-        main: the program; it parses ``sys.argv`` itself and returns its exit status (None is 0).
+        main: the program; it parses ``sys.argv`` and returns its exit status (None is 0).
         leave: ends the process with a status.
     """
     warnings.filterwarnings("default", category=DeprecationWarning, module=r"vrtspike\.")
-    open_streams()
-    fill_surroundings()
+    repair_streams()
+    set_default_user()
     try:
         exit_on_signals()
         end_with_starter()
-        _require_text(sys.argv)
-        sys.argv[1:] = map(_whole_option, sys.argv[1:])
+        _require_utf8(sys.argv)
+        sys.argv[1:] = map(_expand_option, sys.argv[1:])
         status = main()
         sys.stdout.flush()
     except UserError as error:
-        _say(f"error: {error}")
+        _print_error(f"error: {error}")
         status = EXIT_USER_ERROR
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         extra = _extra_of(package)
         if not extra:
             raise
-        _say(f"error: the package {package} is missing; pip install 'vrtspike[{extra}]'")
+        _print_error(f"error: the package {package} is missing; pip install 'vrtspike[{extra}]'")
         status = EXIT_USER_ERROR
     except BrokenPipeError:
         if not _reader_has_ended():
             raise
-        # What is still to be written when the interpreter ends goes nowhere.
+        # Discard what the interpreter flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = EXIT_CLOSED_PIPE
     except OSError as error:
         if is_disk_full(error):
             reason = f"{describe_full_disk(error)}, or move RESULTS or RUNS"
-        elif error.errno in _CLOSED and error.filename:
+        elif error.errno in _NOT_WRITABLE and error.filename:
             reason = f"{error.strerror}; fix it or its permissions, or give another place"
         else:
             raise
         where = error.filename or "a file"
-        _say(f"error: {where}: {reason}, and run again")
+        _print_error(f"error: {where}: {reason}, and run again")
         status = EXIT_USER_ERROR
     except KeyboardInterrupt:
-        _say("interrupted")
+        _print_error("interrupted")
         status = EXIT_STOPPED
     except EndedBySignal as error:
-        _say(f"ended by {error.name}")
+        _print_error(f"ended by {error.name}")
         status = int(str(error.code))
     with contextlib.suppress(OSError):
         sys.stdout.flush()
     leave(status)
 
 
-def open_streams() -> None:
-    """Have three streams that take every character, whatever the starter has given.
+def repair_streams() -> None:
+    """Open closed standard streams, and have them accept every character.
 
-    One that is closed, as a service manager may leave it, becomes the null device: the next file to
-    be opened would get its number, and what is printed would go there. What an encoding lacks
-    (``PYTHONIOENCODING=ascii``, a terminal without UTF-8) is escaped, and ends no work.
+    A closed stream becomes the null device; otherwise the next opened file would get its descriptor
+    and the printed text. Characters that the encoding lacks are escaped.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
@@ -216,8 +211,8 @@ def open_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _require_text(words: Sequence[str]) -> None:
-    """Refuse names that no file of results could hold before anything is computed.
+def _require_utf8(words: Sequence[str]) -> None:
+    """Refuse arguments that are not UTF-8, which result files cannot contain.
 
     Raises:
         UserError: naming the first, its bytes that are not UTF-8 escaped.
@@ -227,8 +222,8 @@ def _require_text(words: Sequence[str]) -> None:
             raise UserError(f"{shown(word)}: a name that is not UTF-8; rename it")
 
 
-def _whole_option(word: str) -> str:
-    """A word of the command line; the ``~`` of ``--spikes=~/x`` stands there as it was typed.
+def _expand_option(word: str) -> str:
+    """An argument with expanded ``~`` after ``=``, as in ``--spikes=~/x``.
 
     Raises:
         UserError: if there is no such home folder.
@@ -237,24 +232,24 @@ def _whole_option(word: str) -> str:
     if not name.startswith("--") or not value.startswith("~"):
         return word
     try:
-        return f"{name}{equals}{at_home(value)}"
+        return f"{name}{equals}{expand_home(value)}"
     except ValueError as error:
         raise UserError(f"{name}: {error}") from error
 
 
 def _extra_of(package: str) -> str:
-    """The extra of this project that installs a package; empty for one that belongs to none."""
+    """The extra of this project that installs a package; empty if there is none."""
     name = _DISTRIBUTIONS.get(package, package)
     with contextlib.suppress(metadata.PackageNotFoundError):
         for line in metadata.requires("vrtspike") or ():
-            found = _OF_EXTRA.match(line)
+            found = _REQUIREMENT_OF_EXTRA.match(line)
             if found and found[1].lower() == name.replace("_", "-"):
                 return found[2]
     return ""
 
 
-def _say(text: str) -> None:
-    """Write to standard error; where that is a log on a full disk, the status has to tell."""
+def _print_error(text: str) -> None:
+    """Write to standard error, which may be a log on a full disk."""
     with contextlib.suppress(OSError):
         print(text, file=sys.stderr, flush=True)
 

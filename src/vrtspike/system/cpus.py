@@ -10,17 +10,17 @@ from pathlib import Path
 from vrtspike.system.cgroups import ROOT, cgroup_folders
 
 CPUS = "VRTSPIKE_CPUS"
-"""Environment variable: how many CPUs a program may use, by the workflow those of its job."""
+"""Environment variable: number of CPUs that a program may use; the rules set it."""
 
 
 def available_cpus(environment: Mapping[str, str] | None = None, cgroups: Path = ROOT) -> int:
     """CPUs this process may use.
 
-    The least of affinity, cgroup quota, a batch system's allotment, and :data:`CPUS`.
+    The minimum of affinity, cgroup quota, a batch system's allocation, and :data:`CPUS`.
 
     Args:
-        environment: variables that count; None is this process's.
-        cgroups: where the cgroup file system is mounted.
+        environment: environment variables; None for those of this process.
+        cgroups: mount point of the control groups.
 
     >>> available_cpus({"SLURM_CPUS_PER_TASK": "1"})
     1
@@ -33,18 +33,18 @@ def available_cpus(environment: Mapping[str, str] | None = None, cgroups: Path =
 
 
 def sleep_while_waiting() -> None:
-    """Have threads that wait for others sleep instead of spin, unless the user chose otherwise.
+    """Let waiting OpenMP threads sleep instead of spin, unless the user set it otherwise.
 
-    On busy cores a CPU training step took 4 to 7 times as long with spinning threads. PyTorch's own
-    OpenMP spins for some microseconds first, which makes the short operations of a quiet machine up
-    to a third faster. It looks at these variables once, when PyTorch is imported.
+    On busy cores a CPU training step took 4 to 7 times as long with spinning threads. PyTorch's
+    OpenMP still spins for some microseconds, which makes short operations up to a third faster on
+    an idle machine. It reads these variables when PyTorch is imported.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("GOMP_SPINCOUNT", "2000")
 
 
 def _batch_cpus(environment: Mapping[str, str]) -> int | None:
-    """CPUs on this node that Slurm, PBS, LSF or Grid Engine granted, if one of them did."""
+    """CPUs on this node allocated by Slurm, PBS, LSF or Grid Engine; None outside of a job."""
     per_task = environment.get("SLURM_CPUS_PER_TASK", "")
     if per_task.isdigit():
         tasks = environment.get("SLURM_NTASKS_PER_NODE", "1")

@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, a line now and then elsewhere; times for a person."""
+"""Progress bars (lines without a terminal), and formatting of durations."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ from collections.abc import Callable, Iterator
 from typing import TextIO
 
 PLAIN_INTERVAL = 15.0
-"""Seconds between lines where there is no terminal, such as in a log file."""
+"""Seconds between lines without a terminal, such as in a log file."""
 
-_ALL_OF_IT = 1e9
-"""Seconds that the time left is estimated from. Frames come in bursts, a window at a time, so that
-the last half minute says little."""
+_ESTIMATE_PERIOD_S = 1e9
+"""Period of the estimate of the remaining time: all of it, because frames are done in windows."""
 
 SCREEN = "VRTSPIKE_SCREEN"
-"""Environment variable: number of the open file that shows progress where standard error is a log.
+"""Environment variable: file descriptor for progress bars if standard error is a log file.
 
 In a shell: ``VRTSPIKE_SCREEN=3 program 3>&2 > log 2>&1``.
 """
 
 
 def format_duration(seconds: float) -> str:
-    """Hours, minutes and seconds as ``1:02:03`` or ``2:03``, for what runs and for columns.
+    """A duration as ``1:02:03`` or ``2:03``.
 
     >>> format_duration(125.4), format_duration(3723)
     ('2:05', '1:02:03')
@@ -35,7 +34,7 @@ def format_duration(seconds: float) -> str:
 
 
 def duration_words(seconds: float) -> str:
-    """A time in the unit that fits, for sentences.
+    """A duration in s, min or h, for sentences.
 
     >>> duration_words(42), duration_words(2700), duration_words(7000), duration_words(400000)
     ('42 s', '45.0 min', '1.94 h', '111 h')
@@ -49,15 +48,15 @@ def duration_words(seconds: float) -> str:
 
 @contextlib.contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Show progress on standard error, or what :data:`SCREEN` names, while the body runs.
+    """Show progress on standard error or on :data:`SCREEN` while the body runs.
 
     Args:
-        title: what is being done.
+        title: of the bar.
 
     Yields:
-        A function to call with the number of things done and their total.
+        A function to call with the number of finished items and their total.
     """
-    # Here, so that models run where nothing but PyTorch is installed.
+    # Imported here, so that models need only PyTorch.
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -73,14 +72,14 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
         yield _plain(title, stream)
         return
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    # What else is printed stands above a bar on the same stream, and stays in its log otherwise.
+    # Other output is printed above a bar on the same stream.
     beside = stream is sys.stderr
     with Progress(
         *columns,
         console=console,
         transient=True,
         refresh_per_second=4,
-        speed_estimate_period=_ALL_OF_IT,
+        speed_estimate_period=_ESTIMATE_PERIOD_S,
         redirect_stdout=beside,
         redirect_stderr=beside,
     ) as bar:
@@ -91,7 +90,7 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
 def _screen() -> TextIO:
     number = os.environ.get(SCREEN, "")
     if number.isdigit():
-        # Another program may have handed the variable on, but not the file.
+        # The variable may be inherited without the file.
         with contextlib.suppress(OSError):
             return os.fdopen(int(number), "w", closefd=False)
     return sys.stderr
@@ -112,7 +111,7 @@ def _plain(title: str, stream: TextIO) -> Callable[[int, int], None]:
 
 
 def _time_left(seconds: float, done: int, total: int) -> str:
-    """What is left at the pace so far.
+    """The remaining time at the mean speed so far.
 
     >>> _time_left(60.0, done=2, total=10)
     ', 4:00 left'

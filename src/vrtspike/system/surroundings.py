@@ -1,4 +1,4 @@
-"""What Snakemake needs around it: a user, a home with room for its cache, a folder to write to."""
+"""The user's environment that Snakemake needs: a user name, a home folder, writable folders."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 
-def fill_surroundings() -> None:
-    """Give a user without an entry (``docker run --user``) a name and a home, for what asks."""
+def set_default_user() -> None:
+    """Set USER and HOME for a user without an account (``docker run --user``)."""
     try:
         user = pwd.getpwuid(os.getuid())
         name, home = user.pw_name, user.pw_dir
@@ -21,20 +21,20 @@ def fill_surroundings() -> None:
     os.environ.setdefault("HOME", home)
 
 
-def at_home(path: str) -> str:
-    """A path with the home folder in the place of its ``~``, as a shell gives it to a program.
+def expand_home(path: str) -> str:
+    """A path with expanded ``~``.
 
     Raises:
         ValueError: if there is no such home folder.
     """
     found = os.path.expanduser(path)  # noqa: PTH111 - leaves what it does not know
     if found.startswith("~"):
-        raise ValueError(f"found {path}, and no home folder for it; write the whole path")
+        raise ValueError(f"found {path}, but no such home folder; write the complete path")
     return found
 
 
-def surrounding_faults() -> Iterator[str]:
-    """What Snakemake writes beside results and cannot write; each with the remedy."""
+def environment_faults() -> Iterator[str]:
+    """Messages on folders that Snakemake needs and cannot write."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", "/"), ".cache"))
     remedies = {cache: "Snakemake's cache; set XDG_CACHE_HOME or HOME to a folder of yours"}
     if Path("config/config.yaml").is_file():
@@ -47,7 +47,7 @@ def surrounding_faults() -> Iterator[str]:
 
 
 def _refusal(folder: Path) -> str:
-    """Why a folder, or the nearest above it, takes no file; empty where it does."""
+    """Why no file can be created in a folder or its nearest existing parent; empty if it can."""
     try:
         while not folder.exists():
             folder = folder.parent

@@ -1,7 +1,7 @@
 """Which samples each micro-batch of a run holds, and the processes that load them.
 
-Micro-batch ``n`` of a run is a pure function of (seed, n). The number of processes, of workers and
-of accumulated micro-batches decides only who computes which; the position of a run is one integer.
+Micro-batch ``n`` of a run is a pure function of (seed, n). The numbers of processes, workers and
+accumulated micro-batches decide only which process computes it; a run's position is one integer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from vrtspike.errors import RunError
 from vrtspike.monitoring.process_memory import SHARED_MEMORY
 from vrtspike.monitoring.records import CacheUse
 from vrtspike.training.distributed import Ranks
-from vrtspike.training.workers import SharedMemoryCollator, Workers, begin_worker, start_server
+from vrtspike.training.workers import SharedMemoryCollator, Workers, init_worker, start_forkserver
 
 if TYPE_CHECKING:
     from vrtspike.config.run_schema import RunSettings
@@ -36,8 +36,8 @@ _ORDER = 1
 _NO_SHARED_MEMORY = re.compile(
     r"shared memory.*No space left|torch_\w+>: No space left|killed by signal: Bus error", re.DOTALL
 )
-"""What PyTorch says where a batch finds no room in shared memory, or the kernel none for a page."""
-_WORKER_IS_GONE = re.compile(r"DataLoader worker \(pid")
+"""Messages of PyTorch when shared memory is full."""
+_WORKER_DIED = re.compile(r"DataLoader worker \(pid")
 
 
 def mix_seed(*numbers: int) -> int:
@@ -72,7 +72,7 @@ class SizedDataset(Protocol):
 
 @dataclass(frozen=True)
 class LoaderOptions:
-    """How a data loader works; none of it changes what is loaded.
+    """Options of a data loader that do not change what is loaded.
 
     Attributes:
         workers: worker processes; 0 loads in the training process.
@@ -90,7 +90,7 @@ class LoaderOptions:
 _FIELDS = len(fields(CacheUse))
 
 Observer: TypeAlias = Callable[[], CacheUse]
-"""Tells the counters of the process that calls it; can be sent to a worker."""
+"""Returns the cache counters of the calling process; can be pickled."""
 
 
 class Batches(Protocol):
@@ -107,18 +107,18 @@ class Batches(Protocol):
 
 
 class ShuffledBatches:
-    """Every epoch each sample once, in an order of its own.
+    """Each sample once per epoch, in a new random order.
 
     Args:
         dataset: the training samples.
         batch_size: samples of a micro-batch.
         seed: decides the order.
-        drop_last: whether an epoch's last, smaller batch is left out.
-        options: the data loader.
-        observer: tells a reading process's use of its cache, where it has one.
-        block: successive samples that stay together in the order (blocks are shuffled, and the
-            samples within each): 1 shuffles all samples globally, more reads neighbouring frames
-            soon after each other, at the price of batches that are more alike.
+        drop_last: whether an epoch's last, smaller batch is dropped.
+        options: of the data loader.
+        observer: returns the cache counters of a reading process; None without a cache.
+        block: successive samples that stay together (blocks are shuffled, and the samples within
+            each). 1 shuffles all samples; more reads neighbouring frames together, from fewer
+            chunks, but makes batches less diverse.
 
     Raises:
         RunError: if there are not enough samples for one batch.
@@ -164,13 +164,13 @@ class ShuffledBatches:
 
     def stream(self, first: int, stride: int, until: int) -> Iterator[Any]:
         """Micro-batches ``first``, ``first + stride`` ... below ``until``."""
-        # One pass is the whole run: there is no next one to keep workers for.
+        # One pass is the whole run, so workers need not persist.
         once = replace(self._options, persistent=False)
         dataset = _Keyed(self._dataset, self._uses, self._observer)
-        return _whole(iter(_loader(dataset, self.keys(first, stride, until), once)))
+        return _explain_failures(iter(_loader(dataset, self.keys(first, stride, until), once)))
 
     def cache_use(self) -> CacheUse | None:
-        """Use of the cache so far by all processes that read for this one."""
+        """Use of the cache so far by this process and its workers."""
         if self._observer is None:
             return None
         return CacheUse(*self._uses.sum(dim=0).tolist())
@@ -190,10 +190,10 @@ class ShuffledBatches:
 
 
 class PhasedBatches:
-    """Batches of several phases, one after the other (crops that grow, for instance).
+    """Batches of several phases, one after the other, such as crops of growing size.
 
     Args:
-        phases: (batches, epochs) of each phase; the last one goes on where a run is longer.
+        phases: (batches, epochs) of each phase; the last one is continued in a longer run.
     """
 
     def __init__(self, phases: Sequence[tuple[Batches, int]]) -> None:
@@ -224,7 +224,7 @@ class PhasedBatches:
             sum(use.lookups for use in uses),
             sum(use.reads for use in uses),
             sum(use.evictions for use in uses),
-            # The phases read one after the other.
+            # The phases use the caches one after the other.
             max(use.limit_bytes for use in uses),
         )
 
@@ -252,12 +252,12 @@ class ValidationBatches:
         keys = [mine[start : start + batch_size] for start in range(0, len(mine), batch_size)]
         most = -(-len(dataset) // world_size)
         self.rounds = -(-most // batch_size)
-        """Batches of the process that has most of them."""
+        """Batches of the process with the most of them."""
         self._loader = _loader(_Keyed(dataset), keys, options)
 
     def __iter__(self) -> Iterator[Any]:
         """The batches of one validation."""
-        return _whole(iter(self._loader))
+        return _explain_failures(iter(self._loader))
 
 
 def training_batches(
@@ -308,13 +308,13 @@ def validation_batches(
 def loader_options(
     settings: RunSettings, workers: int, prefetch: int, ranks: Ranks, *, persistent: bool = False
 ) -> LoaderOptions:
-    """How a data loader works, as DATALOADER says."""
+    """The options of a data loader from the section DATALOADER."""
     pin = settings.DATALOADER.PIN_MEMORY and ranks.device.type == "cuda"
     return LoaderOptions(workers, prefetch, pin, persistent)
 
 
 class _Keyed(Dataset[Any]):
-    """Reads samples by (epoch, index) and notes the use of the cache in a shared table."""
+    """Reads samples by (epoch, index) and adds the use of the cache to a shared table."""
 
     def __init__(
         self,
@@ -336,7 +336,7 @@ class _Keyed(Dataset[Any]):
             return self._dataset[index]
         before = self._observer()
         sample = self._dataset[index]
-        # A difference, because validation may read in the same process.
+        # A difference, because validation may use the same cache.
         *counts, limit = astuple(self._observer() - before)
         worker = get_worker_info()
         row = self._uses[0 if worker is None else worker.id]
@@ -345,11 +345,11 @@ class _Keyed(Dataset[Any]):
         return sample
 
 
-def _whole(batches: Iterator[Any]) -> Iterator[Any]:
-    """The batches, and a word to the user where a process that loads them is killed or has no room.
+def _explain_failures(batches: Iterator[Any]) -> Iterator[Any]:
+    """The batches, with errors of the worker processes explained.
 
     Raises:
-        RunError: if that happens.
+        RunError: if shared memory is full or a worker was killed.
     """
     try:
         yield from batches
@@ -361,23 +361,22 @@ def _whole(batches: Iterator[Any]) -> Iterator[Any]:
                 "container with --shm-size=8g, lower DATALOADER.TRAIN_PREFETCH_FACTOR, or set "
                 "DATALOADER.TOTAL_WORKERS to 0; the same command continues from the last checkpoint"
             ) from error
-        # PyTorch says so, unless it was just taking a tensor from the worker: then the connection
-        # breaks in code of the standard library.
+        # While a tensor is being received, the error comes from the standard library instead.
         place = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
-        if not (_WORKER_IS_GONE.match(str(error)) or place.parent.name == "multiprocessing"):
+        if not (_WORKER_DIED.match(str(error)) or place.parent.name == "multiprocessing"):
             raise
         raise RunError(
-            f"a process that loads data has ended, as when memory is full ({error}). Lower "
-            "DATALOADER.TOTAL_WORKERS or DATA.CACHE_SIZE_GB if it was so; neither changes the "
-            "result, and the same command continues from the last checkpoint"
+            f"a data loading worker was killed, probably because memory is full ({error}). Lower "
+            "DATALOADER.TOTAL_WORKERS or DATA.CACHE_SIZE_GB, which change no result; the same "
+            "command continues from the last checkpoint"
         ) from error
 
 
 def _loader(dataset: _Keyed, keys: Iterable[list[Key]], options: LoaderOptions) -> DataLoader[Any]:
     several = options.workers > 0
     if several:
-        # The server imports once what each worker would otherwise import for itself, in seconds.
-        start_server([__name__, dataset.module])
+        # The server imports modules once; each worker would need seconds for it.
+        start_forkserver([__name__, dataset.module])
     return DataLoader(
         dataset,
         batch_sampler=keys,
@@ -388,7 +387,7 @@ def _loader(dataset: _Keyed, keys: Iterable[list[Key]], options: LoaderOptions) 
         persistent_workers=options.persistent and several,
         # Array libraries hang in a forked process whose parent has used them.
         multiprocessing_context="forkserver" if several else None,
-        worker_init_fn=begin_worker if several else None,
+        worker_init_fn=init_worker if several else None,
         # Without a generator of its own, every pass draws from the global one.
         generator=torch.Generator(),
     )

@@ -1,4 +1,4 @@
-"""Checkpoints: atomic files that hold everything a run needs to go on as if never interrupted."""
+"""Checkpoints: atomic files with everything that exact resume needs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ FORMAT = "vrtspike-checkpoint-1"
 BEST = "best.pt"
 _NAME = re.compile(r"step_(\d{8})\.pt$")
 _DAMAGE = (RuntimeError, ValueError, EOFError, pickle.UnpicklingError, zipfile.BadZipFile)
-"""What the readers of archives and tensors raise, depending on where a file is damaged."""
+"""Errors raised for a damaged file."""
 
 
 def checkpoint_path(folder: str | Path, step: int) -> Path:
-    """Where the checkpoint of ``step`` stands."""
+    """Path of the checkpoint of ``step``."""
     return Path(folder) / f"step_{step:08d}.pt"
 
 
@@ -41,7 +41,7 @@ def save_checkpoint(folder: str | Path, state: dict[str, Any], keep: int) -> Pat
     Args:
         folder: the run's folder of checkpoints.
         state: tensors, numbers, strings and plain containers of them, with ``step``.
-        keep: checkpoints that stay, this one included.
+        keep: number of checkpoints to keep, this one included.
     """
     path = checkpoint_path(folder, state["step"])
     _write(path, state)
@@ -51,7 +51,7 @@ def save_checkpoint(folder: str | Path, state: dict[str, Any], keep: int) -> Pat
 
 
 def save_best(folder: str | Path, state: dict[str, Any]) -> Path:
-    """Keep a state as the best one, besides the newest; replaces the previous best atomically."""
+    """Write the checkpoint of the best validation; replaces the previous one atomically."""
     path = Path(folder) / BEST
     _write(path, state)
     return path
@@ -63,11 +63,11 @@ def _write(path: Path, state: dict[str, Any]) -> None:
 
 
 def read_checkpoint(path: str | Path) -> dict[str, Any]:
-    """Read a checkpoint into host memory; nothing in it is executed.
+    """Read a checkpoint into host memory; no code in it is run.
 
     Raises:
         RunError: if the file is truncated, damaged or no checkpoint of this project; the message
-            names the next older one of the same folder and what to do to continue from it.
+            names the next older checkpoint and how to continue from it.
     """
     path = Path(path)
     try:
@@ -80,8 +80,8 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
             raise  # the file could not even be opened
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise RunError(
-            f"{path}: cannot be read as a checkpoint ({reason}); it is damaged or another kind "
-            f"of file. {_offer_older(path)}"
+            f"{path}: cannot be read as a checkpoint ({reason}); it is damaged or of another kind. "
+            f"{_offer_older(path)}"
         ) from error
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise RunError(
@@ -102,8 +102,8 @@ def micro_batches_per_step(
 ) -> int:
     """Micro-batches of an optimiser step, of all processes together.
 
-    A run keeps the number it was started with: on another number of processes each accumulates
-    more or less, and the result stays the same but for rounding.
+    A run keeps this number: on another number of processes each one accumulates more or fewer
+    micro-batches, and the result is the same up to rounding.
 
     Args:
         train: ``GRADIENT_ACCUMULATION_STEPS`` decides at the start of a run.
@@ -137,7 +137,7 @@ def _offer_older(path: Path) -> str:
 
 
 class Stateful(Protocol):
-    """A part of the state: a model, an optimiser, a counter."""
+    """An object with a state, such as a model or an optimiser."""
 
     def state_dict(self) -> Any: ...  # noqa: ANN401, D102
 
@@ -146,15 +146,15 @@ class Stateful(Protocol):
 
 @dataclass(frozen=True)
 class RunState:
-    """Everything with a state, under its name in a checkpoint.
+    """The state of a run: saved to checkpoints and restored from them.
 
     Attributes:
         folder: of the checkpoints.
         fingerprint: identifies what the run computes.
         settings: of the run; every checkpoint holds them.
         micro_batches: micro-batches of an optimiser step, of all processes together.
-        optimizer: whose kind a run never changes.
-        parts: what is saved and restored besides.
+        optimizer: must keep its type for the whole run.
+        parts: the other objects with a state, by their keys in a checkpoint.
     """
 
     folder: Path
@@ -173,11 +173,11 @@ class RunState:
         save_checkpoint(self.folder, self._collect(step), self.settings.TRAIN.KEEP_LAST)
 
     def save_best(self, step: int) -> None:
-        """Keep the state after ``step`` as the best."""
+        """Write the state after ``step`` as the best."""
         save_best(self.folder, self._collect(step))
 
     def restore(self, checkpoint: dict[str, Any]) -> None:
-        """Go back to a checkpoint.
+        """Load a checkpoint.
 
         Raises:
             RunError: if it belongs to another run or another optimiser.
@@ -185,15 +185,15 @@ class RunState:
         if checkpoint["fingerprint"] != self.fingerprint:
             raise RunError(
                 f"{self.folder}: the checkpoints belong to run {checkpoint['fingerprint']}, this "
-                f"is run {self.fingerprint}: settings, data or code have changed. Use a new run "
-                "folder"
+                f"is run {self.fingerprint}: settings, data or weights have changed. Use a new "
+                "run folder"
             )
         then, now = checkpoint["optimizer_type"], type(self.optimizer).__name__
         if then != now:
             raise RunError(
-                f"{self.folder}: the run was started with the optimiser {then}, now it would be "
-                f"{now}; a run never changes its optimiser. Is bitsandbytes installed as it was at "
-                "the start?"
+                f"{self.folder}: the run was started with the optimiser {then}, found {now}; a run "
+                "cannot change its optimiser. Install bitsandbytes, or remove it, as it was at the "
+                "start"
             )
         for name, part in self._stateful.items():
             part.load_state_dict(checkpoint[name])

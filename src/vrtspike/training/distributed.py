@@ -1,4 +1,4 @@
-"""The processes of a run: who am I, how many are we, and what we agree on."""
+"""The processes of a run: their ranks, collective operations, gradient averaging."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among those of the run, as ``torchrun`` describes them in the environment."""
+    """Rank of this process and number of processes, from ``torchrun``'s environment variables."""
 
     rank: int
     local_rank: int
@@ -32,7 +32,7 @@ class Ranks:
 
     @property
     def is_main(self) -> bool:
-        """Whether this is the process that writes."""
+        """Whether this process writes logs and checkpoints."""
         return self.rank == 0
 
     def sum(self, values: torch.Tensor) -> torch.Tensor:
@@ -42,7 +42,7 @@ class Ranks:
         return values
 
     def gather(self, value: T) -> list[T]:
-        """Every process's value (any picklable object), in order of rank, on each."""
+        """The values of all processes (any picklable object) by rank, on each process."""
         if self.world_size == 1:
             return [value]
         values: list[Any] = [None] * self.world_size
@@ -50,14 +50,14 @@ class Ranks:
         return values
 
     def barrier(self) -> None:
-        """Wait until every process is here."""
+        """Wait for all processes."""
         if self.world_size > 1:
             dist.barrier()
 
 
 @contextmanager
 def join(device: str | None = None) -> Iterator[Ranks]:
-    """Join the processes that ``torchrun`` started; alone without its environment.
+    """Join the process group that ``torchrun`` started; without ``torchrun``, a single process.
 
     Args:
         device: ``cpu`` or ``cuda``; None takes a CUDA device where there is one.
@@ -73,22 +73,23 @@ def join(device: str | None = None) -> Iterator[Ranks]:
     if world_size > 1:
         on_gpu = own.type == "cuda"
         dist.init_process_group("nccl" if on_gpu else "gloo", device_id=own if on_gpu else None)
-    # NCCL's end of a group waits for the other processes of the machine. After an error here they
-    # wait in turn for this one's next exchange: only the end of the process sets them free.
-    ends_alone = own.type != "cuda"
+    # NCCL waits for the other processes when a group is destroyed; after an error they wait for
+    # this process's next collective operation, until the process ends.
+    can_destroy_group = own.type != "cuda"
     try:
         yield Ranks(rank, local_rank, world_size, local_world_size, own)
-        ends_alone = True
+        can_destroy_group = True
     finally:
-        if world_size > 1 and ends_alone:
+        if world_size > 1 and can_destroy_group:
             dist.destroy_process_group()
 
 
 class Replica:
     """A model whose gradients are averaged over the processes of the run.
 
-    Alone it is the model itself. Otherwise it is wrapped in DistributedDataParallel, and the part
-    of the gradient exchange that backward does not hide is timed as ``sync``.
+    With one process it is the model itself. With several it is wrapped in
+    DistributedDataParallel; the part of the all-reduce that does not overlap with the backward pass
+    is timed as ``sync``.
 
     Args:
         model: on its device, in its precision.
@@ -100,11 +101,11 @@ class Replica:
         self._model = model
         self._is_checked = False
         self._ddp: DistributedDataParallel | None = None
-        self._exchange = _Exchange()
+        self._exchange = _AllReduceHook()
         if ranks.world_size > 1:
             ids = [ranks.local_rank] if ranks.device.type == "cuda" else None
             self._ddp = DistributedDataParallel(model, device_ids=ids, gradient_as_bucket_view=True)
-            # PyTorch checks a hook's annotations and does not understand postponed ones.
+            # PyTorch inspects a hook's annotations and cannot read postponed ones.
             hook = lambda exchange, bucket: exchange(bucket)  # noqa: E731
             self._ddp.register_comm_hook(self._exchange, hook)
             self.module = self._ddp
@@ -117,8 +118,8 @@ class Replica:
             running: the timing section of this backward pass.
 
         Raises:
-            RunError: in the first pass of several processes, if there are parameters without a
-                gradient: the processes would wait for it.
+            RunError: in the first pass with several processes, if a trainable parameter has no
+                gradient.
         """
         self._exchange.backward = running if isinstance(running, TimedSection) else None
         yield
@@ -128,7 +129,7 @@ class Replica:
 
     @contextmanager
     def accumulate(self, exchange: bool) -> Iterator[None]:
-        """Around forward and backward of a micro-step; without exchange gradients stay local."""
+        """Around forward and backward of a micro-step; gradients are averaged if ``exchange``."""
         if exchange or self._ddp is None:
             yield
         else:
@@ -136,17 +137,16 @@ class Replica:
                 yield
 
 
-class _Exchange:
-    """Averages a bucket of gradients; told apart from ``backward``, the section that is running.
+class _AllReduceHook:
+    """Averages a bucket of gradients and times the wait for the last one.
 
-    It knows nothing of the replica, which PyTorch would otherwise keep with all its buckets.
+    It holds no reference to the replica, which PyTorch would keep alive.
     """
 
     backward: TimedSection | None = None
 
     def __call__(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-        # When the last bucket is ready backward has nothing left to compute: what remains is
-        # waiting for the exchange.
+        # When the last bucket is ready, backward has nothing left to compute: the rest is waiting.
         if bucket.is_last() and self.backward is not None:
             self.backward.switch("sync")
         assert dist.group.WORLD is not None
@@ -154,12 +154,12 @@ class _Exchange:
 
 
 def _require_gradients(model: nn.Module) -> None:
-    """Refuse trainable parameters without a gradient: several processes would wait for it."""
+    """Refuse trainable parameters without a gradient: DistributedDataParallel waits for it."""
     named = model.named_parameters()
     unused = [name for name, p in named if p.requires_grad and p.grad is None]
     if unused:
         raise RunError(
-            f"{len(unused)} parameters of the model have no part in the loss, {unused[0]} for "
-            "one: several processes cannot train it. Set requires_grad of these parameters to "
+            f"{len(unused)} parameters of the model do not affect the loss, such as {unused[0]}: "
+            "several processes cannot train it. Set requires_grad of these parameters to "
             "False in the model's constructor, or train in one process"
         )

@@ -1,4 +1,4 @@
-"""Train: a preset, or any model on any data for any task; one process of a run."""
+"""Train a preset, or any model on any data for any task, as one process of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, cast
 import torch
 from torch import nn
 
-from vrtspike.cluster.signals import EXIT_INTERRUPTED, StopRequest, report_begin
+from vrtspike.cluster.signals import EXIT_INTERRUPTED, StopRequest, report_start
 from vrtspike.config.checking import validate
 from vrtspike.config.documents import document_of_values
 from vrtspike.config.problems import Problem, find_problem
@@ -23,7 +23,7 @@ from vrtspike.io.files import json_digest
 from vrtspike.monitoring.display import LOG_FILE, Display, open_display
 from vrtspike.monitoring.memory import gpu_categories, write_snapshot
 from vrtspike.monitoring.timing import TimingLogger
-from vrtspike.runs.folder import RunRecord, hold_run
+from vrtspike.runs.folder import RunRecord, lock_run
 from vrtspike.runs.identity import RunIdentity, result_settings
 from vrtspike.runs.names import LOGS, WEIGHTS
 from vrtspike.training.batches import (
@@ -37,7 +37,7 @@ from vrtspike.training.loop import Trainer
 from vrtspike.training.run_log import RunLog, describe_environment
 from vrtspike.training.tasks import Compiler, Task, Trainable, compile_whole
 from vrtspike.training.trackers import open_trackers
-from vrtspike.training.workers import Workers, resolve_workers, without_script
+from vrtspike.training.workers import Workers, hide_main_script, resolve_workers
 
 _SECTIONS = ("SEED", "DETERMINISTIC", "DATALOADER", "TRAIN", "LOG")
 _ADVICE = "The keys are explained in config/README.md."
@@ -83,21 +83,21 @@ def train_run(
 
     Args:
         run: its name, settings and fingerprint.
-        folder: of the run; locked meanwhile.
-        build: makes the problem, once the process knows its device; random numbers are seeded.
+        folder: of the run; locked during training.
+        build: makes model, task and batches; called after the random generators are seeded.
         device: ``cpu`` or ``cuda``; None takes a CUDA device where there is one.
-        facts: for the run's record.
+        facts: further entries of ``run.json``.
 
     Raises:
-        RunError: if the folder is taken or holds another run, or the device's memory is full.
+        RunError: if the folder is in use or holds another run, or the device's memory is full.
     """
     with ExitStack() as stack:
         stop = stack.enter_context(StopRequest())
         ranks = stack.enter_context(join(device))
         display = open_display(ranks.is_main, log=os.environ.get(LOG_FILE))
         stack.callback(display.close)
-        _hold(folder, ranks, display, stack)
-        report_begin()
+        _lock_run_folder(folder, ranks, display, stack)
+        report_start()
         set_arithmetic(run.settings, ranks.device)
         seed_everything(run.settings.SEED)
         workers = resolve_workers(run.settings.DATALOADER, ranks.local_world_size)
@@ -123,7 +123,7 @@ def train_run(
         )
         stack.callback(log.close)
         trainer = Trainer(problem, run.settings, ranks, log, timing, display)
-        _begin(run, trainer, record, facts)
+        _announce(run, trainer, record, facts)
         return _train(trainer, record, stop, problem.memory_advice)
 
 
@@ -132,7 +132,7 @@ def run_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
 
     Args:
         folder: of the run.
-        code_changed: definitions that are no longer those the run began with, for its record.
+        code_changed: definitions that have changed since the run began, for ``run.json``.
 
     Returns:
         0 when the run is finished, :data:`EXIT_INTERRUPTED` when it was stopped and saved.
@@ -146,8 +146,8 @@ def run_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
     return 0 if outcome.status == "finished" else EXIT_INTERRUPTED
 
 
-def _begin(run: RunIdentity, trainer: Trainer, record: RunRecord, facts: dict[str, Any]) -> None:
-    """Say and record what is about to be trained."""
+def _announce(run: RunIdentity, trainer: Trainer, record: RunRecord, facts: dict[str, Any]) -> None:
+    """Show and record what is trained."""
     ranks = trainer.ranks
     parameters = sum(p.numel() for p in trainer.model.parameters())
     trainer.display.show(
@@ -171,7 +171,7 @@ def _begin(run: RunIdentity, trainer: Trainer, record: RunRecord, facts: dict[st
 
 
 def _train(trainer: Trainer, record: RunRecord, stop: StopRequest, advice: str) -> Outcome:
-    """Run the trainer; leaves records and weights however it ends."""
+    """Run the trainer; writes records however it ends, and weights if it is finished."""
     log, timing, device = trainer.log, trainer.timing, trainer.ranks.device
     try:
         status = trainer.run(stop)
@@ -179,7 +179,7 @@ def _train(trainer: Trainer, record: RunRecord, stop: StopRequest, advice: str) 
         record.update("failed", trainer.progress.step, failure=str(error))
         contents = gpu_categories(trainer.model, trainer.optimizer, device)
         snapshot = write_snapshot(log.folder / LOGS, contents, device)
-        raise RunError(f"{error}\n{advice} What filled it: {snapshot}") from error
+        raise RunError(f"{error}\n{advice} Its contents: {snapshot}") from error
     except BaseException as error:
         record.update("failed", trainer.progress.step, failure=f"{type(error).__name__}: {error}")
         raise
@@ -194,12 +194,12 @@ def _train(trainer: Trainer, record: RunRecord, stop: StopRequest, advice: str) 
     return Outcome(status, progress.step, progress.metrics, trainer.trained_model())
 
 
-def _hold(folder: Path, ranks: Ranks, display: Display, stack: ExitStack) -> None:
-    """Lock the run on the first process; all fail together if it is taken."""
+def _lock_run_folder(folder: Path, ranks: Ranks, display: Display, stack: ExitStack) -> None:
+    """Lock the run folder in the first process; all processes fail if it is in use."""
     fault: str | None = None
     if ranks.is_main:
         try:
-            stack.enter_context(hold_run(folder, note=display.note))
+            stack.enter_context(lock_run(folder, note=display.note))
         except RunError as error:
             fault = str(error)
     fault = ranks.gather(fault)[0]
@@ -208,7 +208,7 @@ def _hold(folder: Path, ranks: Ranks, display: Display, stack: ExitStack) -> Non
 
 
 def set_arithmetic(settings: RunSettings, device: torch.device) -> None:
-    """Choose PyTorch's kernels for a run, for the whole process.
+    """Set PyTorch's global options on deterministic kernels and reduced precision.
 
     Args:
         settings: ``DETERMINISTIC`` is read.
@@ -216,13 +216,13 @@ def set_arithmetic(settings: RunSettings, device: torch.device) -> None:
     """
     if settings.DETERMINISTIC:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        # On CUDA the gradient of sampling a picture (warps) has no deterministic form in PyTorch: a
-        # warning names it, where an error would leave nothing to train.
+        # On CUDA the gradient of grid_sample (warping) has no deterministic implementation, so that
+        # an error would make training impossible; a warning names it.
         torch.use_deterministic_algorithms(True, warn_only=device.type == "cuda")
     elif device.type == "cuda":
         torch.backends.cudnn.benchmark = True
-    # The gradient of a weight sums over all tokens of a clip: partial sums of a product whose
-    # operands are of half precision stay in float32, and the whole is rounded once.
+    # The gradient of a weight sums over all tokens of a clip: products of half precision accumulate
+    # in float32 and are rounded once.
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
 
@@ -241,27 +241,27 @@ def fit(
     compiler: Compiler = compile_whole,
     device: str | None = None,
 ) -> Outcome:
-    """Train a model, or continue where the run in ``folder`` stopped.
+    """Train a model, or continue the run in ``folder``.
 
     Precision, data loading workers, accumulation, clipping, compilation, moving average, exact
     resume, timing, memory and the summary of each epoch work as for the presets of this project.
-    Under ``torchrun`` the processes share the work; end the program with
+    Under ``torchrun`` the processes train together; end the program with
     :func:`vrtspike.cluster.signals.leave`.
 
     Args:
         folder: of the run: checkpoints, logs, weights.
-        task: what a batch means.
+        task: loss and metrics of a batch.
         model_class: called with ``model_parameters``.
-        dataset_class: makes a map-style data set, called with ``dataset_parameters``; worker
-            processes import it, so it must stand at the top level of a module. In the script
-            itself it needs ``if __name__ == "__main__":`` around what trains.
+        dataset_class: makes a map-style data set, called with ``dataset_parameters``. Worker
+            processes import it, so define it at the top level of a module; if that is the script
+            itself, put the training under ``if __name__ == "__main__":``.
         model_parameters: JSON values.
         dataset_parameters: JSON values.
         validation_parameters: likewise, for the validation data; None for no validation.
         settings: any of SEED, DETERMINISTIC, DATALOADER, TRAIN and LOG, as in a preset.
-        rate_factors: of the learning rate, by group of parameters that the model's method
-            ``rate_groups()`` names.
-        compiler: compiles the model in place where TRAIN.COMPILE_MODEL is set.
+        rate_factors: factors on the learning rate, by the parameter groups of the model's method
+            ``rate_groups()``.
+        compiler: compiles the model in place if TRAIN.COMPILE_MODEL is set.
         device: ``cpu`` or ``cuda``; None takes a CUDA device where there is one.
 
     Raises:
@@ -271,16 +271,16 @@ def fit(
     """
     folder = Path(folder)
     model_parameters, dataset_parameters = model_parameters or {}, dataset_parameters or {}
-    known = _checked(settings or {}, validated=validation_parameters is not None)
+    known = _validated_settings(settings or {}, validated=validation_parameters is not None)
     parts = {
-        "task": _name(type(task)),
-        "model": [_name(model_class), model_parameters],
-        "dataset": [_name(dataset_class), dataset_parameters],
+        "task": _dotted(type(task)),
+        "model": [_dotted(model_class), model_parameters],
+        "dataset": [_dotted(dataset_class), dataset_parameters],
         "settings": {name: result_settings(known)[name] for name in _SECTIONS},
     }
     if rate_factors:
         parts["rates"] = dict(rate_factors)
-    run = RunIdentity(type(task).__name__, known, _name(dataset_class), _fingerprint(parts))
+    run = RunIdentity(type(task).__name__, known, _dotted(dataset_class), _fingerprint(parts))
 
     def build(ranks: Ranks, workers: Workers) -> Trainable:
         batches = training_batches(dataset_class(**dataset_parameters), known, workers, ranks)
@@ -293,26 +293,23 @@ def fit(
             model, task, batches, validation, compiler, rate_factors=rate_factors or {}
         )
 
-    with without_script(dataset_class):
+    with hide_main_script(dataset_class):
         return train_run(run, folder, build, device=device)
 
 
-def _checked(settings: Mapping[str, Any], validated: bool) -> RunSettings:
+def _validated_settings(settings: Mapping[str, Any], validated: bool) -> RunSettings:
     for name in settings:
         if name not in _SECTIONS:
-            raise RunError(
-                f"{name} does not concern a problem of your own; there are {', '.join(_SECTIONS)}"
-            )
+            raise RunError(f"settings: unknown section {name}; fit takes {', '.join(_SECTIONS)}")
     known = validate(RunSettings, document_of_values(dict(settings), "settings"), _ADVICE)
     if known.TRAIN.EARLY_STOPPING is not None and not validated:
         raise RunError(
-            "TRAIN.EARLY_STOPPING watches validation, and there is none: give "
-            "validation_parameters, or leave it out"
+            "TRAIN.EARLY_STOPPING needs validation: give validation_parameters, or remove the key"
         )
     return known
 
 
-def _name(thing: Callable[..., object]) -> str:
+def _dotted(thing: Callable[..., object]) -> str:
     return f"{thing.__module__}.{getattr(thing, '__qualname__', type(thing).__qualname__)}"
 
 
@@ -321,6 +318,6 @@ def _fingerprint(parts: dict[str, Any]) -> str:
         return json_digest(parts)[:12]
     except TypeError as error:
         raise RunError(
-            f"parameters of models and data sets are JSON values, so that a run can be told from "
-            f"another: {error}"
+            f"parameters of models and data sets must be JSON values, which identify the run: "
+            f"{error}"
         ) from error

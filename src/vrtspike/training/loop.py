@@ -1,9 +1,8 @@
 """The training loop: any task, any model, any batches; one process or many; stop and resume.
 
-Read :meth:`Trainer.run` first: it is the whole story. A step is identified by the number of
-optimiser steps before it, and everything in it (samples, random numbers, learning rate) is a pure
-function of the settings and that number, so a run that was stopped and resumed computes what an
-undisturbed one computes.
+Read :meth:`Trainer.run` first. Everything in a step (samples, random numbers, learning rate) is a
+pure function of the settings and the number of the step, so that a resumed run computes what an
+uninterrupted one does.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ from vrtspike.training.run_log import RunLog
 from vrtspike.training.tasks import Batch, Trainable, lower_is_better
 
 MAX_SKIPPED_IN_A_ROW = 20
-"""Optimiser steps skipped one after the other before a run stops: this is no passing overflow."""
+"""A run fails after this many skipped optimiser steps in a row."""
 
 
 class Trainer:
@@ -68,7 +67,7 @@ class Trainer:
         ranks: the processes of the run.
         log: the run's records.
         timing: the timing logger; enabled on the first process only.
-        display: what a person sees.
+        display: terminal output.
     """
 
     def __init__(
@@ -118,14 +117,14 @@ class Trainer:
         self.replica = Replica(self.model, ranks)
 
     def run(self, stop: StopRequest) -> Literal["finished", "interrupted"]:
-        """Train to the end, or until someone asks to stop; the state is saved in both cases."""
+        """Train to the end or to a request to stop; the state is saved in both cases."""
         save_every = self.train.SAVE_EVERY_STEPS
         speed = Speed(self.progress.step, self.total)
         stream = self._stream()
         if self.timing.enabled and not self._is_finished():
             stream = self._estimate_arithmetic(stream)
         with self._profiler() as profiler, self.timing.activate():
-            # A run may have been stopped before the validation that its last step was due.
+            # The run may have been stopped before the validation of its last step.
             stopping = self._validation_is_due() and not self._validate(stop)
             while not stopping and not self._is_finished():
                 with section("step"):
@@ -135,8 +134,7 @@ class Trainer:
                 self._record(result, speed)
                 if not stopping and self._validation_is_due():
                     stopping = not self._validate(stop)
-                # Before the checkpoint, so that a crash after it leaves no gap in the timings; the
-                # time that it takes itself counts in the next step.
+                # Before the checkpoint, so that a crash after it leaves no gap in the timings.
                 self.timing.step(self.progress.step, result.samples, result.frames)
                 if stopping or self._is_finished() or self.progress.step % save_every == 0:
                     self._save()
@@ -149,16 +147,16 @@ class Trainer:
         return "finished"
 
     def trained_model(self) -> nn.Module:
-        """The model that is validated and published: the moving average where there is one."""
+        """The model that is validated and published: the moving average (TRAIN.EMA), if any."""
         return self.model if self.average is None else self.average.module
 
     def _step(self, stream: Iterator[Any], stop: StopRequest) -> tuple[StepResult, bool]:
-        """One optimiser step; returns its result and whether some process was asked to stop."""
+        """One optimiser step; returns its result and whether any process was asked to stop."""
         done, steps = self.progress.step, self.micro_batches // self.ranks.world_size
         rate = self.schedule.apply(done)
         self.optimizer.zero_grad(set_to_none=True)
         if self.frozen.apply(done):
-            # DistributedDataParallel looks at requires_grad once.
+            # DistributedDataParallel reads requires_grad only once.
             self.replica = Replica(self.model, self.ranks)
         sums: dict[str, torch.Tensor] = {}
         samples = frames = 0
@@ -185,16 +183,16 @@ class Trainer:
         return result, stops > 0
 
     def _micro_step(self, batch: Batch, micro: int, steps: int) -> dict[str, torch.Tensor]:
-        """Add the gradients of a batch's mean loss, over ``steps``, to those there are.
+        """Accumulate the gradients of one micro-batch, divided by ``steps``.
 
         Args:
             batch: as the task prepared it.
-            micro: micro-steps of this optimiser step before it; the last one's backward pass
-                averages the gradients over all processes.
+            micro: number of the micro-step, from 0; the last one averages the gradients over all
+                processes.
             steps: micro-steps of this process in an optimiser step.
 
         Returns:
-            the detached loss terms over ``steps``.
+            the detached loss terms, divided by ``steps``.
         """
         done, replica = self.progress.step, self.replica
         number = done * self.micro_batches + micro * self.ranks.world_size + self.ranks.rank
@@ -220,8 +218,8 @@ class Trainer:
     ) -> tuple[dict[str, float], float, list[int]]:
         """Mean losses, gradient norm and the sums of the counts, equal on all processes.
 
-        The step's only exchange besides the gradients, and its only wait for the device: whether
-        the gradients are finite must be known before they are applied.
+        The step's only all-reduce besides the gradients' and its only synchronisation with the
+        device: gradients must be known to be finite before they are applied.
         """
         own = torch.tensor(counts, dtype=torch.float32, pin_memory=norm.is_cuda)
         terms = [term.float() for term in sums.values()]
@@ -234,7 +232,7 @@ class Trainer:
         return means, norm_value, [round(total) for total in totals]
 
     def _record(self, result: StepResult, speed: Speed) -> None:
-        """Write a step to the records and the display; stop a run that no longer learns."""
+        """Log and show a step; fail after too many skipped steps."""
         step = self.progress.step
         self.pace.count(speed.count(result.samples), result.samples)
         status = Status(
@@ -269,7 +267,7 @@ class Trainer:
         return step > 0 and (step % self.settings.LOG.VAL_EVERY_STEPS == 0 or step >= self.total)
 
     def _validate(self, stop: StopRequest) -> bool:
-        """Validate and keep the best weights; returns False if a signal cut it short."""
+        """Validate and keep the best weights; returns False if a request to stop interrupted it."""
         assert self.validation is not None
         step = self.progress.step
         every = self.settings.LOG.VISUALS_EVERY_STEPS
@@ -279,7 +277,7 @@ class Trainer:
             )
         if found is None:
             return False
-        watched = self._watched()
+        watched = self._watched_metric()
         if watched not in found.metrics:
             raise RunError(
                 f"TRAIN.EARLY_STOPPING.METRIC is {watched}, but validation gives "
@@ -301,7 +299,7 @@ class Trainer:
         return True
 
     def _close_epoch(self) -> None:
-        """Write down what the epoch, or the part of it that there was, came to."""
+        """Log time and throughput of the epoch, which may be incomplete."""
         self.log.epoch(self.progress.step, self._epoch(), self.pace.close())
 
     def _is_finished(self) -> bool:
@@ -310,7 +308,7 @@ class Trainer:
             stopping is not None and self.progress.without_improvement >= stopping.PATIENCE
         )
 
-    def _watched(self) -> str:
+    def _watched_metric(self) -> str:
         stopping = self.train.EARLY_STOPPING
         if stopping is None or stopping.METRIC == MAIN_METRIC:
             return self.task.metric
@@ -331,17 +329,17 @@ class Trainer:
         )
 
     def _estimate_arithmetic(self, stream: Iterator[Any]) -> Iterator[Any]:
-        """Count a sample's operations by means of the first batch; returns the whole stream."""
+        """Count a sample's operations with the first batch; returns the complete stream."""
         first = next(stream)
         arithmetic = estimate_arithmetic(self.model, self.task, first, self.precision, self.ranks)
         self.timing.note_arithmetic(arithmetic)
         return chain([first], stream)
 
     def _profiler(self) -> AbstractContextManager[profile | None]:
-        """PyTorch's profiler at the steps of LOG.PROFILE_STEPS; None for none.
+        """PyTorch's profiler for the steps of LOG.PROFILE_STEPS; None without that key.
 
-        It leaves ``profile_<first>-<last>.json`` (a trace for ui.perfetto.dev) and ``.txt`` (the
-        operations that took most time) in the log folder, also where the run ends before.
+        It writes ``profile_<first>-<last>.json`` (a trace for ui.perfetto.dev) and ``.txt`` (the
+        operations that took most time) into the log folder.
         """
         window, done = self.settings.LOG.PROFILE_STEPS, self.progress.step
         if window is None or not self.ranks.is_main or window[1] <= done:
@@ -349,9 +347,9 @@ class Trainer:
         wait, first = max(0, window[0] - 1 - done), max(window[0], done + 1)
         warmup = min(1, wait)
         steps = schedule(wait=wait - warmup, warmup=warmup, active=window[1] - first + 1, repeat=1)
-        return profile(schedule=steps, on_trace_ready=self._keep_profile)
+        return profile(schedule=steps, on_trace_ready=self._write_profile)
 
-    def _keep_profile(self, found: profile) -> None:
+    def _write_profile(self, found: profile) -> None:
         assert self.settings.LOG.PROFILE_STEPS is not None
         steps = "{}-{}".format(*self.settings.LOG.PROFILE_STEPS)
         path = self.log.folder / LOGS / f"profile_{steps}.txt"
@@ -362,17 +360,17 @@ class Trainer:
         self.display.note(f"profile of steps {steps}: {path}")
 
     def _save(self) -> None:
-        """Write a checkpoint; every process waits until it stands."""
+        """Write a checkpoint; all processes wait for it."""
         with section("checkpoint"):
             if self.ranks.is_main:
                 self.log.flush()
                 self.timing.flush()
                 self.state.save(self.progress.step)
-                self.log.saved(self.progress)
+                self.log.checkpoint_saved(self.progress)
             self.ranks.barrier()
 
     def _resume(self, checkpoint: dict[str, Any] | None) -> None:
-        """Go on after a checkpoint, or begin."""
+        """Restore the checkpoint, if any, and open the logs."""
         if checkpoint is not None:
             self.state.restore(checkpoint)
             self.display.show(f"resuming after step {self.progress.step} of {self.total}")

@@ -1,4 +1,4 @@
-"""Optimisers by name, groups of parameters that learn otherwise, and the learning rate."""
+"""Optimisers, parameter groups with learning rates of their own, and the schedule."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import nn
 from vrtspike.config.run_schema import OptimSettings, RunSettings, ScheduleSettings, TrainSettings
 
 OTHERS = "others"
-"""The group of the parameters that a model puts in no group."""
+"""The group of all parameters that ``rate_groups()`` does not name."""
 
 
 def scaled_learning_rate(train: TrainSettings, micro_batches: int) -> float:
@@ -36,17 +36,17 @@ def scaled_learning_rate(train: TrainSettings, micro_batches: int) -> float:
 
 
 def trainable_groups(model: nn.Module) -> dict[str, list[nn.Parameter]]:
-    """The trainable parameters of each group, those of no group first.
+    """The trainable parameters of each group, :data:`OTHERS` first.
 
-    A model may have a method ``rate_groups()``, which returns the names of parameters by the name
-    of a group. All others are in the group :data:`OTHERS`.
+    A model may have a method ``rate_groups()``, which returns parameter names by group. All other
+    parameters are in the group :data:`OTHERS`.
 
     Raises:
-        ValueError: if the model names no parameter of its own, or one twice.
+        ValueError: if ``rate_groups()`` names an unknown parameter, or one twice.
     """
     named = dict(model.named_parameters())
-    ask = getattr(model, "rate_groups", None)
-    given: Mapping[str, Collection[str]] = ask() if ask is not None else {}
+    rate_groups = getattr(model, "rate_groups", None)
+    given: Mapping[str, Collection[str]] = rate_groups() if rate_groups is not None else {}
     group_of = dict.fromkeys(named, OTHERS)
     for group, names in given.items():
         for name in names:
@@ -68,10 +68,10 @@ def parameter_groups(
     Args:
         groups: from :func:`trainable_groups`; those without parameters are left out.
         learning_rate: what the factors multiply.
-        factors: by group; 1 where there is none.
+        factors: by group; 1 for groups that are not named.
 
     Raises:
-        ValueError: if a factor is for a group that the model does not name.
+        ValueError: if there is no group of that name.
     """
     require_groups(groups, factors)
     return [
@@ -82,13 +82,13 @@ def parameter_groups(
 
 
 def require_groups(groups: Collection[str], named: Collection[str]) -> None:
-    """Check that every named group is one of the model.
+    """Refuse names of groups that the model does not have.
 
     Raises:
-        ValueError: naming one that is not.
+        ValueError: naming the unknown group and the known ones.
     """
     if unknown := sorted(set(named) - set(groups)):
-        raise ValueError(f"there is no group {unknown[0]!r} of parameters; {', '.join(groups)}")
+        raise ValueError(f"unknown parameter group {unknown[0]!r}; known: {', '.join(groups)}")
 
 
 def build_optimizer(
@@ -96,10 +96,9 @@ def build_optimizer(
 ) -> torch.optim.Optimizer:
     """The optimiser that ``OPTIM.TYPE`` names.
 
-    ``adamw8bit`` (Dettmers et al., 2022) needs bitsandbytes; without it AdamW is taken and one
-    warning says so. On CUDA, AdamW is one kernel for many parameters (``fused``), and neither
-    counts its steps nor scales gradients on the host; elsewhere it stays PyTorch's default, whose
-    results the fused one differs from by rounding.
+    ``adamw8bit`` (Dettmers et al., 2022) needs bitsandbytes; without it AdamW is used, with a
+    warning. On CUDA, AdamW is fused: one kernel for many parameters, without synchronisation with
+    the host.
     """
     kind = settings.TYPE
     if kind == "adamw8bit" and find_spec("bitsandbytes") is None:
@@ -111,7 +110,7 @@ def build_optimizer(
         )
         kind = "adamw"
     if kind == "adamw8bit":
-        # Imported here: it takes seconds and most runs do not need it.
+        # Imported here: it takes seconds.
         from bitsandbytes.optim import AdamW8bit
 
         return AdamW8bit(
@@ -131,16 +130,16 @@ def build_optimizer(
 
 
 class FrozenStart:
-    """Keeps groups of parameters fixed for the first steps; they have no gradients meanwhile.
+    """Freezes groups of parameters for the first steps.
 
-    Whether they are fixed depends on the step alone, so a resumed run needs no state for it.
+    It depends on the step alone, so that a resumed run needs no state for it.
 
     Args:
         groups: trainable parameters by group.
-        steps: optimiser steps without them, for some of the groups.
+        steps: number of first optimiser steps in which a group is frozen.
 
     Raises:
-        ValueError: if one of these is no group.
+        ValueError: if there is no group of that name.
     """
 
     def __init__(self, groups: Mapping[str, list[nn.Parameter]], steps: Mapping[str, int]) -> None:
@@ -148,10 +147,10 @@ class FrozenStart:
         self._frozen = [(p, count) for name, count in steps.items() for p in groups[name]]
 
     def apply(self, step: int) -> bool:
-        """Fix or release them for the step after ``step`` finished ones.
+        """Set ``requires_grad`` for the step after ``step`` finished ones.
 
         Returns:
-            whether that changed anything: who looked at ``requires_grad`` must look again.
+            whether it changed for any parameter.
         """
         changed = [p for p, steps in self._frozen if p.requires_grad != (step >= steps)]
         for parameter in changed:
@@ -160,7 +159,7 @@ class FrozenStart:
 
 
 def total_steps(settings: RunSettings, per_epoch: int, micro_batches: int) -> int:
-    """Optimiser steps of a run; accumulation goes on across the end of an epoch.
+    """Optimiser steps of a run; accumulation continues across the end of an epoch.
 
     Args:
         settings: epochs and ``MAX_STEPS``.
@@ -199,14 +198,13 @@ def cosine_factor(step: int, total: int, warmup: int, floor: float) -> float:
 
 
 class Schedule:
-    """Sets each parameter group's rate to its own base rate times a factor of the step.
+    """Sets each parameter group's learning rate: its base rate times a factor of the step.
 
-    The factor depends on the step alone, so a resumed run has the rate of an undisturbed one
-    without any state.
+    The factor depends on the step alone, so that a resumed run needs no state for it.
 
     Args:
         optimizer: its groups' present rates are the base rates.
-        settings: shape, warm-up and last rate.
+        settings: warm-up and last rate.
         learning_rate: the rate to which ``MIN_LR`` refers; a group with a fraction of it ends at
             that fraction of ``MIN_LR``.
         total: optimiser steps of the run.
@@ -230,7 +228,7 @@ class Schedule:
         """Set the rates for the step after ``step`` finished ones.
 
         Returns:
-            ``learning_rate`` in this step, of which each group has its share.
+            ``learning_rate`` times the factor of this step.
         """
         factor = cosine_factor(step, self._total, self._warmup, self._floor)
         for group, base in zip(self._optimizer.param_groups, self._base, strict=True):

@@ -1,4 +1,4 @@
-"""Arithmetic of a run: which type the forward pass computes in and whether the loss is scaled."""
+"""Precision of a run: autocast, loss scaling, and weights in bfloat16."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ _HALF = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 
 
 def resolve_precision(name: str, device: torch.device) -> str:
-    """``name``, or for ``mixed`` the best half type of the device.
+    """``name``; for ``mixed`` the device's best half precision.
 
-    CPUs and GPUs from Ampere on have bfloat16, which needs no loss scaling; older GPUs get
-    float16.
+    That is bfloat16, which needs no loss scaling, on CPUs and on GPUs from Ampere on, else float16.
     """
     if name != "mixed":
         return name
@@ -30,7 +29,7 @@ def resolve_precision(name: str, device: torch.device) -> str:
 
 
 class Precision:
-    """One of ``32``, ``16-mixed``, ``bf16-mixed``, ``bf16-true`` at work.
+    """Applies ``32``, ``16-mixed``, ``bf16-mixed`` or ``bf16-true`` to a training step.
 
     Args:
         train: ``PRECISION`` and ``AMP_INIT_SCALE`` are read.
@@ -66,11 +65,11 @@ class Precision:
         return torch.autocast(self._device.type, dtype)
 
     def exact(self) -> AbstractContextManager[object]:
-        """The context of losses: float32 whatever surrounds it."""
+        """The context of losses: float32, without autocast."""
         return torch.autocast(self._device.type, enabled=False)
 
     def backward(self, loss: torch.Tensor) -> None:
-        """Back-propagate the loss, scaled where the precision needs it."""
+        """Back-propagate the loss, scaled for ``16-mixed``."""
         self._scaler.scale(loss).backward()
 
     def unscale(self, optimizer: torch.optim.Optimizer) -> None:

@@ -1,4 +1,4 @@
-"""How far a run is, how well it does, how fast it goes, and how fast its device could."""
+"""Progress of a run: counters, validation, speed, and the arithmetic of a step."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _SMOOTHING = 0.1
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one optimiser step came to, equal on every process but for ``data_ms``.
+    """Result of one optimiser step, equal on every process except ``data_ms``.
 
     Attributes:
         losses: weighted terms, averaged over micro-steps and processes.
         learning_rate: of the first parameter group.
         gradient_norm: before clipping.
-        skipped: whether the gradients were not finite and nothing was changed.
+        skipped: whether the update was skipped because the gradients were not finite.
         samples: samples of the step, of all processes.
         frames: frames of the step, of all processes.
         data_ms: milliseconds this process waited for data.
@@ -54,8 +54,8 @@ class StepResult:
         return sum(self.losses.values())
 
 
-class _Saved:
-    """What stands in a checkpoint with all its fields."""
+class _SavedFields:
+    """A base class whose fields are saved in checkpoints."""
 
     def state_dict(self) -> dict[str, Any]:
         """All fields."""
@@ -67,14 +67,14 @@ class _Saved:
 
 
 @dataclass
-class Progress(_Saved):
+class Progress(_SavedFields):
     """The part of a run's state that is neither weights nor optimiser.
 
     Attributes:
         step: finished optimiser steps.
         samples: samples seen, of all processes.
         skipped: steps without an update because of gradients that were not finite.
-        skipped_in_a_row: those among the latest steps without interruption.
+        skipped_in_a_row: skipped steps since the last update.
         validated_step: the step after which validation last ran.
         metrics: the figures of the last validation.
         best: best value of each metric so far.
@@ -102,7 +102,7 @@ class Progress(_Saved):
     def note_validation(
         self, metrics: dict[str, float], main: str, watched: str, lower: Collection[str] = ()
     ) -> bool:
-        """Take in the figures of a validation.
+        """Record the metrics of a validation.
 
         Args:
             metrics: by name; NaN is never better than anything.
@@ -111,7 +111,7 @@ class Progress(_Saved):
             lower: names of the metrics of which smaller values are better.
 
         Returns:
-            whether ``main`` is better than ever before.
+            whether ``main`` is the best so far.
         """
         better = {name for name, v in metrics.items() if self._improves(name, v, name in lower)}
         self.validated_step = self.step
@@ -128,7 +128,7 @@ class Progress(_Saved):
         return value > self.best.get(name, -math.inf)
 
     def figures(self) -> dict[str, Any]:
-        """What a record of the run shows."""
+        """The entries for ``run.json``."""
         return {
             "samples": self.samples,
             "skipped_steps": self.skipped,
@@ -139,11 +139,11 @@ class Progress(_Saved):
 
 
 @dataclass
-class EpochPace(_Saved):
-    """Time and samples of the present epoch; it goes on where a run was interrupted.
+class EpochPace(_SavedFields):
+    """Time and samples of the present epoch, kept when a run is resumed.
 
     Attributes:
-        seconds: in which the run was at work, validations and checkpoints included.
+        seconds: of running time, validations and checkpoints included.
         samples: samples seen, of all processes.
     """
 
@@ -157,11 +157,11 @@ class EpochPace(_Saved):
 
     @property
     def is_open(self) -> bool:
-        """Whether anything was counted since the last epoch was closed."""
+        """Whether any step was counted since the last :meth:`close`."""
         return self.samples > 0
 
     def close(self) -> dict[str, float]:
-        """The figures of the epoch; begins the next one."""
+        """Return time and throughput of the epoch and start the next one."""
         found = {
             "seconds": round(self.seconds, 3),
             "samples": self.samples,
@@ -172,7 +172,7 @@ class EpochPace(_Saved):
 
 
 class Speed:
-    """Samples a second, smoothed, and the time that remains.
+    """Smoothed samples per second, and the remaining time.
 
     Args:
         step: finished steps at the start of this process.
@@ -185,7 +185,7 @@ class Speed:
         self.samples_per_second = 0.0
 
     def count(self, samples: int) -> float:
-        """Count the samples of a step that has just ended; returns the seconds since the last."""
+        """Count the samples of a finished step; returns the step's seconds."""
         now = time.monotonic()
         seconds = now - self._last
         rate = samples / max(seconds, 1e-9)
@@ -195,7 +195,7 @@ class Speed:
         return seconds
 
     def remaining(self, step: int) -> float:
-        """Seconds to the end at the mean pace of this process, validations included."""
+        """Seconds to the end at the mean speed of this process, validations included."""
         done = step - self._first
         return (self._total - step) * (self._last - self._start) / done if done else 0.0
 
@@ -206,7 +206,7 @@ class Validation:
 
     Attributes:
         metrics: mean over all samples of all processes.
-        pictures: of the first sample, on the process that had it.
+        pictures: of the first sample; only on the first process.
     """
 
     metrics: dict[str, float]
@@ -225,7 +225,7 @@ def validate(
     """Run the model over the validation samples.
 
     Returns:
-        the figures; None if a process was asked to stop meanwhile.
+        the metrics; None if a process was asked to stop.
     """
     was_training = model.training
     model.eval()
@@ -236,7 +236,7 @@ def validate(
         for round_ in range(batches.rounds):
             if _any_rank_stops(ranks, stop):
                 return None
-            # The last round may find this process without a batch.
+            # In the last round this process may have no batch left.
             for raw in islice(source, 1):
                 batch = task.prepare(raw, ranks.device)
                 with section("forward"), precision.autocast():
@@ -251,8 +251,8 @@ def validate(
 
 
 def _any_rank_stops(ranks: Ranks, stop: StopRequest) -> bool:
-    asked = torch.tensor(float(stop.received is not None), device=ranks.device)
-    return bool(ranks.sum(asked) > 0)
+    requested = torch.tensor(float(stop.received is not None), device=ranks.device)
+    return bool(ranks.sum(requested) > 0)
 
 
 def _mean(samples: list[dict[str, float]]) -> dict[str, float]:
@@ -260,7 +260,7 @@ def _mean(samples: list[dict[str, float]]) -> dict[str, float]:
 
 
 TRAINING_FACTOR = 3
-"""Backward takes twice the operations of forward; what is computed again does not count."""
+"""Forward and backward (twice the operations of forward); recomputation does not count."""
 
 _SIZES = {"cuda": 8192, "cpu": 512}
 _REPEATS = 3
@@ -274,14 +274,14 @@ def estimate_arithmetic(
     precision: Precision,
     ranks: Ranks,
 ) -> Arithmetic:
-    """Operations of a sample and what the devices of the run could do; changes no state.
+    """FLOPs of a sample, and peak FLOP/s of the run's devices; changes no state.
 
     Args:
         model: run once, in evaluation mode.
-        task: knows what a batch means.
-        batch: as the data loader gives it.
+        task: of the run.
+        batch: from the data loader.
         precision: of the run.
-        ranks: the processes, which are taken to have equal devices.
+        ranks: the processes; their devices are assumed to be equal.
     """
     prepared = task.prepare(batch, ranks.device)
     samples, _ = task.size(prepared)
@@ -296,19 +296,18 @@ def estimate_arithmetic(
 
 def count_flops(forward: Callable[[], object]) -> int:
     """Floating-point operations of the matrix products and convolutions in ``forward()``."""
-    # A compiled block would hide its operations from the counter.
+    # The counter does not see operations of compiled blocks.
     with torch.compiler.set_stance("force_eager"), FlopCounterMode(display=False) as counter:
         forward()
     return int(counter.get_total_flops())
 
 
 def measure_peak(device: torch.device, dtype: torch.dtype) -> float:
-    """Operations a second of a square matrix product, the best of a few."""
-    # Imported here: it takes setuptools, which a model needs nowhere else.
+    """FLOP/s of a large square matrix product, the best of several."""
+    # Imported here: it needs setuptools.
     from torch.utils.benchmark import Timer
 
     size = _SIZES.get(device.type, _SIZES["cpu"])
     a = torch.ones(size, size, device=device, dtype=dtype)
-    # It waits for the device.
     timer = Timer("a @ a", globals={"a": a}, num_threads=torch.get_num_threads())
     return 2 * size**3 / min(timer.timeit(1).mean for _ in range(_REPEATS))

@@ -1,4 +1,4 @@
-"""Everything a run leaves in its folder for people and programs: records, pictures, weights."""
+"""Logs of a run: records, TensorBoard, pictures, weights, and its environment."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ _MEMORY = f"{names.LOGS}/{names.MEMORY}"
 
 
 class RunLog:
-    """The records of one run; only the first process writes.
+    """The logs of one run; only the first process writes.
 
     Args:
         folder: the run's folder.
-        fingerprint: identifies what the run computes; stands in every checkpoint.
+        fingerprint: identifies what the run computes; kept in every checkpoint.
         enabled: whether this process writes.
         tensorboard: whether to write TensorBoard files as well.
         display: for warnings.
-        record: ``run.json``, kept up to date with every checkpoint; None for no such file.
-        trackers: further receivers of all figures.
+        record: ``run.json``, updated with every checkpoint; None for no such file.
+        trackers: experiment trackers, which get all figures.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class RunLog:
         self.checkpoints = self.folder / names.CHECKPOINTS
         self.fingerprint = fingerprint
         self._enabled = enabled
-        self._wants_board = tensorboard
+        self._tensorboard_enabled = tensorboard
         self._display = display
         self._record = record
         self._trackers = trackers
@@ -79,16 +79,15 @@ class RunLog:
         self._board: SummaryWriter | None = None
 
     def begin(self, step: int, validated_step: int = 0, epoch_is_open: bool = False) -> None:
-        """Open the records to go on after ``step``; what lies beyond it is removed.
+        """Open the logs to continue after ``step``; later records are removed.
 
         Args:
             step: finished optimiser steps.
-            validated_step: after which validation last ran; a later validation is repeated.
-            epoch_is_open: whether the epoch that ``step`` belongs to is still to be summarised.
+            validated_step: step of the last validation; later validations are repeated.
+            epoch_is_open: whether the epoch of ``step`` has no summary yet.
         """
         if not self._enabled:
             return
-        # This process alone holds the run.
         for folder in (self.folder, self.checkpoints):
             remove_leftovers(folder, stems=None)
         for name in (names.METRICS, _MEMORY):
@@ -96,8 +95,8 @@ class RunLog:
             truncate_records(self.folder / name, step, **limits)
         self._metrics = Records(self.folder / names.METRICS)
         self._memory = Records(self.folder / _MEMORY)
-        if self._wants_board:
-            # Imported here: it is not needed everywhere and costs time.
+        if self._tensorboard_enabled:
+            # Imported here: it takes time.
             from torch.utils.tensorboard import SummaryWriter
 
             self._board = SummaryWriter(str(self.folder / names.TENSORBOARD), purge_step=step + 1)
@@ -130,7 +129,7 @@ class RunLog:
             return
         now = round(time.time(), 3)
         self._metrics.write({"kind": "epoch", "step": step, "epoch": epoch, **figures, "time": now})
-        # By step, like all else: only so does TensorBoard drop what a resumed run repeats.
+        # By step, so that TensorBoard drops what a resumed run repeats.
         self._curves(step, {f"epoch/{name}": value for name, value in figures.items()})
         self._display.note(
             f"epoch {epoch}: {format_duration(figures['seconds'])}, {figures['samples']:.0f} "
@@ -176,23 +175,23 @@ class RunLog:
             self._display.show(f"warning: {warning}")
 
     def gpu_categories(self, record: dict[str, object]) -> None:
-        """Record and show what filled the memory."""
+        """Record and show GPU memory by category."""
         if self._memory is not None:
             self._memory.write(record)
             self._display.note(categories_line(record))
 
     def flush(self) -> None:
-        """Hand everything to the operating system; a crash after a checkpoint leaves no gap."""
+        """Flush all files, so that a crash after a checkpoint leaves no gap."""
         if self._board is not None:
             self._board.flush()
 
-    def saved(self, progress: Progress) -> None:
-        """Note in the run's record how far the newest checkpoint is."""
+    def checkpoint_saved(self, progress: Progress) -> None:
+        """Update ``run.json`` after a checkpoint."""
         if self._record is not None:
             self._record.update("running", progress.step, **progress.figures())
 
     def weights(self, model: nn.Module, name: str) -> None:
-        """Keep these weights under a name in the run's folder."""
+        """Write weights to a file of the run's folder."""
         if not self._enabled:
             return
         state = {
@@ -212,7 +211,7 @@ class RunLog:
 
     def _curves(self, step: int, figures: Mapping[str, Any]) -> None:
         if self._board is not None:
-            # Its own thread writes; what failed there is raised here.
+            # An error of its writer thread is raised here.
             with writes_to(self.folder / names.TENSORBOARD):
                 for name, value in figures.items():
                     self._board.add_scalar(name, value, step)
@@ -224,7 +223,7 @@ _PACKAGES = ("torch", "torchvision", "numpy", "zarr", "bitsandbytes", "lpips", "
 
 
 def describe_environment(device: torch.device) -> dict[str, object]:
-    """What a reader needs to judge or repeat a figure, as a JSON value.
+    """Commit, packages, host and device of a run, as a JSON value.
 
     Args:
         device: where the run computes.
@@ -243,7 +242,7 @@ def describe_environment(device: torch.device) -> dict[str, object]:
 
 
 def describe_device(device: torch.device) -> dict[str, object]:
-    """Name, and for a GPU its memory, capability and software."""
+    """Name of a device; of a GPU also memory, compute capability and CUDA version."""
     if device.type != "cuda":
         return {"type": device.type, "name": platform.processor() or platform.machine()}
     properties = torch.cuda.get_device_properties(device)
@@ -258,9 +257,9 @@ def describe_device(device: torch.device) -> dict[str, object]:
 
 
 def git_state(folder: Path) -> dict[str, object] | None:
-    """Commit of the checkout that holds ``folder`` and whether tracked files differ from it.
+    """Commit of the checkout that contains ``folder``, and whether tracked files were changed.
 
-    None outside a checkout, or where git is not installed.
+    None outside a checkout, or if git is not installed.
     """
     try:
         commit = _git(folder, "rev-parse", "HEAD").strip()

@@ -1,7 +1,6 @@
-"""What the training loop must know about a problem: from batch to loss, from batch to metrics.
+"""The interface between the training loop and a problem: losses and metrics of a batch.
 
-The loop calls these methods and nothing else of a problem, so another model, data set or purpose
-plugs in by another task. ``tests/training/forecast.py`` is a small second one.
+The loop calls nothing else of a problem. ``tests/training/forecast.py`` is a small second one.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ Batch: TypeAlias = Any
 
 
 class Task(Protocol):
-    """A problem to train for.
+    """Losses and metrics of a batch.
 
-    Larger values of a metric are better, unless a task has an attribute ``lower_is_better`` that
-    holds its name (see :func:`lower_is_better`).
+    Larger values of a metric are better, unless its name is in the task's attribute
+    ``lower_is_better`` (see :func:`lower_is_better`).
     """
 
     metric: str
     """Name of the main metric."""
 
     def prepare(self, batch: Any, device: torch.device) -> Batch:  # noqa: ANN401 - from a loader
-        """Bring a batch of the data loader to the device in the form the other methods take."""
+        """Move a batch of the data loader to the device, in the form that the methods take."""
 
     def forward(self, model: nn.Module, batch: Batch) -> torch.Tensor:
         """The model's output for a batch; runs in the precision of the run."""
@@ -45,8 +44,8 @@ class Task(Protocol):
 
         Args:
             output: from :meth:`forward`, in float32.
-            batch: what it was computed from.
-            step: finished optimiser steps, for terms that are not computed every time.
+            batch: from :meth:`prepare`.
+            step: finished optimiser steps, for terms that are not computed in every step.
         """
 
     def metrics(self, output: torch.Tensor, batch: Batch) -> list[dict[str, float]]:
@@ -60,10 +59,7 @@ class Task(Protocol):
 
 
 def lower_is_better(task: Task) -> frozenset[str]:
-    """Names of the metrics of which smaller values are better: errors and distances.
-
-    They are the task's attribute ``lower_is_better``; a task without it has none.
-    """
+    """Names of the metrics of which smaller values are better (the task's ``lower_is_better``)."""
     return frozenset(getattr(task, "lower_is_better", ()))
 
 
@@ -80,20 +76,20 @@ MEMORY_ADVICE = (
 
 @dataclass(frozen=True)
 class Trainable:
-    """What is trained: all that one process needs to know of it.
+    """Everything that one process needs for a training.
 
     Attributes:
         model: on the device of the process.
-        task: from batch to loss, from batch to metrics.
+        task: losses and metrics.
         training: the training batches.
         validation: the validation batches of this process; None for no validation.
-        compiler: compiles the model, where the settings ask for it.
-        note: one line on how the model computes, for the log of the run.
-        prepare: called before the first step, given what shows a message, for work that takes time;
-            returns a line like ``note``.
-        memory_advice: which keys to change, in this order, when the memory of the device is full.
-        rate_factors: of the learning rate, by group of parameters that the model names.
-        frozen_steps: first steps in which such a group does not learn.
+        compiler: compiles the model in place if TRAIN.COMPILE_MODEL is set.
+        note: a line on the model's kernels, for the log.
+        prepare: called before the first step with a function that shows messages; returns a line
+            like ``note``.
+        memory_advice: which keys to change, in this order, when the device's memory is full.
+        rate_factors: factors on the learning rate, by parameter group.
+        frozen_steps: number of first steps in which a parameter group is frozen.
     """
 
     model: nn.Module

@@ -1,7 +1,7 @@
-"""A run's figures for Weights & Biases and MLflow, where LOG asks for them.
+"""Experiment trackers: Weights & Biases (LOG.WANDB) and MLflow (LOG.MLFLOW).
 
-Both packages are optional, and imported only here. The number that a tracker gives a run is kept in
-the run's folder, so that a run that continues goes on in the same place.
+Both packages are optional. The run ID of a tracker is kept in the run's folder, so that a resumed
+run continues there.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from vrtspike.runs.names import LOGS
 if TYPE_CHECKING:
     from mlflow.utils.async_logging.run_operations import RunOperations
 
-NUMBERS = f"{LOGS}/trackers.json"
-"""In a run's folder: the run's number by tracker."""
+RUN_IDS = f"{LOGS}/trackers.json"
+"""File in a run's folder: run ID by tracker."""
 
 
 class Tracker(Protocol):
-    """Takes a run's figures."""
+    """Receives a run's figures."""
 
     def log(self, step: int, figures: Mapping[str, float]) -> None:
-        """Take figures of a step, by name; steps never go back."""
+        """Log the figures of a step, by name; steps are increasing."""
 
     def close(self, finished: bool) -> None:
-        """Send what is left, and how the process ended."""
+        """Send remaining figures and the final state."""
 
 
 class Wandb:
@@ -41,24 +41,24 @@ class Wandb:
         project: its name.
         run: the run.
         folder: of the run; local files go there.
-        number: of the run that goes on; None begins one.
+        run_id: of the run to continue; None starts a new one.
 
     Raises:
-        RunError: if no run can be begun.
+        RunError: if the run cannot be started.
     """
 
-    def __init__(self, project: str, run: RunIdentity, folder: Path, number: str | None) -> None:
+    def __init__(self, project: str, run: RunIdentity, folder: Path, run_id: str | None) -> None:
         import wandb
 
         try:
             self._run = wandb.init(
                 project=project,
                 name=f"{run.name} {run.fingerprint}",
-                id=number,
+                id=run_id,
                 resume="allow",
                 dir=str(folder),
                 config=shown_settings(run.settings),
-                # What training prints stays here.
+                # Not the terminal output.
                 settings=wandb.Settings(console="off", silent=True),
             )
         except wandb.Error as error:
@@ -66,35 +66,35 @@ class Wandb:
                 f"LOG.WANDB: {error}; log in (wandb login), set WANDB_MODE=offline, or remove the "
                 "key"
             ) from error
-        self.number: str = self._run.id
+        self.run_id: str = self._run.id
 
     def log(self, step: int, figures: Mapping[str, float]) -> None:
-        """Hand the figures to the sender."""
+        """Log the figures of a step."""
         self._run.log(dict(figures), step=step)
 
     def close(self, finished: bool) -> None:
-        """Wait until everything is sent."""
+        """Wait until all figures are sent."""
         self._run.finish(exit_code=0 if finished else 1)
 
 
 class Mlflow:
-    """A run of MLflow; MLFLOW_TRACKING_URI says where.
+    """A run of MLflow, on the server or store MLFLOW_TRACKING_URI.
 
     Args:
-        experiment: its name; it is made where it does not exist.
+        experiment: its name; it is created if it does not exist.
         run: the run.
-        number: of the run that goes on; None begins one.
-        warn: told that figures could not be sent; the training goes on.
+        run_id: of the run to continue; None starts a new one.
+        warn: called with a message if figures could not be sent; the training continues.
 
     Raises:
-        RunError: if the server or the store does not take it.
+        RunError: if the run cannot be started.
     """
 
     def __init__(
         self,
         experiment: str,
         run: RunIdentity,
-        number: str | None,
+        run_id: str | None,
         warn: Callable[[str], None],
     ) -> None:
         import mlflow
@@ -104,57 +104,57 @@ class Mlflow:
         self._last: RunOperations | None = None
         try:
             mlflow.set_experiment(experiment)
-            begun = mlflow.start_run(number, run_name=f"{run.name} {run.fingerprint}")
-            if number is None:
+            begun = mlflow.start_run(run_id, run_name=f"{run.name} {run.fingerprint}")
+            if run_id is None:
                 mlflow.log_params(flatten(shown_settings(run.settings)))
         except (MlflowException, ImportError) as error:
             raise RunError(
                 f"LOG.MLFLOW: {error}; set MLFLOW_TRACKING_URI to a server, or remove the key"
             ) from error
-        self.number = str(begun.info.run_id)
+        self.run_id = str(begun.info.run_id)
 
     def log(self, step: int, figures: Mapping[str, float]) -> None:
-        """Hand the figures to a thread of MLflow's: a server that is slow holds nothing up."""
+        """Log the figures of a step asynchronously, so that a slow server delays nothing."""
         import mlflow
 
         self._last = mlflow.log_metrics(dict(figures), step=step, synchronous=False)
 
     def close(self, finished: bool) -> None:
-        """Send what is left."""
+        """Send the remaining figures."""
         import mlflow
         from mlflow.exceptions import MlflowException
 
         try:
             if self._last is not None:
-                self._last.wait()  # one after the other: the last is sent when all are
+                self._last.wait()  # they are sent in order
         except MlflowException as error:
             self._warn(f"warning: LOG.MLFLOW: figures were not sent: {error}")
         mlflow.end_run("FINISHED" if finished else "KILLED")
 
 
 def open_trackers(run: RunIdentity, folder: Path, warn: Callable[[str], None]) -> list[Tracker]:
-    """The trackers that the settings of a run ask for.
+    """The trackers that LOG.WANDB and LOG.MLFLOW name.
 
     Args:
         run: the run.
-        folder: its folder, where numbers of an earlier start are found.
-        warn: told of figures that could not be sent.
+        folder: its folder, with the run IDs of an earlier start.
+        warn: called with a message if figures could not be sent.
 
     Raises:
-        RunError: if a tracker cannot begin.
+        RunError: if a tracker cannot start.
     """
     log = run.settings.LOG
-    known: dict[str, Any] = read_json(folder / NUMBERS) if (folder / NUMBERS).is_file() else {}
+    known: dict[str, Any] = read_json(folder / RUN_IDS) if (folder / RUN_IDS).is_file() else {}
     found: list[Tracker] = []
-    numbers = dict(known)
+    run_ids = dict(known)
     if log.WANDB is not None:
         wandb = Wandb(log.WANDB, run, folder, known.get("wandb"))
-        numbers["wandb"] = wandb.number
+        run_ids["wandb"] = wandb.run_id
         found.append(wandb)
     if log.MLFLOW is not None:
         mlflow = Mlflow(log.MLFLOW, run, known.get("mlflow"), warn)
-        numbers["mlflow"] = mlflow.number
+        run_ids["mlflow"] = mlflow.run_id
         found.append(mlflow)
-    if numbers != known:
-        write_json(folder / NUMBERS, numbers)
+    if run_ids != known:
+        write_json(folder / RUN_IDS, run_ids)
     return found

@@ -1,4 +1,4 @@
-"""The worker processes that read the data: how many, how their batches travel, how they end."""
+"""Data loading workers: their number, start and end, and batches in shared memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from torch.utils.data import default_collate, get_worker_info
 
-from vrtspike.cluster.signals import HANDLED, ignore
+from vrtspike.cluster.signals import HANDLED_SIGNALS, ignore
 from vrtspike.errors import RunError
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.endings import end_with
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
     from vrtspike.config.run_schema import DataloaderSettings, RunSettings
 
 MIN_WORKERS = 4
-"""Training workers each GPU gets at least, as long as there are CPUs for them."""
+"""Training workers of each GPU at least, if there are CPUs for them."""
 
-_SOCKET_FOLDER = 107 - len("/pymp-12345678/listener-12345678")
-"""Bytes of a folder's path in which the system takes the sockets that Python makes."""
+_MAX_SOCKET_FOLDER = 107 - len("/pymp-12345678/listener-12345678")
+"""Longest folder, in bytes, whose Unix sockets have paths that the system accepts."""
 
 AUTO_SHARE = 0.8
-"""Share of the CPUs that TOTAL_WORKERS ``auto`` takes."""
+"""Share of the CPUs for TOTAL_WORKERS ``auto``."""
 
 
 @dataclass(frozen=True)
 class Workers:
-    """Worker processes; ``train`` and ``val`` are for each GPU."""
+    """Numbers of worker processes; ``train`` and ``val`` are per GPU."""
 
     cpus: int
     """CPUs this process may use."""
     gpus: int
-    """Processes that train on this machine: its GPUs in use, or 1 on a CPU."""
+    """Training processes on this machine: the GPUs in use, or 1 on a CPU."""
     train: int
     val: int
 
@@ -54,7 +54,7 @@ class Workers:
         return self.train * self.gpus
 
     def describe(self, settings: RunSettings) -> str:
-        """The lines that are printed when training starts."""
+        """The lines that are shown when training starts."""
         loader = settings.DATALOADER
         return f"""\
 ========== data loading ==========
@@ -71,17 +71,17 @@ validation loader:
 
 
 def resolve_workers(settings: DataloaderSettings, gpus: int, cpus: int | None = None) -> Workers:
-    """Turn the DATALOADER settings into numbers of processes for this machine.
+    """Numbers of worker processes for this machine from the DATALOADER settings.
 
-    TOTAL_WORKERS (``auto`` is 80 % of the CPUs) is shared among the GPUs; each gets at least 4, but
-    all together never more than the CPUs this process may use. Validation gets half of a GPU's
-    training workers. TRAIN_WORKERS and VAL_WORKERS replace these numbers within the same bound. On
-    a machine with a single CPU, and where 0 is asked for, the training process reads itself.
+    TOTAL_WORKERS (``auto``: 80 % of the CPUs) is divided among the GPUs. Each gets at least 4, but
+    all together at most as many as this process may use CPUs. Validation gets half of a GPU's
+    training workers. TRAIN_WORKERS and VAL_WORKERS replace these numbers within the same limit.
+    With a single CPU, or if 0 workers are set, the training process loads the data itself.
 
     Args:
         settings: DATALOADER.
-        gpus: processes that train on this machine; 0 (no GPU) counts as 1.
-        cpus: CPUs to count with; None asks :func:`available_cpus`.
+        gpus: training processes on this machine; 0 (no GPU) counts as 1.
+        cpus: number of CPUs; None calls :func:`available_cpus`.
 
     >>> from vrtspike.config.run_schema import DataloaderSettings
     >>> resolve_workers(DataloaderSettings(), gpus=3, cpus=40)
@@ -90,7 +90,7 @@ def resolve_workers(settings: DataloaderSettings, gpus: int, cpus: int | None = 
     cpus = available_cpus() if cpus is None else cpus
     gpus = max(1, gpus)
     most = cpus // gpus if cpus > 1 else 0
-    total = _total(settings.TOTAL_WORKERS, cpus)
+    total = _total_workers(settings.TOTAL_WORKERS, cpus)
     shared = max(MIN_WORKERS, total // gpus) if total > 0 else 0
     train = shared if settings.TRAIN_WORKERS == "auto" else settings.TRAIN_WORKERS
     train = min(train, most)
@@ -100,27 +100,26 @@ def resolve_workers(settings: DataloaderSettings, gpus: int, cpus: int | None = 
     return Workers(cpus=cpus, gpus=gpus, train=train, val=val)
 
 
-def _total(asked: int | str, cpus: int) -> int:
-    if asked == "auto":
+def _total_workers(requested: int | str, cpus: int) -> int:
+    if requested == "auto":
         return max(1, int(AUTO_SHARE * cpus))
-    if isinstance(asked, str):
-        # Rounding first: 0.7 * 10 is 6.999... in binary.
-        return max(1, int(round(float(asked.removeprefix("cpu*")) * cpus, 6)))
-    return asked
+    if isinstance(requested, str):
+        # Rounded first, because 0.7 * 10 is 6.999... in binary.
+        return max(1, int(round(float(requested.removeprefix("cpu*")) * cpus, 6)))
+    return requested
 
 
-def start_server(modules: Sequence[str]) -> None:
-    """Start the process that makes the workers; it has read these modules once for all of them.
+def start_forkserver(modules: Sequence[str]) -> None:
+    """Start the fork server of the workers, which imports these modules once.
 
-    Signals for the whole process group (a batch system sends such) shall not end it, nor the
-    workers: a trainer that was asked to stop still waits for the batches of its step. What a
-    process ignores, the processes that it starts ignore as well.
+    It and the workers ignore signals to the process group, which batch systems send: a trainer that
+    was asked to stop still needs the batches of its step.
     """
     multiprocessing.set_forkserver_preload(list(modules))
-    _require_short_sockets()
-    _end_workers_at_exit()
-    previous = {number: signal.getsignal(number) for number in HANDLED}
-    ignore(HANDLED)
+    _use_short_socket_folder()
+    _kill_workers_at_exit()
+    previous = {number: signal.getsignal(number) for number in HANDLED_SIGNALS}
+    ignore(HANDLED_SIGNALS)
     try:
         forkserver.ensure_running()
     finally:
@@ -128,37 +127,37 @@ def start_server(modules: Sequence[str]) -> None:
             signal.signal(number, handler)
 
 
-def _require_short_sockets() -> None:
-    """Have this process and its workers make their sockets where the names are short enough.
+def _use_short_socket_folder() -> None:
+    """Have multiprocessing create its sockets in a folder whose path is short enough.
 
     Raises:
         RunError: if there is no such folder.
     """
-    places = [tempfile.gettempdir(), os.environ.get("XDG_RUNTIME_DIR", ""), "/tmp", "/dev/shm"]
-    for place in places:
-        if 0 < len(os.fsencode(place)) <= _SOCKET_FOLDER and os.access(place, os.W_OK | os.X_OK):
-            previous, tempfile.tempdir = tempfile.tempdir, place
+    folders = [tempfile.gettempdir(), os.environ.get("XDG_RUNTIME_DIR", ""), "/tmp", "/dev/shm"]
+    for path in folders:
+        if 0 < len(os.fsencode(path)) <= _MAX_SOCKET_FOLDER and os.access(path, os.W_OK | os.X_OK):
+            previous, tempfile.tempdir = tempfile.tempdir, path
             try:
                 util.get_temp_dir()  # remembered, and inherited by workers
             finally:
                 tempfile.tempdir = previous
             return
     raise RunError(
-        f"TMPDIR is {places[0]}: too long for sockets, and /tmp cannot be written; set it to a "
-        f"folder of at most {_SOCKET_FOLDER} bytes"
+        f"TMPDIR is {folders[0]}: its path is too long for sockets, and /tmp is not writable; set "
+        f"TMPDIR to a folder whose path has at most {_MAX_SOCKET_FOLDER} bytes"
     )
 
 
 @contextmanager
-def without_script(needed: Callable[..., object]) -> Iterator[None]:
-    """Keep worker processes from running the script that starts them.
+def hide_main_script(needed: Callable[..., object]) -> Iterator[None]:
+    """Keep worker processes from importing the main script.
 
-    Python has every worker import the program's script first, because what the worker is sent may
-    be defined there. Many a script trains at its top level; each of its workers would train again.
+    Python imports it in every worker, because objects sent to the worker may be defined there. If a
+    script trains at its top level, each worker would train, too.
 
     Args:
-        needed: the class of what workers are sent. Where it stands in the script itself, workers do
-            need the script, and that needs ``if __name__ == "__main__":``.
+        needed: the class of the data set. If it is defined in the main script, workers need the
+            script, which then needs ``if __name__ == "__main__":``.
     """
     main = sys.modules["__main__"]
     if needed.__module__ == "__main__":
@@ -173,77 +172,76 @@ def without_script(needed: Callable[..., object]) -> Iterator[None]:
         vars(main).update(hidden)
 
 
-def begin_worker(worker: int) -> None:
-    """Begin a worker: signals are its parent's business, whoever started the server.
+def init_worker(worker: int) -> None:
+    """Initialise a worker: ignore signals, and end with the parent.
 
-    When the parent has been killed, PyTorch's workers end only if nobody has still to take a batch
-    of theirs, and the server with the last of them.
+    PyTorch's workers do not end when their parent was killed while a batch of theirs was waiting.
     """
-    ignore(HANDLED)
+    ignore(HANDLED_SIGNALS)
     parent = multiprocessing.parent_process()
     if parent is not None and parent.pid is not None:
         end_with(parent.pid, signal.SIGKILL)
 
 
 @cache
-def _end_workers_at_exit() -> None:
-    """See that a parent which ends with an error does not wait for its workers for ever.
+def _kill_workers_at_exit() -> None:
+    """Kill the workers when the parent ends.
 
-    Python asks the processes that are left by SIGTERM, which workers ignore, and waits. What is
-    registered last runs first, so this is over before.
+    Python sends SIGTERM, which workers ignore, and waits. Handlers run in reverse order of their
+    registration, so that this one comes first.
     """
-    atexit.register(_end_workers)
+    atexit.register(_kill_workers)
 
 
-def _end_workers() -> None:
+def _kill_workers() -> None:
     for process in multiprocessing.active_children():
-        # They only read; nothing of theirs can be half done.
+        # They only read.
         process.kill()
 
 
 _ALIGNMENT = 64
-"""Tensors begin at multiples of this many bytes; the first such stretch is the block's own."""
+"""Tensors start at multiples of this many bytes; the first ones hold the block's flag "in use"."""
 
-_Place: TypeAlias = tuple[str, int, torch.dtype, tuple[int, ...]]
-"""Name of a tensor, its first byte after the block's own stretch, its type and shape."""
+_TensorSlot: TypeAlias = tuple[str, int, torch.dtype, tuple[int, ...]]
+"""Name of a tensor, its offset after the flag, its type and shape."""
 
 
 class SharedMemoryCollator:
-    """Collates samples like torch's ``default_collate``, in workers into reused shared memory."""
+    """Collates samples like ``default_collate``; in workers into reused shared memory."""
 
     def __init__(self) -> None:
         self._blocks: list[torch.Tensor] = []
 
     def __call__(self, samples: Sequence[Any]) -> Any:  # noqa: ANN401 - any samples
-        """Collate; samples other than mappings are left to torch altogether."""
+        """Collate; samples that are not mappings go through ``default_collate``."""
         first = samples[0]
         if get_worker_info() is None or not isinstance(first, Mapping):
             return default_collate(list(samples))
         others: dict[str, Any] = {}
-        places: list[_Place] = []
+        slots: list[_TensorSlot] = []
         size = 0
         for name, value in first.items():
             if isinstance(value, torch.Tensor):
                 shape = (len(samples), *value.shape)
-                places.append((name, size, value.dtype, shape))
+                slots.append((name, size, value.dtype, shape))
                 size += -(-len(samples) * value.nbytes // _ALIGNMENT) * _ALIGNMENT
             else:
                 others[name] = default_collate([sample[name] for sample in samples])
-        if not places:
+        if not slots:
             return others
         block = self._free_block(size)
         block[0] = 1
-        targets = _tensors(block[_ALIGNMENT:], places)
+        targets = _tensors(block[_ALIGNMENT:], slots)
         for name, target in targets.items():
             torch.stack([sample[name] for sample in samples], out=target)
-        return _SharedBatch(block, places, others, tuple(first))
+        return _SharedBatch(block, slots, others, tuple(first))
 
     def _free_block(self, size: int) -> torch.Tensor:
-        """A block for ``size`` bytes that nobody uses."""
+        """A free block for ``size`` bytes."""
         for block in self._blocks:
             if block[0] == 0 and len(block) >= _ALIGNMENT + size:
                 return block
-        # Blocks that became too small are not kept beside the ones that replace them.
+        # Drop blocks that are too small.
         self._blocks = [block for block in self._blocks if len(block) >= _ALIGNMENT + size]
         self._blocks.append(torch.zeros(_ALIGNMENT + size, dtype=torch.uint8).share_memory_())
         return self._blocks[-1]
@@ -251,32 +249,32 @@ class SharedMemoryCollator:
 
 @dataclass(frozen=True)
 class _SharedBatch:
-    """A batch in the worker; what arrives in the other process is a plain dictionary."""
+    """A batch in the worker; it is unpickled as a dictionary."""
 
     block: torch.Tensor
-    places: list[_Place]
+    slots: list[_TensorSlot]
     others: dict[str, Any]
     order: tuple[str, ...]
 
     def __reduce__(self) -> tuple[Callable[..., dict[str, Any]], tuple[Any, ...]]:
-        return _receive, (self.block, self.places, self.others, self.order)
+        return _receive, (self.block, self.slots, self.others, self.order)
 
 
 def _receive(
-    block: torch.Tensor, places: list[_Place], others: dict[str, Any], order: tuple[str, ...]
+    block: torch.Tensor, slots: list[_TensorSlot], others: dict[str, Any], order: tuple[str, ...]
 ) -> dict[str, Any]:
-    """The batch of a block, which becomes free when the last of these tensors is gone."""
+    """The batch of a block, which becomes free when the last of its tensors is deleted."""
     memory = block.numpy()
-    # This very array is what torch keeps alive for as long as any tensor uses its memory.
+    # The array that torch keeps alive as long as any tensor uses its memory.
     contents = memory[_ALIGNMENT:]
     weakref.finalize(contents, memory[:1].fill, 0).atexit = False
-    batch = {**others, **_tensors(torch.from_numpy(contents), places)}
+    batch = {**others, **_tensors(torch.from_numpy(contents), slots)}
     return {name: batch[name] for name in order}
 
 
-def _tensors(contents: torch.Tensor, places: Sequence[_Place]) -> dict[str, torch.Tensor]:
+def _tensors(contents: torch.Tensor, slots: Sequence[_TensorSlot]) -> dict[str, torch.Tensor]:
     found = {}
-    for name, start, dtype, shape in places:
+    for name, start, dtype, shape in slots:
         size = torch.Size(shape).numel() * dtype.itemsize
         found[name] = contents[start : start + size].view(dtype).view(shape)
     return found

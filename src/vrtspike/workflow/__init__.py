@@ -1,4 +1,4 @@
-"""What the workflow asks while it plans, and what a person sees of a run.
+"""Functions for the Snakemake rules, and what Snakemake shows of plans and runs.
 
-The rules call these functions; none needs an array library, so that a plan is there at once.
+None imports an array library, so that plans are fast.
 """

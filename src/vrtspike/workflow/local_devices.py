@@ -1,7 +1,6 @@
-"""How the jobs of one machine share its GPUs and its cores.
+"""How the jobs of one machine share its GPUs and cores; on a cluster the profile decides.
 
-Snakemake counts both; what a job asks for is asked again just before it starts, when all that is
-due is known. On a cluster the profile decides instead.
+Snakemake evaluates these resources again just before a job starts, when all due jobs are known.
 """
 
 from __future__ import annotations
@@ -12,17 +11,17 @@ from functools import cached_property
 from vrtspike.errors import RunError
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 
-EVERY_CORE = 1024
-"""More than any machine has; Snakemake lowers it to ``--cores``, a profile replaces it."""
+ALL_CORES = 1024
+"""More cores than any machine has; Snakemake limits it to ``--cores``, a profile replaces it."""
 
 
 class LocalDevices:
-    """What a job gets of this machine: its part, where several presets are due.
+    """GPUs and cores of a job; several presets share those of the machine.
 
     Args:
         gpus: GPUS of the configuration.
-        snakemake: tells which jobs are due.
-        count: counts the GPUs that can be used here; asked once, when it matters.
+        snakemake: lists the due jobs.
+        count: counts the usable GPUs of this machine; called at most once.
     """
 
     def __init__(
@@ -31,7 +30,7 @@ class LocalDevices:
         self._gpus, self._snakemake, self._count = gpus, snakemake, count
 
     @cached_property
-    def _here(self) -> int:
+    def _local_gpus(self) -> int:
         return self._count()
 
     @property
@@ -41,41 +40,39 @@ class LocalDevices:
 
     @property
     def gpus(self) -> int:
-        """GPUs of a training, for Snakemake to count; ``auto`` shares them among the presets."""
+        """GPUs of a training, as a resource for Snakemake; ``auto`` divides them among presets."""
         if not isinstance(self._gpus, str):
             return self._gpus
-        if not self._snakemake.runs_here:
+        if not self._snakemake.runs_locally:
             return 1
-        return max(1, self._here // self._presets) if self._here else 0
+        return max(1, self._local_gpus // self._presets) if self._local_gpus else 0
 
     def threads(self, gpus: int, cores: int) -> int:
-        """Cores of a job: all, divided among the presets that compute at the same time.
-
-        On a CPU, too: two small trainings side by side leave no core waiting for another.
+        """Cores of a job: all, divided among the presets that run at the same time.
 
         Args:
             gpus: of the job.
-            cores: that Snakemake was given.
+            cores: value of ``--cores``.
         """
-        if not self._snakemake.runs_here:
-            return EVERY_CORE
-        together = self._here // gpus if gpus and self._here else cores
-        return max(1, cores // max(1, min(self._presets, together)))
+        if not self._snakemake.runs_locally:
+            return ALL_CORES
+        at_once = self._local_gpus // gpus if gpus and self._local_gpus else cores
+        return max(1, cores // max(1, min(self._presets, at_once)))
 
     def options(self, granted: int) -> str:
-        """What of a training's GPUs its launcher has to be told.
+        """The launcher's options on GPUs.
 
         Args:
-            granted: by Snakemake, which lowers what is asked for to ``--resources gpu=N``.
+            granted: GPUs from Snakemake, at most ``--resources gpu=N``.
 
         Raises:
-            RunError: if that is less than GPUS.
+            RunError: if they are fewer than GPUS.
         """
         if isinstance(self._gpus, str):
             return f"--most-gpus {granted}" if granted else "--gpus 0"
         if granted < self._gpus:
             raise RunError(
-                f"--resources gpu={granted} leaves less than the {self._gpus} GPUs that GPUS "
-                "(config/config.yaml) gives a training; raise the one or lower the other"
+                f"--resources gpu={granted} is less than GPUS ({self._gpus}, config/config.yaml); "
+                "raise the one or lower the other"
             )
         return ""

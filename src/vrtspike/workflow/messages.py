@@ -1,4 +1,4 @@
-"""Messages beside Snakemake's own: explanations of errors, and notices at the end."""
+"""Rewriting of Snakemake's messages, and notices at the end of a run."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from vrtspike.config.documents import read_yaml
 from vrtspike.errors import EXIT_USER_ERROR, ConfigError, UserError
 
-REMADE = "vrtspike_remade"
-"""Attribute of a message: a file that is made again, and why, as a pair."""
+RERUN_REASON = "vrtspike_rerun_reason"
+"""Attribute of a log record: a pair of a file that is made again, and the reason."""
 
 _ADVICE = (
     "--configfile takes every word up to the next option as a file: write targets before it, or "
@@ -23,14 +23,14 @@ _ADVICE = (
 _NO_RULE = re.compile(r"No rule to produce (.+?) \(if you use input functions")
 
 
-def tell_reason(path: str, reason: str) -> None:
-    """Tell :class:`Answers` why a file is made again, which Snakemake only calls forced."""
+def log_rerun_reason(path: str, reason: str) -> None:
+    """Tell :class:`MessageRewriter` why a file is made again; Snakemake only says "forced"."""
     log = logging.getLogger("snakemake.logging")
-    log.info("%s: %s", path, reason, extra={REMADE: (path, reason)})
+    log.info("%s: %s", path, reason, extra={RERUN_REASON: (path, reason)})
 
 
-class Answers:
-    """Answers to messages; it learns from those of the Snakefile.
+class MessageRewriter:
+    """Replaces error messages and reasons of Snakemake by more helpful ones.
 
     Args:
         arguments: of Snakemake.
@@ -40,10 +40,10 @@ class Answers:
         self._arguments = arguments
         self._reasons: dict[str, str] = {}
 
-    def answered(self, record: logging.LogRecord) -> logging.LogRecord | None:
-        """The message, with a better text or reason where there is one; None is not to be shown."""
-        if hasattr(record, REMADE):
-            path, reason = vars(record)[REMADE]
+    def rewrite(self, record: logging.LogRecord) -> logging.LogRecord | None:
+        """The message, with a better text or reason if there is one; None if not to be shown."""
+        if hasattr(record, RERUN_REASON):
+            path, reason = vars(record)[RERUN_REASON]
             self._reasons[path] = reason
             return None
         event = getattr(record, "event", None)
@@ -51,16 +51,16 @@ class Answers:
             known = [self._reasons.get(str(path)) for path in vars(record)["output"] or ()]
             vars(record)["reason"] = next(filter(None, known), vars(record)["reason"])
         elif record.levelno >= logging.ERROR:
-            answer = self._answer(str(record.msg), getattr(record, "exception", ""))
-            if answer is not None:
-                record.msg = f"error: {answer}"
+            explanation = self._explanation(str(record.msg), getattr(record, "exception", ""))
+            if explanation is not None:
+                record.msg = f"error: {explanation}"
         return record
 
-    def _answer(self, text: str, exception: str) -> str | None:
+    def _explanation(self, text: str, exception: str) -> str | None:
         if exception == "MissingRuleException" and (found := _NO_RULE.search(text)):
             return (
                 f"no target and no file of this workflow: {found[1]}; snakemake "
-                "--list-target-rules shows them all"
+                "--list-target-rules lists all targets"
             )
         if exception == "ProtectedOutputException":
             return (
@@ -68,12 +68,12 @@ class Answers:
                 "(config/config.yaml) to a folder that can be written, and run again"
             )
         if "load_configfile" in text or "Config file is not valid" in text:
-            return broken_configfile(self._arguments)
+            return configfile_fault(self._arguments)
         return None
 
 
-def broken_configfile(arguments: Sequence[str]) -> str | None:
-    """What is wrong with the first file of ``--configfile`` that cannot be read.
+def configfile_fault(arguments: Sequence[str]) -> str | None:
+    """Error message on the first file of ``--configfile`` that cannot be read; None without one.
 
     Args:
         arguments: of Snakemake.
@@ -93,34 +93,33 @@ def broken_configfile(arguments: Sequence[str]) -> str | None:
 
 
 class Notices:
-    """Sentences for the end of this process, each once, on standard error."""
+    """Messages for standard error at the end of this process, each once."""
 
     def __init__(self) -> None:
-        self._said: dict[str, None] = {}
+        self._texts: dict[str, None] = {}
         self.exit_status = 0
-        atexit.register(self._end)
+        atexit.register(self._print_at_exit)
 
     def add(self, *texts: str) -> None:
-        """Say these at the end."""
-        self._said |= dict.fromkeys(texts)
+        """Add messages."""
+        self._texts |= dict.fromkeys(texts)
 
     @contextlib.contextmanager
     def user_errors(self) -> Iterator[None]:
-        """A UserError ends Snakemake as it ends every program: a message and a status of 2."""
+        """End Snakemake at a UserError with its message and exit status 2."""
         try:
             yield
         except UserError as error:
             print(f"error: {error}", file=sys.stderr)
-            # Said once is enough.
-            self._said = {text: None for text in self._said if str(error) not in text}
+            self._texts = {text: None for text in self._texts if str(error) not in text}
             self.exit_status = 0
             raise SystemExit(EXIT_USER_ERROR) from None
 
-    def _end(self) -> None:
-        """End with :attr:`exit_status` where it is set: Snakemake calls every plan a success."""
-        # Snakemake 9.19 does not close the handlers of plugins; the summary of a plan comes first.
+    def _print_at_exit(self) -> None:
+        """Print the notices; exit with :attr:`exit_status` (Snakemake's is 0 for any plan)."""
+        # Snakemake 9.19 does not close the handlers of plugins, which print the plan's summary.
         logging.shutdown()
-        for text in self._said:
+        for text in self._texts:
             print(text, file=sys.stderr)
         if self.exit_status:
             sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""What a plan comes to: a line per stage that would run, why, and what it cost last time."""
+"""Summary of a plan: a line per stage that would run, with reasons and its last duration."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 from vrtspike.system.progress_bar import format_duration
 
-_SHOWN = 3
-_UPDATED = "Input files updated by another job"
-_OPEN = "decided when the data are made again"
-_UNKNOWN = "<TBD>"
-"""How Snakemake writes an input that a checkpoint decides."""
+_MAX_REASONS = 3
+_INPUT_RERUN = "Input files updated by another job"
+_UNDECIDED = "decided when the data are made again"
+_UNKNOWN_INPUT = "<TBD>"
+"""Snakemake's placeholder for inputs that depend on a checkpoint."""
 _VERSION = re.compile(r"[0-9a-f]{12}")
 _LINE = re.compile(r"(.+?)(?:: | (?=[0-9a-f]{12}$))(.*)", re.DOTALL)
 _PARAMS = re.compile(r"before: (?P<before>.*?) now: (?P<now>.*)", re.DOTALL)
@@ -25,7 +25,7 @@ _REASONS = {
     "Missing output files": _MISSING,
     "Incomplete output files": "interrupted",
     "Updated input files": "what it reads is newer",
-    _UPDATED: "what it reads is made again",
+    _INPUT_RERUN: "what it reads is made again",
     "Set of input files has changed": "it reads other files than before",
     "Code has changed": "its rule was edited",
     "Software environment": "its environment was changed",
@@ -38,22 +38,22 @@ class DueJob:
 
     Attributes:
         rule: its rule.
-        wildcards: what it is about.
-        reason: in Snakemake's words.
+        wildcards: of the job.
+        reason: from Snakemake.
         benchmark: file with the seconds of its last run; None if the rule has none.
-        waits: whether its inputs are known only when a checkpoint has run.
+        awaits_checkpoint: whether its inputs depend on a checkpoint that has not run.
     """
 
     rule: str
     wildcards: dict[str, str]
     reason: str
     benchmark: Path | None
-    waits: bool = False
+    awaits_checkpoint: bool = False
 
 
 @dataclass
 class _Stage:
-    """The jobs of a rule that are about one preset or data set."""
+    """The jobs of a rule for one preset or data set."""
 
     title: str
     jobs: int = 0
@@ -62,11 +62,11 @@ class _Stage:
     measured: int = 0
 
     def line(self) -> str:
-        """The stage in one line: jobs, reasons, cost."""
+        """The stage in one line: jobs, reasons, last duration."""
         reasons = list(self.reasons)
-        shown = ", ".join(reasons[:_SHOWN])
-        if len(reasons) > _SHOWN:
-            shown += f", and {len(reasons) - _SHOWN} more"
+        shown = ", ".join(reasons[:_MAX_REASONS])
+        if len(reasons) > _MAX_REASONS:
+            shown += f", and {len(reasons) - _MAX_REASONS} more"
         jobs = f" ({self.jobs} jobs)" if self.jobs > 1 else ""
         if self.cost is None:
             return f"{self.title}{jobs}: {shown}"
@@ -74,19 +74,19 @@ class _Stage:
 
     @property
     def cost(self) -> float | None:
-        """Seconds of its jobs last time; those that never ran cost what the others did."""
+        """Last duration of its jobs in seconds, extrapolated to jobs that never ran."""
         return self.seconds * self.jobs / self.measured if self.measured else None
 
 
 def _stages(jobs: Iterable[DueJob]) -> list[_Stage]:
-    """Jobs of one rule about one preset or data set as one stage, in their order."""
+    """Group jobs by rule and preset or data set, in their order."""
     found: dict[str, _Stage] = {}
     for job in jobs:
         subject = job.wildcards.get("preset") or job.wildcards.get("dataset")
         title = f"{job.rule} {subject}" if subject else job.rule
         stage = found.setdefault(title, _Stage(title))
         stage.jobs += 1
-        reasons = [_OPEN] if _is_undecided(job) else short_reasons(job.reason)
+        reasons = [_UNDECIDED] if _is_undecided(job) else short_reasons(job.reason)
         stage.reasons |= dict.fromkeys(reasons)
         seconds = _seconds(job.benchmark)
         if seconds is not None:
@@ -96,15 +96,16 @@ def _stages(jobs: Iterable[DueJob]) -> list[_Stage]:
 
 
 def _is_undecided(job: DueJob) -> bool:
-    """Whether a job is due only for jobs before it, and decided about again after a checkpoint.
+    """Whether a job may turn out not to be due after a checkpoint has run.
 
-    Snakemake plans it, and drops it if what was made again is what it was.
+    Snakemake plans it because its inputs are made again, and drops it if they come out unchanged.
     """
-    return job.waits and [part.partition(":")[0] for part in job.reason.split("; ")] == [_UPDATED]
+    reasons = [part.partition(":")[0] for part in job.reason.split("; ")]
+    return job.awaits_checkpoint and reasons == [_INPUT_RERUN]
 
 
 def short_reasons(reason: str) -> list[str]:
-    """Snakemake's reason for a job in a few words each.
+    """Snakemake's reasons for a job, shortened.
 
     >>> short_reasons("Incomplete output files: results/a.json; Updated input files: b.json")
     ['interrupted', 'what it reads is newer']
@@ -123,7 +124,7 @@ def _changed_params(text: str) -> list[str]:
     match = _PARAMS.search(text)
     if match is None:
         return ["its parameters changed"]
-    before, now = (dict(map(_split, _items(match[name]))) for name in ("before", "now"))
+    before, now = (dict(map(_key_and_value, _items(match[name]))) for name in ("before", "now"))
     found = []
     for name in {**now, **before}:
         then, value = before.get(name), now.get(name)
@@ -142,15 +143,15 @@ def _items(text: str) -> list[str]:
     return [match[1] or match[2] or "" for match in _ITEM.finditer(text)]
 
 
-def _split(line: str) -> tuple[str, str]:
-    """What a line is about, and its value: a key, or a file and its version."""
+def _key_and_value(line: str) -> tuple[str, str]:
+    """A line of params as a pair: a key and its value, or a file and its digest."""
     if match := _LINE.fullmatch(line):
         return match[1], match[2]
     return line, ""
 
 
 def _seconds(benchmark: Path | None) -> float | None:
-    """Seconds of a job's last run, if it has left them."""
+    """Seconds of a job's last run; None if they are unknown."""
     if benchmark is None:
         return None
     try:
@@ -161,7 +162,7 @@ def _seconds(benchmark: Path | None) -> float | None:
 
 
 def due_job(fields: Mapping[str, Any], reason: str) -> DueJob:
-    """A job as Snakemake's log tells it.
+    """A job from Snakemake's log.
 
     Args:
         fields: of a ``job_info`` event.
@@ -172,24 +173,24 @@ def due_job(fields: Mapping[str, Any], reason: str) -> DueJob:
         {str(name): str(value) for name, value in fields["wildcards"].items()},
         reason,
         Path(str(fields["benchmark"])) if fields["benchmark"] else None,
-        _UNKNOWN in map(str, fields["input"] or ()),
+        _UNKNOWN_INPUT in map(str, fields["input"] or ()),
     )
 
 
-def summary(jobs: Iterable[DueJob], most: int | None = None) -> list[str]:
-    """A line per stage that would run, why, and what it cost; or that nothing would.
+def summary(jobs: Iterable[DueJob], max_lines: int | None = None) -> list[str]:
+    """A line per stage that would run, with reasons and its last duration.
 
     Args:
         jobs: of a plan, in its order.
-        most: lines; None is as many as there are stages.
+        max_lines: upper limit; None for a line per stage.
     """
     found = _stages(jobs)
     if not found:
         return ["nothing to be done"]
     lines = [stage.line() for stage in found]
-    if most is not None and len(lines) > most:
-        left = len(lines) - most + 1
-        lines = [*lines[: most - 1], f"and {left} stages more; vrtspike why tells them all"]
+    if max_lines is not None and len(lines) > max_lines:
+        left = len(lines) - max_lines + 1
+        lines = [*lines[: max_lines - 1], f"and {left} more stages; vrtspike why lists them all"]
     measured = [stage for stage in found if stage.cost is not None]
     if len(measured) > 2:
         whole = format_duration(sum(stage.cost or 0.0 for stage in measured))

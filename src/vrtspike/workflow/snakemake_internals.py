@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from vrtspike.workflow.messages import tell_reason
+from vrtspike.workflow.messages import log_rerun_reason
 
 
 class Job(NamedTuple):
@@ -21,7 +21,7 @@ class Job(NamedTuple):
 
 
 class SnakemakeInternals:
-    """What the Snakefile's ``workflow`` tells that no documented name does.
+    """Access to undocumented parts of the Snakefile's global ``workflow``.
 
     Args:
         workflow: the global of that name in a Snakefile.
@@ -32,41 +32,41 @@ class SnakemakeInternals:
 
     @property
     def is_main(self) -> bool:
-        """Whether this is no job of a cluster, which reads the Snakefile for itself alone.
+        """Whether this process plans the workflow; False in a cluster job's Snakemake.
 
-        Such a job has no right to decide what is stale, and need not look at raw files.
+        Such a job must not decide what is stale, and need not read raw files.
         """
         return bool(self._workflow.is_main_process)
 
     @property
     def is_dry_run(self) -> bool:
-        """Whether nothing will run, so that a plan has to name faults itself."""
+        """Whether this is a dry run, whose plan must report errors of the data itself."""
         return bool(self._workflow.dryrun)
 
     @property
-    def runs_here(self) -> bool:
+    def runs_locally(self) -> bool:
         """Whether jobs run on this machine and share its devices."""
         return bool(self.is_main and self._workflow.local_exec)
 
     @property
     def config_arguments(self) -> list[str]:
-        """``--config`` as it was typed; ``config`` holds numbers within mappings as strings."""
+        """``--config`` as typed; Snakemake's ``config`` has strings for numbers in mappings."""
         return list(self._workflow.config_settings.config_args or ())
 
-    def make_again(self, path: str, reason: str) -> None:
-        """Run the job that makes a file, whether it seems stale or not.
+    def force_rerun(self, path: str, reason: str) -> None:
+        """Force the job that makes a file to run.
 
-        Snakemake makes nothing that is missing, or damaged, before a result that is there; it has
-        no public way for an input function to say otherwise.
+        Snakemake does not make missing or damaged files again if later results exist, and has no
+        public interface by which an input function could force it.
         """
         if self.is_main:
             self._workflow.dag.forcefiles.add(path)
-            tell_reason(path, reason)
+            log_rerun_reason(path, reason)
 
     def due_jobs(self) -> list[Job]:
-        """The jobs that will run; all of the plan while that is not known yet.
+        """The jobs that will run; all jobs of the plan while that is not known.
 
-        No resource function is told which jobs will run beside its own.
+        Snakemake passes no such list to resource functions.
         """
         dag = self._workflow.dag
         return [
@@ -75,6 +75,6 @@ class SnakemakeInternals:
         ]
 
     def files(self) -> set[str]:
-        """What the jobs of the plan read and write, whether they will run or not."""
+        """Inputs and outputs of all jobs of the plan, due or not."""
         jobs = self._workflow.dag.jobs
         return {file for job in jobs for file in map(str, (*job.input, *job.output))}

@@ -1,7 +1,6 @@
-"""What results were made with, as lines that Snakemake compares with those of the last run.
+"""Params of rules: lines on code, settings and data that Snakemake compares with the last run's.
 
-A rule takes these lines as ``params``: where one differs, its jobs are stale, and the line is the
-reason that is printed. ``docs/staleness.md`` explains the whole.
+If a line differs, the job is stale and the line is the printed reason (docs/staleness.md).
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Preset = Callable[[Any], str]
 
 
 def one_of(names: Iterable[str]) -> str:
-    """A wildcard constraint: one of these names; nothing matches where there is none.
+    """A wildcard constraint that matches these names, and nothing if there are none.
 
     >>> one_of(["demo", "low.ram"])
     'demo|low\\\\.ram'
@@ -39,39 +38,38 @@ def one_of(names: Iterable[str]) -> str:
 
 
 def code_lines(scripts: Path, *programs: str, uses: Collection[str] = ()) -> list[str]:
-    """A line per source file behind these programs; it changes with the parts they use.
+    """A line per source file that the programs use, with a digest of the used parts.
 
     Args:
         scripts: folder of the programs.
         programs: their files.
-        uses: what they use by names that they compute
-            (:func:`vrtspike.runs.provenance.code_digests`).
+        uses: names that they use dynamically (:func:`vrtspike.runs.provenance.code_digests`).
     """
     found = (code_digests(scripts / program, uses=uses).items() for program in programs)
     return sorted({f"{file} {digest}" for digests in found for file, digest in digests})
 
 
-def of_every_problem(part: str) -> list[str]:
-    """The dotted names of a part of all problems."""
+def problem_parts(part: str) -> list[str]:
+    """The dotted names of a function or constant in the modules of all problems."""
     return [f"{module}.{part}" for module in PROBLEMS.values()]
 
 
 def own_preset(wildcards: Any) -> str:  # noqa: ANN401 - Snakemake's
-    """The preset that a job names itself."""
+    """The wildcard ``preset`` of a job."""
     return str(wildcards.preset)
 
 
 def problem_code_lines(
     plan: Workflow, scripts: Path, part: str, program: str, preset: Preset = own_preset
 ) -> list[Line]:
-    """A line per source file behind a program and a part of the problem of a job's preset.
+    """:func:`code_lines` of a program and a function of the problem of a job's preset.
 
     Args:
         plan: the presets.
         scripts: folder of the program.
         part: a function of :class:`vrtspike.config.problems.Problem`, which the program calls.
         program: the program.
-        preset: tells the preset of a job.
+        preset: returns the preset of a job.
     """
     tasks = {settings.TASK for settings in plan.presets.values()} | {DEFAULT_TASK}
     uses = {task: [f"{PROBLEMS[task]}.{part}"] for task in tasks}
@@ -89,16 +87,16 @@ def setting_lines(
     select: Callable[[RunSettings], Mapping[str, Any]],
     preset: Preset = own_preset,
 ) -> list[Line]:
-    """A line per key, ``TEST.TILE.SIZE: 64``, of what is selected from a job's preset.
+    """A line per selected key of a job's preset, such as ``TEST.TILE.SIZE: 64``.
 
-    Snakemake compares sets of lines, and all presets have one rule. So a preset without some key
-    that another has gives one of its own lines once more, and stays what it is when a preset file
-    comes or goes.
+    A rule has one list of params for all presets, and Snakemake compares them as sets. A preset
+    without a key of another preset repeats one of its own lines, so that it does not become stale
+    when preset files are added or removed.
 
     Args:
         plan: the presets.
-        select: which settings count.
-        preset: tells the preset of a job.
+        select: selects settings of a preset.
+        preset: returns the preset of a job.
     """
 
     @cache
@@ -117,61 +115,61 @@ def setting_lines(
 
 
 def evaluation_overrides(settings: RunSettings) -> str:
-    """Today's TEST settings, for weights that were trained under other ones; empty without any."""
+    """Options with the present TEST settings, which may differ from those of the training."""
     lines = flat_settings({"TEST": settings.TEST.model_dump(mode="json")})
     return (
         shlex.join(["--set", *(f"{key}={value}" for key, value in lines.items())]) if lines else ""
     )
 
 
-class Restoring:
-    """Input functions that name no file, but have a result made again that is damaged or missed.
+class RerunDamaged:
+    """Input functions without files that force the rerun of missing or damaged results.
 
-    Snakemake makes nothing that is missing before a result that is there. But a job that fails, or
-    is killed, loses its results and the reason for which it ran; what was made of them stands as
-    before.
+    Snakemake does not make a missing file again if later results exist. But a job that fails or is
+    killed loses its outputs, while results made from the former outputs remain.
 
     Args:
         results: folder of all results.
-        make_again: is told a file, and why it is to be made again.
+        force_rerun: called with a file and the reason for making it again.
     """
 
-    def __init__(self, results: Path, make_again: Callable[[str, str], None]) -> None:
-        self._results, self._make_again = results, make_again
+    def __init__(self, results: Path, force_rerun: Callable[[str, str], None]) -> None:
+        self._results, self._force_rerun = results, force_rerun
 
     def __call__(
         self,
         file: str,
         kind: ManifestKind | None = None,
-        made_of_it: Collection[str] = (),
+        later_results: Collection[str] = (),
         damage: Callable[[Any], str] | None = None,
     ) -> Callable[[Any], list[str]]:
         """An input function for the rule that makes a file.
 
         Args:
             file: below the results, with wildcards.
-            kind: that of a manifest, which has to be readable.
-            made_of_it: patterns of later results; while there are none, nobody misses the file.
-            damage: by the wildcards, what is wrong with other files of the same result.
+            kind: of a manifest, which must be readable.
+            later_results: patterns of results made from the file; if there are none, a missing file
+                is not forced.
+            damage: returns the fault of other files of the same result, for given wildcards.
         """
 
-        def nothing(wildcards: Any) -> list[str]:  # noqa: ANN401 - Snakemake's
+        def no_input(wildcards: Any) -> list[str]:  # noqa: ANN401 - Snakemake's
             path = self._results / file.format(**wildcards)
-            patterns = (each.format(**wildcards) for each in made_of_it)
+            patterns = (each.format(**wildcards) for each in later_results)
             later = (found for each in patterns for found in self._results.glob(each))
             if path.exists():
                 reason = _damage(path, kind) or (damage(wildcards) if damage else "")
             else:
-                reason = "" if made_of_it and not any(later) else "no result yet"
+                reason = "" if later_results and not any(later) else "no result yet"
             if reason:
-                self._make_again(str(path), reason)
+                self._force_rerun(str(path), reason)
             return []
 
-        return nothing
+        return no_input
 
 
 def _damage(path: Path, kind: ManifestKind | None) -> str:
-    """What is wrong with a file that is there; empty where it can be used."""
+    """The fault of an existing file; empty if it can be used."""
     try:
         if kind is not None:
             read_manifest(path, kind)
@@ -181,7 +179,7 @@ def _damage(path: Path, kind: ManifestKind | None) -> str:
 
 
 class PreparedData:
-    """Folders of prepared data, each by the preset that stands for all that share it.
+    """Folders of data that the rule ``prepare`` makes.
 
     Args:
         plan: the configuration.
@@ -191,7 +189,7 @@ class PreparedData:
         self._plan = plan
 
     def files(self, folder: str) -> list[Path]:
-        """The raw files that the user gives.
+        """The user's raw files.
 
         Raises:
             UserError: if there are none.
@@ -200,18 +198,18 @@ class PreparedData:
         return list(find_problem(settings.TASK).data_files(settings))
 
     def versions(self, folder: str) -> list[str]:
-        """A line for each raw file, which changes with its contents.
+        """A line for each raw file, with the digest of its contents.
 
-        A file of the size and the date that the manifest lists has the contents that it lists.
+        The digest is taken from the manifest if size and date of the file are unchanged.
         """
-        known = _listed(self._manifest(folder))
+        known = _listed_files(self._manifest(folder))
         return [
             f"raw file {path}: {contents_digest(path.parent, known, path.name)[:12]}"
             for path in self.files(folder)
         ]
 
     def damage(self, folder: str) -> str:
-        """What is wrong with the manifest that is there; empty where it can be used."""
+        """The fault of the existing manifest; empty if it can be used."""
         manifest = self._manifest(folder)
         try:
             find_problem(self._settings(folder).TASK).dataset_digest(manifest)
@@ -226,8 +224,8 @@ class PreparedData:
         return Path(self._plan.settings.RESULTS, "data", folder, "dataset.json")
 
 
-def _listed(manifest: Path) -> dict[str, dict[str, Any]]:
-    """The files that a manifest lists, by name; none where it is not there or cannot be read."""
+def _listed_files(manifest: Path) -> dict[str, dict[str, Any]]:
+    """The files that a manifest lists, by name; none if it is missing or unreadable."""
     try:
         return {entry["path"]: entry for entry in read_json(manifest)["files"]}
     except (UserError, OSError, KeyError, TypeError, ValueError):

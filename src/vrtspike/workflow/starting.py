@@ -1,8 +1,8 @@
-"""Before the first job of a run: devices are there, and no other Snakemake makes the same files.
+"""Checks before the first job of a run: devices, and other Snakemakes that make the same files.
 
-Each Snakemake lists in a locked file what it is about to make. Another one with one of these files
-in its plan, not made yet, waits and plans once more. Snakemake's own lock would refuse already
-where two plans read the same data, and would have to be removed by hand after a crash.
+Each Snakemake lists its due files in a locked file. Another one whose plan has some of these files
+waits until they are made, and plans again. Snakemake's own lock would refuse any second Snakemake,
+and would have to be removed by hand after a crash.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _SUFFIX = ".plan"
 
 
 def prepare_process(snakemake: SnakemakeInternals) -> None:
-    """Before anything is planned: how this process ends, and what its jobs find around them."""
-    # The Python that runs Snakemake, also where its environment is not activated.
+    """Set up this process and the environment of its jobs, before planning."""
+    # Jobs use the Python that runs Snakemake, even if its environment is not activated.
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])
     if snakemake.is_main:
-        # Programs end with the Snakemake that runs them, and so does a Snakemake within a rule.
+        # A Snakemake within a rule ends with the Snakemake that runs it.
         end_with_starter()
     os.environ[STARTER] = name_process() or ""
 
@@ -44,34 +44,34 @@ def prepare_process(snakemake: SnakemakeInternals) -> None:
 def begin_run(
     snakemake: SnakemakeInternals, results: Path, gpus: int | Literal["auto"], nodes: int
 ) -> None:
-    """Wait where another Snakemake makes the same files, and plan once more then.
+    """Wait for other Snakemakes that make the same files, then restart to plan again.
 
     Args:
-        snakemake: tells what is due.
+        snakemake: lists the due jobs.
         results: folder of all results.
         gpus: GPUS of the configuration.
         nodes: NODES of it.
 
     Raises:
-        UserError: if a training finds no devices, results cannot be written, or a file that is
-            given is dated in the future.
+        UserError: if devices are missing, results cannot be written, or an input file has a date
+            in the future.
     """
     due = snakemake.due_jobs()
-    if snakemake.runs_here and any(job.rule == "train" for job in due):
+    if snakemake.runs_locally and any(job.rule == "train" for job in due):
         require_machines(gpus, nodes)
-    # Snakemake would only note a request to end, for its scheduler, which is not at work yet.
+    # Snakemake's handler would have no effect before its scheduler runs.
     handler = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     correct_future_dates(snakemake.files(), results)
     files = [file for job in due for file in job.outputs]
     try:
-        waited = wait_for_turn(results / "logs/snakemakes", files, partial(print, file=sys.stderr))
+        waited = reserve_files(results / "logs/snakemakes", files, partial(print, file=sys.stderr))
     except OSError as error:
         if not is_disk_full(error):
             raise RunError(
                 f"{error.filename}: {error.strerror}; fix that or its permissions, or set RESULTS "
                 "(config/config.yaml) to a folder that can be written, and run again"
             ) from error
-        waited = False  # the job that cannot write tells it
+        waited = False  # the job that cannot write reports it
     if waited:
         sys.stdout.flush()
         os.execv(sys.executable, sys.orig_argv)
@@ -79,52 +79,50 @@ def begin_run(
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def wait_for_turn(folder: Path, files: Collection[str], say: Callable[[str], None]) -> bool:
-    """List what this process is about to make, as soon as no other one is about to make any of it.
-
-    The list holds until this process ends, however it does.
+def reserve_files(folder: Path, files: Collection[str], show: Callable[[str], None]) -> bool:
+    """Reserve the files that this process makes, until it ends; wait for other processes first.
 
     Args:
-        folder: for the lists, the same for all Snakemakes with these results.
+        folder: for the lists of files, the same for all Snakemakes with these results.
         files: to make.
-        say: is told whom to wait for.
+        show: called with a message before waiting.
 
     Returns:
-        Whether another one was waited for: the files may be there now, and nothing is listed.
+        whether it has waited. Then nothing is reserved, because the files may exist now.
 
     Raises:
         OSError: if the folder cannot be written; it names the folder, or a file in it.
     """
-    mine, waited = frozenset(map(os.path.abspath, files)), False
-    # On a file system without locks there are no turns.
+    own, waited = frozenset(map(os.path.abspath, files)), False
+    # On a file system without locks nothing is reserved.
     with writes_to(folder), contextlib.suppress(RunError):
         while True:
             with locked(folder / "lock"):
                 lists = sorted(folder.glob(f"*{_SUFFIX}"))
-                other = next(filter(None, (_conflict(path, mine) for path in lists)), None)
+                other = next(filter(None, (_conflict(path, own) for path in lists)), None)
                 if other is None and not waited:
-                    _list(folder, mine)
+                    _write_plan(folder, own)
             if other is None:
                 break
             if not waited:
-                say(other)
+                show(other)
             waited = True
             time.sleep(_POLL_S)
     return waited
 
 
-def _list(folder: Path, files: Collection[str]) -> None:
+def _write_plan(folder: Path, files: Collection[str]) -> None:
     path = folder / f"{socket.gethostname()}-{os.getpid()}{_SUFFIX}"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
     lock_file(descriptor, path)
-    # It stays open, and thus locked, for as long as this process lives.
+    # It stays open, and thus locked, until this process ends.
     who = f"process {os.getpid()} on {socket.gethostname()}"
     os.write(descriptor, "\n".join([who, *sorted(files)]).encode())
     atexit.register(path.unlink, missing_ok=True)
 
 
-def _conflict(path: Path, mine: frozenset[str]) -> str | None:
-    """The process that makes some of these files, in words; lists of ended ones are removed."""
+def _conflict(path: Path, own: frozenset[str]) -> str | None:
+    """A message if the process of a list makes some of these files; removes lists of ended ones."""
     try:
         with path.open("r+", encoding="utf-8") as stream:
             if lock_file(stream.fileno(), path):
@@ -132,9 +130,9 @@ def _conflict(path: Path, mine: frozenset[str]) -> str | None:
                 return None
             who, *files = stream.read().splitlines()
             begun = os.fstat(stream.fileno()).st_mtime_ns
-    except FileNotFoundError:  # a Snakemake that ends meanwhile removes its own
+    except FileNotFoundError:  # its process has just ended
         return None
-    common = sorted(file for file in mine.intersection(files) if _is_due(file, begun))
+    common = sorted(file for file in own.intersection(files) if _is_due(file, begun))
     if not common:
         return None
     more = f" and {len(common) - 1} more" if len(common) > 1 else ""
@@ -145,6 +143,6 @@ def _conflict(path: Path, mine: frozenset[str]) -> str | None:
 
 
 def _is_due(file: str, begun: int) -> bool:
-    """Whether a file is still to be made by one that began at this time."""
+    """Whether a file was not yet made by a process that began at this time."""
     mark = file_mark(Path(file))
     return mark is None or mark[-1] < begun

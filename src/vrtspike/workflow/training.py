@@ -1,7 +1,7 @@
-"""Questions about trainings: what has changed since a preset was trained, which weights enter.
+"""Staleness of trainings: changes since a preset was trained, and the weights that it reads.
 
-A training is compared with the identity of its run (``settings.json`` beside the weights), so that
-it is known wherever the result is copied.
+The present configuration is compared with ``settings.json`` beside the weights, so that it also
+works for copied results.
 """
 
 from __future__ import annotations
@@ -16,28 +16,27 @@ from vrtspike.config.workflow import Workflow
 from vrtspike.errors import ConfigError, UserError
 from vrtspike.io.flatten import flat_settings
 from vrtspike.io.pretrained import PUBLISHED
-from vrtspike.runs.code import changes_since, describe_code
+from vrtspike.runs.code import code_changes, describe_code_changes
 from vrtspike.runs.identity import RunIdentity, result_settings, weight_digests
 from vrtspike.runs.names import WEIGHTS
 
-_NAMING = len(Path("dataset/bins/dataset.json").parts)
-"""How much of a data set's path says which it is; results may stand anywhere."""
+_DATA_PARTS = len(Path("dataset/bins/dataset.json").parts)
+"""Number of last parts of a manifest's path that identify the data set."""
 
 
 class Trainings:
-    """The presets of a configuration, as what is or will be trained.
+    """The trainings of a configuration.
 
     Args:
         plan: the configuration.
         program: ``scripts/train.py``.
-        notice: takes what a user should read at the end.
+        notice: called with messages that the user should read at the end.
     """
 
     def __init__(self, plan: Workflow, program: Path, notice: Callable[[str], None]) -> None:
         self._plan = plan
         self._program = program
         self._notice = notice
-        # A plan asks for the same large file again and again.
         self._digests: dict[Path, str] = {}
 
     def result(self, preset: str) -> Path:
@@ -48,51 +47,50 @@ class Trainings:
         """Whether there is a result, stale or not."""
         return (self.result(preset) / WEIGHTS).is_file()
 
-    def trained_before(self, preset: str) -> list[str]:
-        """Weights of other presets of this workflow that a preset learns from."""
-        return [str(path) for path in self._files(preset).values() if self._is_made(path)]
+    def trained_weights(self, preset: str) -> list[str]:
+        """Weights of other presets of this workflow that a preset's training reads."""
+        return [str(path) for path in self._files(preset).values() if self._is_trained_here(path)]
 
-    def fetched_before(self, preset: str) -> list[str]:
+    def downloaded_weights(self, preset: str) -> list[str]:
         """Published weights that a preset's training reads."""
         return [str(path) for path in self._files(preset).values() if path.name in PUBLISHED]
 
-    def require_files(self, preset: str, *, again: bool = False) -> None:
-        """Before anything is computed: what a training reads and no job makes is there.
+    def require_files(self, preset: str, *, retrain: bool = False) -> None:
+        """Refuse missing files that a training reads and no job makes, before anything runs.
 
-        Where the preset stays as it is trained, what has gone since is only told.
+        If the preset needs no new training, missing files are only a notice.
 
         Args:
             preset: its name.
-            again: whether it is trained again in any case.
+            retrain: whether it is trained again in any case.
 
         Raises:
             ConfigError: naming keys and paths.
         """
-        begins = again or self._run(preset) is None or bool(self.change(preset))
-        given = self._given(preset)
+        will_train = retrain or self._run(preset) is None or bool(self.change(preset))
+        user_weights = self._user_weights(preset)
         gone = missing_files(self._plan.preset(preset))
-        gone |= {key: str(path) for key, path in given.items() if not path.is_file()}
-        if again or not self.is_trained(preset):
+        gone |= {key: str(path) for key, path in user_weights.items() if not path.is_file()}
+        if retrain or not self.is_trained(preset):
             check_packages(self._plan.preset(preset))
         if not gone:
             return
-        if begins:
+        if will_train:
             lines = [f"preset {preset}: {key}: no such file: {path}" for key, path in gone.items()]
             raise ConfigError("\n".join([*lines, "Give an existing file, or remove the key."]))
         files = ", ".join(f"{key} ({path})" for key, path in gone.items())
         self._notice(
-            f"preset {preset} was trained with files that are no longer there: {files}. Its "
-            "result stays; to train it again, give them back"
+            f"preset {preset} was trained with files that no longer exist: {files}. Its result "
+            "stays valid; to train it again, restore them"
         )
 
     def change(self, preset: str) -> str:
-        """How what would be trained today differs from the run that trained a preset.
+        """Changes of settings, data and weights since a preset was trained.
 
-        Files of weights that have gone count as those it was trained with, and so do data that are
-        not prepared.
+        Missing files of weights, and data that are not prepared, count as unchanged.
 
         Returns:
-            settings, data and weights in a line; empty where nothing differs, or there is no run.
+            the changes in a line; empty if there are none, or no run.
         """
         run = self._run(preset)
         if run is None:
@@ -108,36 +106,36 @@ class Trainings:
         ]
         digest = self._data_digest(preset)
         before, data = Path(run.dataset), self._plan.manifest(preset)
-        if digest is None and before.parts[-_NAMING:] != data.parts[-_NAMING:]:
+        if digest is None and before.parts[-_DATA_PARTS:] != data.parts[-_DATA_PARTS:]:
             changes.append("another data set")
         elif digest not in (None, run.dataset_digest):
             changes.append("the data have changed")
         changes += [
             f"{key}: other weights"
-            for key, path in self._given(preset).items()
+            for key, path in self._user_weights(preset).items()
             if (self._digest(key, path) if path.is_file() else run.weights.get(key, ""))
             != run.weights.get(key)
         ]
         return ", ".join(changes)
 
     def code_notice(self, preset: str) -> str | None:
-        """What of the code behind a preset's weights is no longer today's, in one line."""
+        """A notice on code that has changed since a preset was trained; None if none has."""
         if not self.is_trained(preset):
             return None
         task = self._plan.preset(preset).TASK
-        changed = changes_since(self.result(preset), self._program, task)
+        changed = code_changes(self.result(preset), self._program, task)
         if not changed:
             return None
         return (
-            f"{preset} was trained by other code: {describe_code(changed)}. Its weights stay; to "
-            f"train it again: snakemake train_{preset} --config RETRAIN={preset}"
+            f"{preset} was trained by other code: {describe_code_changes(changed)}. Its weights "
+            f"stay; to train it again: snakemake train_{preset} --config RETRAIN={preset}"
         )
 
     def _files(self, preset: str) -> dict[str, Path]:
         settings = self._plan.preset(preset)
         return find_problem(settings.TASK).training_weights(settings)
 
-    def _is_made(self, path: Path) -> bool:
+    def _is_trained_here(self, path: Path) -> bool:
         """Whether a job of this workflow trains these weights."""
         return any(path == self.result(name) / WEIGHTS for name in self._plan.names)
 
@@ -146,16 +144,16 @@ class Trainings:
             self._digests[path] = weight_digests({key: path})[key]
         return self._digests[path]
 
-    def _given(self, preset: str) -> dict[str, Path]:
-        """The files of weights that neither a job trains nor one fetches."""
+    def _user_weights(self, preset: str) -> dict[str, Path]:
+        """The files of weights that no job of this workflow trains or downloads."""
         return {
             key: path
             for key, path in self._files(preset).items()
-            if not self._is_made(path) and path.name not in PUBLISHED
+            if not self._is_trained_here(path) and path.name not in PUBLISHED
         }
 
     def _run(self, preset: str) -> RunIdentity | None:
-        """The run that trained a preset, where there is one that this version reads."""
+        """The run that trained a preset; None if there is none that this version can read."""
         try:
             return RunIdentity.read(self.result(preset)) if self.is_trained(preset) else None
         except UserError:
@@ -170,7 +168,7 @@ class Trainings:
 
 
 def retrained(plan: Workflow) -> frozenset[str]:
-    """The presets to train again where their code has changed, each with all its seeds.
+    """The trainings that RETRAIN names, with all seeds.
 
     Args:
         plan: RETRAIN names presets and sweeps.

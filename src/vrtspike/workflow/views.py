@@ -1,7 +1,6 @@
-"""Snakemake's messages, read for a person: a line per stage, errors with the end of their log.
+"""Short views of Snakemake's messages: a line per stage, errors with the end of their log.
 
-Everything that is left out here stands in ``.snakemake/log``, and the output of each job in the
-log of its rule.
+The full messages are in ``.snakemake/log``, the output of each job in the log of its rule.
 """
 
 from __future__ import annotations
@@ -17,27 +16,26 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from vrtspike.io.files import file_mark, full_disk
+from vrtspike.io.files import disk_full_error, file_mark
 from vrtspike.system.progress_bar import format_duration
 from vrtspike.workflow.plan_summary import DueJob, due_job, summary
 
 LOG_LINES = 20
-"""Lines of a failed job's log that are shown, where it ends with no error of ours."""
+"""Shown lines of a failed job's log that contains no message ``error:``."""
 
 MESSAGE_LINES = 100
-"""Of an error of ours: thousands of sequences may have the same fault."""
+"""Shown lines of a message ``error:``, which may list thousands of sequences."""
 
 _ERROR = re.compile(r"error(?: \(process \d+\))?: ")
 _SAVED = re.compile(r"saved at step \d+ of \d+; ")
-"""What a training says that was stopped in time: more than its figures, which follow."""
+"""Message of a training that was stopped and has saved its state."""
 
 
 def log_end(logs: Sequence[str], lines: int = LOG_LINES) -> str:
-    """Where the logs of a failed job are, and the end of the first that has any lines.
+    """The end of the first non-empty log of a failed job.
 
-    The end begins with the last line that begins with ``error:``: what a program has to say to its
-    user is shown, of a list of hundreds its beginning and what to do. Of a training that was
-    stopped and saved that is the one line.
+    It starts at the last line that starts with ``error:``; the middle of a long message is left
+    out. Of a training that was stopped and saved, it is that message.
 
     >>> log_end([])
     'it has no log'
@@ -45,7 +43,7 @@ def log_end(logs: Sequence[str], lines: int = LOG_LINES) -> str:
     for log in logs:
         path = Path(log)
         text = path.read_bytes().decode("utf-8", "replace") if path.is_file() else ""
-        # A bar that was redrawn leaves its states behind: the last one counts.
+        # Of a redrawn progress bar only the last state is shown.
         found = [line.rsplit("\r", 1)[-1].rstrip() for line in text.rstrip().split("\n")]
         if any(found):
             errors = [number for number, line in enumerate(found) if _ERROR.match(line)]
@@ -57,14 +55,14 @@ def log_end(logs: Sequence[str], lines: int = LOG_LINES) -> str:
             return "\n".join([f"the end of {log}:", *(f"    {line}" for line in shown)])
     if not logs:
         return "it has no log"
-    full = next((log for log in logs if full_disk(Path(log).parent)), None)
+    full = next((log for log in logs if disk_full_error(Path(log).parent)), None)
     if full is not None:
-        return f"{full}: the disk is full; free space, and run again"
+        return f"{full}: the disk is full; free space and run again"
     return f"its log is empty: {', '.join(logs)}"
 
 
 def _without_middle(lines: list[str], log: str) -> list[str]:
-    """Lines of a message; of very many the first ones and the last, which says what to do."""
+    """The first lines of a long message and the last one, which says what to do."""
     left = len(lines) - MESSAGE_LINES
     if left <= 0:
         return lines
@@ -73,35 +71,35 @@ def _without_middle(lines: list[str], log: str) -> list[str]:
 
 
 COMMAND = "VRTSPIKE_COMMAND"
-"""Environment variable: what the user typed, where that was not Snakemake."""
+"""Environment variable: the user's command, if it was not ``snakemake``."""
 SUMMARY_ONLY = "VRTSPIKE_SUMMARY_ONLY"
-"""Environment variable: of a plan only the summary is shown, all of it, on standard output."""
+"""Environment variable: show only the complete summary of a plan, on standard output."""
 
 SUMMARY_LINES = 6
-ANNOUNCED = frozenset({"ingest", "voxelize", "train", "evaluate"})
-"""Stages that may take hours: a job of theirs is told when it begins, with its log."""
+LONG_STAGES = frozenset({"ingest", "voxelize", "train", "evaluate"})
+"""Stages that may take hours: the start of their jobs is shown, with the log."""
 
-_AGAIN = re.compile(r"Trying to restart job (\d+)\.")
-_USUAL = ("Assuming unrestricted shared filesystem usage",)
+_RETRY = re.compile(r"Trying to restart job (\d+)\.")
+_IGNORED = ("Assuming unrestricted shared filesystem usage",)
 _FINAL = ("Exiting because a job execution failed", "At least one job did not complete")
-"""What Snakemake says at the end of a run after it has named the jobs that failed."""
+"""Snakemake's final messages after failed jobs."""
 _INTERRUPTED = ("Terminating processes on user request", "Will exit after finishing currently")
 _STATUS = re.compile(r"non-zero exit status \d+|died with (?:<[^>]*>|[^.]*)")
 
 
 class PlanView:
-    """Shows a plan as Snakemake does, and at the end what it comes to.
+    """Shows a plan as Snakemake does, with a summary at the end.
 
     Args:
         default: shows a message as Snakemake does.
-        stream: where the summary goes.
-        most: lines of the summary; None is all, and nothing else but warnings and errors.
+        stream: for the summary.
+        max_lines: lines of the summary; None is all, and nothing else but warnings and errors.
     """
 
     def __init__(
-        self, default: Callable[[logging.LogRecord], None], stream: TextIO, most: int | None
+        self, default: Callable[[logging.LogRecord], None], stream: TextIO, max_lines: int | None
     ) -> None:
-        self._default, self._stream, self._most = default, stream, most
+        self._default, self._stream, self._max_lines = default, stream, max_lines
         self._jobs: list[DueJob] = []
         self._is_planned = False
 
@@ -111,50 +109,50 @@ class PlanView:
         if event == "job_info" and vars(record)["output"]:
             self._jobs.append(due_job(vars(record), vars(record)["reason"]))
         self._is_planned |= event == "run_info" or str(record.msg).startswith("Nothing to be done")
-        if self._most is not None or record.levelno >= logging.WARNING:
+        if self._max_lines is not None or record.levelno >= logging.WARNING:
             self._default(record)
 
     def end(self) -> None:
-        """Show the summary, if there is a plan."""
+        """Show the summary of the plan, if any."""
         if self._is_planned:
-            print("\n".join(summary(self._jobs, self._most)), file=self._stream, flush=True)
+            print("\n".join(summary(self._jobs, self._max_lines)), file=self._stream, flush=True)
 
 
 class _Stage:
-    """The jobs of one rule: numbers and logs of those at work, how many are done, seconds."""
+    """The jobs of one rule: running ones with their logs, number of finished ones, seconds."""
 
     def __init__(self, total: int) -> None:
         self.running: dict[int, list[str]] = {}
-        self.done, self.told, self.total = 0, 0, total
+        self.done, self.reported, self.total = 0, 0, total
         self.seconds, self._since = 0.0, 0.0
 
     def start(self, job: int, logs: list[str]) -> None:
-        """A job begins; one that is tried again may begin several times."""
+        """A job starts; a retried job starts several times."""
         if not self.running:
             self._since = time.monotonic()
         self.running[job] = logs
 
-    def leave(self, job: int) -> bool:
-        """A job is at work no longer; returns whether it was."""
+    def end_job(self, job: int) -> bool:
+        """A job ends; returns whether it was running."""
         found = self.running.pop(job, None) is not None
         if found and not self.running:
             self.seconds += time.monotonic() - self._since
         return found
 
     def complete(self) -> bool:
-        """Whether all its jobs are done, asked once for so many jobs."""
-        new = self.done > self.told and self.done >= self.total and not self.running
-        self.told = self.done if new else self.told
+        """Whether all its jobs are done and this was not reported yet."""
+        new = self.done > self.reported and self.done >= self.total and not self.running
+        self.reported = self.done if new else self.reported
         return new
 
 
 class RunView:
-    """Shows a run: a line per stage, failed jobs with the end of their logs, how it ended.
+    """Shows a run: a line per stage, failed jobs with the end of their logs, the result.
 
     Args:
-        default: shows what is passed on as it is: warnings, errors, all before a run begins.
-        stream: where lines go.
-        quiet: whether only errors are shown.
+        default: shows a message as Snakemake does: warnings, errors, and all before the run.
+        stream: for all other lines.
+        quiet: whether to show errors only.
     """
 
     def __init__(
@@ -167,10 +165,10 @@ class RunView:
         self._names: dict[int, str] = {}
         self._outputs: dict[int, list[str]] = {}
         self._logs: dict[int, dict[str, object]] = {}
-        self._made: list[str] = []
+        self._written: list[str] = []
         self._failed: list[str] = []
-        self._tried: set[str] = set()
-        self._how = ""
+        self._retried: set[str] = set()
+        self._exit_reason = ""
         self._has_begun = self._interrupted = self._stopped = False
         self._events: dict[str, Callable[[dict[str, Any]], None]] = {
             "workflow_started": self._on_begin,
@@ -185,37 +183,36 @@ class RunView:
         }
 
     def show(self, record: logging.LogRecord) -> None:
-        """Show a message, or what it comes to; as it is where it is of another form than known."""
+        """Show a message, or update the state; messages of an unknown form are shown unchanged."""
         event = str(getattr(record, "event", None))
         try:
             if event in self._events:
                 self._events[event](vars(record))
             else:
                 self._on_text(record)
-        except Exception:  # it would end the thread that shows all that follows
+        except Exception:  # it would end the logging thread
             self._default(record)
 
     def say(self, text: str) -> None:
-        """Show a text."""
+        """Print a text."""
         print(text, file=self._stream, flush=True)
 
     def end(self) -> None:
-        """Say what the run came to, or how to go on."""
+        """Show the result of the run, or how to continue."""
         for rule in list(self._stages):
             self._stages[rule].running.clear()
         duration = format_duration(time.monotonic() - self._began)
         if self._interrupted:
             self.say(f"continue: {shlex.join(_typed_command())}")
         elif self._failed or self._stopped:
-            # What a job has made may be refused, which is told but counts as no failure of it.
             count = len(self._failed)
             failed = f": {count} job{'s' * (count > 1)} failed" if count else ""
             self.say(
-                f"stopped after {duration}{failed}. What is done stays done: fix it, and give the "
-                "same command again"
+                f"stopped after {duration}{failed}. Finished jobs are kept: fix the error, and run "
+                "the same command again"
             )
-        elif self._made and not self._quiet:
-            for line in _results(self._made, f"done in {duration}"):
+        elif self._written and not self._quiet:
+            for line in _results(self._written, f"done in {duration}"):
                 self.say(line)
 
     def _on_begin(self, fields: Mapping[str, Any]) -> None:
@@ -231,21 +228,21 @@ class RunView:
             [rule, "/".join(map(str, fields["wildcards"].values()))]
         ).strip()
         if not fields["output"]:
-            return  # a target that only names others
+            return  # a target rule
         logs = list(map(str, fields["log"]))
         self._rules[job], self._outputs[job] = rule, list(map(str, fields["output"]))
         marks = ((log, file_mark(Path(log))) for log in logs)
         self._logs[job] = {log: mark for log, mark in marks if mark is not None}
         self._stages.setdefault(rule, _Stage(1)).start(job, logs)
-        if rule in ANNOUNCED and not self._quiet:
+        if rule in LONG_STAGES and not self._quiet:
             self.say(f"{self._names[job]} begins; its log: {', '.join(logs)}")
 
     def _on_finished(self, fields: Mapping[str, Any]) -> None:
         job = int(fields["job_id"])
         stage = self._stages.get(self._rules.get(job, ""))
-        if stage is not None and stage.leave(job):
+        if stage is not None and stage.end_job(job):
             stage.done += 1
-            self._made += self._outputs[job]
+            self._written += self._outputs[job]
 
     def _on_progress(self, fields: Mapping[str, Any]) -> None:
         for rule, stage in self._stages.items():
@@ -258,21 +255,21 @@ class RunView:
     def _on_failure(self, fields: Mapping[str, Any]) -> None:
         job, rule = int(fields["jobid"]), str(fields["rule_name"])
         if rule in self._stages:
-            self._stages[rule].leave(job)
+            self._stages[rule].end_job(job)
         if self._interrupted:
             return
         name = self._names.get(job, rule)
         if name in self._failed:
-            return  # Snakemake 9.19 tells a failure twice
+            return  # Snakemake 9.19 reports a failure twice
         self._failed.append(name)
-        # An executor for a cluster says why; of a program on this machine its status was told.
-        why = str((fields.get("aux") or {}).get("why") or self._how)
-        how, self._how = f" ({why})" if why else "", ""
+        # From a cluster's executor, or from the message before.
+        why = str((fields.get("aux") or {}).get("why") or self._exit_reason)
+        how, self._exit_reason = f" ({why})" if why else "", ""
         before, logs = self._logs.get(job, {}), [str(path) for path in fields["log"]]
-        # What an earlier job has left is no word of this one.
+        # Ignore logs that an earlier job has written.
         own = [log for log in logs if log not in before or file_mark(Path(log)) != before[log]]
-        if not own and logs and not why and name in self._tried:
-            self.say(f"error: {name} failed again, as before")  # it was not even begun
+        if not own and logs and not why and name in self._retried:
+            self.say(f"error: {name} failed again, as before")  # it was not started
             return
         end = log_end(own) if own or not logs else "it has written no log"
         self.say(f"error: {name} failed{how}; {end}")
@@ -286,31 +283,31 @@ class RunView:
             is_final = any(final in text for final in _FINAL)
             self._stopped |= is_final
             status = _STATUS.search(text) if "CalledProcessError" in text else None
-            if status is not None:  # told with the job, which is named next
+            if status is not None:  # shown with the job's error, which follows
                 killed = status[0].endswith((" 137", "SIGKILL: 9>"))
-                self._how = status[0] + ": killed, as when memory is full" * killed
+                self._exit_reason = status[0] + ": killed, as when memory is full" * killed
             elif not (known and is_final):
                 self._default(record)
-        elif again := _AGAIN.match(text):
+        elif again := _RETRY.match(text):
             name = self._names.get(int(again[1]), f"job {again[1]}")
-            self._tried.add(name)
+            self._retried.add(name)
             if name in self._failed:
                 self._failed.remove(name)
-            self.say(f"{name} is tried again")
+            self.say(f"{name} is retried")
         elif text.startswith("Nothing to be done") or not (
-            self._has_begun or text.startswith(_USUAL)
+            self._has_begun or text.startswith(_IGNORED)
         ):
             self._default(record)
 
 
 def _typed_command() -> list[str]:
-    """What the user typed: Snakemake's arguments, or what stands in :data:`COMMAND`."""
+    """The user's command: that in :data:`COMMAND`, or snakemake with its arguments."""
     typed = os.environ.get(COMMAND)
     return typed.split() if typed else ["snakemake", *sys.argv[1:]]
 
 
 def _results(made: list[str], done: str) -> list[str]:
-    """What a person wants to see of what was made: summaries, and the page to show."""
+    """Lines on the results of a run: summaries, and the report page."""
     lines = []
     for path in map(Path, made):
         if path.name == "summary.txt":

@@ -89,7 +89,7 @@ def test_a_changed_byte_is_noticed(packed, tmp_path):
         with pytest.raises(RunError, match=f"{name}: was changed after it was published"):
             load(copy, device="cpu")
     (copy / "figures.json").unlink()
-    with pytest.raises(RunError, match=r"figures\.json: no such file, which was published"):
+    with pytest.raises(RunError, match=r"figures\.json: no such file, but it was published"):
         load(copy, device="cpu")
 
 
@@ -100,7 +100,7 @@ def test_what_is_missing_is_said_and_what_is_there_is_left(small_run, packed, tm
     said = capsys.readouterr().out
     assert "note: no figures: evaluate it first (snakemake evaluate_alone)" in said
     assert "None: the run was not evaluated." in (tmp_path / "out/README.md").read_text()
-    with pytest.raises(ConfigError, match="is there already; give another name"):
+    with pytest.raises(ConfigError, match="already exists; give another name"):
         run_command(words)
     (tmp_path / "train/alone/weights.safetensors").unlink()
     with pytest.raises(RunError, match=r"weights\.safetensors: no such file"):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from vrtspike.config.documents import parse_overrides
-from vrtspike.config.loading import settings_from
+from vrtspike.config.loading import build_settings
 from vrtspike.errors import ConfigError
 
 SHUFFLED = "MODEL.SPIKE_ORDER=shuffled"
 
 
 def load(*overrides):
-    return settings_from(parse_overrides(overrides))
+    return build_settings(parse_overrides(overrides))
 
 
 def test_spikes_come_as_recorded_unless_asked_otherwise():

@@ -33,7 +33,7 @@ from vrtspike.deblurring.data.raw.spikes import (
 from vrtspike.deblurring.video import video_file
 from vrtspike.errors import DataError
 from vrtspike.io.images import read_gray
-from vrtspike.plotting.drawing import draw, say
+from vrtspike.plotting.drawing import draw, show_text
 
 WINDOW = 9
 """Steps of the window that slides."""
@@ -361,7 +361,7 @@ def plot_alignment(path: str | Path, table: pd.DataFrame) -> None:
 
     def fill(figure: Figure) -> None:
         if table.empty:
-            say(figure.subplots(), "The data set has no spikes.")
+            show_text(figure.subplots(), "The data set has no spikes.")
             return
         left, right = figure.subplots(1, 2, sharey=True)
         for place, sequence in enumerate(shown):

@@ -17,7 +17,7 @@ from vrtspike.system.cli import EXIT_STOPPED, positive_int, positive_number
 if TYPE_CHECKING:
     from vrtspike.deblurring.evaluation.folder import Request
 
-_PATIENCE_S = 30.0
+_GPU_TIMEOUT_S = 30.0
 """For a GPU that may be about to be free; a person who waits can choose the CPU."""
 
 
@@ -144,7 +144,7 @@ def _restore(arguments: argparse.Namespace) -> None:
     from vrtspike.cluster.gpus import take_device
     from vrtspike.deblurring.evaluation.trained import load
 
-    with take_device(arguments.device, patience_s=_PATIENCE_S) as device:
+    with take_device(arguments.device, timeout_s=_GPU_TIMEOUT_S) as device:
         model = load(found, device=device, precision=arguments.precision)
         record = restore_into(model, clip, progress=progress_bar)
     _show(record, arguments)

@@ -173,7 +173,7 @@ class ModelSettings(Section):
         return depths
 
     @property
-    def recomputing(self) -> tuple[str, ...]:
+    def recompute_keys(self) -> tuple[str, ...]:
         """Keys that are on and make the model compute parts again to save memory.
 
         The first is the one to switch off first: it saves least.

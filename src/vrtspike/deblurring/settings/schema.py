@@ -27,7 +27,7 @@ from vrtspike.config.fields import (
     operational,
 )
 from vrtspike.config.loading import load_preset
-from vrtspike.config.run_schema import ENDLESS, Ablation, FirstSteps, RunSettings, Variant
+from vrtspike.config.run_schema import UNLIMITED, Ablation, FirstSteps, RunSettings, Variant
 from vrtspike.deblurring.settings.losses import LossSettings
 from vrtspike.deblurring.settings.model import ModelSettings, with_vrt_arguments
 from vrtspike.deblurring.settings.names import LayoutName, MetricName
@@ -257,7 +257,10 @@ class Settings(RunSettings):
     ablation: ClassVar[Ablation | None] = ABLATION
     workflow: ClassVar[type[Section]] = VideoWorkflow
     # What voxelisation gives is part of the data set's digest.
-    observers: ClassVar[tuple[str, ...]] = ("data.manifests", "data.store.voxels.voxelize_packed")
+    neutral_modules: ClassVar[tuple[str, ...]] = (
+        "data.manifests",
+        "data.store.voxels.voxelize_packed",
+    )
     watched: ClassVar[tuple[str, ...] | None] = ("psnr", "ssim")
 
     TRAIN: VideoTrainSettings = key("Training", VideoTrainSettings())
@@ -299,7 +302,7 @@ class Settings(RunSettings):
         return (re.sub(r"[^A-Za-z0-9_.]+", "_", name).strip("._") or "data") + suffix
 
     @property
-    def idle(self) -> frozenset[tuple[str, str]]:
+    def inactive_keys(self) -> frozenset[tuple[str, str]]:
         """Losses that are off."""
         known = type(self.LOSS).model_fields
         return frozenset(("LOSS", name) for name in known if name not in self.LOSS.active)
@@ -320,9 +323,8 @@ class Settings(RunSettings):
         phases, frozen = self.TRAIN.PROGRESSIVE, self.TRAIN.FREEZE_FLOW_STEPS
         notes, overrides = [], []
         if phases:
-            overrides = [
-                f"TRAIN.PROGRESSIVE=[{{CROP_SIZE: {phases[0].CROP_SIZE}, EPOCHS: {ENDLESS}}}]"
-            ]
+            first = {"CROP_SIZE": phases[0].CROP_SIZE, "EPOCHS": UNLIMITED}
+            overrides = [f"TRAIN.PROGRESSIVE=[{first}]"]
         if len(phases) > 1:
             notes.append(
                 f"crops of {phases[0].CROP_SIZE}, the first of {len(phases)} phases "
@@ -335,9 +337,9 @@ class Settings(RunSettings):
         return FirstSteps(tuple(notes), tuple(overrides))
 
     @property
-    def recomputing(self) -> tuple[str, ...]:
+    def recompute_keys(self) -> tuple[str, ...]:
         """Keys that are on and compute activations again; the first one saves least memory."""
-        return self.MODEL.recomputing
+        return self.MODEL.recompute_keys
 
     @model_validator(mode="after")
     def _neighbours_have_as_many_bins(self) -> Self:
