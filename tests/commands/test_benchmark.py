@@ -70,8 +70,8 @@ def test_a_configuration_is_heard(planned, capsys):
         (["tony", "--against", "TRAIN.BATCH_SIZE=2"], "no preset 'tony'; there are"),
         (
             ["other", "--against", "TRAIN.BATCH_SIZE=2"],
-            "k4/dataset.json: no such file, the data of preset other are not prepared; make them: "
-            "snakemake --cores 2 results/data/tiny/k4/dataset.json",
+            "k4/dataset.json: no such file, the data of preset other are not prepared; prepare "
+            "them: snakemake --cores 2 results/data/tiny/k4/dataset.json",
         ),
         # The change asks for other data.
         (

@@ -94,7 +94,7 @@ def test_several_seeds_are_one_row_with_their_spread(tmp_path):
     figures = [row[name] for name in ("psnr", "psnr_error", "psnr_spread", "ssim")]
     assert figures == pytest.approx([33.225, 0.4, 0.2 / 2**0.5, 0.96])
     folders.append(publish(tmp_path, "mine-seed-3", False))
-    with pytest.raises(RunError, match=r"mine-seed-3 has MODEL.USE_SPIKE .* in its seed only"):
+    with pytest.raises(RunError, match=r"mine-seed-3: MODEL.USE_SPIKE .* only in its seed"):
         write_leaderboard(folders, tmp_path / "leaderboard")
 
 
