@@ -68,7 +68,7 @@ def test_every_fault_is_listed_at_once_and_nothing_is_computed(tiny):
     assert done.returncode != 0
     # The whole message, however long, and after it what to do.
     message, _, rest = done.stdout.partition("error: accept tiny/8 failed")[2].partition("stopped")
-    assert "fix it" in rest
+    assert "fix the error" in rest
     for path in broken:
         assert str(path.relative_to(tiny.folder)) in message
     assert missing in message
