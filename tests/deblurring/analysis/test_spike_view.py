@@ -15,6 +15,8 @@ from vrtspike.deblurring.analysis.spike_view import (
     film_spikes,
     view_spikes,
 )
+from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
+from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.deblurring.data.raw.spikes import write_spikes
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
 from vrtspike.deblurring.video import read_video
@@ -56,10 +58,15 @@ def test_figures(exposure):
 
 def test_a_frame_is_compared_and_gives_half_its_size_where_nothing_else_does(exposure, tmp_path):
     folder, spikes = exposure
-    view = view_spikes(folder / "a.dat", frame=folder / "a.png")
+    view = view_spikes(folder / "a.dat", frame=folder / "a.png", layout=SPK_GOPRO)
     line = describe(view)[-1]
     assert line.startswith(f"correlation with the frame: {view.found.correlation:.2f} at step")
     assert line.endswith("of 40 (expected at 16 +- 5)")
+    for layout in (None, LAYOUTS["stream"]):  # which nobody guesses
+        line = describe(view_spikes(folder / "a.dat", frame=folder / "a.png", layout=layout))[-1]
+        assert line.endswith("of 40")
+    with pytest.raises(DataError, match=r"a\.dat: found 40 spike frames, expected 20 \+ 97"):
+        view_spikes(folder / "a.dat", layout=LAYOUTS["s_sdm"])
     assert view.found.correlation > 0.8
     assert view.found.center == pytest.approx(16, abs=3)
     # A single step says nothing about the order, and so nothing about the size.
@@ -112,7 +119,8 @@ def test_the_picture_shows_what_was_read(exposure, tmp_path):
         (8, "the expected instant (16)"),
         (20, "the middle (30)"),  # the expected one is not among the steps
     ):
-        draw_spikes(view_spikes(folder / "a.dat", start=start), tmp_path / "part.svg")
+        view = view_spikes(folder / "a.dat", start=start, layout=SPK_GOPRO)
+        draw_spikes(view, tmp_path / "part.svg")
         assert f">9 steps about {instant}<" in (tmp_path / "part.svg").read_text()
     draw_spikes(view_spikes(folder / "a.dat", start=20), tmp_path / "b.png")
     picture = cv2.imread(str(tmp_path / "b.png"))
@@ -151,7 +159,7 @@ def test_columns_of_a_head_are_left_out_unless_the_frame_has_them(tmp_path):
 def test_real_files_that_are_cut_or_shuffled(shared, tmp_path):
     samples = shared / "samples"
     file, frame = samples / "spk_gopro/000226.dat", samples / "spk_gopro/000226.png"
-    view = view_spikes(file, frame=frame)
+    view = view_spikes(file, frame=frame, layout=SPK_GOPRO)
     assert faults(view) == []
     assert view.found.center == pytest.approx(40, abs=1)
     assert describe(view)[-1].endswith("of 88 (expected at 40 +- 11)")
@@ -159,8 +167,8 @@ def test_real_files_that_are_cut_or_shuffled(shared, tmp_path):
     content = file.read_bytes()
     steps = [content[i : i + size] for i in range(0, len(content), size)]
     changed = tmp_path / "changed.dat"
-    changed.write_bytes(b"".join(steps[:30]))
-    assert "may be cut" in describe(view_spikes(changed, frame=frame))[-1]
+    changed.write_bytes(b"".join(steps[:32]))
+    assert "may be cut" in describe(view_spikes(changed, frame=frame, layout=SPK_GOPRO))[-1]
     random.Random(0).shuffle(steps)
     changed.write_bytes(b"".join(steps))
     # Its size cannot be guessed, since nothing is in order.

@@ -51,6 +51,7 @@ def test_it_prints_figures_and_where_things_lie(small_run, call, tmp_path):
     assert shown.out.splitlines()[0] == "5 of 5 frames are there already, restored before"
     assert "dB -> identical\n" in shown.out
     assert "mean" not in shown.out
+    assert "like the spikes at the sharp instant" in call("--spikes", sequence / "spike")[1].out
 
 
 def test_options_that_make_no_sense_together_are_refused(call):

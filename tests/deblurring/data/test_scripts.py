@@ -99,18 +99,6 @@ def test_more_sequences_than_a_command_line_can_name(script, tmp_path):
     assert len(load_dataset(output).split(split)) == 3000
 
 
-@pytest.mark.shared
-def test_simulate_real_frames(script, shared, tmp_path):
-    frames = shared / "samples" / "sharp_sequence"
-    out = script(
-        "simulate",
-        *("--frames", frames, "--output", tmp_path, "--sequence", "s"),
-        *("--frames-per-exposure", 3, "--gamma", 2.2),
-    )
-    assert "3 exposures from 9 frames, 1 frames left over" in out
-    assert len(list((tmp_path / "train" / "s" / "blur_gamma").iterdir())) == 3
-
-
 def test_simulating_many_folders_names_every_fault_at_the_end(script, tmp_path):
     for name, count in (("short", 2), ("broken", 4), ("sound", 4)):
         for number, frame in enumerate(film(0, count, 32, 32)):

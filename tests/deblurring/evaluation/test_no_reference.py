@@ -67,10 +67,13 @@ def test_without_its_table_nobody_guesses_the_exposures(recorded, tmp_path):
         kept.rename(table)
 
 
-def test_an_exposure_too_short_for_a_window_is_not_judged(tmp_path):
-    frame = next(frames("train", 4, 2, context=2))
+@pytest.mark.parametrize(("steps", "light"), [(4, 1), (36, 0)], ids=["short", "dark"])
+def test_an_exposure_too_short_for_a_window_or_without_a_spike_is_not_judged(
+    tmp_path, steps, light
+):
+    frame = next(frames("train", steps, 2, context=2))
     write_picture(tmp_path / "blur/1.png", frame.blur)
-    write_dat(tmp_path / "spike/1.dat", frame.spikes)
+    write_dat(tmp_path / "spike/1.dat", light * frame.spikes)
     source = FolderSequence(tmp_path / "blur", tmp_path / "spike", bins=2)
     assert no_reference_figures(source, 0, frame.blur, np.zeros_like(frame.blur)) == dict.fromkeys(
         FIGURES

@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 
 from vrtspike.deblurring.data.clips.dataset import load_dataset
-from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
+from vrtspike.deblurring.data.exposure import Exposure, exposure_table
+from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
+from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO, spk_gopro_exposure
 from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.reading import Store
@@ -134,10 +136,11 @@ def test_simulated_spikes_follow_the_frames(tmp_path):
     source = SimulatedSequence(tmp_path, BINS)
     window = source.read(slice(0, 3))
     assert window.counts.shape == (3, BINS, 8, 8)
-    assert window.bin_steps.tolist() == [[35, 5, 6, 42]] * 3
+    # Each frame stands in the middle of its 88 steps, and its bins are laid about it.
+    assert window.bin_steps.tolist() == [[38, 6, 6, 38]] * 3
     rates = window.counts.mean(axis=(2, 3)) / window.bin_steps
-    # Its first bin: 35 of the 44 steps in which it rises from 80, half-way from the first, to 120.
-    assert rates[1, 0] == pytest.approx((80 + 40 * 17.5 / 44) / 255 / 2, abs=0.01)
+    # Its first bin: 38 of the 44 steps in which it rises from 80, half-way from the first, to 120.
+    assert rates[1, 0] == pytest.approx((80 + 40 * 19 / 44) / 255 / 2, abs=0.01)
     # The threshold that spikes are simulated with.
     assert source.gain() == pytest.approx(2, rel=0.05)
     assert rates[0, 0] == pytest.approx(40 / 255 / 2, abs=0.01)
@@ -190,7 +193,12 @@ def test_a_single_step_is_not_compared_with_its_frame(tmp_path):
     frame = rng.integers(0, 256, (64, 64, 3), dtype=np.uint8)
     write_png(tmp_path / "blur" / "1.png", frame)
     write_spikes(tmp_path / "spike" / "1.dat", rng.integers(0, 2, (1, 32, 32), dtype=np.uint8))
+    with pytest.raises(DataError, match=r"1\.dat: found 1 spike frames, expected a multiple of 8"):
+        FolderSequence(tmp_path / "blur", tmp_path / "spike", 1)
+    table = tmp_path / "spike" / "exposures.csv"
+    table.write_text(exposure_table({"1": Exposure(0, 1, 0)}))
     assert FolderSequence(tmp_path / "blur", tmp_path / "spike", 1).doubts() == []
+    table.unlink()
     write_spikes(tmp_path / "spike" / "1.dat", rng.integers(0, 2, (40, 32, 32), dtype=np.uint8))
     assert len(FolderSequence(tmp_path / "blur", tmp_path / "spike", 1).doubts()) == 1
 
@@ -222,8 +230,13 @@ def arrays(sequence) -> tuple[np.ndarray, list[np.ndarray]]:
 def test_arrays_give_what_their_files_give(stored, sequence):
     frames, spikes = arrays(sequence)
     expected = stored.read(slice(1, 4))
-    for given in (spikes, np.concatenate(spikes), np.stack(spikes)):
-        source = ArraySequence(ArrayFrames(frames), given, BINS)
+    whole = np.concatenate(spikes)
+    every = [Exposure(first, first + STEPS, first + 24) for first in range(0, len(whole), STEPS)]
+    for given, known in (
+        *((spikes, SPK_GOPRO), (whole, SPK_GOPRO), (np.stack(spikes), SPK_GOPRO)),
+        *((whole, every), (spikes, every[:1] * 5)),
+    ):
+        source = ArraySequence(ArrayFrames(frames), given, BINS, known)
         assert (source.ratio, source.size, source.gain()) == (2, stored.size, stored.gain())
         window = source.read(slice(1, 4))
         np.testing.assert_array_equal(window.blur, expected.blur)
@@ -244,6 +257,14 @@ def test_arrays_that_do_not_fit_are_refused(sequence):
     ):
         with pytest.raises(DataError, match=match):
             ArraySequence(pictures, given, BINS)
+    for known, match in (
+        (LAYOUTS["stream"], r"nothing says when the shutter was open \(the layout stream"),
+        (LAYOUTS["s_sdm"], r"found 56 spike frames, expected 20 \+ 97"),
+        ([Exposure(0, 56, 24)] * 4, "expected one for each of the 5 frames"),
+        ([Exposure(0, 57, 24)] * 5, r"found \[.*stop=57.*, expected .* within the steps of its"),
+    ):
+        with pytest.raises(DataError, match=match):
+            ArraySequence(pictures, spikes, BINS, known)
 
 
 def test_simulated_spikes_do_not_depend_on_the_order_of_reading(sequence):

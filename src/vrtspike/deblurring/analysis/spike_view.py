@@ -23,7 +23,7 @@ from vrtspike.deblurring.data.gate.alignment import (
     disorder,
 )
 from vrtspike.deblurring.data.gate.sensor_guess import Sensor, find_sensor, sensor_of
-from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
+from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,
     count_spike_frames,
@@ -60,6 +60,7 @@ class SpikeView:
         spikes: (T, h, w).
         gray: the frame that it is compared with, (H, W) of 0 to 255; None for none.
         found: how both fit together; None without a frame.
+        expected: the step of the whole file that the frame should show; None where nothing says it.
     """
 
     path: Path
@@ -69,6 +70,7 @@ class SpikeView:
     spikes: PackedSpikes
     gray: NDArray[np.uint8] | None = None
     found: Alignment | None = None
+    expected: float | None = None
 
     @cached_property
     def rate(self) -> NDArray[np.float64]:
@@ -92,6 +94,7 @@ def view_spikes(
     frame: Path | None = None,
     start: int = 0,
     steps: int | None = None,
+    layout: Layout | None = None,
 ) -> SpikeView:
     """Read a spike file.
 
@@ -102,6 +105,7 @@ def view_spikes(
         frame: the sharp frame of the same exposure.
         start: first spike frame to look at.
         steps: how many; None is all, of a long recording :data:`MOST_STEPS`.
+        layout: of the file; tells which step the frame should show, if the file is of one exposure.
 
     Raises:
         DataError: if a file cannot be read, its size is unknown, the steps asked for are not in
@@ -120,13 +124,18 @@ def view_spikes(
     count = min(total - start, MOST_STEPS) if steps is None else steps
     rows = read_rows(path, sensor.height, sensor.width, start=start, count=count, area=sensor.area)
     spikes = PackedSpikes(rows, sensor.area.columns)
-    found = None
+    found = expected = None
     if gray is not None:
         try:
             found = align(spikes, gray)
         except DataError as error:
             raise DataError(f"{path}, {frame}: {error} (--sensor)") from error
-    return SpikeView(path, sensor, total, start, spikes, gray, found)
+    if layout is not None and layout.exposure is not None:
+        try:
+            expected = layout.exposure(total).sharp
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from error
+    return SpikeView(path, sensor, total, start, spikes, gray, found, expected)
 
 
 def _sensor(path: Path, gray: NDArray[np.uint8] | None) -> Sensor:
@@ -187,16 +196,16 @@ def _order_line(found: float | None) -> str:
 
 
 def _match_line(view: SpikeView, found: Alignment) -> str:
-    steps = view.total
-    expected, tolerance = spk_gopro_exposure(steps).sharp, center_tolerance(steps)
+    steps, expected, tolerance = view.total, view.expected, center_tolerance(view.total)
     center = view.start + found.center
-    line = f"correlation with the frame: {found.correlation:.2f} at step {center:.1f}"
-    line += f" of {steps} (expected at {expected:.0f} +- {tolerance:.0f})"
+    line = f"correlation with the frame: {found.correlation:.2f} at step {center:.1f} of {steps}"
+    if expected is not None:
+        line += f" (expected at {expected:.0f} +- {tolerance:.0f})"
     if not found.assessable:
         return f"{line}; the frame is too small or too plain for a verdict"
     if found.matches and not found.locates:
         return f"{line}; nothing moves, so the step says little"
-    if found.locates and abs(center - expected) > tolerance:
+    if expected is not None and found.locates and abs(center - expected) > tolerance:
         return f"{line}; the file may be cut, shifted or reversed in time: see the others"
     return line
 
@@ -244,9 +253,9 @@ def _instant(view: SpikeView) -> tuple[int, str]:
     """The step of the file that is shown closely, and what is there."""
     if view.found is not None and view.found.locates:
         return round(view.start + view.found.center), "the sharp instant"
-    middle = int(spk_gopro_exposure(view.total).sharp)
-    if view.start <= middle < view.start + len(view.spikes):
-        return middle, "the expected instant"
+    expected = view.expected
+    if expected is not None and view.start <= expected < view.start + len(view.spikes):
+        return int(expected), "the expected instant"
     return view.start + len(view.spikes) // 2, "the middle"
 
 

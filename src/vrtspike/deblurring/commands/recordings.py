@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.errors import ConfigError, DataError, list_faults
 from vrtspike.system.cli import positive_int
 
@@ -21,6 +22,9 @@ def add_show(parser: argparse.ArgumentParser) -> None:
         nargs=2,
         metavar=("ROWS", "COLUMNS"),
         help="of the sensor as in the file; found by itself unless given",
+    )
+    parser.add_argument(
+        "--layout", choices=LAYOUTS, help="of the file, which tells the step that the frame shows"
     )
     parser.add_argument("--start", type=int, default=0, help="first step to look at")
     parser.add_argument(
@@ -69,7 +73,10 @@ def show(arguments: argparse.Namespace) -> int:
     if video is not None:
         _require_suffix("--video", video, (".mp4",))
     sensor = tuple(arguments.sensor) if arguments.sensor else None
-    view = view_spikes(arguments.file, sensor, arguments.frame, arguments.start, arguments.steps)
+    layout = LAYOUTS.get(arguments.layout)
+    view = view_spikes(
+        arguments.file, sensor, arguments.frame, arguments.start, arguments.steps, layout
+    )
     wrong = faults(view)
     print("\n".join([*describe(view), *(f"! {fault}" for fault in wrong)]), flush=True)
     draw_spikes(view, picture)

@@ -32,7 +32,7 @@ class Exposure:
     stop: int
     """The step after the last one."""
     sharp: float
-    """What the sharp frame shows; 3.5 is the middle of step 3."""
+    """What the sharp frame shows; 3 is the middle of step 3."""
 
     @property
     def steps(self) -> int:

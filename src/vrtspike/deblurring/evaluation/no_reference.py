@@ -26,7 +26,7 @@ from vrtspike.deblurring.data.store.voxels import GainMeter
 from vrtspike.deblurring.evaluation.sources import RecordedSequence
 from vrtspike.deblurring.rgb_images import Image
 from vrtspike.deblurring.spike_images import tfp
-from vrtspike.errors import ConfigError
+from vrtspike.errors import ConfigError, DataError
 from vrtspike.io.images import luma, shrink
 
 SMOOTHING = 2.0
@@ -50,7 +50,7 @@ def no_reference_figures(
 
     Returns:
         :data:`FIGURES`: dB, and correlations from -1 to 1; None where nothing outside the shutter
-        was recorded, or the exposure is too short for a window.
+        was recorded, or the exposure is too short for a window or too dark for a single spike.
     """
     exposure = source.exposures[frame]
     seen = exposure.widened(BEYOND, source.recorded_steps(frame))
@@ -60,7 +60,10 @@ def no_reference_figures(
     if exposure.steps < WINDOW or len(spikes) < 2 * WINDOW:
         return found
     whole = np.stack([spikes[step] for step in range(len(spikes))])
-    difference = _difference(whole, inner, blur)
+    try:
+        difference = _difference(whole, inner, blur)
+    except DataError:  # nothing says how bright a spike is
+        return found
     inside, outside = _agreement(spikes, inner, restored)
     found |= {
         "reblur_blur": _reblur(blur, blur, difference),

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from vrtspike.deblurring.data.bins import bin_table, most_bins
+from vrtspike.deblurring.data.bins import bin_table
 from vrtspike.deblurring.data.clips.batch import prepare_batch
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.evaluation.restore import Batch, Compute
@@ -280,9 +280,8 @@ def _example(
     inputs: dict[str, Any] = {"blur": random.integers(0, 256, shape, np.uint8)}
     if model.takes_spikes:
         bins = model.settings.DATA.NUM_VOXEL_BINS
-        exposures = (Exposure(0, steps, steps / 2) for steps in range(56, 256, 8))
-        exposure = next(found for found in exposures if most_bins(found) >= bins)
-        steps = bin_table([exposure] * frames, bins)
+        length = max(56, bins + 1)
+        steps = bin_table([Exposure(0, length, length / 2)] * frames, bins)
         high = steps[..., None, None].astype(int) + 1
         inputs["counts"] = random.integers(0, high, (frames, bins, rows, columns)).astype(np.uint8)
         inputs["bin_steps"] = steps

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -20,7 +20,7 @@ from vrtspike.deblurring.data.raw.layouts.files import SPIKE_SUFFIXES
 from vrtspike.deblurring.data.raw.layouts.folders import numbered, without_zeros
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
-from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO, spk_gopro_exposure
+from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.deblurring.data.raw.recordings import Recording, SpikeFiles
 from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,
@@ -44,8 +44,8 @@ from vrtspike.errors import ConfigError, DataError, list_faults
 from vrtspike.io.images import luma
 from vrtspike.runs.identity import RunIdentity
 
-_SIMULATED = spk_gopro_exposure(88)
-"""Spikes simulated of a blurry frame: eleven source frames of eight steps, as in GoPro."""
+_SIMULATED = Exposure(0, 88, 44)
+"""Spikes simulated of a blurry frame: as many steps as of GoPro's, the frame in their middle."""
 
 
 @dataclass(frozen=True)
@@ -331,7 +331,6 @@ class FolderSequence(RecordedSequence):
         self._sensor = sensor or npz_sensor(self.files[0]) or layout.sensor or part
         self._area = picture_area(self._sensor, self.size, layout)
         self.ratio = self._fit(self._area.rows, self._area.columns)
-        self.all_files = self.files
         self._recordings = self._find_recordings(spikes, layout)
         self.exposures = [recording.exposure for recording in self._recordings]
 
@@ -414,7 +413,8 @@ class ArraySequence(RecordedSequence):
         spikes: uint8 (S, h, w) of 0 and 1 for the whole clip, divided evenly among the frames; or
             such an array for each frame.
         bins: bins of the voxel grid.
-        exposure: from the steps of a frame's spikes to its exposure.
+        exposures: of each frame, in steps of its spikes, of which those for the whole clip are then
+            not divided; else a layout, which tells them from the steps of a frame's spikes.
         context: see :class:`RecordedSequence`.
 
     Raises:
@@ -428,15 +428,22 @@ class ArraySequence(RecordedSequence):
         blur: Pictures,
         spikes: NDArray[np.uint8] | Sequence[NDArray[np.uint8]],
         bins: int,
-        exposure: Callable[[int], Exposure] = spk_gopro_exposure,
+        exposures: Sequence[Exposure] | Layout = SPK_GOPRO,
         context: int = 0,
     ) -> None:
         super().__init__(blur, bins)
         self.context = context
         frames = len(self.names)
         if isinstance(spikes, np.ndarray) and spikes.ndim == 3:
-            steps = divided_evenly(len(spikes), frames, "spikes")
-            spikes = [spikes[number * steps : (number + 1) * steps] for number in range(frames)]
+            if not isinstance(exposures, Layout):
+                spikes = [spikes] * frames
+            elif len(spikes) % frames:
+                raise DataError(
+                    f"spikes: {len(spikes)} spike frames cannot be divided evenly among {frames} "
+                    "blurry frames; give one file per frame"
+                )
+            else:
+                spikes = np.split(spikes, frames)
         self._spikes = list(spikes)
         if len(self._spikes) != frames:
             raise DataError(
@@ -453,7 +460,17 @@ class ArraySequence(RecordedSequence):
         if len(sizes) > 1:
             raise DataError(f"spikes: of several sizes, {sorted(sizes)}; expected one sensor")
         self.ratio = self._fit(*sizes.pop())
-        self.exposures = [exposure(len(recorded)) for recorded in self._spikes]
+        if isinstance(exposures, Layout):
+            exposures = [exposures.exposure_of(len(recorded)) for recorded in self._spikes]
+        self.exposures = list(exposures)
+        if len(self.exposures) != frames or any(
+            exposure.start < 0 or exposure.stop > len(recorded)
+            for exposure, recorded in zip(self.exposures, self._spikes, strict=True)
+        ):
+            raise DataError(
+                f"exposures: found {self.exposures}, expected one for each of the {frames} frames, "
+                "within the steps of its spikes"
+            )
 
     def spikes_of(self, frame: int, steps: Exposure) -> PackedSpikes:
         """Some steps of a frame's spikes."""
@@ -526,6 +543,7 @@ def open_clip(
     simulate_spikes: bool,
     sensor: tuple[int, int] | None,
     layout: str | None = None,
+    exposures: Sequence[Exposure] | None = None,
 ) -> BlurrySequence:
     """A clip with the spikes that the model of a run takes.
 
@@ -537,6 +555,7 @@ def open_clip(
         sensor: rows and columns of spike files; None as for :class:`FolderSequence`.
         layout: of spikes, by its name; None is that of the run's data set, if it was named there,
             else Spk-GoPro's.
+        exposures: of spikes in memory; None takes those of the layout.
 
     Raises:
         ConfigError: if the model takes spikes and there are none, or the other way round.
@@ -553,7 +572,7 @@ def open_clip(
     if isinstance(spikes, Path):
         return FolderSequence(frames, spikes, bins, sensor, known, context)
     assert not isinstance(frames, Path)
-    return ArraySequence(frames, spikes, bins, known.exposure or spk_gopro_exposure, context)
+    return ArraySequence(frames, spikes, bins, exposures or known, context)
 
 
 def _check_spikes(run: RunIdentity, takes_spikes: bool, given: bool, simulated: bool) -> None:
@@ -571,18 +590,3 @@ def _check_spikes(run: RunIdentity, takes_spikes: bool, given: bool, simulated: 
             "have them simulated (--simulate-spikes), which shows how it runs, not how well it "
             "restores"
         )
-
-
-def divided_evenly(steps: int, frames: int, name: str) -> int:
-    """Spike steps of each frame where one recording serves all.
-
-    Raises:
-        DataError: if they cannot be divided evenly.
-    """
-    each, rest = divmod(steps, frames)
-    if rest:
-        raise DataError(
-            f"{name}: {steps} spike frames cannot be divided evenly among {frames} blurry frames; "
-            "give one file per frame"
-        )
-    return each

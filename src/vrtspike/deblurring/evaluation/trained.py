@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.evaluation.pictures import ArrayFrames, Pictures
 from vrtspike.deblurring.evaluation.precision import require_precision
@@ -96,6 +97,7 @@ class ClipModel(ABC):
         frames: NDArray[np.uint8],
         spikes: NDArray[np.uint8] | Sequence[NDArray[np.uint8]] | None = None,
         *,
+        exposures: Sequence[Exposure] | None = None,
         simulate_spikes: bool = False,
         tile: int | None = None,
         progress: Progress | None = None,
@@ -106,6 +108,8 @@ class ClipModel(ABC):
             frames: blurry frames, uint8 (T, H, W, 3) RGB, of any number and size.
             spikes: uint8 (S, h, w) of 0 and 1, divided evenly among the frames, or such an array
                 for each frame; H x W is h x w times a whole number. None for a model without.
+            exposures: of each frame, in steps of its spikes, of which those for the whole clip are
+                then not divided; None is as the layout of the run's data has them.
             simulate_spikes: simulate them from the blurry frames; they add no information.
             tile: largest side of a tile in pixels, 0 for whole frames; None fits it to the free
                 memory.
@@ -119,7 +123,9 @@ class ClipModel(ABC):
             DataError: if frames or spikes are of another kind, or do not fit together.
             RunError: if the memory is too small.
         """
-        source = self.open_source(ArrayFrames(frames), spikes, simulate_spikes=simulate_spikes)
+        source = self.open_source(
+            ArrayFrames(frames), spikes, exposures=exposures, simulate_spikes=simulate_spikes
+        )
         tiling = self.tiling(source, tile)
         return np.stack(list(self.restore_source(source, tiling, progress=progress)))
 
@@ -128,6 +134,7 @@ class ClipModel(ABC):
         frames: Path | Pictures,
         spikes: Spikes | None = None,
         *,
+        exposures: Sequence[Exposure] | None = None,
         simulate_spikes: bool = False,
         sensor: tuple[int, int] | None = None,
     ) -> BlurrySequence:
@@ -136,6 +143,7 @@ class ClipModel(ABC):
         Args:
             frames: a folder of pictures, a video file, or frames that were opened before.
             spikes: recorded ones; in memory only if the frames are.
+            exposures: of spikes in memory, as for :meth:`restore`.
             simulate_spikes: simulate them from the blurry frames.
             sensor: rows and columns of spike files; None as for :class:`FolderSequence`.
 
@@ -143,7 +151,14 @@ class ClipModel(ABC):
             ConfigError: if the model takes spikes and there are none, or the other way round.
             DataError: if frames or spikes cannot be used.
         """
-        return open_clip(self.run, frames, spikes, simulate_spikes=simulate_spikes, sensor=sensor)
+        return open_clip(
+            self.run,
+            frames,
+            spikes,
+            simulate_spikes=simulate_spikes,
+            sensor=sensor,
+            exposures=exposures,
+        )
 
     def tiling(self, source: BlurrySequence, tile: int | None = None) -> Tiling:
         """How a clip is cut: TEST.TILE of the run, with tiles as large as memory allows.

@@ -130,15 +130,6 @@ def _fractional(folder: Path, spikes: np.ndarray) -> None:
     write_dat(folder / "spike.dat", spikes[:, rows[:, None], columns])
 
 
-def _spk_gopro(root: Path, spikes: str = "") -> None:
-    each_file(
-        "{split}/a/blur/{name}",
-        "{split}/a/sharp/{name}",
-        f"{spikes}{{split}}/a/spike/{{name}}",
-        *(("000047", "000048"), 56, 24),
-    )(root)
-
-
 def _x4k(length: int) -> Callable[[Path], None]:
     write = each_file(
         f"{{split}}_blurry_{length}/002/occ008.320/{{name}}",
@@ -179,13 +170,36 @@ def _open(start: int) -> Exposure:
     return Exposure(start, start + 56, start + 30.5)
 
 
+SOURCE_FRAMES = ("000047", "000048"), 56, 24
 SIMULATED = Exposure(56 + 28, 56 + 84, 56 + 56)
 
 PUBLISHED = {
-    "side by side": Published("spk_gopro", _spk_gopro, Exposure(0, 56, 24)),
+    **{
+        name: Published(name, each_file(*places, *SOURCE_FRAMES), Exposure(0, 56, 24))
+        for name, places in {
+            "spk_gopro": (
+                "{split}/a/blur/{name}",
+                "{split}/a/sharp/{name}",
+                "{split}/a/spike/{name}",
+            ),
+            "kair": (
+                "{split}_GT_blurred/a/{name}",
+                "{split}_GT/a/{name}",
+                "{split}_spike/a/{name}",
+            ),
+            "nafnet": (
+                "{split}/input/a-{name}",
+                "{split}/target/a-{name}",
+                "{split}/spike/a-{name}",
+            ),
+        }.items()
+    },
     "spikes elsewhere": Published(
         "spk_gopro",
-        lambda root: _spk_gopro(root, "spikes/"),
+        each_file(
+            *("{split}/a/blur/{name}", "{split}/a/sharp/{name}", "spikes/{split}/a/spike/{name}"),
+            *SOURCE_FRAMES,
+        ),
         Exposure(0, 56, 24),
         data={"SPIKE_ROOT": "spikes"},
     ),
@@ -230,28 +244,13 @@ PUBLISHED = {
         spike_size=(224, 224),
         data={"LAYOUT": "uhsr"},
     ),
-    "bsd": Published(
-        "bsd",
-        pairs("{split}/a/Blur/RGB", "{split}/a/Sharp/RGB"),
-        SIMULATED,
-        data={"SPIKE_ROOT": "spikes"},
-    ),
-    "dvd": Published(
-        "dvd",
-        pairs("{split}/a/input", "{split}/a/GT", suffix=".jpg"),
-        SIMULATED,
-        data={"SPIKE_ROOT": "spikes"},
-    ),
-    "reds": Published(
-        "reds",
-        pairs("{split}/{split}_blur/a", "{split}/{split}_sharp/a"),
-        SIMULATED,
-        data={"SPIKE_ROOT": "spikes"},
-    ),
-    "rgb pairs": Published(
-        "rgb_pairs",
-        pairs("{split}/blur/a", "{split}/gt/a"),
-        SIMULATED,
-        data={"SPIKE_ROOT": "spikes"},
-    ),
+    **{
+        name: Published(name, pairs(*places), SIMULATED, data={"SPIKE_ROOT": "spikes"})
+        for name, places in {
+            "bsd": ("{split}/a/Blur/RGB", "{split}/a/Sharp/RGB"),
+            "dvd": ("{split}/a/input", "{split}/a/GT", ".jpg"),
+            "reds": ("{split}/{split}_blur/a", "{split}/{split}_sharp/a"),
+            "rgb_pairs": ("{split}/blur/a", "{split}/gt/a"),
+        }.items()
+    },
 }

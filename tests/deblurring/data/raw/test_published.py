@@ -1,13 +1,15 @@
-"""Each published layout, read through to a batch of training."""
+"""Each published layout, read through to a trained step."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from torch.utils.data import default_collate
 
 from tests.deblurring.data.prepared import check
-from tests.deblurring.data.raw.published import CONTEXT, HEIGHT, PUBLISHED, frames
+from tests.deblurring.data.raw.published import CONTEXT, PUBLISHED, frames
+from vrtspike.deblurring.data.clips.batch import prepare_batch
 from vrtspike.deblurring.data.clips.clips import ClipDataset
 from vrtspike.deblurring.data.clips.dataset import load_dataset, merge_dataset
 from vrtspike.deblurring.data.exposure import Exposure
@@ -16,6 +18,7 @@ from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.data.store.voxels import voxelize
+from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import DataError
 from vrtspike.io.files import read_json, write_json
@@ -24,7 +27,7 @@ BINS = 8
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_a_published_layout_is_read_through_to_a_batch(name, tmp_path):
+def test_a_published_layout_is_read_through_to_a_trained_step(name, tmp_path):
     published = PUBLISHED[name]
     root = tmp_path / "raw"
     published.write(root)
@@ -56,28 +59,49 @@ def test_a_published_layout_is_read_through_to_a_batch(name, tmp_path):
     path = tmp_path / "k" / "dataset.json"
     write_json(path, merge_dataset(stores, dataset="d", bins=BINS, folder=path.parent))
     settings = Settings.model_validate(
-        {"DATA": {"CROP_SIZE": 40, "CLIP_LEN": 2, "NUM_VOXEL_BINS": BINS, "CONTEXT_STEPS": 5}}
+        {
+            "DATA": {"CROP_SIZE": 40, "CLIP_LEN": 2, "NUM_VOXEL_BINS": BINS, "CONTEXT_STEPS": 5},
+            "MODEL": {"TYPE": "spike_nafnet", "NAF": {"WIDTH": 8, "SPIKE_WIDTH": 8}},
+        }
     )
     dataset = load_dataset(path)
     batch = default_collate([ClipDataset(dataset, "train", settings.DATA)[0]])
     steps = batch["bin_steps"].sum(dim=2)[0].tolist()
     # The first of two frames begins where the recording does, unless that began before.
     assert all(published.exposure.steps <= n <= published.exposure.steps + 10 for n in steps)
+    model = build_model(settings.MODEL, bins=BINS, clip_len=2, crop_size=40)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    clip = prepare_batch(batch, dataset.statistics, torch.device("cpu"))
+    loss = (model(clip.blur, clip.voxels) - clip.sharp).square().mean()
+    loss.backward()
+    assert model.readout.weight.grad.any(), "the spikes say something of the sharp frame"
+    optimizer.step()
+    with torch.no_grad():
+        assert (model(clip.blur, clip.voxels) - clip.sharp).square().mean() < loss
 
 
 def test_a_stream_in_npz_fits_two_layouts_and_both_are_named(tmp_path):
-    PUBLISHED["uhsr"].write(tmp_path)
+    (tmp_path / "train/a").mkdir(parents=True)
+    for name in ("exposures.csv", "spike.npz"):
+        (tmp_path / "train/a" / name).touch()
     with pytest.raises(DataError, match=r"fit the layouts stream and uhsr; set DATA\.LAYOUT"):
         survey(tmp_path, ["train", "test"], "blur")
 
 
-def test_spikes_of_another_length_than_the_layout_says_are_refused(tmp_path):
-    published = PUBLISHED["s-sdm"]
-    published.write(tmp_path)
-    for path in tmp_path.rglob("000019.dat"):
-        path.write_bytes(path.read_bytes()[: -HEIGHT // 4 * 32 // 8])
-    faults = check(tmp_path, "train/a")["faults"]
-    assert any("000019.dat: found 136 spike frames, expected 20 + 97 + 20" in f for f in faults)
+@pytest.mark.parametrize(
+    ("name", "sequence", "fault"),
+    [
+        ("spk_gopro", "a", "000047.dat: found 55 spike frames, expected a multiple of 8"),
+        ("x4k 33", "002__occ008.320", "0004.dat: found 32 spike frames, expected 33"),
+        ("s-sdm", "a", "000019.dat: found 136 spike frames, expected 20 + 97 + 20"),
+    ],
+)
+def test_spikes_of_another_length_than_the_layout_says_are_refused(tmp_path, name, sequence, fault):
+    PUBLISHED[name].write(tmp_path)
+    rows, columns = PUBLISHED[name].spike_size
+    for path in tmp_path.rglob(fault.partition(":")[0]):
+        path.write_bytes(path.read_bytes()[: -rows * columns // 8])
+    assert any(fault in found for found in check(tmp_path, f"train/{sequence}")["faults"])
 
 
 @pytest.mark.parametrize(
@@ -106,6 +130,9 @@ def test_a_set_without_sharp_frames_is_refused_for_training(tmp_path):
     for part in ("blur_data", "spike_data"):
         (tmp_path / part / "a").mkdir(parents=True)
     with pytest.raises(DataError, match=r"rsb has no sharp frames, so nothing can be trained on"):
+        survey(tmp_path, ["train", "test"], "blur")
+    (tmp_path / "sharp_data").mkdir()  # the folder of a split of S-SDM's GOPRO
+    with pytest.raises(DataError, match=r"no sequence folders; expected"):
         survey(tmp_path, ["train", "test"], "blur")
 
 

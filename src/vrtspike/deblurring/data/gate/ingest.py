@@ -19,7 +19,6 @@ from vrtspike.deblurring.data.manifests import INGESTED
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.registry import AUTO, find_sequence, layout_of
-from vrtspike.deblurring.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
 from vrtspike.deblurring.data.raw.numbering import find_jumps, frame_order
 from vrtspike.io.manifests import file_entry
 
@@ -129,7 +128,7 @@ def _odd_lengths(exposures: Sequence[Spikes], usual: int, offset: float) -> list
     """Spike files that are cut or too long.
 
     A file may have another T than the others of its sequence if its sharp frame lies where that T
-    says, and, of Spk-GoPro, it is a whole number of source frames where theirs are.
+    says.
 
     Args:
         exposures: of the sequence.
@@ -144,10 +143,7 @@ def _odd_lengths(exposures: Sequence[Spikes], usual: int, offset: float) -> list
         found = f"{exposure.path} holds {steps} spike frames, others {usual}"
         remedy = "the file is cut or too long; put the whole recording of this exposure there"
         expected = exposure.sharp + offset
-        each = STEPS_PER_SOURCE_FRAME
-        if usual % each == 0 and steps % each:
-            faults.append(f"{found}, expected a multiple of {each} like theirs: {remedy}")
-        elif exposure.center is not None and abs(exposure.center - expected) > min(
+        if exposure.center is not None and abs(exposure.center - expected) > min(
             CENTER_PRECISION,
             # Nearer to where a cut at either end would leave it, half the missing steps away.
             abs(usual - steps) / 4,

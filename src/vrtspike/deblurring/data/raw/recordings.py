@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vrtspike.deblurring.data.exposure import COLUMNS, TABLE, Exposure
+from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles, sensor_size
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.registry import layout_of
@@ -107,13 +107,7 @@ class SpikeFiles:
         }
 
     def _by_layout(self, path: str, steps: int) -> Exposure:
-        if self.layout.exposure is None:
-            raise DataError(
-                f"{self.root / path}: nothing says when the shutter was open (the layout "
-                f"{self.layout.name} does not); put a table {TABLE} with the columns "
-                f"{', '.join(COLUMNS)} beside the frames or the spikes"
-            )
         try:
-            return self.layout.exposure(steps)
+            return self.layout.exposure_of(steps)
         except DataError as error:
             raise DataError(f"{self.root / path}: {error}") from error

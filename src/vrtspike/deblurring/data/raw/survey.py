@@ -16,7 +16,6 @@ from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.folders import in_other_case
 from vrtspike.deblurring.data.raw.layouts.layout import Layout, advice
 from vrtspike.deblurring.data.raw.layouts.registry import AUTO, find_layout, layout_of
-from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.errors import DataError, is_text, list_faults, named_faults, shown
 
 UNUSABLE = frozenset("{}")
@@ -159,8 +158,8 @@ def _require_truth(layout: Layout, root: Path) -> None:
 
 
 def _advice(root: Path, kinds: Sequence[Layout], found: Mapping[str, _Found], blur_dir: str) -> str:
-    texts = dict.fromkeys(advice(kind, blur_dir) for kind in kinds or [SPK_GOPRO])
-    text = f"{' '.join(texts)} DATA.LAYOUT names another layout."
+    texts = dict.fromkeys(advice(kind, blur_dir) for kind in kinds)
+    text = " ".join([*texts, "DATA.LAYOUT names another layout."])
     if found and not any(each.has_files for each in found.values()):
         text += (
             " These look like folders of sharp frames only (GOPRO_Large_all): blurry frames and "

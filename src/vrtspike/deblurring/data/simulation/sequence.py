@@ -300,7 +300,8 @@ def write_sequence(
         )
     names = {f"{number + 1:06d}" for number in range(count)}
     exposure = middle_frame(frames_per_exposure, steps_per_frame)
-    if exposure == spk_gopro_exposure(exposure.steps):
+    is_rate = steps_per_frame == STEPS_PER_SOURCE_FRAME
+    if is_rate and exposure == spk_gopro_exposure(exposure.steps):
         (folder / TABLE).unlink(missing_ok=True)
     else:
         table = exposure_table(dict.fromkeys(sorted(names), exposure))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from vrtspike.deblurring.data.exposure import TABLE, Exposure
+from vrtspike.deblurring.data.exposure import COLUMNS, TABLE, Exposure
 from vrtspike.deblurring.data.raw.layouts.files import (
     PICTURE_SUFFIXES,
     SENSOR_FILE,
@@ -63,7 +63,7 @@ class Layout:
         used_by: who publishes data in this layout.
         marks: its folders by which it is recognised, as patterns in which ``*`` is any name; all of
             one of the groups have to be there.
-        unless: a mark of another layout that looks alike; empty where there is none.
+        unless: the marks of another layout that looks alike; empty where there is none.
         blur: folder of a sequence's blurry frames.
         sharp: folder of its sharp frames; None in a set without truth.
         spike: folder of its spike files; None where one file serves the sequence.
@@ -88,7 +88,7 @@ class Layout:
     blur: str
     sharp: str | None
     spike: str | None
-    unless: str = ""
+    unless: tuple[str, ...] = ()
     streams: tuple[str, ...] = ()
     prefix: str = ""
     picture: str = ".png"
@@ -107,10 +107,25 @@ class Layout:
         Raises:
             DataError: if a folder cannot be looked at.
         """
-        found = any(
-            all(_matches(root, mark.format(split=split)) for mark in group) for group in self.marks
-        )
-        return found and not (self.unless and _matches(root, self.unless.format(split=split)))
+
+        def are_there(marks: Sequence[str]) -> bool:
+            return all(_matches(root, mark.format(split=split)) for mark in marks)
+
+        return any(map(are_there, self.marks)) and not (self.unless and are_there(self.unless))
+
+    def exposure_of(self, steps: int) -> Exposure:
+        """The exposure of a frame with so many steps of spikes.
+
+        Raises:
+            DataError: if the layout does not know it, or there cannot be so many.
+        """
+        if self.exposure is None:
+            raise DataError(
+                f"nothing says when the shutter was open (the layout {self.name} does not); put a "
+                f"table {TABLE} with the columns {', '.join(COLUMNS)} beside the frames or the "
+                "spikes"
+            )
+        return self.exposure(steps)
 
     def places(self, split: str, name: str, blur_dir: str) -> Places:
         """Where the parts of a sequence are expected; arguments as for :meth:`find`."""

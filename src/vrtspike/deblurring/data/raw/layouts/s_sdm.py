@@ -43,6 +43,7 @@ RSB = Layout(
     name="rsb",
     used_by="RSB, the real recordings of S-SDM",
     marks=(("blur_data", "spike_data"),),
+    unless=("sharp_data",),
     blur="blur_data/{sequence}",
     sharp=None,
     spike="spike_data/{sequence}",

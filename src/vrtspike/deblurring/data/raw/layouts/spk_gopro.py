@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
+from vrtspike.errors import DataError
 
 STEPS_PER_SOURCE_FRAME = 8
 """Spike steps from one of GoPro's frames of 240 a second to the next."""
@@ -29,6 +30,21 @@ def spk_gopro_exposure(steps: int) -> Exposure:
     return Exposure(0, steps, (steps - first) / 2)
 
 
+def exposure_of_source_frames(steps: int) -> Exposure:
+    """:func:`spk_gopro_exposure` of a spike file.
+
+    Raises:
+        DataError: if it does not hold whole source frames.
+    """
+    if steps % STEPS_PER_SOURCE_FRAME:
+        raise DataError(
+            f"found {steps} spike frames, expected a multiple of {STEPS_PER_SOURCE_FRAME} as in "
+            "Spk-GoPro: the file is cut or too long, or of another layout (DATA.LAYOUT, --layout), "
+            "or a table exposures.csv has to say when the shutter was open"
+        )
+    return spk_gopro_exposure(steps)
+
+
 SPK_GOPRO = Layout(
     name="spk_gopro",
     used_by="GOPRO_Large, Spk-GoPro",
@@ -37,8 +53,8 @@ SPK_GOPRO = Layout(
     sharp="{split}/{sequence}/sharp",
     spike="{split}/{sequence}/spike",
     streams=("{split}/{sequence}/spike", "{split}/{sequence}/spike/spike"),
-    unless="{split}/*/exposures.csv",
-    exposure=spk_gopro_exposure,
+    unless=("{split}/*/exposures.csv", "{split}/*/spike.*"),
+    exposure=exposure_of_source_frames,
 )
 
 KAIR = Layout(
@@ -49,7 +65,7 @@ KAIR = Layout(
     sharp="{split}_GT/{sequence}",
     spike="{split}_spike/{sequence}",
     streams=("{split}_spike/{sequence}", "{split}_spike/{sequence}/spike"),
-    exposure=spk_gopro_exposure,
+    exposure=exposure_of_source_frames,
 )
 
 NAFNET = Layout(
@@ -61,5 +77,5 @@ NAFNET = Layout(
     spike="{split}/spike",
     streams=("{split}/spike/{sequence}",),
     prefix="{sequence}-",
-    exposure=spk_gopro_exposure,
+    exposure=exposure_of_source_frames,
 )
