@@ -32,17 +32,6 @@ def available_cpus(environment: Mapping[str, str] | None = None, cgroups: Path =
     return max(1, min(limit for limit in limits if limit is not None))
 
 
-def sleep_while_waiting() -> None:
-    """Have threads that wait for others sleep instead of spin, unless the user chose otherwise.
-
-    On busy cores a CPU training step took 4 to 7 times as long with spinning threads. PyTorch's own
-    OpenMP spins for some microseconds first, which makes the short operations of a quiet machine up
-    to a third faster. It looks at these variables once, when PyTorch is imported.
-    """
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    os.environ.setdefault("GOMP_SPINCOUNT", "2000")
-
-
 def _batch_cpus(environment: Mapping[str, str]) -> int | None:
     """CPUs on this node that Slurm, PBS, LSF or Grid Engine granted, if one of them did."""
     per_task = environment.get("SLURM_CPUS_PER_TASK", "")
