@@ -29,8 +29,11 @@ from vrtspike.system.cpus import available_cpus
 from vrtspike.system.endings import EndedBySignal, end_with_starter, exit_on_signals
 from vrtspike.system.surroundings import at_home, fill_surroundings
 
-_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
-"""What a place that this user may not write to answers."""
+_CLOSED = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR),
+    *(errno.ENAMETOOLONG, errno.ELOOP),
+)
+"""What a place that this user may not write to answers, and one that cannot be."""
 
 _OF_EXTRA = re.compile(r"""([\w.-]+).*;.*extra == ["'](\w+)["']""")
 _DISTRIBUTIONS = {"skimage": "scikit-image", "snakemake_interface_logger_plugins": "snakemake"}
