@@ -10,6 +10,8 @@ import pytest
 from vrtspike.config.problems import PROBLEMS
 
 WITHOUT = {
+    # Until its function begins, Ctrl-C ends in a traceback.
+    "vrtspike.__main__": {"vrtspike.system", "argparse"},
     # Planning.
     "vrtspike.deblurring.data.raw.survey": {"torch", "zarr", "pandas", "numpy", "cv2"},
     "vrtspike.deblurring.data.raw.versions": {"torch", "zarr", "pandas", "numpy", "cv2"},

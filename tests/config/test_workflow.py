@@ -61,6 +61,7 @@ def test_data_sets_have_names_and_kinds_that_tell_apart_what_differs(folder):
         ("GPUS: 1\nGPUS: 2\n", r"GPUS is given twice, at line 1 and at line 2"),
         ("PRESETS:\n", r"over.yaml:1: PRESETS: found None; expected a list\n"),
         ("SET: TRAIN.EPOCHS\n", r"expected KEY=value"),
+        ("SET: {a: 1}\n", r"\Aover.yaml:1: SET: found {'a': 1}; expected a list\nThe keys"),
     ],
 )
 def test_errors_name_file_and_line(folder, text, message):

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import sys
 from vrtspike.system.cli import run
@@ -37,10 +39,11 @@ def test_who_has_read_enough_ends_a_program_without_a_word():
         assert ended.returncode == 141
 
 
-def test_a_folder_where_a_file_belongs_is_told(tmp_path):
-    ended = program(f"open({str(tmp_path)!r}, 'w')", stdout=subprocess.DEVNULL)
+@pytest.mark.parametrize(("name", "fault"), [("", "Is a directory"), (256 * "a", "File name too")])
+def test_places_that_take_no_file_are_told(tmp_path, name, fault):
+    ended = program(f"open({str(tmp_path / name)!r}, 'w')", stdout=subprocess.DEVNULL)
     told = ended.communicate()[1]
-    assert told.startswith(f"error: {tmp_path}: Is a directory; ")
+    assert told.startswith(f"error: {tmp_path / name}: {fault}")
     assert ended.returncode == 2
 
 

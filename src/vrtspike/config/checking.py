@@ -84,8 +84,8 @@ def _primary_faults(document: Document, error: ValidationError) -> list[ErrorDet
         found.setdefault(_written_path(document.tree, location), []).append(detail)
     primary = []
     for path, details in found.items():
-        meant = [d for d in details if not d["type"].endswith("_type")]
-        primary += [d for d in meant or details if d["type"] != "missing" or d["loc"][:-1] == path]
+        meant = [d for d in details if not d["type"].endswith("_type")] or details[-1:]
+        primary += [d for d in meant if d["type"] != "missing" or d["loc"][:-1] == path]
     return primary or error.errors()
 
 

@@ -29,8 +29,11 @@ from vrtspike.system.cpus import available_cpus
 from vrtspike.system.endings import EndedBySignal, end_with_starter, exit_on_signals
 from vrtspike.system.surroundings import expand_home, set_default_user
 
-_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
-"""Errors of a path that this user cannot write."""
+_NOT_WRITABLE = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR),
+    *(errno.ENAMETOOLONG, errno.ELOOP),
+)
+"""Errors of a path that this user cannot write, or that cannot exist."""
 
 _REQUIREMENT_OF_EXTRA = re.compile(r"""([\w.-]+).*;.*extra == ["'](\w+)["']""")
 _DISTRIBUTIONS = {"skimage": "scikit-image", "snakemake_interface_logger_plugins": "snakemake"}

@@ -32,17 +32,6 @@ def available_cpus(environment: Mapping[str, str] | None = None, cgroups: Path =
     return max(1, min(limit for limit in limits if limit is not None))
 
 
-def sleep_while_waiting() -> None:
-    """Let waiting OpenMP threads sleep instead of spin, unless the user set it otherwise.
-
-    On busy cores a CPU training step took 4 to 7 times as long with spinning threads. PyTorch's
-    OpenMP still spins for some microseconds, which makes short operations up to a third faster on
-    an idle machine. It reads these variables when PyTorch is imported.
-    """
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    os.environ.setdefault("GOMP_SPINCOUNT", "2000")
-
-
 def _batch_cpus(environment: Mapping[str, str]) -> int | None:
     """CPUs on this node allocated by Slurm, PBS, LSF or Grid Engine; None outside of a job."""
     per_task = environment.get("SLURM_CPUS_PER_TASK", "")

@@ -8,6 +8,7 @@ from tests.deblurring.data.scenes import film, packed
 from vrtspike.deblurring.data.gate.alignment import (
     Alignment,
     align,
+    band_pass,
     center_tolerance,
     correlation_curve,
     disorder,
@@ -86,19 +87,24 @@ def test_the_curve_is_that_of_the_mean_of_each_window(width, blurry):
         similarity(spikes[first : first + window].sum(axis=0), frames[5])
         for first in range(88 - window + 1)
     ]
-    assert found.correlation == max(correlations)
-    assert found.distinction == max(correlations) - min(correlations)
+    assert found.correlation == pytest.approx(max(correlations), abs=1e-4)
+    assert found.distinction == pytest.approx(max(correlations) - min(correlations), abs=1e-3)
 
 
 def similarity(counts, frame):
-    def details(image):
-        fine = cv2.GaussianBlur(image, (0, 0), 1.0)
-        return fine - cv2.blur(cv2.blur(fine, (21, 21)), (21, 21))
-
-    gray = details(shrink(frame, *counts.shape) / np.float32(255))
-    found = details(counts.astype(np.float32))
+    gray = band_pass(shrink(frame, *counts.shape) / np.float32(255))
+    found = band_pass(counts.astype(np.float32))
     sizes = float(np.linalg.norm(found)) * float(np.linalg.norm(gray))
     return float(np.vdot(found, gray)) / sizes
+
+
+@pytest.mark.parametrize("size", [(90, 160), (45, 61)])
+def test_the_band_pass_is_nearly_the_difference_of_two_gaussians(size):
+    image = np.random.default_rng(0).random(size, dtype=np.float32)
+    image += np.linspace(0, 9, size[1], dtype=np.float32)
+    fine = cv2.GaussianBlur(image, (0, 0), 1)
+    expected = fine - cv2.GaussianBlur(fine, (0, 0), 9)
+    np.testing.assert_allclose(band_pass(image), expected, atol=0.5 * expected.std())
 
 
 @pytest.mark.parametrize("speed", [2, 12, 40])
@@ -109,8 +115,8 @@ def test_large_sensors_are_searched_in_few_pictures_with_the_same_result(speed):
     for shown in (0, 5, 10):
         centres, curve = correlation_curve(spikes, frames[shown])
         found = align(spikes, frames[shown])
-        assert found.correlation == pytest.approx(curve.max(), abs=1e-6)
-        assert found.center == pytest.approx(find_peak(curve)[0] + centres[0], abs=1e-4)
+        assert found.correlation == pytest.approx(curve.max(), abs=1e-3)
+        assert found.center == pytest.approx(find_peak(curve)[0] + centres[0], abs=0.2)
 
 
 def reversed_bits(spikes):

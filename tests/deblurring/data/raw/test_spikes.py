@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from vrtspike.deblurring.data.raw.layouts.files import Area
 from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,
+    count_areas,
     count_spike_frames,
     frame_bytes,
     npz_sensor,
@@ -121,10 +122,15 @@ def test_npz_files_of_other_things(tmp_path, arrays, reason):
 
 
 def test_packed_spikes_are_unpacked_step_by_step():
-    spikes = np.random.default_rng(4).integers(0, 2, (5, 6, 13), dtype=np.uint8)
+    spikes = np.random.default_rng(4).integers(0, 2, (5, 9, 13), dtype=np.uint8)
     packed = PackedSpikes(pack_rows(spikes), 13)
     assert (packed.shape, len(packed)) == (spikes.shape, 5)
     np.testing.assert_array_equal(packed.total(), spikes.sum(axis=0))
+    for side in (2, 4, 8):
+        rows, columns = (length // side for length in spikes.shape[1:])
+        areas = spikes[:, : rows * side, : columns * side].reshape(5, rows, side, columns, side)
+        counts = count_areas(packed.rows, side)[..., :columns]
+        np.testing.assert_array_equal(counts, areas.sum(axis=(2, 4)))
     for step in range(5):
         np.testing.assert_array_equal(packed[step], spikes[step])
 

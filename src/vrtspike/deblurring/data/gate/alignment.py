@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.data.raw.spikes import PackedSpikes, frame_scale
+from vrtspike.deblurring.data.raw.spikes import PackedSpikes, count_areas, frame_scale
 from vrtspike.errors import DataError
 from vrtspike.io.images import shrink
 
@@ -29,7 +30,7 @@ WINDOW = 9
 """Spike frames averaged for the image of one instant (fewer in files shorter than 18)."""
 
 FINE_SIGMA = 1.0
-_BOX = 21
+_BOX = 11
 
 MIN_CORRELATION = 0.3
 """Below this, spikes and frame do not show the same scene.
@@ -64,7 +65,7 @@ in which it is, nothing in sound ones."""
 MOST_SHIFT = 8
 """A shift in space is looked for up to this part of the sensor's sides."""
 
-_SEARCHED_SIDE = 100
+_SEARCHED_SIDE = 90
 """Rows or columns, whichever are fewer, that suffice to say about where the centre is."""
 
 CENTER_PRECISION = 3.0
@@ -92,7 +93,7 @@ class Alignment:
     """Contrast of the band-passed sharp frame, grey from 0 to 1."""
     distinction: float
     """Correlation at the peak less the lowest correlation of any window; of large sensors, of
-    windows that overlap by half."""
+    few windows."""
     assessable: bool
     """Whether the frame is large and rich enough for a low correlation to mean anything."""
     misread: str = ""
@@ -141,15 +142,15 @@ def align(spikes: PackedSpikes, gray: NDArray[np.generic], *, blurry: bool = Fal
     Raises:
         DataError: if the shapes do not fit together or there are fewer than 2 spike frames.
     """
-    reference = _reference(spikes, gray)
+    picture = _picture(spikes, gray)
+    reference = band_pass(picture)
     window = len(spikes) if blurry else _window(spikes)
-    found, low = _search(spikes, gray, reference, window)
-    peak, value = find_peak(found)
-    texture = float(reference.std())
+    peak, value, low = _search(spikes, picture, reference, window)
+    texture = float(cv2.meanStdDev(reference)[1].item())
     assessable = texture >= MIN_TEXTURE and min(reference.shape) >= MIN_SIDE
     misread = moved = ""
     if assessable and value < DOUBTED:
-        misread = _misread(spikes, gray, window, value)
+        misread = _misread(spikes, picture, window, value)
         moved = "" if misread else _moved(spikes, reference, window, value)
     return Alignment(
         center=peak + (window - 1) / 2,
@@ -178,7 +179,7 @@ def correlation_curve(
         DataError: as there.
     """
     window = _window(spikes)
-    curve = window_correlations(spikes, _reference(spikes, gray), window)
+    curve = window_correlations(spikes, band_pass(_picture(spikes, gray)), window)
     return np.arange(len(curve), dtype=np.float64) + (window - 1) / 2, curve
 
 
@@ -186,60 +187,66 @@ def _window(spikes: PackedSpikes) -> int:
     return max(1, min(WINDOW, len(spikes) // 2))
 
 
-def _reference(spikes: PackedSpikes, gray: NDArray[np.generic]) -> NDArray[np.float32]:
-    """The band-passed frame at the sensor's size."""
+def _picture(spikes: PackedSpikes, gray: NDArray[np.generic]) -> NDArray[np.float32]:
+    """The frame at the sensor's size, from 0 to 1."""
     frames, height, width = spikes.shape
     if frames < 2:
         raise DataError("at least 2 spike frames are needed to look for the exposure centre")
     frame_scale((gray.shape[0], gray.shape[1]), (height, width))
-    return band_pass(shrink(gray, height, width) / np.float32(255))
+    return at_sensor_size(gray, height, width)
+
+
+def at_sensor_size(gray: NDArray[Any], height: int, width: int) -> NDArray[np.float32]:
+    """A grey frame, values 0 to 255, at the size of the sensor, from 0 to 1.
+
+    Of whole grey levels areas are averaged to whole ones, which is faster and precise enough.
+    """
+    small = cv2.resize(gray, (width, height), interpolation=cv2.INTER_AREA)
+    return np.asarray(small, np.float32) / np.float32(255)
 
 
 def _search(
-    spikes: PackedSpikes, gray: NDArray[np.generic], reference: NDArray[np.float32], window: int
-) -> tuple[NDArray[np.float64], float]:
-    """Correlations of the windows around the most similar one, and the lowest one.
+    spikes: PackedSpikes,
+    picture: NDArray[np.float32],
+    reference: NDArray[np.float32],
+    window: int,
+) -> tuple[float, float, float]:
+    """The most similar window and its correlation, and the lowest correlation.
 
-    Large sensors are searched in small pictures of windows that overlap by half, of which one has
-    the instant looked for in its middle; from the best of them the curve is climbed.
-
-    Returns:
-        (T - window + 1,), minus infinity where nothing was computed; and a correlation.
+    Large sensors are searched in small pictures of few windows; from the best of them the curve is
+    climbed.
     """
     _, height, width = spikes.shape
-    smaller = min(height, width) // _SEARCHED_SIDE
-    if smaller < 2:
+    side = min(8, 1 << max(1, min(height, width) // _SEARCHED_SIDE).bit_length() - 1)
+    if side == 1 or window == len(spikes):
         curve = window_correlations(spikes, reference, window)
-        return curve, float(curve.min())
-    size = height // smaller, width // smaller
-    small = band_pass(shrink(gray, *size) / np.float32(255))
-    curve = np.full(len(spikes) - window + 1, -np.inf)
+        return (*find_peak(curve), float(curve.min()))
+    rows, columns = height // side, width // side
+    areas = count_areas(spikes.rows, side)[..., :columns]
+    small = band_pass(shrink(picture[: rows * side, : columns * side], rows, columns))
+    curve = np.full(len(spikes) - window + 1, np.nan)
     last = len(curve) - 1
-    starts = [*range(0, last, max(1, window // 2)), last]
-    likeness = [
-        _likeness(band_pass(shrink(_counts(spikes, start, window), *size)), small)
-        for start in starts
-    ]
-    wanted = {starts[int(np.argmin(likeness))], starts[int(np.argmax(likeness))]}
+    wanted = {*range(0, last, max(1, window - 1)), last}
     while wanted:
         for start in wanted:
-            curve[start] = _likeness(band_pass(_counts(spikes, start, window)), reference)
-        top = int(curve.argmax())
+            total = areas[start : start + window].sum(axis=0, dtype=np.float32)
+            curve[start] = _likeness(band_pass(total), small)
+        top = int(np.nanargmax(curve))
         around = range(max(0, top - _FIT_RADIUS), min(last, top + _FIT_RADIUS) + 1)
-        wanted = {start for start in around if curve[start] == -np.inf}
-    return curve, float(curve[curve > -np.inf].min())
+        wanted = {start for start in around if np.isnan(curve[start])}
+    best, least = (
+        _likeness(band_pass(spikes.picture(start, start + window)), reference)
+        for start in (top, int(np.nanargmin(curve)))
+    )
+    return find_peak(curve)[0], best, least
 
 
-def _counts(spikes: PackedSpikes, start: int, window: int) -> NDArray[np.float32]:
-    return spikes.total(start, start + window).astype(np.float32)
-
-
-def _misread(spikes: PackedSpikes, gray: NDArray[np.generic], window: int, value: float) -> str:
+def _misread(spikes: PackedSpikes, picture: NDArray[np.float32], window: int, value: float) -> str:
     """The order in which spikes that fit poorly fit clearly better, and what to do; empty for none.
 
     Args:
         spikes: as for :func:`align`.
-        gray: as there.
+        picture: the frame at their size.
         window: steps that are averaged.
         value: their correlation as they were read.
     """
@@ -249,17 +256,21 @@ def _misread(spikes: PackedSpikes, gray: NDArray[np.generic], window: int, value
     advice = "write the least significant first, numpy.packbits(..., bitorder='little')"
     # Mirrored spikes are as like the frame as the spikes are like the mirrored frame.
     tried = [
-        (in_reverse, gray, f"with the bits of each byte reversed: {advice}"),
-        (spikes, gray[:, ::-1], "mirrored from right to left: write the left column first"),
-        (spikes, gray[::-1], "upside down: write the bottom row first"),
-        (spikes, gray[::-1, ::-1], "turned by 180 degrees: write the bottom row first, from left"),
+        (in_reverse, picture, f"with the bits of each byte reversed: {advice}"),
+        (spikes, picture[:, ::-1], "mirrored from right to left: write the left column first"),
+        (spikes, picture[::-1], "upside down: write the bottom row first"),
+        (
+            spikes,
+            picture[::-1, ::-1],
+            "turned by 180 degrees: write the bottom row first, from left",
+        ),
     ]
     return _better(*max((_most_like(one, other, window), how) for one, other, how in tried), value)
 
 
-def _most_like(spikes: PackedSpikes, gray: NDArray[np.generic], window: int) -> float:
+def _most_like(spikes: PackedSpikes, picture: NDArray[np.float32], window: int) -> float:
     """The highest correlation of any window."""
-    return float(_search(spikes, gray, _reference(spikes, gray), window)[0].max())
+    return _search(spikes, picture, band_pass(picture), window)[1]
 
 
 def _better(best: float, how: str, value: float) -> str:
@@ -276,7 +287,7 @@ def _moved(spikes: PackedSpikes, reference: NDArray[np.float32], window: int, va
     spectrum = cv2.dft(reference, flags=cv2.DFT_COMPLEX_OUTPUT)
     tried = []
     for start in range(0, len(spikes) - window + 1, max(1, window // 2)):
-        picture = band_pass(_counts(spikes, start, window))
+        picture = band_pass(spikes.picture(start, start + window))
         size = float(np.linalg.norm(picture)) * float(np.linalg.norm(reference))
         product = cv2.mulSpectrums(
             cv2.dft(picture, flags=cv2.DFT_COMPLEX_OUTPUT), spectrum, 0, conjB=True
@@ -320,10 +331,12 @@ def _told(spikes: Path | str, frame: Path | str, how: str) -> str:
 
 def band_pass(image: NDArray[np.float32]) -> NDArray[np.float32]:
     """A picture (H, W) without the noise of single pixels and without what all pictures share."""
+    height, width = image.shape
     fine = cv2.GaussianBlur(image, (0, 0), FINE_SIGMA)
-    # Two boxes stand for a Gaussian of sigma 8 at a tenth of its cost: (side^2 - 1) / 12 each.
-    coarse = cv2.blur(cv2.blur(fine, (_BOX, _BOX)), (_BOX, _BOX))
-    return np.asarray(fine - coarse, dtype=np.float32)
+    # At half the size two boxes stand for a Gaussian of sigma 9: 4 (side^2 - 1) / 12 each.
+    half = cv2.resize(fine, (-(-width // 2), -(-height // 2)), interpolation=cv2.INTER_AREA)
+    coarse = cv2.blur(cv2.blur(half, (_BOX, _BOX)), (_BOX, _BOX))
+    return np.asarray(cv2.subtract(fine, cv2.resize(coarse, (width, height))), np.float32)
 
 
 def window_correlations(
@@ -349,7 +362,7 @@ def _likeness(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
 
 def find_peak(curve: NDArray[np.float64]) -> tuple[float, float]:
     """Place and height of the maximum, the place refined by a parabola through its surroundings."""
-    top = int(curve.argmax())
+    top = int(np.nanargmax(curve))
     first, last = max(0, top - _FIT_RADIUS), min(len(curve) - 1, top + _FIT_RADIUS)
     value = float(curve[top])
     if last - first < 2:
@@ -366,8 +379,8 @@ def disorder(spikes: PackedSpikes) -> float | None:
 
     None where there are too few spikes to tell.
     """
-    steps, rows = len(spikes), spikes.rows
-    count = spikes.total()
+    steps, rows = len(spikes), spikes.sampled.rows
+    count = spikes.sampled.total()
     pairs = int.from_bytes((rows[1:] & rows[:-1]).tobytes()).bit_count()
     by_chance = float((count * (count - 1)).sum()) / steps
     # Even a regular pixel must repeat itself when it fires in more than half of all steps.

@@ -16,10 +16,16 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.data.gate.alignment import MIN_SIDE, MIN_TEXTURE, WINDOW, band_pass
+from vrtspike.deblurring.data.gate.alignment import (
+    MIN_SIDE,
+    MIN_TEXTURE,
+    WINDOW,
+    at_sensor_size,
+    band_pass,
+)
 from vrtspike.deblurring.data.raw.spikes import PackedSpikes
 from vrtspike.deblurring.rgb_images import Image
-from vrtspike.io.images import luma, shrink
+from vrtspike.io.images import luma
 
 COARSE = 16
 """RGB pixels along a side that are averaged to compare a blurry with a sharp frame; fewer in frames
@@ -155,15 +161,16 @@ def view_spikes(path: str, spikes: PackedSpikes, blur: NDArray[np.uint8]) -> Spi
         blur: the blurry frame, uint8 (H, W).
     """
     steps, height, width = spikes.shape
-    thirds = [spikes.total(*ends) for ends in pairwise(np.linspace(0, steps, 4).astype(int))]
-    first, middle, last = (third.astype(np.float32) for third in thirds)
+    ends = pairwise(np.linspace(0, steps, 4).astype(int))
+    first, middle, last = (spikes.picture(*each) for each in ends)
+    every = first + middle + last
     return SpikeView(
         path,
-        hash(spikes.rows.tobytes()),
-        int(sum(third.sum() for third in thirds)),
+        hash(spikes.sampled.rows.tobytes()),
+        round(every.sum(dtype=np.float64)),
         steps,
-        band_pass(shrink(blur, height, width) / np.float32(255)),
-        *(band_pass(picture) for picture in (first + middle + last, first, last)),
+        band_pass(at_sensor_size(blur, height, width)),
+        *(band_pass(picture) for picture in (every, first, last)),
     )
 
 

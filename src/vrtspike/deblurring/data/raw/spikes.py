@@ -43,6 +43,12 @@ _BLOCK_STEPS = 64
 _MOST_COUNTED = 255
 """Spikes that a byte can count."""
 
+_AT_A_TIME = 5
+"""Steps that are looked up together: what comes of more does not fit into a processor's cache."""
+
+_SAMPLED_ROWS = 90
+"""Rows that say as much about all pixels as more would."""
+
 _NPZ_DAMAGE = (
     *(ValueError, SyntaxError, tokenize.TokenError),  # of NumPy's header
     *(EOFError, zipfile.BadZipFile, zlib.error),
@@ -316,13 +322,22 @@ class PackedSpikes:
 
     def total(self, start: int = 0, stop: int | None = None) -> NDArray[np.int64]:
         """Spikes of each pixel in some steps, by default all: (h, w)."""
+        return self.picture(start, stop).astype(np.int64)
+
+    def picture(self, start: int = 0, stop: int | None = None) -> NDArray[np.float32]:
+        """Like :meth:`total`, to be filtered as an image."""
         last = len(self) if stop is None else stop
         edges = np.array([*range(start, last, _MOST_COUNTED), last])
         first, *others = count_packed(self.rows, edges)[..., : self.columns]
-        total = first.astype(np.int64)
+        picture = first.astype(np.float32)  # exact up to 16 million spikes
         for counts in others:
-            total += counts
-        return total
+            picture += counts
+        return picture
+
+    @property
+    def sampled(self) -> PackedSpikes:
+        """Of large sensors some of the rows, which suffice to tell how the steps follow."""
+        return PackedSpikes(self.rows[:, :: max(1, self.shape[1] // _SAMPLED_ROWS)], self.columns)
 
 
 def count_packed(bits: NDArray[np.uint8], steps: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -342,22 +357,54 @@ def count_packed(bits: NDArray[np.uint8], steps: NDArray[np.int64]) -> NDArray[n
     bins = len(edges) - 1
     _, height, width = bits.shape
     rows = np.ascontiguousarray(bits).reshape(-1, width)
-    table = _byte_counts()
     counts = np.empty((bins, height, width), dtype=np.uint64)
     for k in range(bins):
-        # OpenCV looks up bytes many times faster than NumPy, but knows no 64-bit integers: their
-        # bits travel as floating-point numbers, with which nothing is computed.
-        found = cv2.LUT(rows[edges[k] * height : edges[k + 1] * height], table)
-        pixels = np.asarray(found).view(np.uint64).reshape(-1, height, width)
-        np.add.reduce(pixels, axis=0, out=counts[k])
+        for first in range(edges[k], edges[k + 1], _AT_A_TIME):
+            last = min(first + _AT_A_TIME, edges[k + 1])
+            found = _looked_up(rows[first * height : last * height], 1).view(np.uint64)
+            pixels = found.reshape(-1, height, width)
+            if first == edges[k]:
+                np.add.reduce(pixels, axis=0, out=counts[k])
+            else:
+                counts[k] += np.add.reduce(pixels, axis=0)
     return counts.view(np.uint8)
 
 
+def count_areas(bits: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
+    """Count the packed spikes of each step in squares of pixels, without unpacking them.
+
+    Args:
+        bits: uint8 (T, H, B), eight columns a byte, lowest bit first.
+        side: of the squares: 2, 4 or 8.
+
+    Returns:
+        uint8 (T, H // side, 8 B // side) counts.
+    """
+    steps, height, width = bits.shape
+    rows = height // side
+    counts = np.empty((steps, rows, 8 * width // side), np.uint8)
+    for step, each in enumerate(bits):
+        found = _looked_up(each[: rows * side], side).reshape(rows, side, -1)
+        np.add.reduce(found, axis=1, out=counts[step])
+    return counts
+
+
+def _looked_up(rows: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
+    """Spikes of every ``side`` columns of packed rows (N, B): (N, 8 B // side).
+
+    OpenCV looks up bytes many times faster than NumPy.
+    """
+    return np.asarray(cv2.LUT(rows, _byte_counts(side))).view(np.uint8)
+
+
 @functools.cache
-def _byte_counts() -> NDArray[np.float64]:
-    """The eight bits of every byte, each in a byte of its own: (1, 256)."""
+def _byte_counts(side: int) -> NDArray[Any]:
+    """Bits of every byte, summed by ``side`` of them, each sum in a byte of its own: (1, 256)."""
     every = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
-    return every.view(np.float64).reshape(1, 256)
+    sums = every.reshape(256, -1, side).sum(axis=2, dtype=np.uint8)
+    # OpenCV knows no 64-bit integers: eight sums travel as a floating-point number, with which
+    # nothing is computed.
+    return sums.view({8: np.float64, 4: np.int32, 2: np.uint16, 1: np.uint8}[8 // side]).T
 
 
 def pack_rows(spikes: NDArray[np.uint8]) -> NDArray[np.uint8]:
