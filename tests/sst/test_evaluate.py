@@ -12,10 +12,16 @@ import torch
 from tests.sst.conftest import YEARS
 from vrtspike.sst.baselines import BASELINES
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
-from vrtspike.sst.evaluate import MODEL, Evaluation, draw_evaluation, evaluate
+from vrtspike.sst.evaluate import (
+    MODEL,
+    Evaluation,
+    draw_evaluation,
+    evaluate,
+    frame_table,
+    sequence_table,
+)
 from vrtspike.sst.generate import Globe, write_example
 from vrtspike.sst.grid import Area
-from vrtspike.sst.report import frame_table, sequence_table
 from vrtspike.sst.store import PreparedStore, prepare
 
 ICY = Area("Pacific", lon=[120, -80], lat=[-40, 64])

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray
 
+from vrtspike.sst.grid import CELLS
 from vrtspike.sst.settings import MONTHS
 
 BASELINES = {
@@ -32,7 +33,6 @@ BASELINES = {
 """Names of columns, and those that people read."""
 COMPONENTS = 20
 """Most principal components of the linear inverse model; of fewer months a twentieth of them."""
-CELLS = ("row", "column")
 _NOTHING = 1e-12
 """Share of the largest variance below which a component is none."""
 _TINY = float(np.finfo(np.float64).tiny)
@@ -126,8 +126,8 @@ class LinearInverseModel:
 
     def __call__(self, anomaly: xarray.DataArray, months: int) -> xarray.DataArray:
         """(..., row, column) anomalies some months after others; 0 where the weight is."""
+        steps = np.linalg.matrix_power(self._step, months)
         now = xarray.dot(anomaly * self._scale, self._patterns, dim=CELLS)
-        now = now.transpose(..., "component")
-        later = now.copy(data=now.values @ np.linalg.matrix_power(self._step, months))
-        found = xarray.dot(later, self._patterns, dim="component")
+        later = xarray.dot(now, xarray.DataArray(steps, dims=("component", "later")))
+        found = xarray.dot(later.rename(later="component"), self._patterns, dim="component")
         return found / self._scale.where(self._scale > 0, 1)

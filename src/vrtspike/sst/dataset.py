@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils.data import Dataset
 
@@ -82,19 +83,19 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
                 tell=print,
             )
         months, missing = self.store.years.months(split), {*self.store.manifest["missing"]}
-        possible = months[: max(0, len(months) - seq_len - offset - lead + 1)]
+        length = seq_len + offset + lead
+        self._steps = np.r_[:seq_len, seq_len + offset : length]
+        possible = months[: max(0, len(months) - length + 1)]
         self._firsts = [
-            first
-            for first in possible
-            if missing.isdisjoint(map(month_name, [*self._past(first), *self._future(first)]))
+            first for first in possible if missing.isdisjoint(map(month_name, first + self._steps))
         ]
         self.left_out = len(possible) - len(self._firsts)
         if not self._firsts:
             raise DataError(
                 f"{self.store.path}: the years of {split} have {len(months)} months, "
                 f"{len(missing.intersection(map(month_name, months)))} of them missing, but a "
-                f"sample takes {seq_len + offset + lead} (seq_len {seq_len}, offset {offset}, lead "
-                f"{lead}); give {split} more years or make samples shorter"
+                f"sample takes {length} (seq_len {seq_len}, offset {offset}, lead {lead}); give "
+                f"{split} more years or make samples shorter"
             )
 
     def __len__(self) -> int:
@@ -112,8 +113,9 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
         """
         if not 0 <= index < len(self):
             raise IndexError(index)
-        first = self._firsts[index]
-        past, future = self._read(self._past(first)), self._read(self._future(first))
+        places = self._firsts[index] - self.store.first_month + self._steps
+        anomalies = torch.tensor(self.store.standardised[places].values)
+        past, future = anomalies.split([self.seq_len, self.lead])
         return {
             "past": past.nan_to_num(),
             "future": future.nan_to_num(),
@@ -123,18 +125,7 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
 
     def last_month(self, index: int) -> int:
         """The number of the last month that a sample reads."""
-        return self._past(self._firsts[index])[-1]
-
-    def _past(self, first: int) -> range:
-        return range(first, first + self.seq_len)
-
-    def _future(self, first: int) -> range:
-        ahead = first + self.seq_len + self.offset
-        return range(ahead, ahead + self.lead)
-
-    def _read(self, months: range) -> torch.Tensor:
-        start = months[0] - self.store.first_month
-        return torch.tensor(self.store.fields["anomaly"][start : start + len(months)].values)
+        return self._firsts[index] + self.seq_len - 1
 
 
 def prepared_store(
