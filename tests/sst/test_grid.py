@@ -17,17 +17,6 @@ def era5_axes(step: float) -> tuple[np.ndarray, np.ndarray]:
     return np.arange(90, -90 - step / 2, -step), np.arange(0, 360, step)
 
 
-def test_areas_are_those_of_a_sphere():
-    # Between the equator and 30 degrees lies half of a hemisphere: the sine of 30 degrees.
-    north = Area("North", lon=[0, 180], lat=[0, 90])
-    areas = Grid(north, 30).shares(north)
-    assert areas.sum() == pytest.approx(1)
-    assert areas.sum(axis=1) == pytest.approx(
-        [1 - math.sqrt(3) / 2, math.sqrt(3) / 2 - 0.5, 0.5], rel=1e-12
-    )
-    assert np.ptp(areas, axis=1).max() == pytest.approx(0)
-
-
 def test_a_cell_is_the_mean_over_its_own_area():
     # Sixteen points at 1 degree on 45 N to 49 N; cells of 2 degrees whose edges cut none of them.
     lat, lon = np.array([48.5, 47.5, 46.5, 45.5]), np.array([10.5, 11.5, 12.5, 13.5])

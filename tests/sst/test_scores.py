@@ -72,6 +72,6 @@ def test_intervals_are_as_wide_as_chance_makes_the_mean():
 
 def test_a_model_that_does_what_the_best_baseline_does_is_not_distinguishable_from_it():
     alike = means().squeeze("system").expand_dims(system=list(scores.SYSTEMS))
-    found = scores.Evaluation(range(9), alike, alike, 0.0).verdicts
+    found = scores.Evaluation(range(9), alike).verdicts
     assert found["verdict"].str.startswith("not distinguishable from ").all()
     assert (found["p"] == 1).all()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,9 @@ import torch
 from torch.utils.data import Dataset
 
 from vrtspike.errors import ConfigError, DataError
-from vrtspike.io.files import json_digest
-from vrtspike.io.locks import locked
 from vrtspike.sst.grid import Area
-from vrtspike.sst.reading import find_files
 from vrtspike.sst.settings import MONTHS, Years, month_name
-from vrtspike.sst.store import PREPARED, PreparedStore, prepare
+from vrtspike.sst.store import PreparedStore, prepared_store
 
 DATA_ROOT = "VRTSPIKE_ERA5"
 """Environment variable: the folder of the downloaded files."""
@@ -80,7 +76,6 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
                 resolution,
                 None if years is None else Years.of(years),
                 prepared,
-                tell=print,
             )
         months, missing = self.store.years.months(split), {*self.store.manifest["missing"]}
         length = seq_len + offset + lead
@@ -126,40 +121,3 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
     def last_month(self, index: int) -> int:
         """The number of the last month that a sample reads."""
         return self._firsts[index] + self.seq_len - 1
-
-
-def prepared_store(
-    root: str | Path,
-    area: Area,
-    resolution: float,
-    years: Years | None = None,
-    folder: str | Path | None = None,
-    tell: Callable[[str], None] = lambda line: None,
-) -> PreparedStore:
-    """The store of a region at a resolution; it is prepared if the files are new or changed.
-
-    Other files, regions, resolutions or years make another store; none is removed. Processes that
-    ask at the same time wait for the one that prepares.
-
-    Args:
-        root: a file, or a folder of files, as ERA5 delivers them.
-        area: the region.
-        resolution: degrees of a cell.
-        years: the splits; None divides the whole years that there are.
-        folder: where stores stand; None: ``prepared`` in the folder of the files.
-        tell: told when something has to be prepared.
-
-    Raises:
-        UserError: as :func:`~vrtspike.sst.store.prepare`.
-    """
-    files = find_files(root)
-    folder = Path(folder) if folder is not None else files[0].parent / "prepared"
-    present = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-    asked = [asdict(area), float(resolution), years and years.model_dump(mode="json")]
-    digest = json_digest([present, asked, PREPARED.schema])
-    output = folder / f"{resolution:g}deg-{digest[:12]}.json"
-    with locked(output.with_suffix(".lock")):
-        if not (output.is_file() and output.with_suffix(".nc").is_file()):
-            tell(f"preparing {output}: {area.name} at {resolution:g} degrees from {root}")
-            prepare(root, area, resolution, output, years)
-    return PreparedStore(output)

@@ -32,7 +32,7 @@ from vrtspike.analysis.evaluation_files import PICTURES, TABLE, write_evaluation
 from vrtspike.io.files import replaced_folder
 from vrtspike.plotting.drawing import draw
 from vrtspike.plotting.pages import Table, write_page
-from vrtspike.sst.baselines import BASELINES, Baselines, trend_line
+from vrtspike.sst.baselines import BASELINES, baseline_forecasts, trend_line
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
 from vrtspike.sst.grid import CELLS, Area
 from vrtspike.sst.settings import METRICS, RMSE, month_name
@@ -153,16 +153,13 @@ class Evaluation:
         dataset: the samples.
         means: what :func:`skill` reads, by ``about``, ``system``, ``sample``,
             and ``lead`` in months ahead; the index is NaN where the region does not hold the whole
-            box.
-        cells: RMSE of each cell in kelvin by ``system``, ``lead``, row and column; NaN where it is
-            never open sea.
-        masked: share of sea and months that are not measured, because there is ice.
+            box. Beside them stand ``cells``, the RMSE of each cell in kelvin, NaN where it is never
+            open sea; and ``masked``, the share of sea and months that are not measured, because
+            there is ice.
     """
 
     dataset: ERA5SSTMonthlyDataset
     means: xarray.Dataset
-    cells: xarray.DataArray
-    masked: float
 
     @cached_property
     def table(self) -> xarray.Dataset:
@@ -237,9 +234,10 @@ def evaluate(
         outputs.append(output.float().cpu().numpy())
         progress(sum(map(len, outputs)), len(dataset))
     store = dataset.store
-    leads = np.arange(dataset.lead) + dataset.offset + 1
+    ahead = np.arange(dataset.lead) + dataset.offset + 1
+    leads = xarray.DataArray(ahead, {"lead": ahead}, ("lead",), "lead")
     now = xarray.DataArray(list(map(dataset.last_month, range(len(dataset)))), dims="sample")
-    months = now + xarray.DataArray(leads, {"lead": leads}, ("lead",))
+    months = now + leads
     # What follows is computed at the end, by as many samples at once.
     last, observed, deviation = (
         field.drop_vars("time", errors="ignore").astype(float).chunk(sample=batch_size)
@@ -249,10 +247,10 @@ def evaluate(
         )
     )
     cells = store.fields[["trend", "middle"]].astype(float).assign(weight=store.weights)
-    training = store.anomalies.sel(time=store.years.months("train"))
-    baselines = Baselines(training.astype(float), cells, leads.tolist())
+    training = store.anomalies.sel(time=store.years.months("train")).astype(float)
+    others = baseline_forecasts(training, cells, leads, last, now)
     own = (deviation * np.concatenate(outputs)).expand_dims(system=[MODEL])
-    said = xarray.concat([own, baselines(last, now)], "system").chunk(sample=batch_size)
+    said = xarray.concat([own, others], "system").chunk(sample=batch_size)
     known = observed.notnull()
     about = {
         name: field_means(said - base, observed - base, cells["weight"] * known)
@@ -268,10 +266,8 @@ def evaluate(
         nino34_observed=truth,
         cells=((said - observed) ** 2).mean("sample") ** 0.5,
         masked=1 - (known * cells["weight"]).sum(CELLS).mean(),
-    ).compute()
-    return Evaluation(
-        dataset, found.drop_vars(["cells", "masked"]), found["cells"], float(found["masked"])
     )
+    return Evaluation(dataset, found.compute())
 
 
 def draw_evaluation(folder: Path, found: Evaluation, title: str) -> None:
@@ -293,7 +289,8 @@ def draw_evaluation(folder: Path, found: Evaluation, title: str) -> None:
     area = found.dataset.store.area
     extent = (area.lon[0], area.lon[0] + area.width, *area.lat)
     systems = [MODEL, *found.verdicts["baseline"].unique()]
-    most = float(found.cells.sel(system=systems).quantile(_HIGHEST))
+    errors = found.means["cells"].sel(system=systems)
+    most = float(errors.quantile(_HIGHEST))
 
     def maps(figure: Figure) -> None:
         places = figure.subplots(len(shown), 2, squeeze=False, sharex=True, sharey=True)
@@ -301,7 +298,7 @@ def draw_evaluation(folder: Path, found: Evaluation, title: str) -> None:
             for place, system in zip(
                 row, (MODEL, found.verdicts["baseline"].iloc[lead]), strict=True
             ):
-                field = found.cells.sel(system=system).isel(lead=lead)
+                field = errors.sel(system=system).isel(lead=lead)
                 image = place.imshow(field, extent=extent, vmin=0, vmax=most)
                 place.set_facecolor(_LAND)
                 place.set_title(f"{SYSTEMS[system]}, {leads[lead]} ahead", fontsize=9)
@@ -337,6 +334,7 @@ def write_results(
         what a person reads of it.
     """
     samples, verdicts = found.dataset, found.verdicts.reset_index()
+    masked = float(found.means["masked"])
     told = [
         f"{row.lead} ahead: RMSE {row.rmse_k:.3f} K, {row.verdict} ({row.baseline_k:.3f} K; "
         f"difference {row.difference_k:+.3f} K, 95 % interval {row.low_k:+.3f} to "
@@ -350,7 +348,7 @@ def write_results(
     warnings = [CHOSEN_ON] if samples.split == "val" else []
     notes = [
         f"{len(samples) * samples.lead} forecasts",
-        f"{found.masked:.1%} of the sea is masked as ice ({ice})",
+        f"{masked:.1%} of the sea is masked as ice ({ice})",
         f"{samples.left_out} samples with missing months are left out",
         *warnings,
     ]
@@ -382,7 +380,7 @@ def write_results(
         warnings=warnings,
         figures=[{"file": f"{PICTURES}/{n}", "caption": c} for n, c in CAPTIONS.items()],
         ice=ice,
-        masked=found.masked,
+        masked=masked,
         left_out=samples.left_out,
         leads=verdicts.to_dict("records"),
         **facts,

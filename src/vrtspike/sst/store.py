@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from vrtspike.errors import DataError, UserError
 from vrtspike.io.files import atomic_path, json_digest, write_json
+from vrtspike.io.locks import locked
 from vrtspike.io.manifests import ManifestKind, file_entry, read_manifest
 from vrtspike.sst.grid import CELLS, Area, Grid
 from vrtspike.sst.reading import FINAL, ICE, SST, find_files, read_months
@@ -132,6 +133,41 @@ def prepare(
             "digest": digest,
         },
     )
+    return PreparedStore(output)
+
+
+def prepared_store(
+    root: str | Path,
+    area: Area,
+    resolution: float,
+    years: Years | None = None,
+    folder: str | Path | None = None,
+) -> PreparedStore:
+    """The store of a region at a resolution; it is prepared if the files are new or changed.
+
+    Other files, regions, resolutions or years make another store; none is removed. Processes that
+    ask at the same time wait for the one that prepares.
+
+    Args:
+        root: a file, or a folder of files, as ERA5 delivers them.
+        area: the region.
+        resolution: degrees of a cell.
+        years: the splits; None divides the whole years that there are.
+        folder: where stores stand; None: ``prepared`` in the folder of the files.
+
+    Raises:
+        UserError: as :func:`prepare`.
+    """
+    files = find_files(root)
+    folder = Path(folder) if folder is not None else files[0].parent / "prepared"
+    present = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    asked = [asdict(area), float(resolution), years and years.model_dump(mode="json")]
+    digest = json_digest([present, asked, PREPARED.schema])
+    output = folder / f"{resolution:g}deg-{digest[:12]}.json"
+    with locked(output.with_suffix(".lock")):
+        if not (output.is_file() and output.with_suffix(".nc").is_file()):
+            print(f"preparing {output}: {area.name} at {resolution:g} degrees from {root}")
+            prepare(root, area, resolution, output, years)
     return PreparedStore(output)
 
 
