@@ -169,10 +169,12 @@ class Evaluation:
         trend.
         """
         found = skill(self.means)
-        for quantile, end in (((1 - LEVEL) / 2, "low"), ((1 + LEVEL) / 2, "high")):
-            ends = self._resampled.quantile(quantile, "resample", skipna=False)
-            found = found.assign({f"{name}_{end}": ends[name] for name in ends})
-        return found.drop_vars("quantile")
+        levels = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
+        ends = self._resampled.quantile(levels, "resample", skipna=False)
+        for name in ends:
+            for place, end in enumerate(("low", "high")):
+                found[f"{name}_{end}"] = ends[name].isel(quantile=place, drop=True)
+        return found
 
     @cached_property
     def verdicts(self) -> pd.DataFrame:
