@@ -9,7 +9,7 @@ import pytest
 import xarray
 
 from vrtspike.sst.generate import Globe, write_example
-from vrtspike.sst.grid import Area
+from vrtspike.sst.grid import Area, Grid
 from vrtspike.sst.settings import Years
 from vrtspike.sst.store import PreparedStore, prepare
 
@@ -17,6 +17,14 @@ PACIFIC = Area("Pacific", lon=[120, -80], lat=[-40, 40])
 """Across the date line; the globe's continent and cape lie in it."""
 YEARS = Years(TRAIN=(1980, 1984), VAL=(1985, 1986), TEST=(1987, 1988))
 GLOBE = Globe(years=9, step=8.0, south=-56.0)
+
+
+def cell_means(field, latitudes, longitudes, grid: Grid, name: str = "a.nc") -> np.ndarray:
+    """Means over cells of a field of one or of several months."""
+    months = np.reshape(field, (-1, *np.shape(field)[-2:]))
+    axes = {"time": range(len(months)), "latitude": latitudes, "longitude": longitudes}
+    found = grid.means(xarray.DataArray(months, axes, [*axes]), name)
+    return found.values.reshape(*np.shape(field)[:-2], *grid.shape)
 
 
 def changed(path: Path, change) -> Path:

@@ -18,9 +18,16 @@ from tests.sst.conftest import PACIFIC
 from vrtspike.config.documents import nested
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.sst import Area, BaseTrainer, ERA5SSTMonthlyDataset, RecursiveAttentionTransformer
-from vrtspike.sst.base_trainer import read_model
+from vrtspike.sst.base_trainer import (
+    CLIPPING,
+    OTHER_NAMES,
+    PARAMETERS,
+    plain_parameters,
+    preset_values,
+    read_model,
+    read_trainer_parameters,
+)
 from vrtspike.sst.generate import Globe, write_example
-from vrtspike.sst.parameters import OTHER_NAMES, PARAMETERS
 
 TINY = {
     **{"width": 20, "height": 10, "seq_len": 2, "d_model": 16, "num_heads": 2, "num_layers": 1},
@@ -243,7 +250,10 @@ def test_a_model_of_ones_own_is_trained(store, tmp_path):
     ("changes", "words"),
     [
         ({"trainer_params": {"epoch": 2}}, "trainer_params: unknown parameter epoch; did you mean"),
-        ({"dataset_params": {"seq_len": 2, "area": 1}}, "dataset_params: unknown parameter area"),
+        (
+            {"dataset_params": {"seq_len": 2, "area": 1}},
+            "multiple values for keyword argument 'area'",
+        ),
         (
             {"model_params": TINY | {"learning_rate": 0}},
             "model_params: learning_rate: TRAIN.OPTIM.LR: found 0",
@@ -275,6 +285,63 @@ def test_data_and_model_must_agree(store, tmp_path):
     )
     # What is not said is taken from the data.
     assert longer.train().lead == 3
+
+
+def test_the_other_documents_names_mean_the_same():
+    given = {"ims_per_gpu": 64, "gradient_accumulation_steps": 2, "use_fp16": True}
+    found = read_trainer_parameters(given | {"precision": "16-mixed"})
+    names = ("batch_size", "accumulate_grad_batches", "precision")
+    assert [found[name] for name in names] == [64, 2, "16-mixed"]
+    assert read_trainer_parameters({"use_fp16": False})["precision"] == "32"
+    # A number where other programs take one.
+    assert read_trainer_parameters({"precision": 32})["precision"] == "32"
+    for benchmark in (True, False):
+        found = read_trainer_parameters({"cudnn_benchmark": benchmark})
+        assert found["cudnn_deterministic"] is not benchmark
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"batchsize": 8}, "trainer_params: unknown parameter batchsize; did you mean batch_size?"),
+        ({"EPOCHS": 8}, "did you mean epochs?"),
+        ({"xyz": 8}, "unknown parameter xyz; known here: epochs, "),
+        ({"epochs": 0}, "trainer_params: epochs: TRAIN.EPOCHS: found 0"),
+        ({"epochs": "many"}, "trainer_params: epochs: TRAIN.EPOCHS: found 'many'"),
+        ({"precision": "16"}, "trainer_params: precision: TRAIN.PRECISION: found '16'"),
+        ({"gradient_clip_val": 0}, "trainer_params: gradient_clip_val: TRAIN.MAX_GRAD_NORM"),
+        ({"use_fp16": 1}, "use_fp16 is 1, expected True or False"),
+        ({"use_fp16": True, "precision": "32"}, "precision says precision '32', another name"),
+        ({"ims_per_gpu": 2, "batch_size": 3}, "batch_size says batch_size 3, another name 2"),
+        ({"cudnn_benchmark": True, "cudnn_deterministic": True}, "another name False"),
+        ({"gradient_clip_algorithm": "value"}, "gradient_clip_algorithm is 'value', expected"),
+    ],
+)
+def test_trainer_parameters_that_make_no_sense_are_refused(given, words):
+    with pytest.raises(ConfigError) as caught:
+        preset_values(read_trainer_parameters(given), 1e-3)
+    assert words in str(caught.value)
+
+
+def test_arguments_of_a_class_are_checked_by_their_names():
+    size = {"width": 8, "height": 8, "seq_len": 2}
+    assert plain_parameters(RecursiveAttentionTransformer, size, "model_params") == size
+    for given, words in (
+        (
+            size | {"d_modl": 8},
+            "model_params: got an unexpected keyword argument 'd_modl'; expected",
+        ),
+        ({"width": 8, "seq_len": 2}, "model_params: missing a required argument: 'height'"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            plain_parameters(RecursiveAttentionTransformer, given, "model_params")
+        assert words in str(caught.value)
+
+    def made(seq_len: int, *, area: object, **more: object) -> None: ...
+
+    plain_parameters(made, {"seq_len": 1, "anything": 2}, "dataset_params", area=1)
+    with pytest.raises(ConfigError, match="multiple values"):
+        plain_parameters(RecursiveAttentionTransformer, size | {"area": 2}, "p", area=1)
 
 
 SMALLER = {
@@ -335,7 +402,7 @@ def test_the_examples_of_the_page_run(tmp_path, repository):
 
 def test_the_page_names_every_parameter(repository):
     page = (repository / "docs" / "sst.md").read_text(encoding="utf-8")
-    for name in [*PARAMETERS, *OTHER_NAMES, "gradient_clip_algorithm"]:
+    for name in [*PARAMETERS, *OTHER_NAMES, CLIPPING]:
         assert f"`{name}`" in page, name
 
 

@@ -12,10 +12,16 @@ import torch
 from tests.sst.conftest import YEARS
 from vrtspike.sst.baselines import BASELINES
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
-from vrtspike.sst.evaluate import MODEL, Evaluation, draw_evaluation, evaluate
+from vrtspike.sst.evaluate import (
+    MODEL,
+    Evaluation,
+    draw_evaluation,
+    evaluate,
+    frame_table,
+    sequence_table,
+)
 from vrtspike.sst.generate import Globe, write_example
 from vrtspike.sst.grid import Area
-from vrtspike.sst.report import frame_table, sequence_table
 from vrtspike.sst.store import PreparedStore, prepare
 
 ICY = Area("Pacific", lon=[120, -80], lat=[-40, 64])
@@ -113,8 +119,8 @@ def test_every_score_is_that_of_its_definition(found, by_hand, system, ahead):
 def test_the_share_that_is_masked_is_told(found, by_hand, icy):
     weights = [case[0].sum() for ahead in (2, 3) for case in by_hand["model", ahead]]
     rows = np.cos(np.deg2rad(icy.grid.latitudes))[:, None] * icy.read("sea")
-    assert found.masked == pytest.approx(1 - np.mean(weights) / rows.sum(), rel=1e-3)
-    assert 0.001 < found.masked < 0.2
+    assert found.means["masked"] == pytest.approx(1 - np.mean(weights) / rows.sum(), rel=1e-3)
+    assert 0.001 < found.means["masked"] < 0.2
 
 
 def test_the_index_of_nino34_is_the_mean_of_its_box(found, icy, data):
@@ -146,7 +152,7 @@ def test_maps_of_error(found, by_hand, icy):
     squares = np.array([(f - o) ** 2 for _, f, o, _ in by_hand["persistence", 3]])
     counts = np.array([w > 0 for w, *_ in by_hand["persistence", 3]])
     expected = np.sqrt((squares * counts).sum(0) / counts.sum(0))
-    error, sea = found.cells.sel(system="persistence", lead=3).values, icy.read("sea")
+    error, sea = found.means["cells"].sel(system="persistence", lead=3).values, icy.read("sea")
     assert np.isnan(error[~sea]).all()
     np.testing.assert_allclose(error[sea], expected, rtol=1e-3)
 

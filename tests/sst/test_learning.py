@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from tests.sst.conftest import cell_means
 from vrtspike.sst import Area, BaseTrainer, ERA5SSTMonthlyDataset, RecursiveAttentionTransformer
 from vrtspike.sst.evaluate import MODEL, Evaluation, evaluate
 from vrtspike.sst.generate import Globe, write_example
-from vrtspike.sst.grid import Regridder
 
 WORLD = Area("World", lon=[-180, 180], lat=[-60, 60])
 SIZES = {
@@ -46,9 +46,11 @@ def trained(
 def best_possible(globe: Globe, test: ERA5SSTMonthlyDataset):
     """The expectation of each month, given all that can be known before."""
     store = test.store
-    regrid = Regridder(globe.latitudes, globe.longitudes, store.grid, "globe")
     ahead = range(1, test.lead + 1)
-    kelvin = {n: regrid(np.where(globe.land(), np.nan, globe.expectation(n))) for n in ahead}
+    axes = globe.latitudes, globe.longitudes, store.grid
+    kelvin = {
+        n: cell_means(np.where(globe.land(), np.nan, globe.expectation(n)), *axes) for n in ahead
+    }
     places = iter(range(len(test)))
 
     def forecast(past: torch.Tensor, month: torch.Tensor) -> torch.Tensor:

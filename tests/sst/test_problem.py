@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import save_file
 
 from vrtspike.config.loading import load_preset
-from vrtspike.errors import ConfigError, DataError, RunError
-from vrtspike.io.files import read_json, write_json
+from vrtspike.errors import ConfigError, DataError
+from vrtspike.io.files import read_json
 from vrtspike.runs.code import training_code
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.provenance import code_digests
@@ -19,8 +19,7 @@ from vrtspike.runs.published import PublishedRun
 from vrtspike.sst import problem
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
 from vrtspike.sst.generate import generate
-from vrtspike.sst.model import RecursiveAttentionTransformer
-from vrtspike.sst.models import build_model
+from vrtspike.sst.model import RecursiveAttentionTransformer, build_model
 from vrtspike.sst.problem import open_split
 from vrtspike.sst.settings import GenerateSettings, SSTSettings
 from vrtspike.training.distributed import Ranks
@@ -134,20 +133,6 @@ def test_the_network_is_code_of_training_and_evaluation(repository):
     assert "sst/model.py:Block" not in training_code(scripts / "train.py", "deblurring")
     uses = ["vrtspike.sst.problem.evaluate"]
     assert "vrtspike/sst/model.py" in code_digests(scripts / "evaluate.py", uses=uses)
-
-
-def test_a_run_of_schema_3_is_read_without_the_keys_of_videos(tmp_path):
-    settings = SSTSettings.model_validate({"TASK": "sst", "SEED": 5})
-    RunIdentity("sea", settings, "dataset.json", "abc", "digest").write(tmp_path)
-    contents = read_json(tmp_path / "settings.json")
-    train = contents["settings"]["TRAIN"]
-    train |= {"PROGRESSIVE": [], "DISTILL": None, "FREEZE_FLOW_STEPS": None}
-    train["OPTIM"]["LR_FACTORS"] = {"NEW": 1.0, "BACKBONE": 1.0, "FLOW": 0.125}
-    write_json(tmp_path / "settings.json", {**contents, "schema": 3})
-    assert RunIdentity.read(tmp_path).settings == settings
-    write_json(tmp_path / "settings.json", contents)
-    with pytest.raises(RunError, match="another version"):
-        RunIdentity.read(tmp_path)
 
 
 @pytest.mark.slow

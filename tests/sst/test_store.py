@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 import xarray
 
-from tests.sst.conftest import GLOBE, PACIFIC, YEARS, changed, series_store
+from tests.sst.conftest import GLOBE, PACIFIC, YEARS, cell_means, changed, series_store
 from vrtspike.deblurring.data.raw.versions import changed_files
 from vrtspike.errors import DataError
 from vrtspike.sst import store as store_module
-from vrtspike.sst.dataset import prepared_store
 from vrtspike.sst.generate import Globe, write_example
-from vrtspike.sst.grid import Area, Grid, Regridder
+from vrtspike.sst.grid import Area, Grid
 from vrtspike.sst.settings import Years, month_number
 from vrtspike.sst.store import (
     DEVIATION_FLOOR_K,
@@ -23,6 +22,7 @@ from vrtspike.sst.store import (
     PreparedStore,
     contents_digest,
     prepare,
+    prepared_store,
 )
 
 SMALL = Globe(first_year=2000, years=5, step=30.0)
@@ -33,7 +33,7 @@ SERIES_YEARS = Years(TRAIN=(2000, 2009), VAL=(2010, 2010), TEST=(2011, 2011))
 
 def regridded(field: np.ndarray) -> np.ndarray:
     """(108, 10, 20) on the fixture's region."""
-    return Regridder(GLOBE.latitudes, GLOBE.longitudes, Grid(PACIFIC, 8), "a")(field)
+    return cell_means(field, GLOBE.latitudes, GLOBE.longitudes, Grid(PACIFIC, 8))
 
 
 def header(store: PreparedStore) -> dict:
@@ -62,12 +62,13 @@ def test_climatology_deviation_and_trend_are_those_of_the_training_years(store):
     np.testing.assert_allclose(store.read("trend")[store.read("sea")], slope, atol=2e-4)
     middle = store.first_month - 12 * offset / slope
     np.testing.assert_allclose(store.read("middle")[store.read("sea")], middle, atol=0.1)
-    for name, land in (("climatology", 0), ("deviation", 1), ("trend", 0)):
+    for name, land in (("deviation", 1), ("trend", 0)):
         assert (store.read(name)[..., ~store.read("sea")] == land).all()
+    assert np.isnan(store.read("climatology")[:, ~store.read("sea")]).all()
 
 
 def test_anomalies_are_standardised_by_their_months(store):
-    anomaly = store.read("anomaly")
+    anomaly = store.standardised.values
     march = 12 * 7 + 2
     expected = (store.read("sst")[march] - store.read("climatology")[2]) / store.read("deviation")[
         2
@@ -91,7 +92,7 @@ def test_ice_is_masked_and_its_share_of_months_decides(tmp_path, given):
     else:
         kelvin[frozen] = ICE_LIMIT_K - 0.1
         store = series_store(kelvin, tmp_path, SERIES_YEARS)
-    valid = np.isfinite(store.read("anomaly")[:, 0])
+    valid = np.isfinite(store.anomalies[:, 0])
     expected = ~frozen
     # In seven of ten training Julys there is ice: no July is forecast, also not one without.
     expected[6::12, 2] = False
@@ -110,7 +111,7 @@ def test_missing_months_are_kept_as_such(tmp_path):
     store = prepare(tmp_path, clean.area, 4, tmp_path / "out" / "p.json", SERIES_YEARS)
     assert store.manifest["missing"] == ["2000-04", "2000-06", "2010-11"]
     assert store.manifest["months"] == 144
-    valid = np.isfinite(store.read("anomaly"))
+    valid = np.isfinite(store.anomalies.values)
     assert not valid[[3, 5, 130]].any()
     assert valid.sum() == (144 - 3) * store.read("sea").sum()
     april = clean.read("sst")[15:120:12].mean(axis=0)
@@ -137,7 +138,8 @@ def test_large_data_are_prepared_and_read_by_chunks(download, store, tmp_path, m
     again = prepare(download, PACIFIC, 8, tmp_path / "p.json", YEARS)
     for name in store.fields:
         np.testing.assert_allclose(again.read(name), store.read(name), rtol=1e-5, atol=1e-5)
-    assert again.fields["anomaly"].chunks is not None
+    np.testing.assert_allclose(again.standardised, store.standardised, atol=2e-3)
+    assert again.standardised.chunks is not None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["p.json", "p.nc"]
 
 
@@ -146,13 +148,13 @@ def test_cells_without_a_value_in_some_month_are_no_sea(tmp_path):
     kelvin[7, 0] = np.nan
     store = series_store(kelvin, tmp_path, SERIES_YEARS)
     assert store.read("sea").tolist() == [[False, True, True]] * 2
-    assert (store.manifest["dropped_cells"], store.manifest["sea_cells"]) == (2, 4)
+    assert store.manifest["sea_cells"] == 4
 
 
 def test_a_sea_that_hardly_moves_is_not_blown_up(tmp_path):
     store = series_store(np.full((144, 2), 285.0), tmp_path, SERIES_YEARS)
     assert store.read("deviation") == pytest.approx(DEVIATION_FLOOR_K)
-    assert np.abs(store.read("anomaly")).max() < 1e-3
+    assert np.abs(store.standardised).max() < 1e-3
 
 
 def test_the_manifest_says_what_was_prepared(store, download):
@@ -183,9 +185,7 @@ def test_the_digest_sees_where_and_when_the_cells_are(store, change):
     assert contents_digest(header(store) | change, store.fields) != store.digest
 
 
-@pytest.mark.parametrize(
-    "name", ["sst", "siconc", "anomaly", "climatology", "deviation", "trend", "sea"]
-)
+@pytest.mark.parametrize("name", ["sst", "siconc", "climatology", "deviation", "trend", "sea"])
 def test_the_digest_sees_every_array(store, name):
     fields = store.fields.load().copy(deep=True)
     values = fields[name].values
@@ -210,7 +210,7 @@ def test_a_manifest_that_is_none_is_refused(store, tmp_path):
         PreparedStore(path)
     contents = json.loads(store.path.read_text())
     for change, words in (
-        ({"schema": 1}, "found schema 1, expected 4; run prepare again"),
+        ({"schema": 1}, "found schema 1, expected 5; run prepare again"),
         ({"resolution": "x"}, "damaged"),
         ({"years": {"train": [1, 2]}}, "VAL is missing"),
     ):
@@ -257,13 +257,13 @@ def test_years_that_the_files_lack_are_refused(download, tmp_path):
     assert store.years == Years(TRAIN=(1980, 1986), VAL=(1987, 1987), TEST=(1988, 1988))
 
 
-def test_a_prepared_store_is_found_again(tmp_path):
+def test_a_prepared_store_is_found_again(tmp_path, capsys):
     path = write_example(tmp_path, SMALL)
-    told: list[str] = []
-    one = prepared_store(tmp_path, WORLD, 30, show=told.append)
+    one = prepared_store(tmp_path, WORLD, 30)
     stamp = one.path.stat().st_mtime_ns
-    two = prepared_store(tmp_path, WORLD, 30, show=told.append)
-    assert (two.path, two.path.stat().st_mtime_ns, len(told)) == (one.path, stamp, 1)
+    two = prepared_store(tmp_path, WORLD, 30)
+    assert (two.path, two.path.stat().st_mtime_ns) == (one.path, stamp)
+    assert capsys.readouterr().out.count("preparing ") == 1
     assert one.path.parent == tmp_path / "prepared"
     others = {
         prepared_store(tmp_path, WORLD, 60).path,

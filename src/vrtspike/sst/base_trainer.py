@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
+import json
 import math
 import os
 import pickle
@@ -16,20 +18,54 @@ import torch
 from torch import nn
 
 from vrtspike.cluster.signals import EXIT_INTERRUPTED
-from vrtspike.config.documents import nested
+from vrtspike.config.aliases import KeyPath
+from vrtspike.config.checking import validate
+from vrtspike.config.documents import Document, nested
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import atomic_path, file_digest
 from vrtspike.io.weights import load_trained
 from vrtspike.runs.names import BEST_WEIGHTS
 from vrtspike.sst.grid import Area
 from vrtspike.sst.model import RecursiveAttentionTransformer as RecursiveAttentionTransformer
-from vrtspike.sst.models import place_on_grid
-from vrtspike.sst.parameters import plain_parameters, preset_values, read_trainer_parameters
+from vrtspike.sst.model import place_on_grid
 from vrtspike.sst.task import SSTTask
 from vrtspike.training.fit import fit
 
 MODEL_SAVE_PATH = "models"
 """Folder of saved models, where nobody says another."""
+PARAMETERS: Mapping[str, tuple[str, Any]] = {
+    "epochs": ("TRAIN.EPOCHS", 100),
+    "max_steps": ("TRAIN.MAX_STEPS", None),
+    "batch_size": ("TRAIN.BATCH_SIZE", 50),
+    "accumulate_grad_batches": ("TRAIN.GRADIENT_ACCUMULATION_STEPS", 1),
+    "precision": ("TRAIN.PRECISION", "16-mixed"),
+    "gradient_clip_val": ("TRAIN.MAX_GRAD_NORM", None),
+    "weight_decay": ("TRAIN.OPTIM.WEIGHT_DECAY", 1e-4),
+    "warmup_steps": ("TRAIN.SCHED.WARMUP_STEPS", None),
+    "ema": ("TRAIN.EMA", 0.0),
+    "early_stopping_patience": ("TRAIN.EARLY_STOPPING.PATIENCE", None),
+    "seed": ("SEED", 123),
+    "cudnn_deterministic": ("DETERMINISTIC", False),
+    "compile_model": ("TRAIN.COMPILE_MODEL", False),
+    "compile_mode": ("TRAIN.COMPILE_MODE", "default"),
+    "num_workers": ("DATALOADER.TRAIN_WORKERS", 8),
+    "pin_memory": ("DATALOADER.PIN_MEMORY", True),
+    "persistent_workers": ("DATALOADER.PERSISTENT_WORKERS", True),
+    "prefetch_factor": ("DATALOADER.TRAIN_PREFETCH_FACTOR", 2),
+}
+"""The key of a preset that each of them is, and its default."""
+OTHER_NAMES: Mapping[str, tuple[str, Mapping[Any, Any]]] = {
+    "ims_per_gpu": ("batch_size", {}),
+    "gradient_accumulation_steps": ("accumulate_grad_batches", {}),
+    "use_fp16": ("precision", {False: "32", True: "16-mixed"}),
+    "cudnn_benchmark": ("cudnn_deterministic", {False: True, True: False}),
+}
+"""What some programs call a parameter, and what their values mean."""
+CLIPPING = "gradient_clip_algorithm"
+"""Taken with the only value there is, ``norm``."""
+
+
 _LEARNING_RATE = 1e-3
 _MOST_WARMUP = 100
 _GRID = ("sea", "latitudes", "longitudes")
@@ -82,7 +118,7 @@ class BaseTrainer:
         save_path: file for the model with the best validation.
         pre_model: a file to start from; True is the one at ``save_path``, False none.
         dataset_params: JSON values.
-        trainer_params: see :data:`~vrtspike.sst.parameters.PARAMETERS`.
+        trainer_params: see :data:`PARAMETERS`.
         model_params: JSON values; ``learning_rate`` is that of the optimiser.
 
     Raises:
@@ -213,10 +249,87 @@ class BaseTrainer:
         return nested(values)
 
 
-def _is_first_process() -> bool:
-    return os.environ.get("RANK", "0") == "0"
+def read_trainer_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
+    """All parameters with their defaults; other names of some of them are understood.
+
+    Raises:
+        ConfigError: a name is unknown (the nearest known one is told), or two names of one
+            parameter disagree.
+
+    >>> read_trainer_parameters({"ims_per_gpu": 8, "use_fp16": False})["precision"]
+    '32'
+    """
+    if given.get(CLIPPING, "norm") != "norm":
+        raise ConfigError(f"trainer_params: {CLIPPING} is {given[CLIPPING]!r}, expected 'norm'")
+    known = [*PARAMETERS, *OTHER_NAMES]
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        if name == CLIPPING:
+            continue
+        if name not in known:
+            near = difflib.get_close_matches(str(name).lower(), known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
+            raise ConfigError(f"trainer_params: unknown parameter {name}; {hint}")
+        own, meanings = OTHER_NAMES.get(name, (name, {}))
+        if meanings:
+            if not isinstance(value, bool):
+                raise ConfigError(f"trainer_params: {name} is {value!r}, expected True or False")
+            value = meanings[value]
+        value = str(value) if own == "precision" else value
+        if found.setdefault(own, value) != value:
+            raise ConfigError(
+                f"trainer_params: {name} says {own} {value!r}, another name {found[own]!r}; give "
+                "one of them"
+            )
+    return {name: found.get(name, default) for name, (_, default) in PARAMETERS.items()}
+
+
+def preset_values(parameters: Mapping[str, Any], learning_rate: object) -> dict[str, Any]:
+    """Values by the dotted keys of a preset.
+
+    Raises:
+        ConfigError: a value is none of those allowed.
+    """
+    values = {place: parameters[name] for name, (place, _) in PARAMETERS.items()}
+    values |= {"TRAIN.OPTIM.LR": learning_rate, "DATALOADER.DROP_LAST": False}
+    values = {place: value for place, value in values.items() if value is not None}
+    names = {place: f"trainer_params: {name}" for name, (place, _) in PARAMETERS.items()}
+    names["TRAIN.OPTIM.LR"] = "model_params: learning_rate"
+    places: dict[KeyPath, str] = {(*place.split("."),): name for place, name in names.items()}
+    validate(RunSettings, Document(nested(values), places), "docs/sst.md explains them.")
+    return {"TRAIN.MAX_GRAD_NORM": None, **values}
+
+
+def plain_parameters(
+    made: Callable[..., object], given: Mapping[str, Any], title: str, **added: object
+) -> dict[str, Any]:
+    """Parameters of a class as JSON values, paths as text.
+
+    Args:
+        made: the class.
+        given: its parameters.
+        title: where they stand, for messages.
+        added: what it is made with besides.
+
+    Raises:
+        ConfigError: it takes no such parameter, one is missing, or one is no JSON value.
+    """
+    signature = inspect.signature(made)
+    plain = {name: str(v) if isinstance(v, Path) else v for name, v in given.items()}
+    try:
+        signature.bind(**added, **plain)
+        json.dumps(plain, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        known = ", ".join(name for name in signature.parameters if name not in added)
+        raise ConfigError(f"{title}: {error}; expected JSON values of {known}") from error
+    return plain
 
 
 def _show(line: str) -> None:
+    """Print on the first process of a run."""
     if _is_first_process():
         print(line, flush=True)
+
+
+def _is_first_process() -> bool:
+    return os.environ.get("RANK", "0") == "0"

@@ -14,11 +14,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import xarray
 
+from vrtspike.sst.grid import CELLS
 from vrtspike.sst.settings import MONTHS
 
 BASELINES = {
@@ -32,56 +31,47 @@ BASELINES = {
 """Names of columns, and those that people read."""
 COMPONENTS = 20
 """Most principal components of the linear inverse model; of fewer months a twentieth of them."""
-CELLS = ("row", "column")
 _NOTHING = 1e-12
 """Share of the largest variance below which a component is none."""
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-class Baselines:
-    """All baselines, fitted to anomalies of the training years.
+def baseline_forecasts(
+    training: xarray.DataArray,
+    cells: xarray.Dataset,
+    leads: xarray.DataArray,
+    last: xarray.DataArray,
+    now: xarray.DataArray | int,
+) -> xarray.DataArray:
+    """(system, lead, ..., row, column) anomalies in kelvin; ``system`` are those of BASELINES.
 
     Args:
-        anomalies: (time, row, column) kelvin of consecutive months, by their numbers; NaN where
-            they are not known. Chunks along the time are read one after the other.
+        training: (time, row, column) kelvin of the consecutive months that all are fitted to, by
+            their numbers; NaN where they are not known. Chunks are read one after the other.
         cells: by row and column: ``weight`` (share of the area), ``trend`` (kelvin a year) and
             ``middle`` (number of the month at which the line of the trend is 0).
-        leads: the months ahead that are forecast.
+        leads: (lead,) the months ahead that are forecast, by themselves.
+        last: (..., row, column) anomalies of the last month, NaN where they are not known: there
+            the climatology, or its trend, is the best guess.
+        now: the number of that month.
     """
-
-    def __init__(
-        self, anomalies: xarray.DataArray, cells: xarray.Dataset, leads: Sequence[int]
-    ) -> None:
-        self._cells = cells
-        self._leads = xarray.DataArray(list(leads), {"lead": list(leads)}, ("lead",), "lead")
-        about = anomalies - trend_line(cells, anomalies["time"])
-        self._damping, self._damping_about = (
-            xarray.concat([lagged_regression(each, n) for n in leads], self._leads)
-            for each in (anomalies, about)
-        )
-        self._inverse = LinearInverseModel(about, cells["weight"])
-
-    def __call__(self, last: xarray.DataArray, now: xarray.DataArray | int) -> xarray.DataArray:
-        """(system, lead, ..., row, column) anomalies in kelvin; ``system`` are those of BASELINES.
-
-        Args:
-            last: (..., row, column) anomalies of the last month, NaN where they are not known:
-                there the climatology, or its trend, is the best guess.
-            now: the number of that month.
-        """
-        later = trend_line(self._cells, now + self._leads)
-        known = last.fillna(0)
-        about = (last - trend_line(self._cells, now)).fillna(0)
-        inverse = xarray.concat([self._inverse(about, int(n)) for n in self._leads], self._leads)
-        said = {
-            "persistence": known,
-            "damped": self._damping * known,
-            "climatology": 0 * known,
-            "trend": later,
-            "damped_trend": later + self._damping_about * about,
-            "lim": later + inverse,
-        }
-        return xarray.Dataset(said).to_dataarray("system").transpose("system", "lead", ..., *CELLS)
+    about_trend = training - trend_line(cells, training["time"])
+    known = last.fillna(0)
+    beyond = (last - trend_line(cells, now)).fillna(0)
+    later = trend_line(cells, now + leads)
+    damping, damping_beyond = (
+        xarray.concat([lagged_regression(each, n) for n in leads.values], leads)
+        for each in (training, about_trend)
+    )
+    said = {
+        "persistence": known,
+        "damped": damping * known,
+        "climatology": 0 * known,
+        "trend": later,
+        "damped_trend": later + damping_beyond * beyond,
+        "lim": later + linear_inverse(about_trend, cells["weight"], leads, beyond),
+    }
+    return xarray.Dataset(said).to_dataarray("system").transpose("system", "lead", ..., *CELLS)
 
 
 def trend_line(cells: xarray.Dataset, month: xarray.DataArray | int) -> xarray.DataArray:
@@ -101,33 +91,37 @@ def lagged_regression(anomalies: xarray.DataArray, months: int) -> xarray.DataAr
     return (before * anomalies).sum("time").compute() / squares.where(squares > 0, 1)
 
 
-class LinearInverseModel:
-    """Principal components of which each month's follow from those before by one matrix.
+def linear_inverse(
+    training: xarray.DataArray,
+    weights: xarray.DataArray,
+    leads: xarray.DataArray,
+    anomaly: xarray.DataArray,
+) -> xarray.DataArray:
+    """(lead, ..., row, column) anomalies some months after others; 0 where the weight is.
+
+    Principal components, of which each month's follow from those before by one matrix.
 
     Args:
-        anomalies: (time, row, column) of consecutive months; what is not known counts as 0.
+        training: (time, row, column) of consecutive months; what is not known counts as 0.
         weights: (row, column) shares of the area.
+        leads: (lead,) the months ahead, by themselves.
+        anomaly: (..., row, column).
     """
-
-    def __init__(self, anomalies: xarray.DataArray, weights: xarray.DataArray) -> None:
-        self._scale = weights**0.5
-        scaled = (anomalies.fillna(0) * self._scale).transpose("time", *CELLS).data
-        scaled = scaled.reshape(len(scaled), -1)
-        # The decomposition of months by months needs no second copy of months by cells.
-        squares, vectors = np.linalg.eigh(np.asarray(scaled @ scaled.T))
-        rank = int((squares > _NOTHING * squares[-1]).sum())
-        count = max(1, min(COMPONENTS, len(squares) // 20, rank))
-        vectors, lengths = vectors[:, -count:], np.sqrt(np.maximum(squares[-count:], _TINY))
-        patterns = np.asarray((vectors / lengths).T @ scaled).reshape(count, *weights.shape)
-        self._patterns = xarray.DataArray(patterns, dims=("component", *CELLS))
-        components, known = vectors * lengths, anomalies.notnull().any(CELLS).values
-        pairs = known[:-1] & known[1:]
-        self._step = np.linalg.lstsq(components[:-1][pairs], components[1:][pairs])[0]
-
-    def __call__(self, anomaly: xarray.DataArray, months: int) -> xarray.DataArray:
-        """(..., row, column) anomalies some months after others; 0 where the weight is."""
-        now = xarray.dot(anomaly * self._scale, self._patterns, dim=CELLS)
-        now = now.transpose(..., "component")
-        later = now.copy(data=now.values @ np.linalg.matrix_power(self._step, months))
-        found = xarray.dot(later, self._patterns, dim="component")
-        return found / self._scale.where(self._scale > 0, 1)
+    scale = weights**0.5
+    scaled = (training.fillna(0) * scale).transpose("time", *CELLS).data
+    scaled = scaled.reshape(len(scaled), -1)
+    # The decomposition of months by months needs no second copy of months by cells.
+    squares, vectors = np.linalg.eigh(np.asarray(scaled @ scaled.T))
+    rank = int((squares > _NOTHING * squares[-1]).sum())
+    count = max(1, min(COMPONENTS, len(squares) // 20, rank))
+    vectors, lengths = vectors[:, -count:], np.sqrt(np.maximum(squares[-count:], _TINY))
+    found = np.asarray((vectors / lengths).T @ scaled).reshape(count, *weights.shape)
+    patterns = xarray.DataArray(found, dims=("component", *CELLS))
+    components, known = vectors * lengths, training.notnull().any(CELLS).values
+    pairs = known[:-1] & known[1:]
+    step = np.linalg.lstsq(components[:-1][pairs], components[1:][pairs])[0]
+    powers = np.stack([np.linalg.matrix_power(step, n) for n in leads.values])
+    steps = xarray.DataArray(powers, leads.coords, ("lead", "component", "later"))
+    now = xarray.dot(anomaly * scale, patterns, dim=CELLS)
+    later = xarray.dot(now, steps, dim="component").rename(later="component")
+    return xarray.dot(later, patterns, dim="component") / scale.where(scale > 0, 1)

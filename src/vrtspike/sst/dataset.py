@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils.data import Dataset
 
 from vrtspike.errors import ConfigError, DataError
-from vrtspike.io.files import json_digest
-from vrtspike.io.locks import locked
 from vrtspike.sst.grid import Area
-from vrtspike.sst.reading import find_files
 from vrtspike.sst.settings import MONTHS, Years, month_name
-from vrtspike.sst.store import PREPARED, PreparedStore, prepare
+from vrtspike.sst.store import PreparedStore, prepared_store
 
 DATA_ROOT = "VRTSPIKE_ERA5"
 """Environment variable: the folder of the downloaded files."""
@@ -79,22 +76,21 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
                 resolution,
                 None if years is None else Years.of(years),
                 prepared,
-                show=print,
             )
         months, missing = self.store.years.months(split), {*self.store.manifest["missing"]}
-        possible = months[: max(0, len(months) - seq_len - offset - lead + 1)]
+        length = seq_len + offset + lead
+        self._steps = np.r_[:seq_len, seq_len + offset : length]
+        possible = months[: max(0, len(months) - length + 1)]
         self._firsts = [
-            first
-            for first in possible
-            if missing.isdisjoint(map(month_name, [*self._past(first), *self._future(first)]))
+            first for first in possible if missing.isdisjoint(map(month_name, first + self._steps))
         ]
         self.left_out = len(possible) - len(self._firsts)
         if not self._firsts:
             raise DataError(
                 f"{self.store.path}: the years of {split} have {len(months)} months, "
                 f"{len(missing.intersection(map(month_name, months)))} of them missing, but a "
-                f"sample takes {seq_len + offset + lead} (seq_len {seq_len}, offset {offset}, lead "
-                f"{lead}); give {split} more years or make samples shorter"
+                f"sample takes {length} (seq_len {seq_len}, offset {offset}, lead {lead}); give "
+                f"{split} more years or make samples shorter"
             )
 
     def __len__(self) -> int:
@@ -112,8 +108,9 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
         """
         if not 0 <= index < len(self):
             raise IndexError(index)
-        first = self._firsts[index]
-        past, future = self._read(self._past(first)), self._read(self._future(first))
+        places = self._firsts[index] - self.store.first_month + self._steps
+        anomalies = torch.tensor(self.store.standardised[places].values)
+        past, future = anomalies.split([self.seq_len, self.lead])
         return {
             "past": past.nan_to_num(),
             "future": future.nan_to_num(),
@@ -123,52 +120,4 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
 
     def last_month(self, index: int) -> int:
         """The number of the last month that a sample reads."""
-        return self._past(self._firsts[index])[-1]
-
-    def _past(self, first: int) -> range:
-        return range(first, first + self.seq_len)
-
-    def _future(self, first: int) -> range:
-        ahead = first + self.seq_len + self.offset
-        return range(ahead, ahead + self.lead)
-
-    def _read(self, months: range) -> torch.Tensor:
-        start = months[0] - self.store.first_month
-        return torch.tensor(self.store.fields["anomaly"][start : start + len(months)].values)
-
-
-def prepared_store(
-    root: str | Path,
-    area: Area,
-    resolution: float,
-    years: Years | None = None,
-    folder: str | Path | None = None,
-    show: Callable[[str], None] = lambda line: None,
-) -> PreparedStore:
-    """The store of a region at a resolution; it is prepared if the files are new or changed.
-
-    Other files, regions, resolutions or years make another store; none is removed. Processes that
-    ask at the same time wait for the one that prepares.
-
-    Args:
-        root: a file, or a folder of files, as ERA5 delivers them.
-        area: the region.
-        resolution: degrees of a cell.
-        years: the splits; None divides the whole years that there are.
-        folder: where stores stand; None: ``prepared`` in the folder of the files.
-        show: is called with a line when something has to be prepared.
-
-    Raises:
-        UserError: as :func:`~vrtspike.sst.store.prepare`.
-    """
-    files = find_files(root)
-    folder = Path(folder) if folder is not None else files[0].parent / "prepared"
-    present = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-    asked = [asdict(area), float(resolution), years and years.model_dump(mode="json")]
-    digest = json_digest([present, asked, PREPARED.schema])
-    output = folder / f"{resolution:g}deg-{digest[:12]}.json"
-    with locked(output.with_suffix(".lock")):
-        if not (output.is_file() and output.with_suffix(".nc").is_file()):
-            show(f"preparing {output}: {area.name} at {resolution:g} degrees from {root}")
-            prepare(root, area, resolution, output, years)
-    return PreparedStore(output)
+        return self._firsts[index] + self.seq_len - 1

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -27,11 +28,17 @@ from matplotlib.figure import Figure
 from torch import nn
 from torch.utils.data import DataLoader
 
+from vrtspike.analysis.evaluation_files import PICTURES, TABLE, write_evaluation
+from vrtspike.io.files import replaced_folder
 from vrtspike.plotting.drawing import draw
-from vrtspike.sst.baselines import BASELINES, CELLS, Baselines, trend_line
+from vrtspike.plotting.pages import Table, write_page
+from vrtspike.sst.baselines import BASELINES, baseline_forecasts, trend_line
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
-from vrtspike.sst.grid import Area
-from vrtspike.sst.settings import MONTHS
+from vrtspike.sst.grid import CELLS, Area
+from vrtspike.sst.settings import METRICS, RMSE, month_name
+
+if TYPE_CHECKING:
+    from vrtspike.runs.published import PublishedRun
 
 MODEL = "model"
 SYSTEMS = {MODEL: MODEL} | BASELINES
@@ -51,11 +58,20 @@ BLOCK = 12
 """Start months of a block; a quarter of them where there are fewer than four blocks."""
 RESAMPLES = 1000
 LEVEL = 0.95
+_SAME = "not distinguishable from"
 _NOTHING = 1e-12
 """Kelvin squared below which there is no anomaly to correlate."""
 _LAND = "#a0aec0"
 _HIGHEST = 0.99
 """Quantile of the errors at which the colours end: a few cells must not darken the rest."""
+
+CHOSEN_ON = "not a test: validation looked at these years during the training (TEST.SPLIT is val)"
+_SCORES = (
+    "acc_centred: after each field's mean was taken off; _detrended: anomalies about the linear "
+    "trend of the training years; nino34: correlation of the index; difference_k: RMSE of the "
+    "model less that of the system; _low and _high: 95 % interval of a moving block bootstrap over "
+    "start months."
+)
 
 Forecast = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """From past (B, seq_len, H, W) and month (B,) to (B, lead, H, W), in standard deviations."""
@@ -129,23 +145,6 @@ def block_choices(samples: int, seed: int = 0, resamples: int = RESAMPLES) -> xa
     return xarray.DataArray(places, dims=("resample", "sample"))
 
 
-def interval(values: xarray.Dataset) -> xarray.Dataset:
-    """By ``end`` (``low``, ``high``): what holds the :data:`LEVEL` of the resamples."""
-    ends = values.quantile([(1 - LEVEL) / 2, (1 + LEVEL) / 2], "resample", skipna=False)
-    return ends.rename(quantile="end").assign_coords(end=["low", "high"])
-
-
-def verdict(low: float, high: float) -> str:
-    """What the interval of a difference of RMSE (model less baseline) says.
-
-    >>> verdict(-0.2, -0.05), verdict(-0.2, 0.05), verdict(0.1, 0.2)
-    ('better than', 'not distinguishable from', 'worse than')
-    """
-    if high < 0:
-        return "better than"
-    return "worse than" if low > 0 else "not distinguishable from"
-
-
 @dataclass(frozen=True)
 class Evaluation:
     """Forecasts of a split by a model and the baselines (``system``, :data:`SYSTEMS`).
@@ -154,16 +153,13 @@ class Evaluation:
         dataset: the samples.
         means: what :func:`skill` reads, by ``about``, ``system``, ``sample``,
             and ``lead`` in months ahead; the index is NaN where the region does not hold the whole
-            box.
-        cells: RMSE of each cell in kelvin by ``system``, ``lead``, row and column; NaN where it is
-            never open sea.
-        masked: share of sea and months that are not measured, because there is ice.
+            box. Beside them stand ``cells``, the RMSE of each cell in kelvin, NaN where it is never
+            open sea; and ``masked``, the share of sea and months that are not measured, because
+            there is ice.
     """
 
     dataset: ERA5SSTMonthlyDataset
     means: xarray.Dataset
-    cells: xarray.DataArray
-    masked: float
 
     @cached_property
     def table(self) -> xarray.Dataset:
@@ -172,9 +168,13 @@ class Evaluation:
         ``_low`` and ``_high`` are the ends of the interval of a score, ``_detrended`` is about the
         trend.
         """
-        found, ends = skill(self.means), interval(self._resampled)
-        names = [(name, str(end)) for name in found for end in ends["end"].values]
-        return found.assign({f"{n}_{end}": ends[n].sel(end=end, drop=True) for n, end in names})
+        found = skill(self.means)
+        levels = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
+        ends = self._resampled.quantile(levels, "resample", skipna=False)
+        for name in ends:
+            for place, end in enumerate(("low", "high")):
+                found[f"{name}_{end}"] = ends[name].isel(quantile=place, drop=True)
+        return found
 
     @cached_property
     def verdicts(self) -> pd.DataFrame:
@@ -188,20 +188,22 @@ class Evaluation:
         beside = self.table.sel(system=best).drop_vars("system")
         drawn = self._resampled["difference_k"].sel(system=best).drop_vars("system")
         beyond = np.minimum((drawn >= 0).sum("resample"), (drawn <= 0).sum("resample"))
+        low, high = beside["difference_k_low"], beside["difference_k_high"]
+        found = np.select([high < 0, low > 0], ["better than", "worse than"], _SAME)
         columns = {
+            "verdict": (
+                "lead",
+                [f"{a} {BASELINES[b]}" for a, b in zip(found, best.values, strict=True)],
+            ),
             "baseline": best,
             "rmse_k": self.table["rmse_k"].sel(system=MODEL, drop=True),
             "baseline_k": beside["rmse_k"],
             "difference_k": beside["difference_k"],
-            "low_k": beside["difference_k_low"],
-            "high_k": beside["difference_k_high"],
+            "low_k": low,
+            "high_k": high,
             "p": np.minimum(1, 2 * (beyond + 1) / (RESAMPLES + 1)),
         }
-        table = xarray.Dataset(columns).to_dataframe()
-        words = map(verdict, table["low_k"], table["high_k"])
-        said = [f"{w} {BASELINES[name]}" for w, name in zip(words, table["baseline"], strict=True)]
-        table.insert(0, "verdict", said)
-        return table
+        return xarray.Dataset(columns).to_dataframe()
 
     @cached_property
     def _resampled(self) -> xarray.Dataset:
@@ -223,52 +225,51 @@ def evaluate(
         forecast: a model, or any function like it. A model forecasts as in use, without dropout.
         dataset: the samples.
         device: where the forecast is computed.
-        batch_size: samples that are forecast at once.
-        progress: called with the samples done and their total.
+        batch_size: samples that are forecast, and compared, at once.
+        progress: called with the samples that are forecast and their total.
     """
     if isinstance(forecast, nn.Module):
         forecast.eval()
-    store, anomalies = dataset.store, dataset.store.anomalies
-    leads = np.arange(dataset.lead) + dataset.offset + 1
+    outputs = []
+    for batch in DataLoader(dataset, batch_size):
+        output = forecast(batch["past"].to(device), batch["month"].to(device))
+        outputs.append(output.float().cpu().numpy())
+        progress(sum(map(len, outputs)), len(dataset))
+    store = dataset.store
+    ahead = np.arange(dataset.lead) + dataset.offset + 1
+    leads = xarray.DataArray(ahead, {"lead": ahead}, ("lead",), "lead")
+    now = xarray.DataArray(list(map(dataset.last_month, range(len(dataset)))), dims="sample")
+    months = now + leads
+    # What follows is computed at the end, by as many samples at once.
+    last, observed, deviation = (
+        field.drop_vars("time", errors="ignore").astype(float).chunk(sample=batch_size)
+        for field in (
+            *(store.anomalies.sel(time=each) for each in (now, months)),
+            store.of_month("deviation", months),
+        )
+    )
     cells = store.fields[["trend", "middle"]].astype(float).assign(weight=store.weights)
+    training = store.anomalies.sel(time=store.years.months("train")).astype(float)
+    others = baseline_forecasts(training, cells, leads, last, now)
+    own = (deviation * np.concatenate(outputs)).expand_dims(system=[MODEL])
+    said = xarray.concat([own, others], "system").chunk(sample=batch_size)
+    known = observed.notnull()
+    about = {
+        name: field_means(said - base, observed - base, cells["weight"] * known)
+        for name, base in (("climatology", 0), ("trend", trend_line(cells, months)))
+    }
     # Where a part of the box lies outside of the region, its mean is not the index.
     shares = store.grid.shares(NINO34)
     box = store.fields["sea"] * shares * (shares.sum() > 1 - 1e-6)
-    training = store.years.months("train")
-    baselines = Baselines(
-        anomalies.sel(time=slice(training[0], training[-1])), cells, leads.tolist()
+    index, truth = (each.weighted(box * known).mean(CELLS) for each in (said, observed))
+    means = xarray.concat(about.values(), pd.Index(about, name="about"))
+    found = means.assign(
+        nino34=index,
+        nino34_observed=truth,
+        cells=((said - observed) ** 2).mean("sample") ** 0.5,
+        masked=1 - (known * cells["weight"]).sum(CELLS).mean(),
     )
-    means = []
-    squares, counts = xarray.DataArray(0.0), xarray.DataArray(0)
-    starts = range(0, len(dataset), batch_size)
-    for start, batch in zip(starts, DataLoader(dataset, batch_size), strict=True):
-        past, month = batch["past"].to(device), batch["month"].to(device)
-        output = forecast(past, month).double().cpu().numpy()
-        indices = range(start, start + len(output))
-        now = xarray.DataArray([dataset.last_month(index) for index in indices], dims="sample")
-        months = now + xarray.DataArray(leads, {"lead": leads}, ("lead",))
-        last, observed = (
-            anomalies.sel(time=each).drop_vars("time").compute() for each in (now, months)
-        )
-        deviation = store.fields["deviation"].astype(float).isel(month=months % MONTHS)
-        own = (deviation * output).expand_dims(system=[MODEL])
-        said, known = xarray.concat([own, baselines(last, now)], "system"), observed.notnull()
-        about = [
-            field_means(said - base, observed - base, cells["weight"] * known)
-            for base in (xarray.zeros_like(observed), trend_line(cells, months))
-        ]
-        found = xarray.concat(about, pd.Index(["climatology", "trend"], name="about"))
-        index, truth = (each.weighted(box * known).mean(CELLS) for each in (said, observed))
-        means.append(found.assign(nino34=index, nino34_observed=truth))
-        squares = squares + ((said - observed) ** 2).sum("sample")
-        counts = counts + known.sum("sample")
-        progress(indices[-1] + 1, len(dataset))
-    return Evaluation(
-        dataset,
-        xarray.concat(means, "sample"),
-        (squares / counts.where(counts > 0)) ** 0.5,
-        float(((1 - counts / len(dataset)) * cells["weight"]).sum()) / len(leads),
-    )
+    return Evaluation(dataset, found.compute())
 
 
 def draw_evaluation(folder: Path, found: Evaluation, title: str) -> None:
@@ -290,7 +291,8 @@ def draw_evaluation(folder: Path, found: Evaluation, title: str) -> None:
     area = found.dataset.store.area
     extent = (area.lon[0], area.lon[0] + area.width, *area.lat)
     systems = [MODEL, *found.verdicts["baseline"].unique()]
-    most = float(found.cells.sel(system=systems).quantile(_HIGHEST))
+    errors = found.means["cells"].sel(system=systems)
+    most = float(errors.quantile(_HIGHEST))
 
     def maps(figure: Figure) -> None:
         places = figure.subplots(len(shown), 2, squeeze=False, sharex=True, sharey=True)
@@ -298,7 +300,7 @@ def draw_evaluation(folder: Path, found: Evaluation, title: str) -> None:
             for place, system in zip(
                 row, (MODEL, found.verdicts["baseline"].iloc[lead]), strict=True
             ):
-                field = found.cells.sel(system=system).isel(lead=lead)
+                field = errors.sel(system=system).isel(lead=lead)
                 image = place.imshow(field, extent=extent, vmin=0, vmax=most)
                 place.set_facecolor(_LAND)
                 place.set_title(f"{SYSTEMS[system]}, {leads[lead]} ahead", fontsize=9)
@@ -308,3 +310,111 @@ def draw_evaluation(folder: Path, found: Evaluation, title: str) -> None:
     height = 3.6 * min(1.5, max(0.3, area.height / area.width)) + 0.3
     draw(folder / "leads.png", by_lead, (len(drawn) * 3.4 + 2.4, 3.6))
     draw(folder / "error_maps.png", maps, (8.2, len(shown) * height + 0.8), grid=False)
+
+
+def write_results(
+    found: Evaluation,
+    run: PublishedRun,
+    manifest: Path,
+    output: Path,
+    **facts: Any,  # noqa: ANN401 - JSON values
+) -> list[str]:
+    """Write an evaluation as the files that the pipeline's page, report and comparison read.
+
+    A *frame* of the tables is the forecast of one month, a *sequence* all those that look equally
+    far ahead.
+
+    Args:
+        found: the evaluation of a run.
+        run: its settings and identity.
+        manifest: of the data.
+        output: folder for ``frames.csv``, ``sequences.csv``, ``summary.json``, ``metrics.html``
+            and ``pictures/``; ``examples/`` stays empty.
+        facts: more of the summary.
+
+    Returns:
+        what a person reads of it.
+    """
+    samples, verdicts = found.dataset, found.verdicts.reset_index()
+    masked = float(found.means["masked"])
+    told = [
+        f"{row.lead} ahead: RMSE {row.rmse_k:.3f} K, {row.verdict} ({row.baseline_k:.3f} K; "
+        f"difference {row.difference_k:+.3f} K, 95 % interval {row.low_k:+.3f} to "
+        f"{row.high_k:+.3f}, p = {row.p:.3f})"
+        for row in verdicts.itertuples()
+    ]
+    months = samples.store.years.months(samples.split)
+    ends = " to ".join(month_name(months[place]) for place in (0, -1))
+    title = f"{samples.store.area.name}, {ends} ({samples.split})"
+    ice = samples.store.manifest["ice"]
+    warnings = [CHOSEN_ON] if samples.split == "val" else []
+    notes = [
+        f"{len(samples) * samples.lead} forecasts",
+        f"{masked:.1%} of the sea is masked as ice ({ice})",
+        f"{samples.left_out} samples with missing months are left out",
+        *warnings,
+    ]
+    definitions = {name: metric.explanation for name, metric in METRICS.items()}
+    definitions[RMSE] += f"; baseline: the best of {len(BASELINES)} at each lead; {'; '.join(told)}"
+    with replaced_folder(output / PICTURES) as folder:
+        draw_evaluation(folder, found, title)
+    every = found.table.to_dataframe(["lead", "system"]).reset_index()
+    formats = {name: ".3f" for name in [*every, *verdicts] if name != "lead"}
+    write_page(
+        output / TABLE,
+        f"Results of preset {run.name}",
+        f"{title}. {'. '.join(notes)}.",
+        [
+            Table(verdicts, "The model and the best baseline", formats=formats),
+            Table(every.replace({"system": SYSTEMS}), "Every score", formats=formats),
+        ],
+        [*(f"{name}: {text}." for name, text in definitions.items()), _SCORES],
+    )
+    write_evaluation(
+        output,
+        run,
+        manifest,
+        samples.split,
+        frame_table(found),
+        sequence_table(found),
+        scale=1.0,
+        definitions=definitions,
+        warnings=warnings,
+        figures=[{"file": f"{PICTURES}/{n}", "caption": c} for n, c in CAPTIONS.items()],
+        ice=ice,
+        masked=masked,
+        left_out=samples.left_out,
+        leads=verdicts.to_dict("records"),
+        **facts,
+    )
+    return [f"{run.name}, {title}: {'; '.join(notes)}", *(f"  {line}" for line in told)]
+
+
+def sequence_table(found: Evaluation) -> pd.DataFrame:
+    """A row for each number of months ahead, over all its forecasts together."""
+    table = _metric_table(found.table, found).drop(columns="lead")
+    return table.assign(frames=len(found.dataset))
+
+
+def frame_table(found: Evaluation) -> pd.DataFrame:
+    """A row for each month forecast: RMSE in kelvin and correlation of every system."""
+    each = skill(found.means.rename(sample="frame").expand_dims("sample"))
+    table = _metric_table(each, found)
+    last = table["frame"].map(found.dataset.last_month)
+    return table.assign(frame=[month_name(month) for month in last + table.pop("lead")])
+
+
+def _metric_table(table: xarray.Dataset, found: Evaluation) -> pd.DataFrame:
+    """Both metrics of the model, of the best baseline and of each baseline."""
+    best = xarray.DataArray(found.verdicts["baseline"])
+    systems = {"": MODEL, "_baseline": best, **{f"_{name}": name for name in BASELINES}}
+    columns = {
+        f"{metric}{suffix}": table[score].sel(system=system).drop_vars("system")
+        for suffix, system in systems.items()
+        for metric, score in zip(METRICS, ("rmse_k", "acc"), strict=True)
+    }
+    others = [dim for dim in table.dims if dim not in ("system", "lead")]
+    rows = xarray.Dataset(columns).to_dataframe(["lead", *others]).reset_index()
+    ahead = [f"{lead} month{'s' * (lead > 1)} ahead" for lead in rows["lead"]]
+    rows.insert(0, "sequence", ahead)
+    return rows.assign(scale=1.0)

@@ -10,11 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vrtspike.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    import xarray
+
+CELLS = ("row", "column")
 
 SEA_SHARE = 0.5
 """Share of a cell's area that has to be sea; the mean is that of this part."""
@@ -80,150 +86,113 @@ class Area:
         return self.lat[1] - self.lat[0]
 
 
-@dataclass(frozen=True)
 class Grid:
     """The cells of a region: rows from north to south, columns from west to east.
 
-    Attributes:
+    Args:
         area: the region.
         resolution: degrees of a cell along both sides.
+
+    Attributes:
+        shape: rows and columns.
+        row_edges: (H + 1,) degrees north, falling.
+        column_edges: (W + 1,) degrees east, rising from the western edge.
+        latitudes: (H,) centres of the rows.
+        longitudes: (W,) centres of the columns; beyond 180 where the region crosses the date line.
+
+    Raises:
+        ConfigError: if the region is no whole number of cells high and wide.
+
+    >>> Grid(Area("Global", lon=[-180, 180], lat=[-80, 80]), 2).shape
+    (80, 180)
     """
 
-    area: Area
-    resolution: float
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns.
-
-        Raises:
-            ConfigError: if the region is no whole number of cells high and wide.
-
-        >>> Grid(Area("Global", lon=[-180, 180], lat=[-80, 80]), 2).shape
-        (80, 180)
-        """
-        if not self.resolution > 0:
-            raise ConfigError(f"resolution: found {self.resolution!r}, expected degrees above 0")
-        sides = self.area.height, self.area.width
-        rows, columns = (round(degrees / self.resolution) for degrees in sides)
-        if not np.allclose((rows, columns), np.divide(sides, self.resolution), rtol=0, atol=_WHOLE):
+    def __init__(self, area: Area, resolution: float) -> None:
+        if not resolution > 0:
+            raise ConfigError(f"resolution: found {resolution!r}, expected degrees above 0")
+        sides = area.height, area.width
+        rows, columns = (round(degrees / resolution) for degrees in sides)
+        if not np.allclose((rows, columns), np.divide(sides, resolution), rtol=0, atol=_WHOLE):
             raise ConfigError(
-                f"area {self.area.name} is {sides[0]:g} degrees high and {sides[1]:g} wide, which "
-                f"are no whole numbers of cells of {self.resolution:g}; move an edge (lon, lat) or "
+                f"area {area.name} is {sides[0]:g} degrees high and {sides[1]:g} wide, which "
+                f"are no whole numbers of cells of {resolution:g}; move an edge (lon, lat) or "
                 "choose another resolution"
             )
-        return rows, columns
-
-    @property
-    def row_edges(self) -> _Array:
-        """(H + 1,) edges of the rows in degrees north, falling."""
-        return np.linspace(self.area.lat[1], self.area.lat[0], self.shape[0] + 1)
-
-    @property
-    def column_edges(self) -> _Array:
-        """(W + 1,) edges of the columns in degrees east, rising from the western edge."""
-        west = self.area.lon[0]
-        return np.linspace(west, west + self.area.width, self.shape[1] + 1)
-
-    @property
-    def latitudes(self) -> _Array:
-        """(H,) centres of the rows."""
-        return (self.row_edges[:-1] + self.row_edges[1:]) / 2
-
-    @property
-    def longitudes(self) -> _Array:
-        """(W,) centres of the columns; beyond 180 where the region crosses the date line."""
-        return (self.column_edges[:-1] + self.column_edges[1:]) / 2
+        west, (south, north) = area.lon[0], area.lat
+        self.area, self.resolution, self.shape = area, resolution, (rows, columns)
+        self.row_edges = np.linspace(north, south, rows + 1)
+        self.column_edges = np.linspace(west, west + area.width, columns + 1)
+        self.latitudes = (self.row_edges[:-1] + self.row_edges[1:]) / 2
+        self.longitudes = (self.column_edges[:-1] + self.column_edges[1:]) / 2
 
     def shares(self, box: Area) -> _Array:
         """(H, W) which share of a box's area lies in each cell; 1 in all if the grid covers it."""
-        west, edges = box.lon[0], self.row_edges
-        rows = _overlaps(_sines(edges[1:]), _sines(edges[:-1]), _sines(np.array(box.lat)))
-        columns = _overlaps(
-            self.column_edges[:-1],
-            self.column_edges[1:],
-            np.array([west, west + box.width]),
-            turn=_TURN,
-        )
+        west = box.lon[0]
+        rows = _overlaps("latitude", self.latitudes, self.resolution, box.lat)
+        edges = west, west + box.width
+        columns = _overlaps("longitude", self.longitudes, self.resolution, edges)
         return np.outer(rows, columns)
 
+    def means(self, field: xarray.DataArray, name: str) -> xarray.DataArray:
+        """Means of a field over the cells, computed when they are read if the field is lazy.
 
-class Regridder:
-    """Means of a field over the cells of a grid.
+        Args:
+            field: (time, latitude, longitude), NaN where there is no sea. Its axes hold evenly
+                spaced centres in degrees, in any order; longitudes in -180 to 180 or in 0 to 360.
+            name: of the field's file, for messages.
 
-    Args:
-        latitudes: (h,) evenly spaced centres of the field's rows in degrees, in any order.
-        longitudes: (w,) centres of its columns likewise, in -180 to 180 or in 0 to 360.
-        grid: the cells.
-        name: of the field's file, for messages.
+        Returns:
+            (time, row, column): the mean over the part of each cell that is sea; NaN where that
+            part is smaller than :data:`SEA_SHARE` of the cell.
 
-    Raises:
-        DataError: if an axis is uneven, coarser than the grid, or does not cover it.
-    """
+        Raises:
+            DataError: if an axis is uneven, coarser than the grid, or does not cover it.
+        """
+        import xarray
 
-    def __init__(self, latitudes: ArrayLike, longitudes: ArrayLike, grid: Grid, name: str) -> None:
-        self.grid = grid
-        shares = []
-        for axis, values, edges in (
-            ("latitude", latitudes, grid.row_edges[::-1]),
-            ("longitude", longitudes, grid.column_edges),
-        ):
-            centres = np.asarray(values, np.float64)
+        sides = []
+        for axis, edges in (("latitude", self.row_edges[::-1]), ("longitude", self.column_edges)):
+            centres = field[axis].values.astype(np.float64)
             step = float(np.median(np.diff(np.sort(centres)))) if centres.size > 1 else np.nan
             found = f"{name}: the steps of {axis} are {step:g} degrees"
-            if not 0 < step <= grid.resolution * (1 + _UNEVEN):
+            if not 0 < step <= self.resolution * (1 + _UNEVEN):
                 raise DataError(
                     f"{found}, expected some above 0 and up to the resolution of "
-                    f"{grid.resolution:g}; choose another resolution, or download the file again"
+                    f"{self.resolution:g}; choose another resolution, or download the file again"
                 )
-            low, high = centres - step / 2, centres + step / 2
-            if axis == "latitude":
-                low, high, edges = (_sines(each.clip(-90, 90)) for each in (low, high, edges))
-            overlaps = _overlaps(low, high, edges, turn=_TURN if axis == "longitude" else 0.0)
+            overlaps = _overlaps(axis, centres, step, edges)
             if np.abs(overlaps.sum(axis=1) - 1).max() > _UNEVEN:
                 raise DataError(
                     f"{found} from {centres.min():g} to {centres.max():g}, which do not cover area "
-                    f"{grid.area.name} once and evenly; download the whole region, or make the "
+                    f"{self.area.name} once and evenly; download the whole region, or make the "
                     "area smaller"
                 )
-            shares.append(overlaps)
-        self._rows, self._columns = shares[0][::-1], shares[1]
-
-    def __call__(self, field: NDArray[np.floating]) -> _Array:
-        """Means over the cells.
-
-        Args:
-            field: (..., h, w), NaN where there is no sea.
-
-        Returns:
-            (..., H, W): the mean over the part of each cell that is sea; NaN where that part is
-            smaller than :data:`SEA_SHARE` of the cell.
-        """
-        sea = np.isfinite(field)
-        shares = self._mean(sea.astype(np.float64))
-        sums = self._mean(np.where(sea, field, 0.0).astype(np.float64))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(shares >= SEA_SHARE - _WHOLE, sums / shares, np.nan)
-
-    def _mean(self, field: _Array) -> _Array:
-        return self._rows @ field @ self._columns.T
+            sides.append(overlaps)
+        rows, columns = sides[0][::-1], sides[1].T
+        sea = field.notnull()
+        shares, sums = (
+            xarray.DataArray(rows @ part.data @ columns, field["time"].coords, ("time", *CELLS))
+            for part in (sea.astype(float), field.where(sea, 0).astype(float))
+        )
+        return sums / shares.where(shares >= SEA_SHARE - _WHOLE)
 
 
-def _sines(degrees: _Array) -> _Array:
-    return np.sin(np.deg2rad(degrees))
-
-
-def _overlaps(low: _Array, high: _Array, edges: _Array, turn: float = 0.0) -> _Array:
+def _overlaps(axis: str, centres: _Array, step: float, edges: ArrayLike) -> _Array:
     """(target cells, source cells): the share of each target cell in each source cell.
 
     Args:
-        low: (n,) lower edges of the source cells.
-        high: (n,) upper edges of the source cells.
-        edges: (m + 1,) edges of the target cells, rising.
-        turn: what can be added to an edge without moving it; 0: nothing can.
+        axis: ``latitude``, along which areas are differences of sines, or ``longitude``, where a
+            turn moves no edge.
+        centres: (n,) of the source cells in degrees.
+        step: degrees of a source cell.
+        edges: (m + 1,) of the target cells in degrees, rising.
     """
-    left, right = edges[:-1, None], edges[1:, None]
-    shifts = turn * np.arange(-2, 3) if turn else np.zeros(1)
+    low, high, ends = centres - step / 2, centres + step / 2, np.asarray(edges, np.float64)
+    shifts = _TURN * np.arange(-2, 3)
+    if axis == "latitude":
+        low, high, ends = (np.sin(np.deg2rad(each.clip(-90, 90))) for each in (low, high, ends))
+        shifts = np.zeros(1)
+    left, right = ends[:-1, None], ends[1:, None]
     parts = (np.minimum(right, high + s) - np.maximum(left, low + s) for s in shifts)
     shares: _Array = sum(part.clip(0) for part in parts) / (right - left)
     return shares

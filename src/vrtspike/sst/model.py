@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import cache
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
@@ -14,11 +14,12 @@ from torch import nn
 from torch.nn import functional
 
 from vrtspike.errors import ConfigError
-from vrtspike.monitoring.memory import training_memory
 from vrtspike.monitoring.timing import section
-from vrtspike.sst.grid import Grid
-from vrtspike.sst.models import make_model
-from vrtspike.sst.settings import MONTHS, SSTSettings
+from vrtspike.sst.models import MODELS
+from vrtspike.sst.settings import MONTHS, SSTModelSettings
+
+if TYPE_CHECKING:
+    from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
 
 HARMONICS = 8
 """Waves around a circle of latitude that tell places apart; half as many from pole to pole."""
@@ -244,22 +245,27 @@ def _season(month: torch.Tensor) -> torch.Tensor:
     return torch.cat([angles.cos(), angles.sin()], dim=1)
 
 
-@cache
-def count_memory(settings: SSTSettings) -> tuple[float, float]:
-    """GiB of weights, gradients and moments, and GiB for each sample of a micro-step.
+def make_model(
+    model: SSTModelSettings, shape: tuple[int, int], seq_len: int, lead: int
+) -> nn.Module:
+    """The network of a preset for a grid (height, width) whose cells are all sea."""
+    module, _, name = MODELS[model.TYPE].rpartition(".")
+    model_class: Callable[..., nn.Module] = getattr(import_module(module), name)
+    height, width = shape
+    sizes = model.model_dump(exclude={"TYPE", "PRETRAINED"}).items()
+    given = {key.lower(): value for key, value in sizes}
+    return model_class(width=width, height=height, seq_len=seq_len, lead=lead, **given)
 
-    Counted on a region without land.
 
-    Args:
-        settings: of the preset; its data need not be there.
-    """
-    data = settings.DATA
-    shape = Grid(data.AREA.area, data.RESOLUTION).shape
-    model = make_model(settings.MODEL, shape, data.SEQ_LEN, data.LEAD).train()
+def build_model(model: SSTModelSettings, samples: ERA5SSTMonthlyDataset) -> nn.Module:
+    """The network of a preset for the cells and months of a data set."""
+    network = make_model(model, samples.store.grid.shape, samples.seq_len, samples.lead)
+    place_on_grid(network, *samples.store.placement)
+    return network
 
-    def forward(samples: int) -> torch.Tensor:
-        past = torch.zeros(samples, data.SEQ_LEN, *shape)
-        output: torch.Tensor = model(past, torch.zeros(samples, dtype=torch.long))
-        return output.square()
 
-    return training_memory(model, forward)
+def place_on_grid(model: nn.Module, *grid: ArrayLike) -> None:
+    """Tell a model that asks (by a method ``on_grid``) where its cells lie."""
+    on_grid = getattr(model, "on_grid", None)
+    if on_grid is not None:
+        on_grid(*grid)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -121,11 +123,25 @@ def evaluation_weights(settings: SSTSettings) -> dict[str, Path]:
     return {}
 
 
+@cache
 def memory(settings: SSTSettings) -> tuple[float, float]:
     """Counted with a region that is all sea: on land are fewer tokens."""
-    from vrtspike.sst.model import count_memory
+    import torch
 
-    return count_memory(settings)
+    from vrtspike.monitoring.memory import training_memory
+    from vrtspike.sst.grid import Grid
+    from vrtspike.sst.model import make_model
+
+    data = settings.DATA
+    shape = Grid(data.AREA.area, data.RESOLUTION).shape
+    model = make_model(settings.MODEL, shape, data.SEQ_LEN, data.LEAD).train()
+
+    def forward(samples: int) -> torch.Tensor:
+        past = torch.zeros(samples, data.SEQ_LEN, *shape)
+        output: torch.Tensor = model(past, torch.zeros(samples, dtype=torch.long))
+        return output.square()
+
+    return training_memory(model, forward)
 
 
 def statistics(settings: SSTSettings, manifest: Path) -> Mapping[str, Any]:
@@ -151,7 +167,7 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
         UserError: if the data, or the weights it starts from, cannot be used.
     """
     from vrtspike.io.weights import load_trained
-    from vrtspike.sst.models import build_model
+    from vrtspike.sst.model import build_model
     from vrtspike.sst.task import SSTTask
     from vrtspike.training.batches import training_batches, validation_batches
     from vrtspike.training.tasks import Trainable
@@ -180,7 +196,24 @@ def evaluate(
     device: torch.device,
     progress: Callable[[int, int], None],
 ) -> list[str]:
-    """Scores beside every baseline, with intervals; maps of error."""
-    from vrtspike.sst.report import evaluate_preset
+    """Scores beside every baseline, with intervals; maps of error.
 
-    return evaluate_preset(weights, run, dataset, output, device, progress)
+    Raises:
+        DataError: if the data are missing or too short.
+        RunError: if the weights belong to another model.
+    """
+    from vrtspike.io.weights import load_trained
+    from vrtspike.runs.published import require_published
+    from vrtspike.sst.evaluate import evaluate, write_results
+    from vrtspike.sst.model import build_model
+
+    settings = cast("SSTSettings", run.settings)
+    samples = open_split(settings, dataset, settings.TEST.SPLIT)
+    model = build_model(settings.MODEL, samples)
+    load_trained(model, weights)
+    require_published(weights)
+    started = time.monotonic()
+    found = evaluate(model.to(device), samples, device, settings.TEST.BATCH_SIZE, progress)
+    seconds = (time.monotonic() - started) / (len(samples) * samples.lead)
+    facts = {"device": device.type, "seconds_per_frame": seconds}
+    return write_results(found, run, dataset, output, **facts)

@@ -27,7 +27,7 @@ from vrtspike.config.fields import (
     weights,
 )
 from vrtspike.config.problems import Metric
-from vrtspike.config.run_schema import OptimSettings, RunSettings, TrainSettings
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import ConfigError, DataError
 from vrtspike.sst.grid import Area
 from vrtspike.sst.models import MODELS
@@ -124,24 +124,19 @@ class Years(Section):
                 )
         return self
 
-    def span(self, split: str) -> Span:
-        """First and last year of a split.
+    def months(self, split: str) -> range:
+        """The numbers of the months of a split.
 
         Raises:
             ConfigError: if there is no such split.
-        """
-        spans = {name.lower(): span for name, span in self}
-        if split not in spans:
-            raise ConfigError(f"split: found {split!r}, expected one of {', '.join(spans)}")
-        return spans[split]
-
-    def months(self, split: str) -> range:
-        """The numbers of the months of a split.
 
         >>> len(Years(TRAIN=(1980, 1989), VAL=(1990, 1990), TEST=(1991, 1992)).months("test"))
         24
         """
-        first, last = self.span(split)
+        spans = {name.lower(): span for name, span in self}
+        if split not in spans:
+            raise ConfigError(f"split: found {split!r}, expected one of {', '.join(spans)}")
+        first, last = spans[split]
         return range(month_number(first, 1), month_number(last, 12) + 1)
 
     @classmethod
@@ -221,10 +216,7 @@ class SSTModelSettings(Section):
     DROPOUT: FractionBelowOne = key("Share of values that are dropped in training", 0.1)
     RECURSION_DEPTH: Positive = key("How often the blocks are applied, with the same weights", 2)
     PATCH_SIZE: Positive = key("Side of a patch in cells", 4)
-    PRETRAINED: Place | None = weights(
-        "weights.safetensors of a run to start from",
-        None,
-    )
+    PRETRAINED: Place | None = weights("weights.safetensors of a run to start from", None)
 
     @field_validator("TYPE")
     @classmethod
@@ -257,16 +249,3 @@ class SSTSettings(RunSettings):
     DATA: SSTDataSettings = key("Data", SSTDataSettings())
     MODEL: SSTModelSettings = key("Model", SSTModelSettings())
     TEST: SSTTestSettings = key("Evaluation", SSTTestSettings())
-
-    @classmethod
-    def upgraded(cls, settings: dict[str, Any], schema: int) -> dict[str, Any]:
-        """The settings of a run as this version would have written them.
-
-        Up to schema 3 there were keys of the deblurring among them, which decided nothing.
-        """
-        if schema > 3:
-            return settings
-        train = {k: v for k, v in settings["TRAIN"].items() if k in TrainSettings.model_fields}
-        known = OptimSettings.model_fields
-        train["OPTIM"] = {k: v for k, v in train["OPTIM"].items() if k in known}
-        return {**settings, "TRAIN": train}

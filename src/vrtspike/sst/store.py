@@ -6,13 +6,12 @@ array           shape       type    contents
 ``time``        (N,)        int64   numbers of the months (:mod:`vrtspike.sst.settings`), no gap
 ``sst``         (N, H, W)   float32 kelvin; NaN on land and in months that no file holds
 ``siconc``      (N, H, W)   float32 share of the sea that is ice, where the files have it
-``anomaly``     (N, H, W)   float32 (sst - climatology) / deviation of its month; NaN but for
-                                    open sea, which is forecast and measured
-``climatology`` (12, H, W)  float32 mean of each calendar month over the training years, kelvin
+``sea``         (H, W)      bool    true where there is sea in every month
+``climatology`` (12, H, W)  float32 mean of each calendar month over the training years, kelvin;
+                                    NaN where that is forecast and measured in no year
 ``deviation``   (12, H, W)  float32 standard deviation of the same months about it, kelvin
 ``trend``       (H, W)      float32 linear trend of the training years' anomalies, kelvin a year
 ``middle``      (H, W)      float32 the month at which the line of the trend is 0
-``sea``         (H, W)      bool    true where there is sea in every month
 =============== =========== ======= ==========================================================
 
 Climatology, deviation and trend come from the training years alone, so that nothing of what a model
@@ -37,8 +36,9 @@ from numpy.typing import NDArray
 
 from vrtspike.errors import DataError, UserError
 from vrtspike.io.files import atomic_path, json_digest, write_json
+from vrtspike.io.locks import locked
 from vrtspike.io.manifests import ManifestKind, file_entry, read_manifest
-from vrtspike.sst.grid import Area, Grid, Regridder
+from vrtspike.sst.grid import CELLS, Area, Grid
 from vrtspike.sst.reading import FINAL, ICE, SST, find_files, read_months
 from vrtspike.sst.settings import MONTHS, Years, default_years, month_name, month_number
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 PREPARED = ManifestKind(
     "manifest of prepared temperatures",
-    4,
+    5,
     "prepare",
     frozenset({"area", "resolution", "years", "first_month", "missing", "ice", "store", "digest"}),
 )
@@ -60,7 +60,6 @@ DEVIATION_FLOOR_K = 0.1
 IN_MEMORY_BYTES = 500_000_000
 """Arrays up to this size are computed with, and trained from, as a whole; larger ones by chunks."""
 _PLAUSIBLE_K = (250.0, 330.0)
-_CELLS = ("row", "column")
 
 
 def prepare(
@@ -87,6 +86,8 @@ def prepare(
         DataError: if the files cannot be used, do not hold these years, or the region has no sea.
         ConfigError: if the region is no whole number of cells high and wide.
     """
+    import xarray
+
     output, grid = Path(output), Grid(area, resolution)
     fields = read_months(root)
     first, last = (int(fields.time[place]) for place in (0, -1))
@@ -98,7 +99,8 @@ def prepare(
                 f"{split} are {[begin, end]}, all of whose months are needed; download the missing "
                 "ones or choose other years"
             )
-    regrid = Regridder(fields.latitude.values, fields.longitude.values, grid, str(root))
+    cells = xarray.Dataset({name: grid.means(fields[name], str(root)) for name in fields})
+    cells = cells.drop_vars(["version", "source"]).astype(np.float32)
     store = output.with_suffix(".nc")
     header = {
         "area": asdict(area),
@@ -108,14 +110,11 @@ def prepare(
         "months": last - first + 1,
     }
     with atomic_path(store) as temporary:
-        cells = temporary.with_name(f"{temporary.name}.cells")
-        try:
-            _write_cells(cells, fields, regrid)
-            with _opened(cells) as stored:
-                contents = _with_anomalies(stored, years, f"{root}: area {area.name}")
-                _write(temporary, contents)
-        finally:
-            cells.unlink(missing_ok=True)
+        _write(temporary, cells.reindex(time=np.arange(first, last + 1)).chunk(time=MONTHS))
+        with _opened(temporary) as stored:
+            _require_plausible(stored[SST].sel(time=fields.time), area)
+            fitted = _fitted(stored, years, f"{root}: area {area.name}")
+        _write(temporary, fitted)
         with _opened(temporary) as stored:
             digest = contents_digest(header, stored)
     present = set(fields.time.values.tolist())
@@ -125,7 +124,7 @@ def prepare(
         {
             "schema": PREPARED.schema,
             **header,
-            **contents.attrs,
+            "sea_cells": int(fitted["sea"].sum()),
             "files": [file_entry(path.parent, path.name) for path in find_files(root)],
             "preliminary": [month_name(month) for month in late],
             "missing": [month_name(m) for m in range(first, last + 1) if m not in present],
@@ -134,6 +133,41 @@ def prepare(
             "digest": digest,
         },
     )
+    return PreparedStore(output)
+
+
+def prepared_store(
+    root: str | Path,
+    area: Area,
+    resolution: float,
+    years: Years | None = None,
+    folder: str | Path | None = None,
+) -> PreparedStore:
+    """The store of a region at a resolution; it is prepared if the files are new or changed.
+
+    Other files, regions, resolutions or years make another store; none is removed. Processes that
+    ask at the same time wait for the one that prepares.
+
+    Args:
+        root: a file, or a folder of files, as ERA5 delivers them.
+        area: the region.
+        resolution: degrees of a cell.
+        years: the splits; None divides the whole years that there are.
+        folder: where stores stand; None: ``prepared`` in the folder of the files.
+
+    Raises:
+        UserError: as :func:`prepare`.
+    """
+    files = find_files(root)
+    folder = Path(folder) if folder is not None else files[0].parent / "prepared"
+    present = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    asked = [asdict(area), float(resolution), years and years.model_dump(mode="json")]
+    digest = json_digest([present, asked, PREPARED.schema])
+    output = folder / f"{resolution:g}deg-{digest[:12]}.json"
+    with locked(output.with_suffix(".lock")):
+        if not (output.is_file() and output.with_suffix(".nc").is_file()):
+            print(f"preparing {output}: {area.name} at {resolution:g} degrees from {root}")
+            prepare(root, area, resolution, output, years)
     return PreparedStore(output)
 
 
@@ -193,6 +227,20 @@ class PreparedStore:
         """One of the arrays as a whole."""
         return self.fields[name].values
 
+    @cached_property
+    def anomalies(self) -> xarray.DataArray:
+        """(time, row, column) kelvin about the climatology, NaN but for open sea; lazy if large."""
+        return _open_sea(self.fields) - self.of_month("climatology", self.fields["time"])
+
+    @cached_property
+    def standardised(self) -> xarray.DataArray:
+        """:attr:`anomalies` by the deviation of their calendar months."""
+        return self.anomalies / self.of_month("deviation", self.fields["time"])
+
+    def of_month(self, name: str, months: xarray.DataArray) -> xarray.DataArray:
+        """Climatology or deviation of the calendar months of some months (their numbers)."""
+        return self.fields[name].isel(month=months % MONTHS)
+
     @property
     def weights(self) -> xarray.DataArray:
         """(row, column) shares of the sea's area; 0 on land, 1 in all."""
@@ -204,106 +252,80 @@ class PreparedStore:
         """Where the cells lie: (H, W) which are sea, (H,) latitudes and (W,) longitudes."""
         return self.read("sea"), self.grid.latitudes, self.grid.longitudes
 
-    @property
-    def anomalies(self) -> xarray.DataArray:
-        """(time, row, column) anomalies in kelvin, NaN but for open sea."""
-        months = self.fields["time"] % MONTHS
-        return self.fields["anomaly"] * self.fields["deviation"].astype(float).isel(month=months)
-
     def __getstate__(self) -> dict[str, Any]:
         """Without the open arrays: a worker process opens its own."""
-        return {name: value for name, value in vars(self).items() if name != "fields"}
+        opened = {"fields", "anomalies", "standardised"}
+        return {name: value for name, value in vars(self).items() if name not in opened}
 
 
 def _opened(path: Path) -> xarray.Dataset:
     import xarray
 
-    found = xarray.open_dataset(path, engine="h5netcdf")
-    return found.load() if found.nbytes <= IN_MEMORY_BYTES else found.chunk({"time": MONTHS})
+    chunks = {"time": MONTHS, "month": MONTHS}
+    found = xarray.open_dataset(path, engine="h5netcdf", chunks=chunks)
+    return found.load() if found.nbytes <= IN_MEMORY_BYTES else found
 
 
 def _write(path: Path, fields: xarray.Dataset) -> None:
+    """Write fields into a file, beside those that are there."""
     encoding = {}
     for name, field in fields.items():
         # By the month, as samples are read; a checksum makes damage an error.
         chunks = (1, *field.shape[1:]) if field.ndim == 3 else field.shape
         encoding[name] = {"zlib": True, "complevel": 1, "fletcher32": True, "chunksizes": chunks}
-    fields.to_netcdf(path, engine="h5netcdf", encoding=encoding)
+    fields.to_netcdf(path, mode="a", engine="h5netcdf", encoding=encoding)
 
 
-def _write_cells(path: Path, fields: xarray.Dataset, regrid: Regridder) -> None:
-    """Write temperatures and ice of all months on the grid, and see that they are plausible."""
-    import xarray
-
-    rows, columns = regrid.grid.shape
-    cells = xarray.apply_ufunc(
-        lambda field: regrid(field).astype(np.float32),
-        fields.drop_vars(["version", "source"]),
-        input_core_dims=[["latitude", "longitude"]],
-        output_core_dims=[list(_CELLS)],
-        dask="parallelized",
-        output_dtypes=[np.float32],
-        dask_gufunc_kwargs={"output_sizes": {"row": rows, "column": columns}},
-    )
-    months = np.arange(int(fields.time[0]), int(fields.time[-1]) + 1)
-    _write(path, cells.reindex(time=months).chunk({"time": MONTHS}))
-    with _opened(path) as stored:
-        read = stored[SST].sel(time=fields.time)
-        lows, highs = read.min(_CELLS).values, read.max(_CELLS).values
+def _require_plausible(sst: xarray.DataArray, area: Area) -> None:
+    """See that the temperatures of every month are those of a sea."""
+    lows, highs = sst.min(CELLS).values, sst.max(CELLS).values
     least, most = _PLAUSIBLE_K
     for place in np.flatnonzero(~((lows >= least) & (highs <= most))):
         found = "no sea" if np.isnan(lows[place]) else f"{lows[place]:g} to {highs[place]:g}"
         raise DataError(
-            f"{fields.source[place].item()}: {month_name(int(fields.time[place]))} has {found} in "
-            f"area {regrid.grid.area.name}, expected kelvin from {least:g} to {most:g} in cells "
-            "that are sea by half or more; take the file as it was downloaded, or choose a region "
-            "with sea or a finer resolution"
+            f"{sst.source[place].item()}: {month_name(int(sst.time[place]))} has {found} in area "
+            f"{area.name}, expected kelvin from {least:g} to {most:g} in cells that are sea by "
+            "half or more; take the file as it was downloaded, or choose a region with sea or a "
+            "finer resolution"
         )
 
 
-def _with_anomalies(stored: xarray.Dataset, years: Years, title: str) -> xarray.Dataset:
-    """Temperatures and ice with masks, climatology, trend and anomalies.
+def _open_sea(fields: xarray.Dataset) -> xarray.DataArray:
+    """Temperatures of the sea without those under ice."""
+    sst = fields[SST]
+    ice = fields[ICE] >= ICE_SHARE if ICE in fields else sst < ICE_LIMIT_K
+    return sst.where(fields["sea"] & ~ice)
 
-    The attributes are what the manifest says of them.
-    """
+
+def _fitted(stored: xarray.Dataset, years: Years, title: str) -> xarray.Dataset:
+    """Which cells are sea, and climatology, deviation and trend of the training years."""
     import xarray
 
-    month = stored.time % MONTHS
-    sst = stored[SST].assign_coords(month=month)
-    has_sst = sst.notnull()
-    present = has_sst.any(_CELLS)
-    sea = (has_sst | ~present).all("time").compute()
-    dropped = int((has_sst.any("time") & ~sea).sum())
+    known = stored[SST].notnull()
+    present = known.any(CELLS)
+    sea = (known | ~present).all("time").compute()
     if not sea.any():
+        dropped = int(known.any("time").sum())
         raise DataError(
             f"{title} has no cell that is sea by half or more in every month ({dropped} cells "
             "have values in some months only); choose a region with sea or a finer resolution"
         )
-    ice = stored[ICE] >= ICE_SHARE if ICE in stored else sst < ICE_LIMIT_K
-    open_sea = sea & has_sst & ~ice
-    training = slice(years.months("train")[0], years.months("train")[-1])
-    counts = open_sea.sel(time=training).groupby("month").sum()
-    needed = present.sel(time=training).groupby("month").sum() / 2
-    valid = open_sea & (counts >= np.maximum(needed, 2)).compute().sel(month=month)
-    train = sst.where(valid).sel(time=training)
-    climatology = train.groupby("month").mean().compute()
-    anomaly = train - climatology.sel(month=train.month)
-    deviation = ((anomaly**2).groupby("month").mean() ** 0.5).compute()
-    deviation = deviation.clip(min=DEVIATION_FLOOR_K).fillna(1)
-    standard = (sst - climatology.sel(month=month)) / deviation.sel(month=month)
+    training = years.months("train")
+    in_training = xarray.Dataset({"sst": _open_sea(stored.assign(sea=sea)), "present": present})
+    in_training = in_training.sel(time=slice(training[0], training[-1]))
+    train = in_training.coarsen(time=MONTHS).construct(time=("year", "month"))
+    needed = np.maximum(train["present"].sum("year") / 2, 2)
+    enough = train["sst"].count("year") >= needed
+    climatology = train["sst"].mean("year").where(enough).compute()
+    anomaly = train["sst"] - climatology
+    deviation = (anomaly**2).mean("year") ** 0.5
     # The line of least squares: the mean of the anomalies is 0, so it is 0 in the middle.
-    known = anomaly.time.where(anomaly.notnull())
-    middle = known.mean("time").compute()
-    distance = (known - middle) / MONTHS
-    trend = (distance * anomaly).sum("time") / (distance**2).sum("time")
-    fields = {
-        "anomaly": standard.where(valid),
-        "climatology": climatology.fillna(0),
-        "deviation": deviation,
+    months, along = train["time"].where(anomaly.notnull()), ["year", "month"]
+    trend = MONTHS * xarray.cov(months, anomaly, along) / months.var(along, ddof=1)
+    fitted = {
+        "climatology": climatology,
+        "deviation": deviation.clip(min=DEVIATION_FLOOR_K).fillna(1),
         "trend": trend.fillna(0),
-        "middle": middle.fillna(0),
+        "middle": months.mean(along).fillna(0),
     }
-    added = xarray.Dataset(fields).drop_vars("month").astype(np.float32)
-    found = added.assign(stored.data_vars).assign(sea=sea).transpose("time", "month", *_CELLS)
-    counted = {"sea_cells": int(sea.sum()), "dropped_cells": dropped}
-    return found.chunk({"time": MONTHS}).assign_attrs(counted)
+    return xarray.Dataset(fitted).compute().astype(np.float32).assign(sea=sea)
