@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-LINES = {"src": 27_230, "tests": 28_220, "benchmarks": 1_850}
+LINES = {"src": 27_230, "tests": 28_250, "benchmarks": 1_850}
 """At most so many lines of Python, without blanks, comments and docstrings."""
 FILES = 264
 """At most so many Python files of ``src``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import subprocess
 import sys
@@ -11,7 +12,9 @@ import pytest
 from tests.deblurring.data.conftest import SEQUENCES
 from tests.deblurring.data.scenes import film
 from vrtspike.deblurring.data.clips.dataset import load_dataset
+from vrtspike.deblurring.data.gate.accept import COLUMNS
 from vrtspike.deblurring.data.manifests import INGESTED, STORE, SURVEY
+from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.io.files import read_json
 from vrtspike.io.images import write_png
 
@@ -60,6 +63,27 @@ def test_the_gate_stops_with_every_fault_and_writes_nothing(script, dataset, tmp
     assert f"{SEQUENCES[2]}: frames of 96 x 128, but crops" in message
     assert f"{SEQUENCES[1]}: frames" not in message
     assert not (tmp_path / "accepted.json").exists()
+
+
+def test_table_and_plot_of_where_exposures_lie(script, pristine, tmp_path):
+    ingest_all(script, pristine, tmp_path)
+    for path in (tmp_path / "ingest").glob("t*/*.json"):
+        manifest = read_json(path)  # rows are in the order of time nevertheless
+        path.write_text(json.dumps({**manifest, "frames": manifest["frames"][::-1]}))
+    table, plot = tmp_path / "alignment.csv", tmp_path / "alignment.svg"
+    survey = ("--survey", tmp_path / "survey.json", "--ingested", tmp_path / "ingest")
+    script("alignment_table", *survey, "--table", table, "--plot", plot)
+    rows = list(csv.DictReader(table.open()))
+    assert tuple(rows[0]) == COLUMNS
+    assert [row["sequence"] for row in rows[:3]] == ["GOPR0003_11_00"] * 3
+    windows = [(int(row["t0"]), int(row["t1"])) for row in rows[:3]]
+    assert windows == [(0, 88), (88, 176), (176, 264)]
+    spikes = read_spikes(pristine / "test/GOPR0003_11_00/spike/000002.dat", 48, 64)
+    assert int(rows[1]["spike_count"]) == spikes.sum()
+    assert all(abs(float(row["center"]) - float(row["expected_center"])) < 4 for row in rows)
+    assert all(float(row["correlation"]) > 0.8 for row in rows)
+    svg = plot.read_text()
+    assert all(name in svg for name in SEQUENCES)
 
 
 def write_quickly(path, contents):
