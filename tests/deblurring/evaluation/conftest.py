@@ -69,7 +69,7 @@ def small_settings() -> Settings:
 @pytest.fixture(scope="session")
 def small_run(tmp_path_factory: pytest.TempPathFactory) -> SmallRun:
     folder = tmp_path_factory.mktemp("small")
-    raw, sequences = folder / "raw", {"train/a": 80, "test/b": 200, "test/c": 140}
+    raw, sequences = folder / "raw", {"train/a": 245, "test/b": 200, "test/c": 140}
     for name, left in sequences.items():
         video = moving_photograph(EXPOSURES * 7, left)
         write_sequence(raw / name, video, frames_per_exposure=7)
