@@ -29,9 +29,10 @@ from vrtspike.deblurring.data.clips.dataset import DatasetManifest, load_dataset
 from vrtspike.deblurring.data.simulation.demo import FRAMES_PER_EXPOSURE, SCENES, Scene, render
 from vrtspike.deblurring.data.simulation.sensor import SensorModel, simulate_spikes
 from vrtspike.deblurring.data.store.reading import Store
+from vrtspike.deblurring.evaluation.given_clips import ArraySequence
 from vrtspike.deblurring.evaluation.pictures import ArrayFrames
 from vrtspike.deblurring.evaluation.restore import restore_frames, torch_compute
-from vrtspike.deblurring.evaluation.sources import ArraySequence, StoredSequence
+from vrtspike.deblurring.evaluation.sources import StoredSequence
 from vrtspike.deblurring.evaluation.tiling import tiling_for
 from vrtspike.deblurring.metrics.psnr import psnr
 from vrtspike.deblurring.settings import Settings

@@ -10,12 +10,12 @@ from skimage import data
 from tests.deblurring.data.raw.published import CONTEXT, frames, write_dat, write_picture
 from vrtspike.deblurring.data.exposure import Exposure, exposure_table
 from vrtspike.deblurring.data.raw.layouts.s_sdm import RSB
+from vrtspike.deblurring.evaluation.given_clips import FolderSequence
 from vrtspike.deblurring.evaluation.no_reference import (
     FIGURES,
     load_no_reference,
     no_reference_figures,
 )
-from vrtspike.deblurring.evaluation.sources import FolderSequence
 from vrtspike.errors import ConfigError, DataError
 
 

@@ -9,8 +9,9 @@ from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
+from vrtspike.deblurring.evaluation.given_clips import FolderSequence
 from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, torch_compute
-from vrtspike.deblurring.evaluation.sources import FolderSequence, StoredSequence
+from vrtspike.deblurring.evaluation.sources import StoredSequence
 from vrtspike.deblurring.evaluation.tiling import Tiling, tiling_for
 from vrtspike.deblurring.models.restorer import repeat_pixels
 from vrtspike.deblurring.settings.schema import TileSettings

@@ -13,15 +13,13 @@ from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.data.store.voxels import voxelize
 from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
-from vrtspike.deblurring.evaluation.pictures import ArrayFrames
-from vrtspike.deblurring.evaluation.sources import (
+from vrtspike.deblurring.evaluation.given_clips import (
     ArraySequence,
     FolderSequence,
-    ScaledSource,
     SimulatedSequence,
-    StoredSequence,
-    resize_image,
 )
+from vrtspike.deblurring.evaluation.pictures import ArrayFrames
+from vrtspike.deblurring.evaluation.sources import ScaledSource, StoredSequence, resize_image
 from vrtspike.deblurring.video import video_file
 from vrtspike.errors import DataError
 from vrtspike.io.images import read_rgb, write_png

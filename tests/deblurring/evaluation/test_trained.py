@@ -9,8 +9,8 @@ from safetensors.torch import save_file
 
 from tests.deblurring.evaluation.test_sources import arrays
 from vrtspike.deblurring.data.clips.dataset import load_dataset
+from vrtspike.deblurring.evaluation.given_clips import FolderSequence
 from vrtspike.deblurring.evaluation.restore import restore_frames
-from vrtspike.deblurring.evaluation.sources import FolderSequence
 from vrtspike.deblurring.evaluation.tile_memory import measure_tile_memory
 from vrtspike.deblurring.evaluation.tiling import Tiling
 from vrtspike.deblurring.evaluation.trained import TrainedModel, choose_precision, load

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vrtspike.deblurring.data.gate.consistency import LEAST_LIKENESS, likeness
 from vrtspike.deblurring.data.raw.versions import input_version
+from vrtspike.deblurring.evaluation.given_clips import BlurrySequence, FolderSequence, open_clip
 from vrtspike.deblurring.evaluation.no_reference import load_no_reference, no_reference_figures
 from vrtspike.deblurring.evaluation.pictures import picture_files
-from vrtspike.deblurring.evaluation.sources import BlurrySequence, FolderSequence, open_clip
 from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, recomputation, tile_unit
 from vrtspike.deblurring.metrics.psnr import psnr
 from vrtspike.deblurring.metrics.ssim import ssim
@@ -65,7 +65,7 @@ class Request:
         simulate_spikes: simulate them from the blurry frames.
         sensor: rows and columns of recorded spikes; None as for :class:`FolderSequence`.
         layout: name of the layout that tells exposures; None as for
-            :func:`~vrtspike.deblurring.evaluation.sources.open_clip`.
+            :func:`~vrtspike.deblurring.evaluation.given_clips.open_clip`.
         output: folder for ``restored/<frame>.png``, ``restore.json`` and what follows.
         sharp: folder that holds sharp frames of the same names, to compare with.
         video: whether to write ``restored.mp4``.

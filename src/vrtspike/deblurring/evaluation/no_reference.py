@@ -23,7 +23,7 @@ from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.gate.alignment import WINDOW, correlation_curve
 from vrtspike.deblurring.data.raw.spikes import PackedSpikes
 from vrtspike.deblurring.data.store.voxels import GainMeter
-from vrtspike.deblurring.evaluation.sources import RecordedSequence
+from vrtspike.deblurring.evaluation.given_clips import RecordedSequence
 from vrtspike.deblurring.rgb_images import Image
 from vrtspike.deblurring.spike_images import tfp
 from vrtspike.errors import ConfigError, DataError

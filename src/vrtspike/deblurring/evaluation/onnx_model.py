@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from vrtspike.deblurring.data.bins import bin_table
 from vrtspike.deblurring.data.clips.batch import prepare_batch
 from vrtspike.deblurring.data.exposure import Exposure
+from vrtspike.deblurring.evaluation.given_clips import BlurrySequence
 from vrtspike.deblurring.evaluation.restore import Batch, Compute
-from vrtspike.deblurring.evaluation.sources import BlurrySequence
 from vrtspike.deblurring.evaluation.tile_memory import TileMemory
 from vrtspike.deblurring.evaluation.tiling import Tiling, tiling_for
 from vrtspike.deblurring.evaluation.trained import ClipModel, TrainedModel

@@ -17,11 +17,11 @@ from vrtspike.deblurring.analysis.published import (
     vrt_on_gopro,
 )
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
+from vrtspike.deblurring.evaluation.given_clips import BlurrySequence
 from vrtspike.deblurring.evaluation.measure import KEYS, ClipMeter, select_metrics
 from vrtspike.deblurring.evaluation.pictures import PictureFolder
 from vrtspike.deblurring.evaluation.protocols import PROTOCOLS
 from vrtspike.deblurring.evaluation.restore import Compute, restore_frames, torch_compute
-from vrtspike.deblurring.evaluation.sources import BlurrySequence
 from vrtspike.deblurring.evaluation.tiling import Progress
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.settings import Settings

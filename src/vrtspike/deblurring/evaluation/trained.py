@@ -14,6 +14,7 @@ from torch import nn
 
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.store.voxels import Statistics
+from vrtspike.deblurring.evaluation.given_clips import BlurrySequence, Spikes, open_clip
 from vrtspike.deblurring.evaluation.pictures import ArrayFrames, Pictures
 from vrtspike.deblurring.evaluation.precision import require_precision
 from vrtspike.deblurring.evaluation.restore import (
@@ -22,7 +23,6 @@ from vrtspike.deblurring.evaluation.restore import (
     restore_frames,
     torch_compute,
 )
-from vrtspike.deblurring.evaluation.sources import BlurrySequence, Spikes, open_clip
 from vrtspike.deblurring.evaluation.tile_memory import (
     SHARE,
     TileMemory,
