@@ -260,6 +260,7 @@ def export(arguments: argparse.Namespace) -> None:
     output: Path = arguments.output
     if output.suffix != ".onnx":
         raise ConfigError(f"--output: found {output}, expected a file named *.onnx")
+    output.parent.mkdir(parents=True, exist_ok=True)
     from vrtspike.reporting.packed import find_model
     from vrtspike.runs.published import read_finished
 

@@ -75,6 +75,8 @@ def test_what_cannot_be_told_is_asked_for_with_sizes_that_fit(tmp_path):
         find_sensor(file)
     with pytest.raises(DataError, match="no such file"):
         find_sensor(tmp_path / "b.dat")
+    with pytest.raises(DataError, match="/dev/null: a pipe or a device; expected a spike file"):
+        find_sensor("/dev/null")
     file.rename(tmp_path / "a.png")
     with pytest.raises(DataError, match=r"found a file \*\.png, expected spikes"):
         find_sensor(tmp_path / "a.png")

@@ -83,7 +83,8 @@ def find_sensor(path: str | os.PathLike[str]) -> Sensor:
         return sensor_of(*shape, "from the file")
     file = Path(path)
     if not file.is_file():
-        what = "a folder" if file.is_dir() else "no such file"
+        what = "a pipe or a device" if file.exists() else "no such file"
+        what = "a folder" if file.is_dir() else what
         raise DataError(f"{file}: {what}; expected a spike file (.dat or .npz)")
     if file.suffix.lower() not in SPIKE_SUFFIXES:
         raise DataError(
