@@ -48,6 +48,13 @@ def test_intervals(store, spikes):
             assert found[row, column] == pytest.approx(255 * store.gain * rate, rel=1e-4)
 
 
+def test_the_window_follows_from_the_exposure(store, spikes):
+    """Ten steps of 56 on either side of the instant."""
+    found = SpikesAlone(store, RECONSTRUCTIONS["tfp"]).read(2)
+    rate = spikes[2, SHARP_STEP - 10 : SHARP_STEP + 10].mean(axis=0)
+    np.testing.assert_allclose(found, 255 * store.gain * rate, rtol=1e-5)
+
+
 def test_a_picture_is_rounded_and_bounded():
     gray = np.array([[-3.0, 0.4], [254.6, 300.0]], np.float32)
     assert to_picture(gray).tolist() == [[0, 0], [255, 255]]

@@ -183,14 +183,18 @@ def test_generated_data_raise_no_alarm(tmp_path):
         assert faults(tmp_path, f"{folder.parent.name}/{folder.name}") == []
 
 
+def judged(blur, sharp):
+    check = Consistency()
+    check.add(view_frame("1", ("blur", "sharp"), gray(blur), gray(sharp)))
+    return "".join(check.finish())
+
+
 @pytest.mark.parametrize(("sigma", "refused"), [(0.35, False), (0.4, True)])
 def test_a_little_more_detail_is_no_exchange(sigma, refused):
     """A sharp frame may be out of focus; a little less than the blurry one is its sign."""
     picture = slow_film(0, 1)[0]
     soft = cv2.GaussianBlur(picture, (0, 0), sigma)
-    check = Consistency()
-    check.add(view_frame("1", ("blur", "sharp"), gray(picture), gray(soft)))
-    assert ("fine detail" in "".join(check.finish())) == refused
+    assert ("fine detail" in judged(picture, soft)) == refused
 
 
 def test_real_frames(shared):
@@ -198,12 +202,6 @@ def test_real_frames(shared):
     folder = shared / "samples/gopro_test/GOPR0384_11_00"
     sharp = read_rgb(folder / "sharp/000001.png")
     blurry = [read_rgb(path) for path in sorted((folder / "blur").glob("*.png"))]
-
-    def judged(blur, sharp):
-        check = Consistency()
-        check.add(view_frame("1", ("blur", "sharp"), gray(blur), gray(sharp)))
-        return "".join(check.finish())
-
     assert judged(blurry[0], sharp) == ""
     assert "fine detail" in judged(sharp, blurry[0])
     for blur in blurry[1:]:

@@ -20,7 +20,6 @@ def test_brightness_contrast_and_fine_detail_count_nothing(frame):
     rows, columns = np.mgrid[:64, :96]
     board = np.where((rows + columns) % 2, 40, 0).astype(np.uint8)[..., None]
     assert likeness(frame + board, frame) > 0.98
-    assert abs(likeness(frame[:, ::-1], frame)) < 1
     assert likeness(frame[:, ::-1], frame) < LEAST_LIKENESS
 
 

@@ -78,6 +78,14 @@ def test_all_incomplete_sequences_are_named_at_once(dataset):
         assert part in str(caught.value)
 
 
+def test_spikes_that_a_root_of_their_own_lacks_are_asked_for_there(dataset, tmp_path):
+    root = tmp_path / "spikes"
+    root.mkdir()
+    told = rf"no spikes \({root}/{SPLIT}/{NAME}/spike/\*\.dat or .*but DATA\.SPIKE_ROOT is set"
+    with pytest.raises(DataError, match=told):
+        survey(dataset, ["train", "test"], "blur", spike_root=str(root))
+
+
 def test_stream_layout_is_recognised(dataset):
     folder = dataset / SPLIT / NAME
     parts = [path.read_bytes() for path in sorted((folder / "spike").iterdir())]
@@ -91,24 +99,25 @@ def test_stream_layout_is_recognised(dataset):
 
 @pytest.mark.parametrize("place", [f"{SPLIT}/{NAME}/spike", f"{SPLIT}/{NAME}", SPLIT, "."])
 def test_sensor_size_from_a_file_beside_the_spikes(dataset, place):
-    assert sensor_size(dataset, find_sequence(dataset, SPLIT, NAME, "blur")) is None
+    assert find_sequence(dataset, SPLIT, NAME, "blur").sensor_file is None
     path = dataset / place / "config.yaml"
     path.write_text("# sensor\nspike_h: 250 # rows\nspike_w: '400'\nfps: 20000\n")
-    files = find_sequence(dataset, SPLIT, NAME, "blur")
-    assert sensor_size(dataset, files) == (250, 400)
+    found = dataset / find_sequence(dataset, SPLIT, NAME, "blur").sensor_file
+    assert sensor_size(found) == (250, 400)
     path.write_text("# spike_h\nmax_spike_h: 1000\n")
-    assert sensor_size(dataset, files) is None
+    assert sensor_size(found) is None
     path.write_bytes(b"\xef\xbb\xbfspike_h: 48\r\nspike_w: 64\r\n")
-    assert sensor_size(dataset, files) == (48, 64)
+    assert sensor_size(found) == (48, 64)
     for text in (
         "spike_h: 250\n",
         "spike_h: 1\nspike_w: 2\nspike_h: 3\n",
         "sensor: {spike_h: 250, spike_w: 400}\n",
         "spike_h: 250.0\nspike_w: 400.0\n",
+        "spike_h: 0\nspike_w: 400\n",
     ):
         path.write_text(text)
         with pytest.raises(DataError, match="once each"):
-            sensor_size(dataset, files)
+            sensor_size(found)
 
 
 def rearranged(dataset, patterns):
@@ -306,11 +315,8 @@ def test_files_that_claim_the_same_frame_are_a_fault(dataset):
 def test_capital_suffixes_and_zeros_make_no_other_frame(dataset, part, change):
     known = find_sequence(dataset, SPLIT, NAME, "blur")
     for path in list((dataset / SPLIT / NAME / part).iterdir())[1:]:
-        capital, short = (
-            path.with_suffix(path.suffix.upper()),
-            path.with_stem(path.stem.lstrip("0")),
-        )
-        path.rename(capital if change == "suffix" else short)
+        capital, short = path.suffix.upper(), path.stem.lstrip("0")
+        path.rename(path.with_suffix(capital) if change == "suffix" else path.with_stem(short))
     found = find_sequence(dataset, SPLIT, NAME, "blur")
     assert found.faults == ()
     assert len(found.blur) == 3

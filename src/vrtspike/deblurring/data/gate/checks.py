@@ -103,21 +103,17 @@ class SequenceChecks:
         if not files.has_spikes:
             return
         with self._collect():
-            self._set_sensor(noted_sensor(root, files, spike_size))
+            self.sensor = noted_sensor(root, files, spike_size)
+            self.file_size = self.sensor or self.file_size
 
     @contextlib.contextmanager
     def _collect(self) -> Iterator[None]:
-        """A DataError in the body becomes a line in ``faults``."""
+        """A DataError in the body becomes a line in ``faults``; of a stream, once."""
         try:
             yield
         except DataError as error:
-            self.faults.append(str(error))
-
-    def _set_sensor(self, size: tuple[int, int] | None) -> None:
-        if size is not None:
-            if min(size) < 1:
-                raise DataError(f"sensor size {size[0]} x {size[1]}: both must be positive")
-            self.file_size = self.sensor = size
+            if str(error) not in self.faults:
+                self.faults.append(str(error))
 
     def recordings(self, names: Sequence[str]) -> dict[str, Recording]:
         """Where the spikes of each frame are, of those whose spikes can be read."""
@@ -150,7 +146,7 @@ class SequenceChecks:
                 height, width = read_rgb(self._root / self._files.sharp[name]).shape[:2]
             except DataError:
                 continue  # reported when this frame's turn comes
-            self._set_sensor((height // scale, width // scale))
+            self.file_size = self.sensor = (max(1, height // scale), max(1, width // scale))
             return
 
     def frame(

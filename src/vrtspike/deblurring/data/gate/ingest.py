@@ -98,7 +98,9 @@ def ingest_sequence(
         "files": _file_entries(base, files.paths, faults),
         "rgb_size": list(checks.rgb_size) if checks.rgb_size else None,
         "spike_size": list(checks.sensor) if checks.sensor else None,
-        "spike_file": _sensor_entry(checks),
+        "spike_file": {"size": list(checks.file_size), "area": asdict(checks.area)}
+        if checks.area
+        else None,
         "frames": [asdict(frame) for frame in frames],
         "alignment": alignment,
         "faults": faults,
@@ -153,13 +155,6 @@ def _odd_lengths(exposures: Sequence[Spikes], usual: int, offset: float) -> list
                 f"{expected:.1f}: {remedy}"
             )
     return faults
-
-
-def _sensor_entry(checks: SequenceChecks) -> dict[str, Any] | None:
-    """Size of the sensor as in its files, and the part that is picture."""
-    if checks.area is None:
-        return None
-    return {"size": list(checks.file_size), "area": asdict(checks.area)}
 
 
 def _gaps(names: Sequence[str], layout: Layout) -> list[str]:

@@ -5,6 +5,7 @@ A table ``exposures.csv`` tells it, else the layout of the files.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles, sensor_size
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
-from vrtspike.deblurring.data.raw.layouts.registry import layout_of
+from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS, layout_of
 from vrtspike.deblurring.data.raw.spikes import count_spike_frames, npz_sensor
 from vrtspike.errors import DataError
 
@@ -26,7 +27,8 @@ def noted_sensor(
     the layout.
     """
     first = files.stream or next(iter(files.spikes.values()))
-    noted = given or sensor_size(root, files) or npz_sensor(root / first)
+    beside = sensor_size(root / files.sensor_file) if files.sensor_file else None
+    noted = given or beside or npz_sensor(root / first)
     return noted or layout_of(files).sensor
 
 
@@ -66,7 +68,7 @@ class SpikeFiles:
         Raises:
             DataError: if nothing tells it, or the file does not hold it.
         """
-        total = count_spike_frames(self.root / path, *self.size)
+        total = self._total(path)
         if self.table is None:
             return Recording(path, total, self._by_layout(path, total))
         table = self.root / str(self.table_path)
@@ -92,7 +94,7 @@ class SpikeFiles:
         """
         if self.table is not None:
             return {name: self.recording(path, name) for name in names}
-        total, count = count_spike_frames(self.root / path, *self.size), len(names)
+        total, count = self._total(path), len(names)
         if count == 0 or total % count:
             raise DataError(
                 f"{self.root / path}: {total} spike frames cannot be divided evenly among "
@@ -106,8 +108,27 @@ class SpikeFiles:
             for number, name in enumerate(names)
         }
 
+    def _total(self, path: str) -> int:
+        """Steps of a file; where its size is wrong, layouts that it fits are named."""
+        file = self.root / path
+        try:
+            return count_spike_frames(file, *self.size)
+        except DataError as error:
+            raise DataError(f"{error}{_fitting_layouts(file)}") from error
+
     def _by_layout(self, path: str, steps: int) -> Exposure:
         try:
             return self.layout.exposure_of(steps)
         except DataError as error:
             raise DataError(f"{self.root / path}: {error}") from error
+
+
+def _fitting_layouts(file: Path) -> str:
+    """The layouts with a sensor of which a file holds whole spike frames, as advice."""
+    bits = 8 * file.stat().st_size if file.is_file() and file.suffix.lower() == ".dat" else 0
+    names = [
+        layout.name
+        for layout in LAYOUTS.values()
+        if bits and layout.sensor and bits % math.prod(layout.sensor) == 0
+    ]
+    return f"; it fits DATA.LAYOUT (--layout) {' or '.join(names)}" if names else ""
