@@ -130,39 +130,6 @@ def _folders(root: Path) -> Iterator[Path]:
             yield folder
 
 
-def simulate_folder(
-    frames: Path,
-    folder: Path,
-    *,
-    frames_per_exposure: int,
-    gamma: float | None = None,
-    progress: Callable[[int, int], None] | None = None,
-    **how: Unpack[Simulation],
-) -> SimulationResult:
-    """Turn a folder of high-frame-rate frames into a sequence; see :func:`write_sequence`.
-
-    Args:
-        frames: folder of 8-bit RGB pictures, all of one size, sides even.
-        folder: the sequence's folder to write.
-        frames_per_exposure: N.
-        gamma: of the averaging.
-        progress: called with the frames done and their total.
-        how: see :class:`~vrtspike.deblurring.data.simulation.sensor.Simulation`.
-
-    Raises:
-        DataError: if frames are missing, unreadable or unfit.
-    """
-    files = frame_files(frames)
-    return write_sequence(
-        folder,
-        (read_rgb(path) for path in files),
-        frames_per_exposure=frames_per_exposure,
-        gamma=gamma,
-        progress=(lambda done: progress(done, len(files))) if progress else None,
-        **how,
-    )
-
-
 def simulate_pairs(
     root: Path,
     files: SequenceFiles,
