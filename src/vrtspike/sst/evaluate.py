@@ -28,11 +28,11 @@ from matplotlib.figure import Figure
 from torch import nn
 from torch.utils.data import DataLoader
 
-from vrtspike.analysis.evaluation_files import PICTURES, TABLE, write_evaluation
+from vrtspike.analysis.evaluation_files import PICTURES, TABLE, chosen_on, write_evaluation
 from vrtspike.io.files import replaced_folder
 from vrtspike.plotting.drawing import draw
 from vrtspike.plotting.pages import Table, write_page
-from vrtspike.sst.baselines import BASELINES, baseline_forecasts, trend_line
+from vrtspike.sst.baselines import BASELINES, fit_baselines, trend_line
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
 from vrtspike.sst.grid import CELLS, Area
 from vrtspike.sst.settings import METRICS, RMSE, month_name
@@ -59,13 +59,14 @@ BLOCK = 12
 RESAMPLES = 1000
 LEVEL = 0.95
 _SAME = "not distinguishable from"
+_VALUES = 2_000_000
+"""Forecast values that are compared at once; with all baselines they take a gigabyte."""
 _NOTHING = 1e-12
 """Kelvin squared below which there is no anomaly to correlate."""
 _LAND = "#a0aec0"
 _HIGHEST = 0.99
 """Quantile of the errors at which the colours end: a few cells must not darken the rest."""
 
-CHOSEN_ON = "not a test: validation looked at these years during the training (TEST.SPLIT is val)"
 _SCORES = (
     "acc_centred: after each field's mean was taken off; _detrended: anomalies about the linear "
     "trend of the training years; nino34: correlation of the index; difference_k: RMSE of the "
@@ -230,46 +231,49 @@ def evaluate(
     """
     if isinstance(forecast, nn.Module):
         forecast.eval()
-    outputs = []
-    for batch in DataLoader(dataset, batch_size):
-        output = forecast(batch["past"].to(device), batch["month"].to(device))
-        outputs.append(output.float().cpu().numpy())
-        progress(sum(map(len, outputs)), len(dataset))
     store = dataset.store
     ahead = np.arange(dataset.lead) + dataset.offset + 1
     leads = xarray.DataArray(ahead, {"lead": ahead}, ("lead",), "lead")
-    now = xarray.DataArray(list(map(dataset.last_month, range(len(dataset)))), dims="sample")
-    months = now + leads
-    # What follows is computed at the end, by as many samples at once.
-    last, observed, deviation = (
-        field.drop_vars("time", errors="ignore").astype(float).chunk(sample=batch_size)
-        for field in (
-            *(store.anomalies.sel(time=each) for each in (now, months)),
-            store.of_month("deviation", months),
-        )
-    )
     cells = store.fields[["trend", "middle"]].astype(float).assign(weight=store.weights)
     training = store.anomalies.sel(time=store.years.months("train")).astype(float)
-    others = baseline_forecasts(training, cells, leads, last, now)
-    own = (deviation * np.concatenate(outputs)).expand_dims(system=[MODEL])
-    said = xarray.concat([own, others], "system").chunk(sample=batch_size)
-    known = observed.notnull()
-    about = {
-        name: field_means(said - base, observed - base, cells["weight"] * known)
-        for name, base in (("climatology", 0), ("trend", trend_line(cells, months)))
-    }
+    baselines = fit_baselines(training, cells, leads)
     # Where a part of the box lies outside of the region, its mean is not the index.
     shares = store.grid.shares(NINO34)
     box = store.fields["sea"] * shares * (shares.sum() > 1 - 1e-6)
-    index, truth = (each.weighted(box * known).mean(CELLS) for each in (said, observed))
-    means = xarray.concat(about.values(), pd.Index(about, name="about"))
-    found = means.assign(
-        nino34=index,
-        nino34_observed=truth,
-        cells=((said - observed) ** 2).mean("sample") ** 0.5,
-        masked=1 - (known * cells["weight"]).sum(CELLS).mean(),
-    )
-    return Evaluation(dataset, found.compute())
+    parts: list[xarray.Dataset] = []
+    squares: xarray.DataArray | int = 0
+    counts: xarray.DataArray | int = 0
+    done = 0
+    fitting = _VALUES // (dataset.lead * box.size)
+    for batch in DataLoader(dataset, max(1, min(batch_size, fitting))):
+        output = forecast(batch["past"].to(device), batch["month"].to(device)).float().cpu().numpy()
+        places = range(done, done := done + len(output))
+        now = xarray.DataArray(list(map(dataset.last_month, places)), dims="sample")
+        months = now + leads
+        last, observed, deviation = (
+            field.drop_vars("time", errors="ignore").astype(float).compute()
+            for field in (
+                *(store.anomalies.sel(time=each) for each in (now, months)),
+                store.of_month("deviation", months),
+            )
+        )
+        own = (deviation * output).expand_dims(system=[MODEL])
+        said = xarray.concat([own, baselines(last, now)], "system")
+        known = observed.notnull()
+        about = {
+            name: field_means(said - base, observed - base, cells["weight"] * known)
+            for name, base in (("climatology", 0), ("trend", trend_line(cells, months)))
+        }
+        index, truth = (each.weighted(box * known).mean(CELLS) for each in (said, observed))
+        means = xarray.concat(about.values(), pd.Index(about, name="about"))
+        measured = (known * cells["weight"]).sum(CELLS)
+        parts.append(means.assign(nino34=index, nino34_observed=truth, measured=measured))
+        squares = squares + ((said - observed) ** 2).sum("sample")
+        counts = counts + known.sum("sample")
+        progress(done, len(dataset))
+    means = xarray.concat(parts, "sample")
+    errors = (squares / counts) ** 0.5
+    return Evaluation(dataset, means.assign(cells=errors, masked=1 - means["measured"].mean()))
 
 
 def draw_evaluation(folder: Path, found: Evaluation, title: str) -> None:
@@ -347,7 +351,8 @@ def write_results(
     ends = " to ".join(month_name(months[place]) for place in (0, -1))
     title = f"{samples.store.area.name}, {ends} ({samples.split})"
     ice = samples.store.manifest["ice"]
-    warnings = [CHOSEN_ON] if samples.split == "val" else []
+    validated = samples.split == "val"
+    warnings = [chosen_on("the validation split", "TEST.SPLIT is val")] if validated else []
     notes = [
         f"{len(samples) * samples.lead} forecasts",
         f"{masked:.1%} of the sea is masked as ice ({ice})",
