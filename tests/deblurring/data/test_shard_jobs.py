@@ -7,8 +7,6 @@ import fcntl
 import multiprocessing
 import os
 import shutil
-import subprocess
-import sys
 import threading
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-import vrtspike
 from tests.concurrency import is_waited_for, wait_until
 from tests.deblurring.data.conftest import SEQUENCES
 from vrtspike.deblurring.data import shard_jobs
@@ -88,20 +85,6 @@ WRITER = "0123abcd-1-2-0123abcd"
 """In a temporary name: a process of another machine."""
 
 
-def test_what_holds_is_kept(run, tmp_path):
-    run()
-    (tmp_path / NAMES[1]).unlink()
-    (tmp_path / NAMES[0]).write_text("as it was")
-    entries = run()
-    assert run.lines == [
-        "[0/1] shard 0-of-1: 3 sequences, 1 of them to do",
-        "[1/1] train/a: written",
-    ]
-    assert entries[NAMES[0]] == {"text": "as it was"}
-    run()
-    assert run.lines == ["[0/0] shard 0-of-1: 3 sequences, 0 of them to do"]
-
-
 @pytest.mark.parametrize("processes", [1, 2])
 def test_one_that_fails_stops_no_other_and_all_are_told(run, tmp_path, processes):
     with pytest.raises(DataError) as caught:
@@ -138,21 +121,19 @@ def test_what_concerns_all_stops_at_once(run, tmp_path, processes, error):
 
 def test_what_killed_jobs_left_is_removed_and_nothing_else(run, tmp_path):
     left = [
-        *(f"train/.a.{WRITER}.tmp.json", f"train/.b.1.{WRITER}.tmp.zarr/x"),
+        f"train/.a.{WRITER}.tmp.json",
+        f"train/.b.1.{WRITER}.tmp.zarr/x",
         f"test/.c.{WRITER}.tmp.json",
-        *(
-            f"train/.b.1.zarr.{WRITER}.old/x",
-            f"shards/.0-of-1.{WRITER}.tmp.json",
-        ),
+        f"train/.b.1.zarr.{WRITER}.old/x",
+        f"shards/.0-of-1.{WRITER}.tmp.json",
     ]
     others = [
         # Of sequences and shards that another job may write now, and what is no leftover at all.
-        *(f"train/.c.{WRITER}.tmp.json", f"train/.b.{WRITER}.tmp.zarr/x"),
-        *(
-            f"shards/.1-of-2.{WRITER}.tmp.json",
-            "train/.a.json",
-            f"train/.a.{WRITER}x.tmp.json",
-        ),
+        f"train/.c.{WRITER}.tmp.json",
+        f"train/.b.{WRITER}.tmp.zarr/x",
+        f"shards/.1-of-2.{WRITER}.tmp.json",
+        "train/.a.json",
+        f"train/.a.{WRITER}x.tmp.json",
     ]
     for name in [*left, *others]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -278,7 +259,7 @@ def test_other_options_and_other_code_do_everything_again(built, checked, monkey
     made, other = built(bins=4)
     assert made == sorted(SEQUENCES)
     assert other[NAME]["digest"] != stores[NAME]["digest"]
-    monkeypatch.setattr(shard_jobs, "recipe", lambda module, **ingredients: "of other code")
+    monkeypatch.setattr(shard_jobs, "code_digests", lambda path: {path.name: "of other code"})
     # The same is found: of what follows nothing else has to be done again.
     assert {n: e["contents"] for n, e in checked()[1].items()} == {
         n: e["contents"] for n, e in before.items()
@@ -318,20 +299,6 @@ def test_a_store_that_is_not_complete_is_built_again(built, tmp_path, damage):
     assert folder_size(store) == size
 
 
-def test_a_raw_file_that_changed_since_the_check_is_named_and_stops_no_other(
-    built, dataset, tmp_path
-):
-    change(dataset / NAME / "spike/000002.dat")
-    shutil.rmtree(tmp_path / "k8")
-    stage = Building(str(dataset), tmp_path / "ingest", 8, tmp_path / "k8")
-    with pytest.raises(DataError, match=f"files of {NAME} changed since ingestion"):
-        work(stage, tmp_path / "k8", STORE_SHARD)
-    stores = sorted(str(p.relative_to(tmp_path / "k8")) for p in tmp_path.glob("k8/*/*.zarr"))
-    assert stores == sorted(f"{name}.zarr" for name in SEQUENCES[1:])
-    assert not list(tmp_path.glob("k8/*/.*"))
-    assert not (tmp_path / "k8/shards/0-of-1.json").exists()
-
-
 def test_a_file_that_could_not_be_read_is_no_known_version(checked, dataset, tmp_path):
     link = dataset / NAME / "blur/000002.png"
     link.unlink()
@@ -368,33 +335,19 @@ def test_files_that_change_while_they_are_checked_are_named(
         checked()
 
 
-def test_a_recipe_is_that_of_options_and_of_the_code_that_the_module_uses(tmp_path):
-    """Run by another Python, because sources are read once."""
-    package = tmp_path / "vrtspike"
-    source = vrtspike.__path__[0]
-    shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
-
-    def ask():
-        text = (
-            "from vrtspike.deblurring.data.shard_jobs import *\n"
-            "checks = [('blur', 'auto', None), ('blur_gamma', 'auto', None),"
-            " ('blur', 'kair', None), ('blur', 'auto', (250, 400)), ('blur', 'auto', (400, 250)),"
-            " ('blur', 'auto', None, 'spikes')]\n"
-            "for check in checks: print(Ingestion('', Path(), *check).recipe)\n"
-            "for bins, context in ((8, 0), (8, 4), (4, 0)):"
-            " print(Building('', Path(), bins, Path(), context).recipe)"
-        )
-        command, variables = [sys.executable, "-c", text], {"PYTHONPATH": str(tmp_path)}
-        return subprocess.run(
-            command, env=variables, capture_output=True, text=True, check=True
-        ).stdout.split()
-
-    before = ask()
-    assert len({*before}) == 9
-    gate = package / "deblurring/data/gate/ingest.py"
-    text = gate.read_text()
-    assert "most_common(1)" in text
-    gate.write_text(text.replace("most_common(1)", "most_common(2)"))
-    after = ask()
-    assert not {*after[:6]} & {*before}
-    assert after[6:] == before[6:]
+def test_the_recipe_depends_on_every_option():
+    checks = [
+        *[
+            ("blur", "auto"),
+            ("blur_gamma", "auto"),
+            ("blur", "kair"),
+            ("blur", "auto", None, "spikes"),
+        ],
+        *[("blur", "auto", (250, 400)), ("blur", "auto", (400, 250))],
+    ]
+    recipes = {Ingestion("", Path(), *check).recipe for check in checks}
+    builds = [(8, 0), (8, 4), (4, 0)]
+    recipes |= {
+        Building("", Path(), bins, Path(), context=context).recipe for bins, context in builds
+    }
+    assert len(recipes) == len(checks) + len(builds)
