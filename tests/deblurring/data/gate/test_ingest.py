@@ -14,6 +14,7 @@ from vrtspike.deblurring.data.gate.accept import accept
 from vrtspike.deblurring.data.gate.checks import Spikes
 from vrtspike.deblurring.data.gate.ingest import _odd_lengths
 from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
+from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.errors import DataError
 from vrtspike.io.images import write_png
@@ -57,7 +58,9 @@ def test_stream_is_divided_among_the_frames(dataset):
     (folder / "spike.dat").write_bytes(whole)
     manifest = ingest(dataset)
     assert manifest["faults"] == []
+    assert manifest["layout"] == "spk_gopro_stream"
     assert [f["spikes"]["start"] for f in manifest["frames"]] == [0, 88, 176]
+    assert survey(dataset, ["train"], "blur")["layout"] == "spk_gopro+spk_gopro_stream"
     (folder / "spike.dat").write_bytes(whole[: -48 * 64 // 8])
     assert "263 spike frames cannot be divided evenly among 3" in only_fault(ingest(dataset))
 
