@@ -47,6 +47,7 @@ from data_made import (
 from measured_figures import write_figures
 from vrtspike.deblurring.data.clips.clips import ClipDataset
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
+from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.raw.spikes import read_rows
 from vrtspike.deblurring.data.store.reading import MEMORY_PER_BYTE, ChunkReader, Store, cache_use
@@ -130,7 +131,7 @@ def ingestion(folder: Path, manifest: Path) -> Figures:
             read_rows(path, HEIGHT // 2, WIDTH // 2)
 
     def check() -> None:
-        ingest_sequence(raw, "train", "s0", blur_dir="blur", source_version="benchmark")
+        ingest_sequence(raw, find_sequence(raw, "train", "s0", "blur"), "blur")
 
     times = cpu_times({"read": read, "check": check}, 3)
     found = {name: statistics.median(each) / FRAMES for name, each in times.items()}

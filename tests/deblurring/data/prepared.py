@@ -10,6 +10,7 @@ import numpy as np
 
 from vrtspike.deblurring.data.clips.dataset import merge_dataset
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
+from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.raw.spikes import pack_rows
 from vrtspike.deblurring.data.store.build import build_store
@@ -19,10 +20,17 @@ from vrtspike.deblurring.data.store.writing import StoredFrame
 from vrtspike.io.files import write_json
 
 
-def check(root: Path, name: str, blur_dir: str = "blur", **options: Any) -> dict[str, Any]:
+def check(
+    root: Path,
+    name: str,
+    blur_dir: str = "blur",
+    spike_size: tuple[int, int] | None = None,
+    **places: Any,
+) -> dict[str, Any]:
     """The manifest of a sequence, which is named ``split/sequence``."""
-    split, _, sequence = name.partition("/")
-    return ingest_sequence(root, split, sequence, blur_dir=blur_dir, source_version="v", **options)
+    files = find_sequence(root, *name.split("/"), blur_dir, **places)
+    found = ingest_sequence(root, files, blur_dir, spike_size)
+    return {**found, "source_version": "v", "recipe": ""}
 
 
 def checked(root: Path, names: Iterable[str], folder: Path, **changes: Any) -> list[Path]:

@@ -15,6 +15,7 @@ import pytest
 from tests.deblurring.data.conftest import SEQUENCES
 from tests.deblurring.data.prepared import check, checked
 from vrtspike.deblurring.data.gate.accept import accept
+from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.raw.versions import source_version
@@ -204,7 +205,8 @@ def test_a_file_that_can_be_read_again_is_checked_again(reachable):
 
     def version():
         with ordinary_user():
-            return source_version(reachable, NAME, SPLIT, manifest)
+            files = find_sequence(reachable, SPLIT, NAME, "blur")
+            return source_version(reachable, files, "blur", manifest)
 
     def check():
         before = version()

@@ -18,7 +18,13 @@ from tests.concurrency import is_waited_for, wait_until
 from tests.deblurring.data.conftest import SEQUENCES
 from vrtspike.deblurring.data import shard_jobs
 from vrtspike.deblurring.data.manifests import INGEST_SHARD, INGESTED, STORE_SHARD
-from vrtspike.deblurring.data.shard_jobs import Building, Ingestion, NewResult, make_shard
+from vrtspike.deblurring.data.shard_jobs import (
+    Building,
+    Ingestion,
+    NewResult,
+    SequenceStage,
+    make_shard,
+)
 from vrtspike.errors import DataError, DiskFullError, RunError
 from vrtspike.io.files import folder_size, read_json, write_json
 from vrtspike.io.manifests import read_manifest
@@ -28,10 +34,9 @@ NAMES = ["test/c", "train/a", "train/b.1"]
 
 
 @dataclass(frozen=True)
-class Writing:
+class Writing(SequenceStage):
     """Writes a text for each sequence; names in ``bad`` fail."""
 
-    folder: Path
     bad: tuple[str, ...] = ()
     error: Exception | None = None
 
@@ -57,9 +62,9 @@ def run(tmp_path):
 
     def run(stage=None, names=NAMES, processes=1):
         lines.clear()
-        stage = stage or Writing(tmp_path)
+        stage = stage or Writing("", tmp_path)
         output = tmp_path / "shards/0-of-1.json"
-        make_shard(stage, names, tmp_path, output, processes, lines.append)
+        make_shard(stage, names, output, processes, lines.append)
         return read_manifest(output, INGEST_SHARD)["sequences"]
 
     run.lines = lines
@@ -88,7 +93,7 @@ WRITER = "0123abcd-1-2-0123abcd"
 @pytest.mark.parametrize("processes", [1, 2])
 def test_one_that_fails_stops_no_other_and_all_are_told(run, tmp_path, processes):
     with pytest.raises(DataError) as caught:
-        run(Writing(tmp_path, bad=("test/c", "train/b.1")), processes=processes)
+        run(Writing("", tmp_path, bad=("test/c", "train/b.1")), processes=processes)
     assert "2 of 3 sequences could not be done, the others are (2):" in str(caught.value)
     for name in ("test/c", "train/b.1"):
         assert f"  - {name}: torn" in str(caught.value)  # whether the error names it or not
@@ -112,7 +117,7 @@ def test_one_that_fails_stops_no_other_and_all_are_told(run, tmp_path, processes
 def test_what_concerns_all_stops_at_once(run, tmp_path, processes, error):
     # What is caught keeps all that it passed; children do not wait for its end.
     with pytest.raises(type(error), match=str(error.args[-1])) as caught:
-        run(Writing(tmp_path, bad=tuple(NAMES), error=error), processes=processes)
+        run(Writing("", tmp_path, bad=tuple(NAMES), error=error), processes=processes)
     assert caught.value
     wait_until(lambda: not multiprocessing.active_children())
     assert not any((tmp_path / name).exists() for name in NAMES)
@@ -163,25 +168,25 @@ def test_another_job_on_the_same_shard_is_waited_for(run, tmp_path):
 # --- The check of raw files, and the building of stores -------------------------------------------
 
 
-def work(stage, folder, kind):
+def work(stage, kind):
     """Names of what was made, and the shard's file."""
     lines: list[str] = []
-    output = folder / "shards/0-of-1.json"
-    make_shard(stage, sorted(SEQUENCES), folder, output, 1, lines.append)
+    output = stage.folder / "shards/0-of-1.json"
+    make_shard(stage, sorted(SEQUENCES), output, 1, lines.append)
     made = sorted(line.split()[1].rstrip(":") for line in lines[1:])
     return made, read_manifest(output, kind)["sequences"]
 
 
 def check(folder, **options):
     stage = Ingestion(str(folder / "dataset"), folder / "ingest", "blur", "auto", **options)
-    return work(stage, folder / "ingest", INGEST_SHARD)
+    return work(stage, INGEST_SHARD)
 
 
 def build(folder, bins=8):
     check(folder)
     stores = folder / f"k{bins}"
-    stage = Building(str(folder / "dataset"), folder / "ingest", bins, stores)
-    return work(stage, stores, STORE_SHARD)
+    stage = Building(str(folder / "dataset"), stores, folder / "ingest", bins)
+    return work(stage, STORE_SHARD)
 
 
 @pytest.fixture(scope="module")
@@ -347,7 +352,5 @@ def test_the_recipe_depends_on_every_option():
     ]
     recipes = {Ingestion("", Path(), *check).recipe for check in checks}
     builds = [(8, 0), (8, 4), (4, 0)]
-    recipes |= {
-        Building("", Path(), bins, Path(), context=context).recipe for bins, context in builds
-    }
+    recipes |= {Building("", Path(), Path(), bins, context).recipe for bins, context in builds}
     assert len(recipes) == len(checks) + len(builds)

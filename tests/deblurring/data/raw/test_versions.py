@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 
 import pytest
 
-from vrtspike.deblurring.data.gate.ingest import ingest_sequence
+from tests.deblurring.data.prepared import check
+from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.versions import folder_version, input_version, source_version
 from vrtspike.errors import DataError
 from vrtspike.io.files import write_json
@@ -29,10 +29,12 @@ def manifest(dataset, tmp_path):
 @pytest.fixture
 def version(dataset, sequence, manifest):
     """Says the version of a sequence that was ingested."""
-    ask = partial(source_version, dataset, NAME, SPLIT, manifest)
-    write_json(
-        manifest, ingest_sequence(dataset, SPLIT, NAME, blur_dir="blur", source_version=ask())
-    )
+
+    def ask():
+        files = find_sequence(dataset, SPLIT, NAME, "blur")
+        return source_version(dataset, files, "blur", manifest)
+
+    write_json(manifest, {**check(dataset, f"{SPLIT}/{NAME}"), "source_version": ask()})
     return ask
 
 
@@ -79,8 +81,7 @@ def test_a_link_that_leads_nowhere_is_for_the_job_to_report(dataset, sequence, v
     path.symlink_to("nowhere.png")
     found = version()
     assert found != before
-    again = ingest_sequence(dataset, SPLIT, NAME, blur_dir="blur", source_version=found)
-    write_json(manifest, again)
+    write_json(manifest, {**check(dataset, f"{SPLIT}/{NAME}"), "source_version": found})
     assert version() == found
 
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.deblurring.data.prepared import check
 from tests.deblurring.data.scenes import film
-from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes, synthesize_blur
 from vrtspike.deblurring.data.simulation.sequence import (
@@ -101,7 +101,7 @@ def test_real_frames_pass_ingestion(shared, tmp_path):
     frames = shared / "samples" / "sharp_sequence"
     written = simulate_folder(frames, tmp_path / "train" / "s", frames_per_exposure=3)
     assert (written.exposures, written.frames_left) == (3, 1)
-    manifest = ingest_sequence(tmp_path, "train", "s", blur_dir="blur", source_version="v")
+    manifest = check(tmp_path, "train/s")
     assert manifest["faults"] == []
     assert (manifest["rgb_size"], manifest["spike_size"]) == ([436, 1024], [218, 512])
     assert [frame["spikes"]["steps"] for frame in manifest["frames"]] == [24, 24, 24]
