@@ -46,6 +46,7 @@ from data_made import (
 )
 from measured_figures import write_figures
 from vrtspike.deblurring.data.clips.clips import ClipDataset
+from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
@@ -161,7 +162,7 @@ def clips_of(manifest: Path, kind: str = "counts", cache_bytes: int = 0) -> Clip
         CROP_SIZE=CROP, CLIP_LEN=CLIP, NUM_VOXEL_BINS=BINS, USE_PRECOMPUTED_VOXELS=kind == "counts"
     )
     chunks = ChunkReader(cache_bytes)
-    return ClipDataset(manifest, "train", settings, seed=2, reader=chunks)
+    return ClipDataset(load_dataset(manifest), "train", settings, seed=2, reader=chunks)
 
 
 class Samples:

@@ -103,7 +103,7 @@ def test_clips_have_frames_and_no_voxels(merged, train):
     settings = Settings.model_validate(
         {"DATA": {"NUM_VOXEL_BINS": BINS, "CROP_SIZE": 24, "CLIP_LEN": 2}}
     ).DATA
-    clips = ClipDataset(merged, "train", settings, train=train)
+    clips = ClipDataset(load_dataset(merged), "train", settings, train=train)
     assert set(clips[0]) == {"blur", "sharp", "sequence", "start"}
     batch = default_collate([clips[0], clips[1]])
     clip = prepare_batch(batch, load_dataset(merged).statistics_for(settings), "cpu")
