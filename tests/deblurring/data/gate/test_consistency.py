@@ -14,7 +14,7 @@ from tests.deblurring.data.prepared import check
 from tests.deblurring.data.scenes import film
 from vrtspike.deblurring.data.gate.consistency import Consistency, gray, view_frame
 from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
-from vrtspike.deblurring.data.simulation.demo import load_photograph, make_demo_data
+from vrtspike.deblurring.data.simulation.demo import load_photograph
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.io.images import read_rgb, write_png
 
@@ -176,11 +176,6 @@ def test_a_still_scene_without_noise_may_repeat_itself(tmp_path):
     write_sequence(tmp_path / SEQUENCE, still, frames_per_exposure=11)
     shutil.rmtree(tmp_path / SEQUENCE / "spike")
     assert faults(tmp_path) == []
-
-
-def test_generated_data_raise_no_alarm(tmp_path):
-    for folder in make_demo_data(tmp_path, seed=3, exposures=3):
-        assert faults(tmp_path, f"{folder.parent.name}/{folder.name}") == []
 
 
 @pytest.mark.parametrize(("sigma", "refused"), [(0.35, False), (0.4, True)])
