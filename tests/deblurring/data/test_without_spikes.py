@@ -38,14 +38,7 @@ def test_the_manifest_has_no_exposures_and_judges_no_alignment(plain):
     manifest = check(plain, SEQUENCES[0])
     assert (manifest["faults"], manifest["spikes"]) == ([], False)
     assert (manifest["rgb_size"], manifest["spike_size"]) == ([96, 128], None)
-    assert manifest["frames"][0] == {
-        "name": "000001",
-        "blur": f"{SEQUENCES[0]}/blur/000001.png",
-        "sharp": f"{SEQUENCES[0]}/sharp/000001.png",
-        "spikes": None,
-        "picture": manifest["frames"][0]["picture"],
-    }
-    assert len({frame["picture"] for frame in manifest["frames"]} - {""}) == 3
+    assert [frame["spikes"] for frame in manifest["frames"]] == [None] * 3
     assert set(manifest["alignment"].values()) == {None}
     assert len(manifest["files"]) == 6
 
@@ -63,9 +56,8 @@ def test_the_gate_passes_all_without_spikes_but_no_mixture(plain, pristine, tmp_
 def test_the_store_holds_frames_only(plain, pristine, stores, tmp_path):
     store = Store(stores[0].with_suffix(".zarr"))
     assert list(store.layout.shapes) == ["blur", "sharp"]
-    assert sorted(p.name for p in stores[0].with_suffix(".zarr").iterdir() if p.is_dir()) == [
-        "blur", "sharp",
-    ]  # fmt: skip
+    folders = [path for path in stores[0].with_suffix(".zarr").iterdir() if path.is_dir()]
+    assert sorted(folder.name for folder in folders) == ["blur", "sharp"]
     assert (store.layout.spike_size, store.layout.spike_frames, store.layout.scale) == (None, (), 1)
     for name in ("blur", "sharp"):
         found = store.read(name, slice(1, 2), slice(None), slice(None))[0]

@@ -12,7 +12,13 @@ import pytest
 from tests.deblurring.data.conftest import SEQUENCES
 from tests.deblurring.data.prepared import check
 from tests.deblurring.data.scenes import film
-from vrtspike.deblurring.data.gate.consistency import Consistency, gray, view_frame
+from vrtspike.deblurring.data.gate.consistency import (
+    LEAST_LIKENESS,
+    Consistency,
+    gray,
+    likeness,
+    view_frame,
+)
 from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.deblurring.data.simulation.demo import load_photograph
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
@@ -178,14 +184,19 @@ def test_a_still_scene_without_noise_may_repeat_itself(tmp_path):
     assert faults(tmp_path) == []
 
 
+def judged(blur, sharp):
+    """What is said of a frame without neighbours."""
+    check = Consistency()
+    check.add(view_frame("1", ("blur", "sharp"), gray(blur), gray(sharp)))
+    return "".join(check.finish())
+
+
 @pytest.mark.parametrize(("sigma", "refused"), [(0.35, False), (0.4, True)])
 def test_a_little_more_detail_is_no_exchange(sigma, refused):
     """A sharp frame may be out of focus; a little less than the blurry one is its sign."""
     picture = slow_film(0, 1)[0]
     soft = cv2.GaussianBlur(picture, (0, 0), sigma)
-    check = Consistency()
-    check.add(view_frame("1", ("blur", "sharp"), gray(picture), gray(soft)))
-    assert ("fine detail" in "".join(check.finish())) == refused
+    assert ("fine detail" in judged(picture, soft)) == refused
 
 
 def test_real_frames(shared):
@@ -193,12 +204,6 @@ def test_real_frames(shared):
     folder = shared / "samples/gopro_test/GOPR0384_11_00"
     sharp = read_rgb(folder / "sharp/000001.png")
     blurry = [read_rgb(path) for path in sorted((folder / "blur").glob("*.png"))]
-
-    def judged(blur, sharp):
-        check = Consistency()
-        check.add(view_frame("1", ("blur", "sharp"), gray(blur), gray(sharp)))
-        return "".join(check.finish())
-
     assert judged(blurry[0], sharp) == ""
     assert "fine detail" in judged(sharp, blurry[0])
     for blur in blurry[1:]:
@@ -227,3 +232,28 @@ def test_real_spikes_know_the_direction_of_time(shared, tmp_path, name, size, pa
     assert not found(tmp_path, "backwards|more like|not those of")
     write_spikes(path, exposure[::-1])
     assert found(tmp_path, rf"{path.name}: its beginning .* time runs backwards")
+
+
+# --- Whether two frames show one scene ------------------------------------------------------------
+
+
+@pytest.fixture
+def frame() -> np.ndarray:
+    ramp = np.linspace(50, 200, 96)
+    waves = 20 * np.sin(np.arange(64) / 5)[:, None]
+    return np.repeat((ramp + waves).round().astype(np.uint8)[..., None], 3, axis=-1)
+
+
+def test_brightness_contrast_and_fine_detail_count_nothing(frame):
+    assert likeness(frame, frame) == pytest.approx(1)
+    assert likeness(frame // 2 + 9, frame) == pytest.approx(1, abs=1e-3)
+    assert likeness(255 - frame, frame) == pytest.approx(-1)
+    rows, columns = np.mgrid[:64, :96]
+    board = np.where((rows + columns) % 2, 40, 0).astype(np.uint8)[..., None]
+    assert likeness(frame + board, frame) > 0.98
+    assert abs(likeness(frame[:, ::-1], frame)) < 1
+    assert likeness(frame[:, ::-1], frame) < LEAST_LIKENESS
+
+
+def test_a_frame_without_contrast_tells_nothing(frame):
+    assert likeness(np.full_like(frame, 90), frame) == 1

@@ -5,9 +5,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.deblurring.data.scenes import film
 from vrtspike.deblurring.data.bins import bin_edges, most_bins
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
-from vrtspike.deblurring.data.store.voxels import histogram_statistics, voxelize, voxelize_packed
+from vrtspike.deblurring.data.simulation.sensor import (
+    SensorModel,
+    simulate_spikes,
+    synthesize_blur,
+)
+from vrtspike.deblurring.data.store.voxels import (
+    GainMeter,
+    histogram_statistics,
+    voxelize,
+    voxelize_packed,
+)
 from vrtspike.errors import DataError
 
 
@@ -56,3 +67,54 @@ def test_arrays_that_are_no_spikes_are_refused():
             DataError, match=r"spikes: found .* expected uint8 \(T, H, W\) of 0 and 1"
         ):
             voxelize(other, 4, 4)
+
+
+# --- How sensitive a sensor is --------------------------------------------------------------------
+
+
+def exposures(theta=2.0, sequences=((0, 7), (1, 11))):
+    """Blurry frame and spikes of some exposures of different lengths."""
+    for seed, count in sequences:
+        frames = film(seed, count)
+        yield (
+            synthesize_blur(frames),
+            simulate_spikes(frames, sensor=SensorModel(theta=theta), seed=seed),
+        )
+
+
+def measured(pairs, bins=4):
+    meter = GainMeter()
+    for blur, spikes in pairs:
+        counts = voxelize(spikes, bins, spk_gopro_exposure(len(spikes)).sharp)
+        meter.add(blur, counts.sum(axis=0), len(spikes))
+    return meter.gain("train/a")
+
+
+def test_the_gain_is_the_least_squares_fit_over_all_frames_and_pixels():
+    products, squares = 0.0, 0.0
+    for blur, spikes in exposures():
+        gray = np.rint(blur @ np.array([0.299, 0.587, 0.114])) / 255
+        height, width = spikes.shape[1:]
+        gray = gray.reshape(height, 2, width, 2).mean(axis=(1, 3))
+        rate = spikes.mean(axis=0)
+        products += (gray * rate).sum()
+        squares += (rate**2).sum()
+    gain = measured(exposures())
+    assert gain == pytest.approx(products / squares, rel=1e-5)
+    # Neither bins nor the order of the frames have a say.
+    assert measured(list(exposures())[::-1]) == gain
+    assert measured(exposures(), bins=9) == gain
+
+
+def test_an_ideal_sensor_has_the_gain_of_its_threshold():
+    for theta in (2.0, 3.0, 4.0):
+        assert measured(exposures(theta)) == pytest.approx(theta, rel=0.02)
+
+
+def test_without_spikes_or_light_there_is_no_gain():
+    blur, spikes = next(exposures())
+    with pytest.raises(DataError, match="train/a: not a single spike in 1 frames"):
+        measured([(blur, np.zeros_like(spikes))])
+    with pytest.raises(DataError, match=r"train/a: the blurry frames \(2\) are black"):
+        measured([(np.zeros_like(blur), spikes)] * 2)
+    assert measured([(blur, np.zeros_like(spikes)), (blur, spikes)]) > 1
