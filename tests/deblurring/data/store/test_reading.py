@@ -155,7 +155,7 @@ def test_a_failed_write_leaves_the_old_store(tmp_path):
         write_store(path, LAYOUT, list(random_frames(LAYOUT, 1))[:2])
     with pytest.raises(ValueError, match="bits of frame 1"):
         write_store(path, LAYOUT, reversed(list(random_frames(LAYOUT, 1))[:2]))
-    dark = [replace(frame, voxels=0 * frame.voxels) for frame in random_frames(LAYOUT)]
+    dark = [replace(frame, bits=0 * frame.bits) for frame in random_frames(LAYOUT)]
     with pytest.raises(DataError, match=r"s\.zarr: not a single spike in 7 frames"):
         write_store(path, LAYOUT, dark)
     assert [p.name for p in tmp_path.iterdir()] == ["s.zarr"]

@@ -28,7 +28,7 @@ from vrtspike.deblurring.data.gate.consistency import (
 from vrtspike.deblurring.data.raw.layouts.files import Area, SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.registry import layout_of
 from vrtspike.deblurring.data.raw.numbering import frame_order
-from vrtspike.deblurring.data.raw.recordings import Recording, SpikeFiles, noted_sensor
+from vrtspike.deblurring.data.raw.recordings import Recording, SpikeFiles, file_sensor
 from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,
     frame_scale,
@@ -125,18 +125,11 @@ class SequenceChecks:
                 return
 
     def _find_sensor(self, given: tuple[int, int] | None) -> None:
-        """Without other knowledge the sensor has a part of the size of the frames."""
-        noted: tuple[int, int] | None = None
-        with self._collect():
-            noted = noted_sensor(self._root, self._files, given)
         if self.rgb_size is None:
             return
-        layout, (height, width) = layout_of(self._files), self.rgb_size
-        size = noted or (height // layout.scale, width // layout.scale)
         with self._collect():
-            if min(size) < 1:
-                raise DataError(f"sensor size {size[0]} x {size[1]}: both must be positive")
-            area = picture_area(size, self.rgb_size, layout)
+            size = file_sensor(self._root, self._files, self.rgb_size, given)
+            area = picture_area(size, self.rgb_size, layout_of(self._files))
             try:
                 frame_scale(self.rgb_size, (area.rows, area.columns))
             except DataError as error:

@@ -129,15 +129,15 @@ class Layout:
 
     def places(self, split: str, name: str, blur_dir: str) -> Places:
         """Where the parts of a sequence are expected; arguments as for :meth:`find`."""
-        blur, sharp, spike = self._folders(split, name, blur_dir)
+        blur, sharp, spike, streams = self._places(split, name, blur_dir)
         prefix = self.prefix.format(sequence=name)
-        streams = [f"{s.format(split=split, sequence=_path(name))}.dat" for s in self.streams]
         each = f"{spike}/{prefix}*.dat"
+        stream = f"{streams[0]}.dat" if streams else each
         return Places(
             f"{blur}/{prefix}*{self.picture}",
             f"{sharp}/{prefix}*{self.picture}",
-            each if spike else streams[0],
-            streams[0] if streams else each,
+            each if spike else stream,
+            stream,
         )
 
     def sequence_names(
@@ -190,12 +190,10 @@ class Layout:
         Raises:
             DataError: if none of the sequence's folders exists, or one cannot be listed.
         """
-        blur, sharp, spike = self._folders(split, name, blur_dir)
+        blur, sharp, spike, streams = self._places(split, name, blur_dir)
         above = "" if spike_root is None else f"{Path(spike_root).absolute().as_posix()}/"
         spike = f"{above}{spike}" if spike else ""
-        streams = [
-            f"{above}{stream.format(split=split, sequence=_path(name))}" for stream in self.streams
-        ]
+        streams = [f"{above}{stream}" for stream in streams]
         if not self.prefix and not any(
             is_folder(root / folder) for folder in (blur, sharp, spike, f"{split}/{name}") if folder
         ):
@@ -240,14 +238,17 @@ class Layout:
             faults=tuple(faults),
         )
 
-    def _folders(self, split: str, name: str, blur_dir: str) -> tuple[str, str, str]:
-        """Folders of the blurry frames, the sharp frames and the spikes; empty where none."""
+    def _places(self, split: str, name: str, blur_dir: str) -> tuple[str, str, str, list[str]]:
+        """Folders of the blurry frames, the sharp frames and the spikes; empty where none.
+
+        And the files for the spikes of the whole sequence, without suffix.
+        """
         gamma = blur_dir.removeprefix("blur")
-        blur, sharp, spike = (
+        blur, sharp, spike, *streams = (
             (pattern or "").format(split=split, sequence=_path(name), gamma=gamma)
-            for pattern in (self.blur, self.sharp, self.spike)
+            for pattern in (self.blur, self.sharp, self.spike, *self.streams)
         )
-        return blur, sharp, spike
+        return blur, sharp, spike, streams
 
 
 def advice(layout: Layout, blur_dir: str) -> str:
