@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.deblurring.data.conftest import SEQUENCES
 from vrtspike.deblurring.data.clips.dataset import merge_dataset
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
@@ -22,7 +23,7 @@ from vrtspike.io.files import write_json
 
 def check(
     root: Path,
-    name: str,
+    name: str = SEQUENCES[0],
     blur_dir: str = "blur",
     spike_size: tuple[int, int] | None = None,
     **places: Any,

@@ -8,11 +8,10 @@ import torch
 from torch.utils.data import default_collate
 
 from tests.deblurring.data.conftest import SEQUENCES
-from tests.deblurring.data.prepared import built, check, checked
+from tests.deblurring.data.prepared import built, check
 from vrtspike.deblurring.data.clips.batch import prepare_batch
 from vrtspike.deblurring.data.clips.clips import ClipDataset
 from vrtspike.deblurring.data.clips.dataset import load_dataset, merge_dataset
-from vrtspike.deblurring.data.gate.accept import accept
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import DataError
@@ -41,16 +40,6 @@ def test_the_manifest_has_no_exposures_and_judges_no_alignment(plain):
     assert [frame["spikes"] for frame in manifest["frames"]] == [None] * 3
     assert set(manifest["alignment"].values()) == {None}
     assert len(manifest["files"]) == 6
-
-
-def test_the_gate_passes_all_without_spikes_but_no_mixture(plain, pristine, tmp_path):
-    paths = checked(plain, SEQUENCES, tmp_path / "plain")
-    assert accept(paths, [BINS])["sequences"] == sorted(SEQUENCES)
-    mixed = [*checked(pristine, SEQUENCES[:1], tmp_path), *paths[1:]]
-    with pytest.raises(DataError, match=r"\(2\)") as caught:
-        accept(mixed, [BINS])
-    for name in SEQUENCES[1:]:
-        assert f"{name}: no spikes, but other sequences" in str(caught.value)
 
 
 def test_the_store_holds_frames_only(plain, pristine, stores, tmp_path):
