@@ -18,22 +18,16 @@ from vrtspike.deblurring.data.gate.checks import Frame, SequenceChecks, Spikes
 from vrtspike.deblurring.data.manifests import INGESTED
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
-from vrtspike.deblurring.data.raw.layouts.registry import AUTO, find_sequence, layout_of
+from vrtspike.deblurring.data.raw.layouts.registry import layout_of
 from vrtspike.deblurring.data.raw.numbering import find_jumps, frame_order
 from vrtspike.io.manifests import file_entry
 
 
 def ingest_sequence(
     root: str | Path,
-    split: str,
-    sequence: str,
-    *,
+    files: SequenceFiles,
     blur_dir: str,
-    source_version: str,
-    recipe: str = "",
     spike_size: tuple[int, int] | None = None,
-    layout: str = AUTO,
-    spike_root: str | None = None,
 ) -> dict[str, Any]:
     """Check a sequence: names, pictures, spike files, and that spikes and frames belong together.
 
@@ -42,30 +36,20 @@ def ingest_sequence(
 
     Args:
         root: the data set's folder.
-        split: split of the sequence.
-        sequence: its name.
-        blur_dir: folder of the blurry frames.
-        source_version: version of the raw files, see
-            :func:`vrtspike.deblurring.data.raw.versions.source_version`.
-        recipe: what the manifest is made with, see
-            :func:`vrtspike.deblurring.data.shard_jobs.recipe`.
+        files: of the sequence.
+        blur_dir: which blurry frames they hold, ``blur`` or ``blur_gamma``.
         spike_size: rows and columns of the sensor (columns as in the file, 416 for Vidar dumps
             with header columns); None takes the size in a ``config.yaml`` beside the spikes or
             that of an ``.npz`` file, else half the frames' size.
-        layout: name of a layout, or ``auto``.
-        spike_root: where spikes lie under a root of their own.
 
     Returns:
-        The ingest manifest; its list ``faults`` is empty where the sequence can be used.
-
-    Raises:
-        DataError: if the sequence's folder does not exist.
+        The ingest manifest, but for ``source_version`` and ``recipe``; its list ``faults`` is empty
+        where the sequence can be used.
     """
     base = Path(root)
-    files = find_sequence(base, split, sequence, blur_dir, layout, spike_root)
     faults = [*files.faults, *_partners(files, blur_dir)]
     names = sorted(set(files.blur) & set(files.sharp), key=frame_order)
-    checks = SequenceChecks(base, files, spike_size)
+    checks = SequenceChecks(base, files, names, spike_size)
     recordings = checks.recordings(names)
     faults += _gaps(names, layout_of(files))
     frames: list[Frame] = []
@@ -88,16 +72,14 @@ def ingest_sequence(
     )
     return {
         "schema": INGESTED.schema,
-        "sequence": sequence,
-        "split": split,
+        "sequence": files.name,
+        "split": files.split,
         "layout": files.layout,
         "spikes": files.has_spikes,
         "blur_dir": blur_dir,
-        "source_version": source_version,
-        "recipe": recipe,
         "files": _file_entries(base, files.paths, faults),
         "rgb_size": list(checks.rgb_size) if checks.rgb_size else None,
-        "spike_size": list(checks.sensor) if checks.sensor else None,
+        "spike_size": [checks.area.rows, checks.area.columns] if checks.area else None,
         "spike_file": {"size": list(checks.file_size), "area": asdict(checks.area)}
         if checks.area
         else None,

@@ -18,18 +18,21 @@ from vrtspike.deblurring.data.raw.spikes import count_spike_frames, npz_sensor
 from vrtspike.errors import DataError
 
 
-def noted_sensor(
-    root: Path, files: SequenceFiles, given: tuple[int, int] | None
-) -> tuple[int, int] | None:
-    """Rows and columns of the sensor as in the spike files, where anything says them.
+def file_sensor(
+    root: Path, files: SequenceFiles, frame: tuple[int, int], given: tuple[int, int] | None
+) -> tuple[int, int]:
+    """Rows and columns of the sensor as in the spike files.
 
-    That is, in this order: what is given, a ``config.yaml`` beside the spikes, an ``.npz`` file, or
-    the layout.
+    In this order they are given, or said by a ``config.yaml`` beside the spikes, an ``.npz`` file,
+    the layout, or the size of the frames.
+
+    Raises:
+        DataError: if one of these files cannot be read.
     """
-    first = files.stream or next(iter(files.spikes.values()))
+    first, layout = files.stream or next(iter(files.spikes.values())), layout_of(files)
+    part = (max(1, frame[0] // layout.scale), max(1, frame[1] // layout.scale))
     beside = sensor_size(root / files.sensor_file) if files.sensor_file else None
-    noted = given or beside or npz_sensor(root / first)
-    return noted or layout_of(files).sensor
+    return given or beside or npz_sensor(root / first) or layout.sensor or part
 
 
 @dataclass(frozen=True)
