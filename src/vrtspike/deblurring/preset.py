@@ -11,7 +11,6 @@ from torch import nn
 
 from vrtspike.deblurring.data.clips.clips import ClipDataset
 from vrtspike.deblurring.data.clips.dataset import HELD_OUT, DatasetManifest, load_dataset
-from vrtspike.deblurring.data.clips.requirements import largest_crop
 from vrtspike.deblurring.data.store.reading import ChunkReader, cache_share, cache_use
 from vrtspike.deblurring.losses.registry import build_terms
 from vrtspike.deblurring.metrics.metric import ImageMetric, Score
@@ -107,12 +106,11 @@ def build_trainable(settings: Settings) -> Restorer:
 
 
 def build_network(settings: Settings, *, pretrained: bool = True) -> Restorer:
-    """The model of a preset, for its largest crops."""
+    """The model of a preset."""
     return build_model(
         settings.MODEL,
         bins=settings.DATA.NUM_VOXEL_BINS,
         clip_len=settings.DATA.CLIP_LEN,
-        crop_size=largest_crop(settings),
         pretrained=pretrained,
     )
 

@@ -34,7 +34,7 @@ each_model = pytest.mark.parametrize("name", MODELS)
 def build(name: str) -> Restorer:
     torch.manual_seed(0)
     settings = ModelSettings.model_validate({**SMALL, "TYPE": name})
-    return build_model(settings, bins=4, clip_len=2, crop_size=16)
+    return build_model(settings, bins=4, clip_len=2)
 
 
 @each_model

@@ -10,14 +10,7 @@ import torch
 
 from vrtspike.deblurring.models import VRTSpike
 from vrtspike.deblurring.models.spike_order import foreign_frames
-from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.errors import ConfigError
-
-
-def spike_model(vrt: VRT, *, shuffled: bool) -> VRTSpike:
-    """The same weights every time, and fusion that has an effect."""
-    torch.manual_seed(0)
-    return VRTSpike(vrt, bins=4, clip_len=3, identity=False, shuffled=shuffled)
 
 
 @pytest.mark.parametrize("random", [False, True])
@@ -57,8 +50,10 @@ def orders_seen(model: VRTSpike, seed: int) -> list[list[int]]:
     return (seen[0][:, :, 0, 0, 0] - torch.tensor([[0.0], [3.0]])).int().tolist()
 
 
-def test_training_shows_each_clip_a_new_order_for_each_seed(small_vrt: Callable[..., VRT]) -> None:
-    model = spike_model(small_vrt(), shuffled=True).train()
+def test_training_shows_each_clip_a_new_order_for_each_seed(
+    small_vrt_spike: Callable[..., VRTSpike],
+) -> None:
+    model = small_vrt_spike(SPIKE_ORDER="shuffled").train()
     found = [orders_seen(model, seed) for seed in range(8)]
     assert found == [orders_seen(model, seed) for seed in range(8)]
     # The two ways in which none of three frames keeps its own.
@@ -66,20 +61,22 @@ def test_training_shows_each_clip_a_new_order_for_each_seed(small_vrt: Callable[
     assert any(first != second for first, second in found)
 
 
-def test_evaluation_shows_one_order_and_draws_nothing(small_vrt: Callable[..., VRT]) -> None:
-    model = spike_model(small_vrt(), shuffled=True).eval()
+def test_evaluation_shows_one_order_and_draws_nothing(
+    small_vrt_spike: Callable[..., VRTSpike],
+) -> None:
+    model = small_vrt_spike(SPIKE_ORDER="shuffled").eval()
     assert orders_seen(model, 3) == orders_seen(model, 4) == [[2, 0, 1]] * 2
     drawn = torch.rand(1)
     generator = torch.manual_seed(4)
     torch.rand(2, 3, 3, 16, 16, generator=generator)
     assert torch.equal(torch.rand(1, generator=generator), drawn)
-    recorded = spike_model(small_vrt(), shuffled=False).eval()
+    recorded = small_vrt_spike().eval()
     assert orders_seen(recorded, 3) == [[0, 1, 2]] * 2
 
 
-def test_a_clip_of_one_frame_has_no_other_spikes(small_vrt: Callable[..., VRT]) -> None:
+def test_a_clip_of_one_frame_has_no_other_spikes(small_vrt_spike: Callable[..., VRTSpike]) -> None:
     blur, voxels = torch.rand(1, 1, 3, 16, 16), torch.zeros(1, 1, 4, 16, 16)
     for training in (True, False):
-        model = spike_model(small_vrt(), shuffled=True).train(training)
+        model = small_vrt_spike(SPIKE_ORDER="shuffled").train(training)
         with pytest.raises(ConfigError, match=r"SPIKE_ORDER .* found a clip of 1 frame, expected"):
             model(blur, voxels)

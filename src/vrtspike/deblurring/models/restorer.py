@@ -80,13 +80,7 @@ class Builder(Protocol):
     """Builds the network that a preset describes."""
 
     def __call__(
-        self,
-        settings: ModelSettings,
-        *,
-        bins: int,
-        clip_len: int,
-        crop_size: int,
-        pretrained: bool,
+        self, settings: ModelSettings, *, bins: int, clip_len: int, pretrained: bool
     ) -> Restorer:
         """Build it.
 
@@ -94,11 +88,9 @@ class Builder(Protocol):
             settings: the MODEL section.
             bins: voxel bins per frame (DATA.NUM_VOXEL_BINS).
             clip_len: frames of a training clip (DATA.CLIP_LEN).
-            crop_size: side of a training crop in pixels (DATA.CROP_SIZE).
             pretrained: load the weights that the settings start from; false where all weights are
                 loaded afterwards.
 
         Raises:
-            ConfigError: settings that cannot make a model.
             RunError: a checkpoint is missing or belongs to another model.
         """

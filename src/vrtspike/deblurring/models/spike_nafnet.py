@@ -260,7 +260,7 @@ class SpikeNAFNet(Restorer):
 
 
 def build_spike_nafnet(
-    settings: ModelSettings, *, bins: int, clip_len: int, crop_size: int, pretrained: bool
+    settings: ModelSettings, *, bins: int, clip_len: int, pretrained: bool
 ) -> SpikeNAFNet:
     """Build a :class:`SpikeNAFNet` from MODEL.NAF; MODEL.USE_SPIKE says whether it takes spikes."""
     return SpikeNAFNet(
