@@ -18,8 +18,6 @@ from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.weights import published_state_dict
 from vrtspike.deblurring.settings.model import ModelSettings
 
-CPU = torch.device("cpu")
-
 
 @pytest.fixture
 def clip() -> tuple[Tensor, Tensor]:
@@ -154,9 +152,9 @@ def test_both_switches_compute_flow_and_spike_features_again(
 
 
 def test_it_says_what_it_recomputes(small_vrt: Callable[..., VRT]) -> None:
-    text = PlainVRT(small_vrt(use_checkpoint_attn=True)).describe(CPU, torch.float32)
+    text = PlainVRT(small_vrt(use_checkpoint_attn=True)).describe()
     assert text == "model: PlainVRT; checkpoints: DeformableAlignment, WindowAttention"
-    text = PlainVRT(small_vrt()).describe(CPU, torch.float32)
+    text = PlainVRT(small_vrt()).describe()
     assert text.endswith("; checkpoints: none")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -40,13 +39,8 @@ class Restorer(nn.Module):
         """
         raise NotImplementedError
 
-    def describe(self, device: torch.device, dtype: torch.dtype) -> str:
-        """How the model computes on a device, in one line for the log of a run.
-
-        Args:
-            device: where it will run.
-            dtype: type of the products (autocast's, where autocast is on).
-        """
+    def describe(self) -> str:
+        """What the model is, in one line for the log of a run."""
         return f"model: {type(self).__name__}"
 
     def rate_groups(self) -> dict[str, list[str]]:

@@ -52,12 +52,10 @@ class VRTRestorer(Restorer):
                 # Sizes differ between scales; dynamic graphs serve all of them.
                 module.compile(*args, **{"dynamic": True, **options})
 
-    def describe(self, device: torch.device, dtype: torch.dtype) -> str:
+    def describe(self) -> str:
         """What is recomputed in the backward pass, in one line."""
         kinds = {type(m).__name__ for m in self.modules() if getattr(m, "checkpoint", False)}
-        return (
-            f"{super().describe(device, dtype)}; checkpoints: {', '.join(sorted(kinds)) or 'none'}"
-        )
+        return f"{super().describe()}; checkpoints: {', '.join(sorted(kinds)) or 'none'}"
 
     def rate_groups(self) -> dict[str, list[str]]:
         """SpyNet and alignment are ``flow``, the rest of VRT is the ``backbone``.
