@@ -25,7 +25,7 @@ def network(name: str) -> spike_nafnet.SpikeNAFNet:
     settings = preset_settings("light_demo", {**SMALL, **variant.settings})
     torch.manual_seed(0)
     with patch.object(spike_nafnet, "SpikeNAFNet", variant.network):
-        built = build_model(settings.MODEL, bins=8, clip_len=3, crop_size=32)
+        built = build_model(settings.MODEL, bins=8, clip_len=3)
     assert isinstance(built, spike_nafnet.SpikeNAFNet)
     for parameter in built.parameters():
         torch.nn.init.normal_(parameter, std=0.1)

@@ -104,7 +104,6 @@ def test_the_count_agrees_with_a_real_step():
         settings.MODEL,
         bins=data.NUM_VOXEL_BINS,
         clip_len=data.CLIP_LEN,
-        crop_size=data.CROP_SIZE,
         pretrained=False,
     )
     for parameter in model.parameters():

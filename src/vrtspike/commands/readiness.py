@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from vrtspike.commands.hardware import free_bytes, nearest_existing
+from vrtspike.commands.hardware import free_bytes
 from vrtspike.commands.machine_checks import (
     MACHINE,
     OPTIONAL,
@@ -28,6 +28,7 @@ from vrtspike.errors import DataError, UserError
 from vrtspike.io.locks import lock_file
 from vrtspike.io.pretrained import PUBLISHED, verify_weights
 from vrtspike.runs.names import WEIGHTS
+from vrtspike.system.cli import nearest_existing
 
 _LITTLE_DISK = 2 * GB
 _MARKS: dict[State, str] = {"ok": "✓", "note": "·", "missing": "○", "broken": "✗"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from torch import nn
 
 from vrtspike.deblurring.data.clips.clips import ClipDataset
 from vrtspike.deblurring.data.clips.dataset import HELD_OUT, DatasetManifest, load_dataset
-from vrtspike.deblurring.data.clips.requirements import largest_crop
 from vrtspike.deblurring.data.store.reading import ChunkReader, cache_share, cache_use
 from vrtspike.deblurring.losses.registry import build_terms
 from vrtspike.deblurring.metrics.metric import ImageMetric, Score
@@ -35,7 +33,6 @@ from vrtspike.training.batches import (
 from vrtspike.training.batches import validation_batches as batches_of
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.optimizers import OTHERS
-from vrtspike.training.precision import Precision
 from vrtspike.training.tasks import Trainable
 from vrtspike.training.workers import Workers
 
@@ -60,7 +57,7 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
         build_task(settings, dataset, ranks.device),
         training_batches(settings, dataset, workers, ranks),
         validation_batches(settings, dataset, workers, ranks),
-        prepare=partial(prepare, model, settings, ranks),
+        note=model.describe(),
         memory_advice=MEMORY_ADVICE,
         rate_factors=rate_factors(settings.TRAIN),
         frozen_steps={FLOW: settings.TRAIN.FREEZE_FLOW_STEPS or 0},
@@ -75,21 +72,6 @@ def rate_factors(train: VideoTrainSettings) -> dict[str, float]:
     factors = train.OPTIM.LR_FACTORS
     flow = factors.BACKBONE * factors.FLOW
     return {OTHERS: factors.NEW, BACKBONE: factors.BACKBONE, FLOW: flow}
-
-
-def prepare(model: Restorer, settings: Settings, ranks: Ranks, show: Callable[[str], None]) -> str:
-    """Nothing to make ready; says how the model computes.
-
-    Args:
-        model: on the device of the process.
-        settings: of the run.
-        ranks: the processes.
-        show: shows a message.
-
-    Returns:
-        How the model computes, in one line.
-    """
-    return model.describe(ranks.device, Precision(settings.TRAIN, ranks.device).compute_type)
 
 
 def build_trainable(settings: Settings) -> Restorer:
@@ -107,12 +89,11 @@ def build_trainable(settings: Settings) -> Restorer:
 
 
 def build_network(settings: Settings, *, pretrained: bool = True) -> Restorer:
-    """The model of a preset, for its largest crops."""
+    """The model of a preset."""
     return build_model(
         settings.MODEL,
         bins=settings.DATA.NUM_VOXEL_BINS,
         clip_len=settings.DATA.CLIP_LEN,
-        crop_size=largest_crop(settings),
         pretrained=pretrained,
     )
 

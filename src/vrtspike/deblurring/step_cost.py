@@ -174,7 +174,6 @@ def step_cost(settings: Settings, batch: int | None = None, crop: int | None = N
             settings.MODEL.model_copy(update={"VRT": vrt}),
             bins=data.NUM_VOXEL_BINS,
             clip_len=data.CLIP_LEN,
-            crop_size=side,
             pretrained=False,
         )
         precision = Precision(train, _CPU)

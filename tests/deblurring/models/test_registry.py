@@ -34,7 +34,7 @@ each_model = pytest.mark.parametrize("name", MODELS)
 def build(name: str) -> Restorer:
     torch.manual_seed(0)
     settings = ModelSettings.model_validate({**SMALL, "TYPE": name})
-    return build_model(settings, bins=4, clip_len=2, crop_size=16)
+    return build_model(settings, bins=4, clip_len=2)
 
 
 @each_model
@@ -59,7 +59,7 @@ def test_untrained_it_returns_the_blurry_frames_and_its_first_step_moves_it(name
 @each_model
 def test_it_says_how_it_computes_and_which_parts_learn_at_other_rates(name):
     model = build(name)
-    assert model.describe(torch.device("cpu"), torch.float32)
+    assert model.describe()
     groups = trainable_groups(model)
     assert sum(len(group) for group in groups.values()) == len(list(model.parameters()))
     # In clips of one frame flow takes no part.
@@ -96,7 +96,7 @@ def test_a_model_that_defines_nothing_else_has_the_common_answers():
             return blur
 
     model = Identity()
-    assert model.describe(torch.device("cpu"), torch.float32) == "model: Identity"
+    assert model.describe() == "model: Identity"
     assert model.rate_groups() == {"backbone": [], "flow": []}
     with pytest.raises(NotImplementedError):
         Restorer()(torch.rand(1, 1, 3, 8, 8), None)

@@ -64,7 +64,6 @@ def reproduce_vrt(
         settings.MODEL,
         bins=settings.DATA.NUM_VOXEL_BINS,
         clip_len=settings.DATA.CLIP_LEN,
-        crop_size=settings.DATA.CROP_SIZE,
         pretrained=True,
     )
     compute = torch_compute(model.float().eval().to(device), None, device)

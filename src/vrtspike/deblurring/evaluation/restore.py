@@ -52,7 +52,6 @@ def load_model(weights: str | Path, settings: Settings, device: torch.device) ->
         settings.MODEL,
         bins=settings.DATA.NUM_VOXEL_BINS,
         clip_len=settings.DATA.CLIP_LEN,
-        crop_size=settings.DATA.CROP_SIZE,
         pretrained=False,
     )
     load_trained(model, weights)

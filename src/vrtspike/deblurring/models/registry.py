@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vrtspike.deblurring.models.build_vrt_spike import build_vrt_spike
 from vrtspike.deblurring.models.restorer import Builder, Restorer
 from vrtspike.deblurring.models.spike_nafnet import build_spike_nafnet
+from vrtspike.deblurring.models.vrt_spike import build_vrt_spike
 
 if TYPE_CHECKING:
     from vrtspike.deblurring.settings.model import ModelSettings
@@ -23,13 +23,12 @@ names its groups of parameters (:class:`~vrtspike.deblurring.models.restorer.Res
 
 
 def build_model(
-    settings: ModelSettings, *, bins: int, clip_len: int, crop_size: int, pretrained: bool = True
+    settings: ModelSettings, *, bins: int, clip_len: int, pretrained: bool = True
 ) -> Restorer:
     """Build the network that MODEL.TYPE names, for arguments see :class:`Builder`.
 
     Returns:
         A module called as ``model(blur, voxels)``.
     """
-    return MODELS[settings.TYPE](
-        settings, bins=bins, clip_len=clip_len, crop_size=crop_size, pretrained=pretrained
-    )
+    build = MODELS[settings.TYPE]
+    return build(settings, bins=bins, clip_len=clip_len, pretrained=pretrained)
