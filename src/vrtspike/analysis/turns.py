@@ -11,14 +11,11 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
-
-import psutil
+from typing import Any, Literal
 
 from vrtspike.cluster.signals import EXIT_INTERRUPTED
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import RunError
-from vrtspike.monitoring.process_memory import peak_memory
 from vrtspike.monitoring.records import iter_records
 from vrtspike.runs.folder import latest_run, read_record
 from vrtspike.runs.names import LOGS, MEMORY, TIMING_OF_STARTS
@@ -75,7 +72,7 @@ class Turn:
         step_s: seconds of each timed step, including the wait for data; the device's time on CUDA.
         samples: mean number of samples of a step.
         memory_mb: peak memory in megabytes (2**20 bytes).
-        on_gpu: whether that is memory of the first GPU; else of the process and its workers.
+        on_gpu: whether that is memory of the first GPU; else of the first process and its workers.
         device: description.
     """
 
@@ -132,7 +129,7 @@ def _train(
     """Start a training, stop it after its steps, and read its records."""
     with _launcher(side, folder, gpus) as process:
         shown_lines = 0
-        while not _has_timed(folder, length.last_step):
+        while not any(step["step"] == length.last_step for step in _timed_steps(folder)):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_POLL_S)
                 raise _failure(side, folder, process.returncode)
@@ -142,11 +139,7 @@ def _train(
                 if line.startswith("waiting: "):
                     show(line)
             shown_lines = len(lines)
-        try:
-            turn = _read(folder, length)
-        except psutil.NoSuchProcess:  # the training has just failed, in a later step
-            process.wait()
-            raise _failure(side, folder, process.returncode) from None
+        turn = _read(folder, length)
         process.terminate()
         if process.wait() != EXIT_INTERRUPTED:
             raise _failure(side, folder, process.returncode)
@@ -192,42 +185,33 @@ def _launcher(
         process.wait()
 
 
-def _timings(folder: Path) -> Path | None:
-    return next((folder / "runs" / _PRESET).glob(f"*/{LOGS}/{TIMING_OF_STARTS}"), None)
-
-
-def _has_timed(folder: Path, step: int) -> bool:
-    """Whether a training has timed a step; counts lines first, because it is called often."""
-    path = _timings(folder)
-    if path is None or path.read_bytes().count(b"\n") < step:
-        return False
-    return any(record["kind"] == "step" and record["step"] == step for record in iter_records(path))
+def _timed_steps(folder: Path) -> list[dict[str, Any]]:
+    """The records of the steps that a training has timed so far."""
+    path = next((folder / "runs" / _PRESET).glob(f"*/{LOGS}/{TIMING_OF_STARTS}"), None)
+    records = () if path is None else iter_records(path)
+    return [record for record in records if record["kind"] == "step"]
 
 
 def _read(folder: Path, length: Length) -> Turn:
-    """The records of a training that has made its steps and still runs."""
-    path = _timings(folder)
+    """The records of a training that has made its steps."""
     run = latest_run(folder / "runs" / _PRESET)
-    assert path is not None
     assert run is not None
-    timed = [
-        record
-        for record in iter_records(path)
-        if record["kind"] == "step" and length.warm_up < record["step"] <= length.last_step
-    ]
+    timed = [step for step in _timed_steps(folder) if step["step"] > length.warm_up]
+    timed = timed[: length.steps]
     record = read_record(run) or {}
     device = record["environment"]["device"]
-    peaks = [
-        line["gpu"]["peak_mb"]
-        for line in iter_records(run / LOGS / MEMORY)
-        if line["kind"] == "memory" and line["gpu"] is not None
-    ]
-    memory = max(peaks) if peaks else peak_memory(record["starts"][-1]["process"])
+    memory = [line for line in iter_records(run / LOGS / MEMORY) if line["kind"] == "memory"]
+    on_gpu = memory[-1]["gpu"] is not None
     return Turn(
         step_s=tuple(each["ms"]["step"] / 1e3 for each in timed),
         samples=sum(each["samples"] for each in timed) / len(timed),
-        memory_mb=float(memory),
-        on_gpu=bool(peaks),
+        memory_mb=max(
+            float(
+                line["gpu"]["peak_mb"] if on_gpu else line["process_peak_mb"] + line["children_mb"]
+            )
+            for line in memory
+        ),
+        on_gpu=on_gpu,
         device=f"{record['processes']} x {device['type']} ({device['name']})",
     )
 
