@@ -31,7 +31,7 @@ from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.settings.schema import load_video_preset
 from vrtspike.errors import RunError
 from vrtspike.io.files import finite_or_null, read_json, write_json
-from vrtspike.monitoring.clocks import clock_for
+from vrtspike.monitoring.timing import clock_for
 from vrtspike.system import cli
 from vrtspike.training.optimizers import build_optimizer
 from vrtspike.training.precision import Precision
