@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
+from vrtspike.analysis.evaluation_files import Summary
 from vrtspike.analysis.evaluations import (
     SPREAD,
     Measured,
-    Summary,
     frames_note,
     measured_metrics,
     quality,

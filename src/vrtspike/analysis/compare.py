@@ -9,10 +9,9 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from vrtspike.analysis.evaluation_files import Summary, find_evaluation
 from vrtspike.analysis.evaluations import (
     Measured,
-    Summary,
-    find_evaluation,
     frames_note,
     measured_metrics,
     quality,

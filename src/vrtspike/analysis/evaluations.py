@@ -9,16 +9,13 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.evaluation_files import SUMMARY, read_summary
+from vrtspike.analysis.evaluation_files import Summary, find_evaluation
 from vrtspike.config.problems import Metric, find_problem
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.errors import RunError
 from vrtspike.io.flatten import unequal
 from vrtspike.runs.identity import result_settings
 from vrtspike.runs.published import PublishedRun, read_published
-
-Summary = Mapping[str, Any]
-"""The contents of an evaluation's ``summary.json``."""
 
 
 def require_names(runs: Sequence[PublishedRun]) -> None:
@@ -30,23 +27,6 @@ def require_names(runs: Sequence[PublishedRun]) -> None:
     names = [run.name for run in runs]
     if len(set(names)) < len(names):
         raise RunError(f"runs to compare need different names, found: {', '.join(names)}")
-
-
-def find_evaluation(folder: Path, run: PublishedRun) -> Summary | None:
-    """The evaluation of a run, ``<results>/evaluate/<preset>``; None without one.
-
-    Args:
-        folder: the run's result folder, ``<results>/train/<preset>``.
-        run: an evaluation with another fingerprint is ignored.
-
-    Raises:
-        RunError: if the summary is damaged, or was changed after the evaluation.
-    """
-    path = folder.absolute().parent.parent / "evaluate" / folder.absolute().name / SUMMARY
-    if not path.is_file():
-        return None
-    summary = read_summary(path)
-    return summary if summary["fingerprint"] == run.fingerprint else None
 
 
 def read_evaluated(folders: Sequence[Path]) -> tuple[list[PublishedRun], dict[str, Summary]]:
