@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from vrtspike.analysis.compare import Candidate, comparison_table, metrics_of
 from vrtspike.analysis.evaluations import OWN_PROTOCOL, test_frames
 from vrtspike.config.problems import Metric, all_metrics
 from vrtspike.errors import RunError, list_faults
-from vrtspike.io.files import read_json, write_json
+from vrtspike.io.files import read_mapping, write_json
 
 SCHEMA = 1
 
@@ -28,60 +27,33 @@ LARGER_IS_BETTER = {
 }
 """Figures of speed and memory, which depend on the machine; compared only with a tolerance."""
 
-_TOLERANCE = re.compile(r"(?P<name>.+)=(?P<value>\d+(\.\d*)?|\.\d+)(?P<percent>%?)")
+_TOLERANCE = re.compile(r"(\d+(\.\d*)?|\.\d+)%?")
 
-
-@dataclass(frozen=True)
-class Tolerance:
-    """How much worse a figure may be.
-
-    Attributes:
-        value: in the figure's unit, or a fraction of the stored figure.
-        relative: whether it is a fraction.
-    """
-
-    value: float
-    relative: bool = False
-
-    def of(self, stored: float) -> float:
-        """In the figure's unit."""
-        return self.value * abs(stored) if self.relative else self.value
-
-    def __str__(self) -> str:
-        """The tolerance for messages."""
-        return f"{100 * self.value:g} %" if self.relative else f"{self.value:g}"
-
-
-DEFAULT_TOLERANCES = {
-    "psnr": Tolerance(0.05),
-    "psnr_y": Tolerance(0.05),
-    "ssim": Tolerance(0.001),
-    "lpips": Tolerance(0.002),
-}
-DEFAULT_TOLERANCE = Tolerance(0.01, relative=True)
+DEFAULT_TOLERANCES = {"psnr": "0.05", "psnr_y": "0.05", "ssim": "0.001", "lpips": "0.002"}
+"""How much worse a metric may be: in its unit, or in per cent of the stored figure."""
+DEFAULT_TOLERANCE = "1%"
 """Tolerance of other metrics."""
 
 
-def parse_tolerances(texts: Iterable[str]) -> dict[str, Tolerance]:
+def parse_tolerances(texts: Iterable[str]) -> dict[str, str]:
     """Tolerances by figure from a command line, such as ``psnr=0.1`` or ``samples/s=10%``.
 
     Raises:
         RunError: if a text is invalid, or its figure is unknown.
 
-    >>> {name: str(found) for name, found in parse_tolerances(["psnr=0.1", "step ms=5%"]).items()}
-    {'psnr': '0.1', 'step ms': '5 %'}
+    >>> parse_tolerances(["psnr=0.1", "step ms=5%"])
+    {'psnr': '0.1', 'step ms': '5%'}
     """
-    found: dict[str, Tolerance] = {}
+    found: dict[str, str] = {}
     known = [*all_metrics(), *LARGER_IS_BETTER]
     for text in texts:
-        match = _TOLERANCE.fullmatch(text)
-        if match is None or match["name"] not in known:
+        name, _, tolerance = text.rpartition("=")
+        if name not in known or not _TOLERANCE.fullmatch(tolerance):
             raise RunError(
                 f"--tolerance {text}: expected NAME=NUMBER or NAME=NUMBER%, NAME one of: "
                 f"{', '.join(known)}"
             )
-        relative = bool(match["percent"])
-        found[match["name"]] = Tolerance(float(match["value"]) / (100 if relative else 1), relative)
+        found[name] = tolerance
     return found
 
 
@@ -110,7 +82,7 @@ def write_baseline(path: Path, candidates: Sequence[Candidate]) -> None:
 
 
 def below_baseline(
-    path: Path, candidates: Sequence[Candidate], tolerances: Mapping[str, Tolerance]
+    path: Path, candidates: Sequence[Candidate], tolerances: Mapping[str, str]
 ) -> list[str]:
     """A line for each figure that is worse than the baseline.
 
@@ -120,7 +92,8 @@ def below_baseline(
     Args:
         path: the baseline.
         candidates: the runs.
-        tolerances: by metric (``psnr``) or figure (``samples/s``); metrics have defaults.
+        tolerances: by metric (``psnr``) or figure (``samples/s``), from
+            :func:`parse_tolerances`; metrics have defaults.
 
     Raises:
         RunError: if the file is no baseline, lacks a run, or two runs are of one preset.
@@ -155,7 +128,7 @@ def _require_presets(candidates: Sequence[Candidate]) -> None:
         )
 
 
-def _tolerance(name: str, given: Mapping[str, Tolerance]) -> Tolerance | None:
+def _tolerance(name: str, given: Mapping[str, str]) -> str | None:
     metric = _metric(name)
     if metric is None:
         return given.get(name)
@@ -183,14 +156,15 @@ def _check_frames(candidate: Candidate, stored: Mapping[str, Any]) -> list[str]:
 
 
 def _check_figure(
-    run: str, name: str, value: float | None, stored: float, tolerance: Tolerance
+    run: str, name: str, value: float | None, stored: float, tolerance: str
 ) -> list[str]:
     if value is None:
         return [f"{run}: {name}: no longer measured, the baseline is {stored:g}"]
     metric = _metric(name)
     larger = LARGER_IS_BETTER[name] if metric is None else metric.larger_is_better
     worse = stored - value if larger else value - stored
-    if worse <= tolerance.of(stored):
+    number = float(tolerance.removesuffix("%"))
+    if worse <= (number * abs(stored) / 100 if tolerance.endswith("%") else number):
         return []
     return [
         f"{run}: {name}: {value:.6g}, the baseline is {stored:.6g}: worse by {worse:.3g}, "
@@ -207,13 +181,10 @@ def _figures(candidate: Candidate) -> dict[str, float | None]:
 
 def _read(path: Path) -> dict[str, Any]:
     """The runs of a baseline, by name."""
-    try:
-        found = read_json(path)
-    except FileNotFoundError as error:
-        raise RunError(f"{path}: no such file; write it with --write-baseline {path}") from error
-    except ValueError as error:
-        raise RunError(f"{path}: no baseline, no JSON ({error}); give another file") from error
-    runs = found.get("runs") if isinstance(found, dict) else None
+    if not path.is_file():
+        raise RunError(f"{path}: no such file; write it with --write-baseline {path}")
+    found = read_mapping(path, "give another file")
+    runs = found.get("runs")
     if not isinstance(runs, dict) or found.get("schema") != SCHEMA:
         raise RunError(f"{path}: no baseline of runs; give another file")
     return runs

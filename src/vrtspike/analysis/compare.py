@@ -231,13 +231,12 @@ def comparison_text(candidates: Sequence[Candidate], kind: Format) -> str:
 
 def _shown(table: pd.DataFrame, formats: Mapping[str, str]) -> pd.DataFrame:
     """A table of texts: a row for each figure that any run has, a column for each run."""
-    names = list(table["preset"])
-    figures = [c for c in table.columns if c != "preset" and table[c].notna().any()]
+    rows = table.set_index("preset").T.dropna(how="all")
     cells = {
-        name: [_cell(table[figure].iloc[number], formats.get(figure, "")) for figure in figures]
-        for number, name in enumerate(names)
+        str(name): [_cell(value, formats.get(str(figure), "")) for figure, value in column.items()]
+        for name, column in rows.items()
     }
-    return pd.DataFrame({"figure": figures} | cells)
+    return pd.DataFrame({"figure": rows.index} | cells)
 
 
 def _cell(value: float, specification: str) -> str:

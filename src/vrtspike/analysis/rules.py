@@ -292,7 +292,7 @@ def idle_gpu(run: Run, limit: Limits) -> Observation | None:
         return Observation(1 - busy / 100, {"busy": busy}, gain=gain, change="data")
     keys: Keys = {}
     peak, total, more = memory.gpu_peak_mb, memory.gpu_total_mb, memory.gpu_activations_mb
-    if None in (peak, total, more) or peak + more <= GPU_MEMORY_USABLE * total:  # type: ignore[operator]
+    if not (peak and total and more) or peak + more <= GPU_MEMORY_USABLE * total:
         keys |= _larger_batch(run, most=2 * run.train.BATCH_SIZE)
     if not run.train.COMPILE_MODEL:
         keys["TRAIN.COMPILE_MODEL"] = True
@@ -465,21 +465,19 @@ def full_gpu(run: Run, limit: Limits) -> Observation | None:
     peak, total, train = run.memory.gpu_peak_mb, run.memory.gpu_total_mb, run.train
     if not peak or not total or peak <= limit["share"] * total:
         return None
-    values = {"peak": peak / 1024, "total": total / 1024, "share": peak / total}
+    share = peak / total
+    values: dict[str, Any] = {"peak": peak / 1024, "total": total / 1024, "share": share}
     if train.BATCH_SIZE % 2 == 0:
-        micro_steps = 2 * train.GRADIENT_ACCUMULATION_STEPS
-        keys = _batch_keys(train.BATCH_SIZE // 2, micro_steps)
-        return Observation(peak / total, values, keys, change="batch")
+        keys = _batch_keys(train.BATCH_SIZE // 2, 2 * train.GRADIENT_ACCUMULATION_STEPS)
+        return Observation(share, values, keys, change="batch")
     if train.OPTIM.TYPE == "adamw":
-        return Observation(
-            peak / total, values, {"TRAIN.OPTIM.TYPE": "adamw8bit"}, change="moments"
-        )
+        return Observation(share, values, {"TRAIN.OPTIM.TYPE": "adamw8bit"}, change="moments")
     less = []
     if run.settings.value("MODEL.VRT.USE_CHECKPOINT_ATTN") is not None:
         less.append("recomputation (MODEL.VRT.USE_CHECKPOINT_ATTN, USE_CHECKPOINT_FFN)")
     if _has_crops(run):
         less.append("smaller crops")
-    return Observation(peak / total, values | {"less": ", ".join(less) or "a smaller model"})
+    return Observation(share, values | {"less": ", ".join(less) or "a smaller model"})
 
 
 def large_optimizer(run: Run, limit: Limits) -> Observation | None:
