@@ -10,7 +10,6 @@ import pytest
 from vrtspike.monitoring import process_memory
 from vrtspike.monitoring.process_memory import (
     SystemMemory,
-    peak_memory,
     processes_of_run,
     system_memory,
 )
@@ -148,31 +147,3 @@ def test_limits_of_all_groups_on_the_way_to_this_process_count(
     assert (system.bound, system.available_within_limit) == ((6, 8), 2)
     group("job/step", f"{4 << 20}", 1)
     assert system_memory(tmp_path).bound == (2, 4)
-
-
-# Held 100 MB for a moment; its child holds 30 MB.
-PEAK = """
-import subprocess, sys
-held = bytes([1]) * (100 << 20)
-del held
-child = "import time; held = bytes([1]) * (30 << 20); print('ready', flush=True)"
-subprocess.Popen([sys.executable, "-c", child + "; time.sleep(60)"])
-sys.stdin.read()
-"""
-
-
-def test_the_peak_stays_when_memory_is_given_back():
-    process = subprocess.Popen(
-        [sys.executable, "-c", PEAK],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    found = peak_memory(process.pid)
-    os.killpg(process.pid, 9)
-    process.communicate()
-    # Two interpreters beside what is held.
-    assert 130 < found < 190

@@ -5,7 +5,7 @@ Each takes a run and the limits of its symptom, and returns an observation or No
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -59,9 +59,6 @@ class Observation:
     severity: Severity | None = None
     change: str | None = None
     effect: str | None = None
-
-
-Condition = Callable[[Run, Limits], Observation | None]
 
 
 def not_finite(run: Run, limit: Limits) -> Observation | None:
@@ -292,7 +289,7 @@ def idle_gpu(run: Run, limit: Limits) -> Observation | None:
         return Observation(1 - busy / 100, {"busy": busy}, gain=gain, change="data")
     keys: Keys = {}
     peak, total, more = memory.gpu_peak_mb, memory.gpu_total_mb, memory.gpu_activations_mb
-    if None in (peak, total, more) or peak + more <= GPU_MEMORY_USABLE * total:  # type: ignore[operator]
+    if not (peak and total and more) or peak + more <= GPU_MEMORY_USABLE * total:
         keys |= _larger_batch(run, most=2 * run.train.BATCH_SIZE)
     if not run.train.COMPILE_MODEL:
         keys["TRAIN.COMPILE_MODEL"] = True
@@ -465,21 +462,19 @@ def full_gpu(run: Run, limit: Limits) -> Observation | None:
     peak, total, train = run.memory.gpu_peak_mb, run.memory.gpu_total_mb, run.train
     if not peak or not total or peak <= limit["share"] * total:
         return None
-    values = {"peak": peak / 1024, "total": total / 1024, "share": peak / total}
+    share = peak / total
+    values: dict[str, Any] = {"peak": peak / 1024, "total": total / 1024, "share": share}
     if train.BATCH_SIZE % 2 == 0:
-        micro_steps = 2 * train.GRADIENT_ACCUMULATION_STEPS
-        keys = _batch_keys(train.BATCH_SIZE // 2, micro_steps)
-        return Observation(peak / total, values, keys, change="batch")
+        keys = _batch_keys(train.BATCH_SIZE // 2, 2 * train.GRADIENT_ACCUMULATION_STEPS)
+        return Observation(share, values, keys, change="batch")
     if train.OPTIM.TYPE == "adamw":
-        return Observation(
-            peak / total, values, {"TRAIN.OPTIM.TYPE": "adamw8bit"}, change="moments"
-        )
+        return Observation(share, values, {"TRAIN.OPTIM.TYPE": "adamw8bit"}, change="moments")
     less = []
     if run.settings.value("MODEL.VRT.USE_CHECKPOINT_ATTN") is not None:
         less.append("recomputation (MODEL.VRT.USE_CHECKPOINT_ATTN, USE_CHECKPOINT_FFN)")
     if _has_crops(run):
         less.append("smaller crops")
-    return Observation(peak / total, values | {"less": ", ".join(less) or "a smaller model"})
+    return Observation(share, values | {"less": ", ".join(less) or "a smaller model"})
 
 
 def large_optimizer(run: Run, limit: Limits) -> Observation | None:
@@ -540,32 +535,3 @@ def _larger_batch(run: Run, most: int) -> Keys:
     if train.SCALE_LR == "none":
         keys |= {"TRAIN.SCALE_LR": "sqrt", "TRAIN.BASE_BATCH_SIZE": step * run.processes}
     return keys
-
-
-CONDITIONS: Mapping[str, Condition] = {
-    "loss not finite": not_finite,
-    "gradient norm exploding": exploding_gradient,
-    "gradient norm vanishing": vanishing_gradient,
-    "skipped steps": skipped_steps,
-    "loss does not fall": stuck_loss,
-    "validation no longer improves": late_run,
-    "system memory nearly full": full_memory,
-    "memory grows": growing_memory,
-    "cache of most of the memory": large_cache,
-    "waiting for data": data_wait,
-    "stalls of the data loader": stalls,
-    "cache misses": cold_cache,
-    "GPU idle": idle_gpu,
-    "slow forward pass": slow_forward,
-    "low throughput": low_throughput,
-    "slow loss": slow_loss,
-    "slow exchange of gradients": slow_sync,
-    "much time in validation": slow_validation,
-    "much time in checkpoints": slow_checkpoints,
-    "float32 on a GPU": single_precision,
-    "deterministic algorithms": deterministic,
-    "GPU memory nearly full": full_gpu,
-    "optimiser fills the GPU": large_optimizer,
-    "unused GPU memory": gpu_headroom,
-}
-"""Conditions by symptom."""
