@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -60,7 +59,7 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
         build_task(settings, dataset, ranks.device),
         training_batches(settings, dataset, workers, ranks),
         validation_batches(settings, dataset, workers, ranks),
-        prepare=partial(prepare, model, settings, ranks),
+        note=model.describe(ranks.device, Precision(settings.TRAIN, ranks.device).compute_type),
         memory_advice=MEMORY_ADVICE,
         rate_factors=rate_factors(settings.TRAIN),
         frozen_steps={FLOW: settings.TRAIN.FREEZE_FLOW_STEPS or 0},
@@ -75,21 +74,6 @@ def rate_factors(train: VideoTrainSettings) -> dict[str, float]:
     factors = train.OPTIM.LR_FACTORS
     flow = factors.BACKBONE * factors.FLOW
     return {OTHERS: factors.NEW, BACKBONE: factors.BACKBONE, FLOW: flow}
-
-
-def prepare(model: Restorer, settings: Settings, ranks: Ranks, show: Callable[[str], None]) -> str:
-    """Nothing to make ready; says how the model computes.
-
-    Args:
-        model: on the device of the process.
-        settings: of the run.
-        ranks: the processes.
-        show: shows a message.
-
-    Returns:
-        How the model computes, in one line.
-    """
-    return model.describe(ranks.device, Precision(settings.TRAIN, ranks.device).compute_type)
 
 
 def build_trainable(settings: Settings) -> Restorer:
