@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.errors import RunError, UserError, is_disk_full
-from vrtspike.system.endings import name_process
+from vrtspike.system.endings import process_identity
 
 _PROBE = 1 << 16
 """Bytes of a test write that detects a full disk."""
@@ -150,7 +150,7 @@ def _writer_id() -> str:
 
 def _own_name() -> tuple[str, str, str]:
     """Digest of machine and PID namespace, process ID and start time of this process."""
-    name = name_process()
+    name = process_identity()
     if name is None:
         return "0" * 8, str(os.getpid()), "0"
     *machine, process, start = name.split()
@@ -187,7 +187,7 @@ def _remove_leftovers_once(folder: Path) -> None:
 
 def _is_abandoned(path: Path, name: re.Match[str]) -> bool:
     if name["machine"] == _own_name()[0]:
-        living = name_process(int(name["process"]))
+        living = process_identity(int(name["process"]))
         return living is None or living.split()[-1] != name["start"]
     with contextlib.suppress(FileNotFoundError):
         return time.time() - path.stat().st_mtime > _ABANDONED_S

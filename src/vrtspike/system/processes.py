@@ -15,7 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from vrtspike.errors import RunError
-from vrtspike.system.endings import describe_status, end_with, exit_on_signals
+from vrtspike.system.endings import describe_status, exit_on_signals, exit_with_process
 
 _PR_SET_PDEATHSIG = 1
 _TERMINATE_TIMEOUT_S = 5.0
@@ -92,7 +92,7 @@ def _init_child(parent: int) -> None:
     """Initialise a child process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends the child
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    end_with(parent)
+    exit_with_process(parent)
 
 
 def _call(work: Callable[[str], Any], item: str) -> Any:  # noqa: ANN401 - whatever it returns
