@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +19,6 @@ from vrtspike.workflow.staleness import (
     PreparedData,
     RerunDamaged,
     code_lines,
-    one_of,
     problem_parts,
     setting_lines,
 )
@@ -127,11 +125,6 @@ def test_what_is_missing_is_missed_where_something_was_made_of_it(tmp_path, aske
     assert asked("{name}.csv", later_results=["{name}/*.json"]) == []
     behind = asked("{name}.csv", damage=lambda wildcards: f"{wildcards['name']}: no store")
     assert behind == [(path, "a: no store")]
-
-
-def test_a_wildcard_is_one_of_some_names():
-    assert one_of(["demo", "low.ram"]) == r"demo|low\.ram"
-    assert re.fullmatch(one_of([]), "") is None
 
 
 def test_a_raw_file_of_prepared_data_has_a_line_that_changes_with_its_contents(tmp_path):
