@@ -60,22 +60,6 @@ def test_the_report_is_one_file_that_needs_no_network(finished):
     assert '"results/evaluate/tiny/metrics.html": {' in report
 
 
-def test_the_page_says_what_the_evaluations_say(finished):
-    results = finished.folder / "results"
-    page = (results / "index.html").read_text()
-    (text,) = re.findall(r'<script type="application/json" id="report">(.*?)</script>', page)
-    runs = json.loads(text)["runs"]
-    assert [run["name"] for run in runs] == ["tiny", "other"]
-    for run in runs:
-        summary = json.loads((results / "evaluate" / run["name"] / "summary.json").read_text())
-        metrics = {metric["name"]: metric for metric in run["evaluation"]["metrics"]}
-        assert set(metrics) == set(summary["metrics"])
-        for name, figures in summary["metrics"].items():
-            assert metrics[name]["restored"] == figures["restored"]
-        assert run["performance"]["sections"]
-        assert run["curves"]["train"]["loss"]["steps"] == [1, 2]
-
-
 def test_a_run_is_told_in_a_line_per_stage(finished):
     output = (finished.folder / "terminal.txt").read_text()
     found = stages(output)

@@ -191,12 +191,6 @@ def judged(blur, sharp):
     return "".join(check.finish())
 
 
-def judged(blur, sharp):
-    check = Consistency()
-    check.add(view_frame("1", ("blur", "sharp"), gray(blur), gray(sharp)))
-    return "".join(check.finish())
-
-
 @pytest.mark.parametrize(("sigma", "refused"), [(0.35, False), (0.4, True)])
 def test_a_little_more_detail_is_no_exchange(sigma, refused):
     """A sharp frame may be out of focus; a little less than the blurry one is its sign."""
