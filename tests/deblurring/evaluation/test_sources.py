@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import av
 import numpy as np
 import pytest
@@ -198,7 +201,12 @@ def test_a_single_step_is_not_compared_with_its_frame(tmp_path):
     table = tmp_path / "spike" / "exposures.csv"
     table.write_text(exposure_table({"1": Exposure(0, 1, 0)}))
     assert FolderSequence(tmp_path / "blur", tmp_path / "spike", 1).doubts() == []
+    other = shutil.copy(table, tmp_path)
+    with pytest.raises(DataError, match=rf"several tables of exposures: {table}, {other}; keep"):
+        FolderSequence(tmp_path / "blur", tmp_path / "spike", 1)
     table.unlink()
+    assert FolderSequence(tmp_path / "blur", tmp_path / "spike", 1).exposures[0].steps == 1
+    Path(other).unlink()
     write_spikes(tmp_path / "spike" / "1.dat", rng.integers(0, 2, (40, 32, 32), dtype=np.uint8))
     assert len(FolderSequence(tmp_path / "blur", tmp_path / "spike", 1).doubts()) == 1
 

@@ -185,8 +185,9 @@ class FolderSequence(RecordedSequence):
     Args:
         blur: a folder of pictures, a video file, or frames that were opened before.
         spikes: a folder of ``.dat`` or ``.npz`` files with the frames' names, or one file for all
-            frames. A table ``exposures.csv`` there or beside the frames says when each was exposed;
-            without one the layout does, of a file for all frames after it was divided evenly.
+            frames. A table ``exposures.csv`` in or beside the folder of either says when each was
+            exposed; without one the layout does, of a file for all frames after it was divided
+            evenly.
         bins: bins of the voxel grid.
         sensor: rows and columns of the sensor as in its files; None is the size in
             ``.npz`` files or a ``config.yaml`` beside them or above, else that of the layout, which
@@ -296,11 +297,14 @@ class FolderSequence(RecordedSequence):
 
     def _find_recordings(self, spikes: Path, layout: Layout) -> list[Recording]:
         """File and exposure of each frame."""
-        beside = (spikes if spikes.is_dir() else spikes.parent, Path(self.pictures.place))
-        path = next((p for folder in beside if (p := folder / TABLE).is_file()), None)
-        self.all_files = [*self.files, *([path] if path else [])]
-        table = read_exposures(path) if path else None
-        files = SpikeFiles(Path(), self._sensor, layout, table, str(path))
+        places = (spikes.absolute(), Path(self.pictures.place).absolute())
+        folders = dict.fromkeys(folder for place in places for folder in (place, place.parent))
+        tables = [path for folder in folders if (path := folder / TABLE).is_file()]
+        if len(tables) > 1:
+            raise DataError(f"several tables of exposures: {', '.join(map(str, tables))}; keep one")
+        self.all_files = [*self.files, *tables]
+        table = read_exposures(tables[0]) if tables else None
+        files = SpikeFiles(Path(), self._sensor, layout, table, "".join(map(str, tables)))
         if spikes.is_file():
             return list(files.divided(self.spikes, self.names).values())
         recordings, faults = [], []

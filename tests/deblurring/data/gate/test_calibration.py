@@ -137,6 +137,9 @@ def test_a_poor_calibration_is_said_and_nothing_resampled(scenes, tmp_path, caps
     assert run_command(["calibrate", *words, *more]) == 1
     assert "! frames show 8" in capsys.readouterr().out
     assert not (tmp_path / "out/train").exists()
+    # Cameras side by side of which no static scene tells how they lie.
+    found, _ = calibrate(None, scenes / "data/train/moving", SENSOR)
+    assert "moving scene correlate by 0.5" in "".join(found.faults)
 
 
 @pytest.mark.shared

@@ -109,6 +109,7 @@ def test_spikes_of_another_length_than_the_layout_says_are_refused(tmp_path, nam
     [
         ("0000,20,76,50.5", "no line for frame 0001; add it"),
         ("0001,20,9999,50.5", "frame 0001: found stop 9999, expected at most 192"),
+        ("0007,20,76,50.5", "found 1 lines without a frame, the first of 0007; remove them"),
     ],
 )
 def test_a_table_that_does_not_describe_the_recording_is_refused(tmp_path, line, fault):
@@ -125,7 +126,7 @@ def test_a_stream_of_another_sensor_is_refused_once_and_its_layout_named(tmp_pat
     (tmp_path / "train/a/spike.dat").write_bytes(bytes(1000 * 1024 // 8))
     (fault,) = check(tmp_path, "train/a")["faults"]
     assert "128000 bytes are not a whole number of 48 x 64" in fault
-    assert "it fits DATA.LAYOUT (--layout) m1k40" in fault
+    assert "it fits the layout m1k40 (DATA.LAYOUT, --layout)" in fault
 
 
 def test_a_layout_with_one_kind_of_blurry_frames_refuses_the_other(tmp_path):

@@ -296,7 +296,7 @@ def mismatch(
     return (
         f"{spikes}: the spikes do not show {frame} (correlation {found.correlation:.2f} at "
         f"best, {MIN_CORRELATION} needed), in no order of bits, rows and columns: another frame's "
-        f"file, or a wrong sensor size ({sensor[0]} x {sensor[1]})"
+        f"file or exposure, or a wrong sensor size ({sensor[0]} x {sensor[1]})"
     )
 
 

@@ -147,6 +147,11 @@ class SequenceChecks:
         with self._collect():
             place = self._files.exposures
             table = read_exposures(self._root / place) if place else None
+            if odd := sorted(set(table or ()) - {*self._files.blur, *self._files.sharp}):
+                self.faults.append(
+                    f"{self._root / str(place)}: found {len(odd)} lines without a frame, the first "
+                    f"of {odd[0]}; remove them, or put the frames back"
+                )
             files = SpikeFiles(self._root, self.file_size, layout_of(self._files), table, place)
             stream = self._files.stream
             if stream is not None and table is None:

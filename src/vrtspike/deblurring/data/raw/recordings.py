@@ -134,4 +134,5 @@ def _fitting_layouts(file: Path) -> str:
         for layout in LAYOUTS.values()
         if bits and layout.sensor and bits % math.prod(layout.sensor) == 0
     ]
-    return f"; it fits DATA.LAYOUT (--layout) {' or '.join(names)}" if names else ""
+    known = " or ".join(names)
+    return f"; it fits the layout {known} (DATA.LAYOUT, --layout)" if names else ""

@@ -178,7 +178,7 @@ def _missing_frames(files: SequenceFiles, blur_dir: str) -> list[str]:
     if not files.blur:
         faults.append(f"no blurry frames ({places.blur})")
     if not files.sharp:
-        faults.append(f"no sharp frames ({places.sharp})")
+        faults.append(f"no sharp frames ({places.sharp}); vrtspike restore does without them")
     if files.spikes and files.stream:
         faults.append(f"both {places.spikes} and {files.stream}; remove the one not meant")
     return faults
