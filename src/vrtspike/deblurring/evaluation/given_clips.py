@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.bins import bin_table
-from vrtspike.deblurring.data.exposure import TABLE, Exposure, read_exposures
+from vrtspike.deblurring.data.exposure import TABLE, Exposure
 from vrtspike.deblurring.data.gate.alignment import align, displacement, mismatch
 from vrtspike.deblurring.data.raw.layouts.files import SPIKE_SUFFIXES
 from vrtspike.deblurring.data.raw.layouts.folders import numbered, without_zeros
@@ -267,8 +267,7 @@ class FolderSequence(RecordedSequence):
         beside = (spikes if spikes.is_dir() else spikes.parent, Path(self.pictures.place))
         path = next((p for folder in beside if (p := folder / TABLE).is_file()), None)
         self.all_files = [*self.files, *([path] if path else [])]
-        table = read_exposures(path) if path else None
-        files = SpikeFiles(Path(), self._sensor, layout, table, str(path))
+        files = SpikeFiles(Path(), self._sensor, layout, str(path) if path else None)
         if spikes.is_file():
             return list(files.divided(self.spikes, self.names).values())
         recordings, faults = [], []

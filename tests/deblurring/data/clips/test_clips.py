@@ -43,7 +43,7 @@ def settings(**data):
 def whole(dataset, name):
     split, sequence = name.split("/")
     entry = next(e for e in dataset.split(split) if e.name == sequence)
-    return SequenceReader(entry).read(0, FRAMES[name])
+    return SequenceReader(entry).read(0, FRAMES[name], CropArea(0, 0, 96, 128))
 
 
 def equal(a, b):
@@ -224,7 +224,12 @@ def test_all_sequences_that_are_too_short_or_small_are_named(dataset):
 
 @pytest.mark.parametrize(
     ("start", "count", "window"),
-    [(0, 5, None), (-1, 2, None), (0, 1, CropArea(0, 100, 32, 32)), (0, 1, CropArea(1, 0, 32, 32))],
+    [
+        (0, 5, CropArea(0, 0, 96, 128)),
+        (-1, 2, CropArea(0, 0, 96, 128)),
+        (0, 1, CropArea(0, 100, 32, 32)),
+        (0, 1, CropArea(1, 0, 32, 32)),
+    ],
 )
 def test_reading_outside_or_between_pixels_is_refused(dataset, start, count, window):
     reader = SequenceReader(dataset.split("train")[1])

@@ -5,11 +5,11 @@ A table ``exposures.csv`` tells it, else the layout of the files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vrtspike.deblurring.data.exposure import Exposure
+from vrtspike.deblurring.data.exposure import Exposure, read_exposures
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles, sensor_size
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.registry import layout_of
@@ -49,7 +49,7 @@ class Recording:
     """Within the file."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class SpikeFiles:
     """The spike files of a sequence, and what is known of their timing.
 
@@ -57,15 +57,20 @@ class SpikeFiles:
         root: of the data set.
         size: rows and columns of the sensor as in the files.
         layout: of the files.
-        table: the exposures of frames where a table gives them.
-        table_path: where it lies.
+        table_path: of a table of exposures, if there is one.
+
+    Raises:
+        DataError: if the table cannot be read.
     """
 
     root: Path
     size: tuple[int, int]
     layout: Layout
-    table: Mapping[str, Exposure] | None = None
     table_path: str | None = None
+
+    def __post_init__(self) -> None:
+        """Read the table."""
+        self._table = read_exposures(self.root / self.table_path) if self.table_path else None
 
     def recording(self, path: str, name: str) -> Recording:
         """The exposure of a frame in a spike file.
@@ -74,12 +79,12 @@ class SpikeFiles:
             DataError: if nothing tells it, or the file does not hold it.
         """
         total = count_spike_frames(self.root / path, *self.size)
-        if self.table is None:
+        if self._table is None:
             return Recording(path, total, self._by_layout(path, total))
         table = self.root / str(self.table_path)
-        if name not in self.table:
+        if name not in self._table:
             raise DataError(f"{table}: no line for frame {name}; add it")
-        exposure = self.table[name]
+        exposure = self._table[name]
         if exposure.stop > total:
             raise DataError(
                 f"{table}, frame {name}: found stop {exposure.stop}, expected at most {total}, the "
@@ -97,7 +102,7 @@ class SpikeFiles:
         Raises:
             DataError: if it cannot be divided, or nothing tells the exposures.
         """
-        if self.table is not None:
+        if self._table is not None:
             return {name: self.recording(path, name) for name in names}
         total, count = count_spike_frames(self.root / path, *self.size), len(names)
         if count == 0 or total % count:
