@@ -239,12 +239,13 @@ def simulate(source: FrameFolder, arguments: argparse.Namespace) -> None:
     """Simulate one sequence."""
     folder = arguments.output / source.split / source.sequence
     known = source.frames_per_exposure or FRAMES_PER_EXPOSURE
+    length = arguments.frames_per_exposure or known
     files = frame_files(source.path)
     with progress_bar(f"simulate {source.split}/{source.sequence}") as progress:
-        written = write_sequence(
+        exposures, left = write_sequence(
             folder,
             map(read_rgb, files),
-            frames_per_exposure=arguments.frames_per_exposure or known,
+            frames_per_exposure=length,
             gamma=arguments.gamma,
             steps_per_frame=arguments.steps_per_frame or STEPS_PER_SOURCE_FRAME,
             sensor=sensor_model(arguments),

@@ -183,7 +183,7 @@ def test_a_still_scene_without_noise_may_repeat_itself(tmp_path):
 def judged(blur, sharp):
     """What is said of a frame without neighbours."""
     check = Consistency()
-    check.add(view_frame("1", ("blur", "sharp"), gray(blur), gray(sharp)))
+    check.add(view_frame(("blur", "sharp"), gray(blur), gray(sharp)))
     return "".join(check.finish())
 
 

@@ -70,13 +70,8 @@ def test_all_incomplete_sequences_are_named_at_once(dataset):
     )
     with pytest.raises(DataError) as caught:
         survey(dataset, ["train", "test", "valid"], "blur")
-    for part in (
-        "0001_11_00: no blurry",
-        "0002_11_00: no sharp",
-        "valid: no seq",
-        "0003_11_00/spike/*.dat and test",
-    ):
-        assert part in str(caught.value)
+    faults = ("0001_11_00: no blurry", "0002_11_00: no sharp", "0003_11_00/spike/*.dat and test")
+    assert all(fault in str(caught.value) for fault in (*faults, "valid: no seq"))
 
 
 def test_spikes_that_a_root_of_their_own_lacks_are_asked_for_there(dataset, tmp_path):
@@ -181,14 +176,35 @@ def test_links_that_lead_nowhere_are_faults(dataset):
     assert "a link that leads nowhere" in found["excluded"]["train/lost"][0]
 
 
-def test_names_that_the_workflow_cannot_use_are_faults(dataset):
-    (dataset / SPLIT / NAME).rename(dataset / SPLIT / "a{b}")
-    excluded = survey(dataset, ["train", "test"], "blur")["excluded"]
-    assert list(excluded) == ["train/a{b}"]
-    assert "rename the sequence" in excluded["train/a{b}"][0]
-    (dataset / SPLIT / "a{b}").rename(dataset / SPLIT / ("b" * 231))
-    excluded = survey(dataset, ["train", "test"], "blur")["excluded"]
-    assert "of 231 bytes, expected at most 230" in excluded[f"train/{'b' * 231}"][0]
+SEQUENCE = f"{SPLIT}/{NAME}"
+NO_TEXT = os.fsdecode(b"caf\xe9")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where", "fault"),
+    [
+        (SEQUENCE, "train/a{b}", "train/a{b}", "the workflow takes { and } for placeholders; ren"),
+        (SEQUENCE, f"train/{231 * 'b'}", f"train/{231 * 'b'}", "a name of 231 bytes, expected at"),
+        (SEQUENCE, f"train/{NO_TEXT}", r"train/caf\xe9", "its name is not UTF-8; rename"),
+        (
+            *(f"{SEQUENCE}/blur/000002.png", f"{SEQUENCE}/blur/{NO_TEXT}.png", SEQUENCE),
+            r"blur/caf\xe9.png: the name is not UTF-8; rename",
+        ),
+        (
+            *(f"{SEQUENCE}/blur", f"{SEQUENCE}/Blur", SEQUENCE),
+            f"found the folder {SEQUENCE}/Blur, expected {SEQUENCE}/blur; rename it",
+        ),
+        ("test", "TEST", "test", "found the folder TEST: rename it"),
+    ],
+)
+def test_names_that_cannot_be_used_are_faults_that_can_be_written(
+    dataset, tmp_path, old, new, where, fault
+):
+    (dataset / old).rename(dataset / new)
+    found = survey(dataset, ["train", "test"], "blur")
+    assert list(found["excluded"]) == [where]
+    assert fault in found["excluded"][where][0]
+    write_json(tmp_path / "survey.json", found)
 
 
 @pytest.mark.parametrize("name", ["{}", "frame_{}"])
@@ -255,8 +271,8 @@ def test_files_that_claim_the_same_frame_are_a_fault(dataset):
 def test_capital_suffixes_and_zeros_make_no_other_frame(dataset, part, change):
     known = find_sequence(dataset, SPLIT, NAME, "blur")
     for path in list((dataset / SPLIT / NAME / part).iterdir())[1:]:
-        capital, short = path.suffix.upper(), path.stem.lstrip("0")
-        path.rename(path.with_suffix(capital) if change == "suffix" else path.with_stem(short))
+        capital = path.with_suffix(path.suffix.upper())
+        path.rename(capital if change == "suffix" else path.with_stem(path.stem.lstrip("0")))
     found = find_sequence(dataset, SPLIT, NAME, "blur")
     assert found.faults == ()
     assert len(found.blur) == 3
@@ -287,25 +303,6 @@ def test_numbered_files_that_nothing_reads_are_named(dataset, part, suffix, expe
     (fault,) = find_sequence(dataset, SPLIT, NAME, "blur").faults
     assert f"{SPLIT}/{NAME}/{part} holds 000001{suffix} and 2 more, not read" in fault
     assert expected in fault
-
-
-def test_folders_in_other_letters_are_named(dataset):
-    (dataset / SPLIT / NAME / "blur").rename(dataset / SPLIT / NAME / "Blur")
-    (dataset / "test").rename(dataset / "TEST")
-    excluded = survey(dataset, ["train", "test"], "blur")["excluded"]
-    assert f"found the folder {SPLIT}/{NAME}/Blur, expected" in excluded[f"{SPLIT}/{NAME}"][0]
-    assert "found the folder TEST: rename it" in excluded["test"][0]
-
-
-@pytest.mark.parametrize("place", [NAME, f"{NAME}/blur/000002.png"])
-def test_names_that_are_not_utf_8_are_faults_that_can_be_written(dataset, tmp_path, place):
-    old = dataset / SPLIT / place
-    old.rename(old.with_name(os.fsdecode(b"caf\xe9" + old.suffix.encode())))
-    found = survey(dataset, ["train", "test"], "blur")
-    write_json(tmp_path / "survey.json", found)
-    (where,) = found["excluded"]
-    assert "caf\\xe9" in f"{where} {found['excluded'][where][0]}"
-    assert "not UTF-8; rename" in found["excluded"][where][0]
 
 
 def test_folders_of_archives_and_file_systems_are_passed_over_and_told(dataset):

@@ -17,7 +17,6 @@ from vrtspike.deblurring.data.store.voxels import (
     GainMeter,
     histogram_statistics,
     voxelize,
-    voxelize_packed,
 )
 from vrtspike.errors import DataError
 
@@ -41,22 +40,6 @@ def test_statistics_of_nothing_or_of_a_constant_are_refused():
         histogram_statistics([])
     with pytest.raises(DataError, match="no signal"):
         histogram_statistics([(2.0, {2: np.array([10, 0, 0])})])
-
-
-@given(data=st.data())
-@settings(max_examples=60, deadline=None)
-def test_packed_spikes_give_the_same_counts(data):
-    steps, height, width = data.draw(st.tuples(*[st.integers(1, n) for n in (90, 7, 20)]))
-    bins = data.draw(st.integers(1, most_bins(spk_gopro_exposure(steps))))
-    random = np.random.default_rng(data.draw(st.integers(0, 99)))
-    spikes = random.integers(0, 2, (steps, height, width), dtype=np.uint8)
-    counts = voxelize_packed(
-        np.packbits(spikes, axis=2, bitorder="little"), bins, spk_gopro_exposure(len(spikes)).sharp
-    )
-    np.testing.assert_array_equal(
-        counts[..., :width], voxelize(spikes, bins, spk_gopro_exposure(len(spikes)).sharp)
-    )
-    assert not counts[..., width:].any()
 
 
 def test_arrays_that_are_no_spikes_are_refused():

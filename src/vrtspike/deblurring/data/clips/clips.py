@@ -91,18 +91,17 @@ class SequenceReader:
         """Number of frames."""
         return len(self.layout.frames)
 
-    def read(self, start: int, count: int, window: CropArea | None = None) -> Sample:
+    def read(self, start: int, count: int, window: CropArea) -> Sample:
         """Read a clip.
 
         Args:
             start: first frame.
             count: frames.
-            window: crop; None is the whole frame.
+            window: crop.
 
         Raises:
             DataError: if a chunk cannot be read, or the clip or the crop lies outside the sequence.
         """
-        window = window or CropArea(0, 0, *self.layout.rgb_size)
         self._check(start, count, window)
         frames = slice(start, start + count)
         rows = slice(window.top, window.top + window.height)

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.data.exposure import read_exposures
 from vrtspike.deblurring.data.gate.alignment import (
     Alignment,
     align,
@@ -145,15 +144,13 @@ class SequenceChecks:
             return {}
         found: dict[str, Recording] = {}
         with self._collect():
-            place = self._files.exposures
-            table = read_exposures(self._root / place) if place else None
-            if odd := sorted(set(table or ()) - {*self._files.blur, *self._files.sharp}):
+            table, stream = self._files.exposures, self._files.stream
+            files = SpikeFiles(self._root, self.file_size, layout_of(self._files), table)
+            if odd := sorted(set(files.table or ()) - {*self._files.blur, *self._files.sharp}):
                 self.faults.append(
-                    f"{self._root / str(place)}: found {len(odd)} lines without a frame, the first "
+                    f"{self._root / str(table)}: found {len(odd)} lines without a frame, the first "
                     f"of {odd[0]}; remove them, or put the frames back"
                 )
-            files = SpikeFiles(self._root, self.file_size, layout_of(self._files), table, place)
-            stream = self._files.stream
             if stream is not None and table is None:
                 every = sorted(self._files.blur, key=frame_order)
                 return files.divided(stream, every)
@@ -165,28 +162,25 @@ class SequenceChecks:
                     found[name] = files.recording(path, name)
         return found
 
-    def frame(
-        self, name: str, recording: Recording | None, t0: int
-    ) -> tuple[Frame | None, Alignment | None]:
+    def frame(self, name: str, recording: Recording | None, t0: int) -> Frame | None:
         """Check one frame whose exposure begins at step ``t0``; None where it cannot be used."""
         sharp = self._picture(self._files.sharp[name])
         blur = self._picture(self._files.blur[name])
         if sharp is None or blur is None:
-            return None, None
+            return None
         paths = self._files.blur[name], self._files.sharp[name]
         places = str(self._root / paths[0]), str(self._root / paths[1])
         blur, sharp = gray(blur), gray(sharp)
-        view = view_frame(name, places, blur, sharp)
+        view = view_frame(places, blur, sharp)
         spikes: Spikes | None = None
-        found: Alignment | None = None
         if self._files.has_spikes:
             if recording is None:
-                return None, None
-            spikes, found, seen = self._spikes(recording, t0, name, blur, sharp)
+                return None
+            spikes, seen = self._spikes(recording, t0, name, blur, sharp)
             view = replace(view, spikes=seen, has_fault=seen is None)
         self._consistency.add(view)
         picture = view.sharp_digest if view.detail[1] > 0 else ""
-        return Frame(name, *paths, spikes, picture), found
+        return Frame(name, *paths, spikes, picture)
 
     def finish(self) -> list[str]:
         """All faults, those that show between frames included."""
@@ -203,7 +197,7 @@ class SequenceChecks:
         name: str,
         blur: NDArray[np.uint8],
         sharp: NDArray[np.uint8],
-    ) -> tuple[Spikes, Alignment | None, SpikeView | None]:
+    ) -> tuple[Spikes, SpikeView | None]:
         """Check the spikes of a frame against its sharp picture."""
         path, exposure = recording.path, recording.exposure
         start, steps = exposure.start, exposure.steps
@@ -248,7 +242,7 @@ class SequenceChecks:
             center=round(found.center, 2) if found and found.locates else None,
             correlation=round(found.correlation, 4) if found and found.assessable else None,
         )
-        return checked, found, view
+        return checked, view
 
     def _picture(self, path: str) -> NDArray[np.uint8] | None:
         """A readable 8-bit RGB picture of the size of the sequence's first, or None."""

@@ -54,22 +54,18 @@ def ingest_sequence(
     faults += _gaps(names, layout_of(files))
     frames: list[Frame] = []
     begin = 0
-    offsets: list[float] = []
     for name in names:
         recording = recordings.get(name)
         if recording and files.stream:
             begin = recording.exposure.start
-        frame, found = checks.frame(name, recording, begin)
+        frame = checks.frame(name, recording, begin)
         begin += recording.exposure.steps if recording else 0
-        if frame is None:
-            continue
-        frames.append(frame)
-        if found is not None and found.locates and frame.spikes:
-            offsets.append(found.center - frame.spikes.sharp)
+        if frame is not None:
+            frames.append(frame)
     faults += checks.finish()
-    alignment = _judge_centers(
-        [f.spikes for f in frames if f.spikes], offsets, faults, has_table=bool(files.exposures)
-    )
+    exposures = [frame.spikes for frame in frames if frame.spikes]
+    alignment = _judge_centers(exposures, faults, has_table=bool(files.exposures))
+    area = checks.area
     return {
         "schema": INGESTED.schema,
         "sequence": files.name,
@@ -79,10 +75,8 @@ def ingest_sequence(
         "blur_dir": blur_dir,
         "files": _file_entries(base, files.paths, faults),
         "rgb_size": list(checks.rgb_size) if checks.rgb_size else None,
-        "spike_size": [checks.area.rows, checks.area.columns] if checks.area else None,
-        "spike_file": {"size": list(checks.file_size), "area": asdict(checks.area)}
-        if checks.area
-        else None,
+        "spike_size": [area.rows, area.columns] if area else None,
+        "spike_file": {"size": list(checks.file_size), "area": asdict(area)} if area else None,
         "frames": [asdict(frame) for frame in frames],
         "alignment": alignment,
         "faults": faults,
@@ -159,13 +153,12 @@ def _file_entries(root: Path, paths: Sequence[str], faults: list[str]) -> list[d
 
 
 def _judge_centers(
-    exposures: Sequence[Spikes], offsets: Sequence[float], faults: list[str], *, has_table: bool
+    exposures: Sequence[Spikes], faults: list[str], *, has_table: bool
 ) -> dict[str, float | None]:
     """Compare the median centre with the expected one and report a sequence that is shifted.
 
     Args:
         exposures: of the sequence's usable frames; none in a sequence without spikes.
-        offsets: found less expected centre, of the exposures whose centre can be told.
         faults: where a shift is reported.
         has_table: whether a table gives the exposures, which may then have any lengths.
     """
@@ -186,6 +179,7 @@ def _judge_centers(
     if not has_table:
         faults += _odd_lengths(exposures, steps, median(usual) if usual else 0.0)
     summary["expected"] = expected
+    offsets = [each.center - each.sharp for each in exposures if each.center is not None]
     if not offsets:
         return summary
     center = expected + median(offsets)
