@@ -86,9 +86,6 @@ class TemporalAttentionSettings(Section):
     )
     MAX_BATCH_TOKENS: Positive = operational("Tokens (pixels x frames) processed at once", 49152)
     CHUNK_SIZE: Positive = operational("A chunk has the pixels of a square of this side", 64)
-    CHUNK_SHAPE: Literal["square", "wide", "tall"] = operational(
-        "Of no effect; in older presets", "square"
-    )
 
 
 class FuseSettings(TemporalAttentionSettings):
@@ -173,20 +170,6 @@ class ModelSettings(Section):
                 f"({STAGES + RECONSTRUCTION_GROUPS})"
             )
         return depths
-
-    @property
-    def recompute_keys(self) -> tuple[str, ...]:
-        """Keys that are on and make the model compute parts again to save memory.
-
-        The first is the one to switch off first: it saves least.
-        """
-        if self.TYPE != "vrt_spike":
-            return ()
-        switches = {
-            "MODEL.VRT.USE_CHECKPOINT_FFN": self.VRT.USE_CHECKPOINT_FFN,
-            "MODEL.VRT.USE_CHECKPOINT_ATTN": self.VRT.USE_CHECKPOINT_ATTN,
-        }
-        return tuple(name for name, on in switches.items() if on)
 
     @property
     def depth_key(self) -> str | None:
