@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from vrtspike.deblurring.models import VRTSpike
-from vrtspike.deblurring.models.spike_order import foreign_frames
+from vrtspike.deblurring.models.spike_order import derangements
 from vrtspike.errors import ConfigError
 
 
@@ -17,7 +17,7 @@ from vrtspike.errors import ConfigError
 @pytest.mark.parametrize("frames", [2, 3, 5, 6])
 def test_every_frame_is_taken_once_and_by_another(frames: int, random: bool) -> None:
     torch.manual_seed(0)
-    orders = foreign_frames(200, frames, random=random)
+    orders = derangements(200, frames, random=random)
     own = torch.arange(frames)
     assert torch.equal(orders.sort(dim=1).values, own.expand(200, frames))
     assert not (orders == own).any()
@@ -25,7 +25,7 @@ def test_every_frame_is_taken_once_and_by_another(frames: int, random: bool) -> 
 
 def test_random_orders_differ_between_clips_and_all_frames_meet() -> None:
     torch.manual_seed(0)
-    orders = foreign_frames(200, 4, random=True)
+    orders = derangements(200, 4, random=True)
     met = {(t, int(other)) for order in orders for t, other in enumerate(order)}
     assert met == set(permutations(range(4), 2))
     # (4 - 1)! rings of four frames.
@@ -34,8 +34,8 @@ def test_random_orders_differ_between_clips_and_all_frames_meet() -> None:
 
 def test_the_fixed_order_moves_frames_by_half_a_clip() -> None:
     torch.manual_seed(0)
-    assert foreign_frames(2, 5, random=False).tolist() == [[3, 4, 0, 1, 2]] * 2
-    assert foreign_frames(1, 6, random=False).tolist() == [[3, 4, 5, 0, 1, 2]]
+    assert derangements(2, 5, random=False).tolist() == [[3, 4, 0, 1, 2]] * 2
+    assert derangements(1, 6, random=False).tolist() == [[3, 4, 5, 0, 1, 2]]
 
 
 def orders_seen(model: VRTSpike, seed: int) -> list[list[int]]:
