@@ -9,7 +9,6 @@ from vrtspike.deblurring.models import Restorer, build_model
 from vrtspike.deblurring.models.registry import MODELS
 from vrtspike.deblurring.models.restorer import FLOW
 from vrtspike.deblurring.models.tmsa import TMSABlock
-from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.settings.model import ModelSettings
 from vrtspike.training.optimizers import trainable_groups
 
@@ -83,11 +82,6 @@ def test_vrt_compiles_its_blocks_alone():
     model.compile(backend="eager")
     compiled = {type(m) for m in model.modules() if m._compiled_call_impl is not None}
     assert compiled == {TMSABlock}
-
-
-def test_a_preset_that_names_no_model_means_the_first_one():
-    assert Settings().MODEL.TYPE == "vrt_spike"
-    assert Settings.model_validate({"MODEL": SMALL}).MODEL.TYPE == "vrt_spike"
 
 
 def test_a_model_that_defines_nothing_else_has_the_common_answers():
