@@ -80,7 +80,7 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> SmallRun:
     dataset = prepared(raw, sequences, folder / "small", BINS)
     settings = small_settings()
     torch.manual_seed(0)
-    model = build_model(settings.MODEL, bins=BINS, clip_len=3)
+    model = build_model(settings)
     # A new network returns its input; this one shall do something.
     torch.nn.init.normal_(model.get_submodule("vrt.conv_last").get_parameter("weight"), std=0.05)
     train = folder / "train"

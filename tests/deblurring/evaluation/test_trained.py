@@ -37,7 +37,7 @@ def plain(small_run, tmp_path_factory) -> TrainedModel:
     settings = Settings.model_validate(chosen)
     RunIdentity("plain", settings, str(small_run.dataset), "abc", "d").write(train)
     write_json(train / "run.json", {"status": "finished"})
-    network = build_model(settings.MODEL, bins=4, clip_len=3)
+    network = build_model(settings)
     save_file(network.state_dict(), train / "weights.safetensors")
     return load(str(train), device="cpu")
 

@@ -9,7 +9,7 @@ from vrtspike.deblurring.models import Restorer, build_model
 from vrtspike.deblurring.models.registry import MODELS
 from vrtspike.deblurring.models.restorer import FLOW
 from vrtspike.deblurring.models.tmsa import TMSABlock
-from vrtspike.deblurring.settings.model import ModelSettings
+from vrtspike.deblurring.settings import Settings
 from vrtspike.training.optimizers import trainable_groups
 
 SMALL = {
@@ -32,8 +32,8 @@ each_model = pytest.mark.parametrize("name", MODELS)
 
 def build(name: str) -> Restorer:
     torch.manual_seed(0)
-    settings = ModelSettings.model_validate({**SMALL, "TYPE": name})
-    return build_model(settings, bins=4, clip_len=2)
+    data = {"NUM_VOXEL_BINS": 4, "CLIP_LEN": 2}
+    return build_model(Settings.model_validate({"MODEL": {**SMALL, "TYPE": name}, "DATA": data}))
 
 
 @each_model
