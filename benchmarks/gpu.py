@@ -67,8 +67,7 @@ def presets(device: torch.device, names: Sequence[str]) -> Sequence[str]:
 def build(settings: Settings, device: torch.device) -> Restorer:
     """The preset's untrained model, in which all layers take part."""
     torch.manual_seed(0)
-    sizes = {"bins": settings.DATA.NUM_VOXEL_BINS, "clip_len": settings.DATA.CLIP_LEN}
-    model = build_model(settings.MODEL, **sizes, pretrained=False)
+    model = build_model(settings, pretrained=False)
     with torch.no_grad():
         for parameter in model.parameters():
             if not parameter.any():  # the last layer's, and with it all gradients

@@ -10,7 +10,6 @@ from vrtspike.deblurring.models.registry import MODELS
 from vrtspike.deblurring.models.restorer import FLOW
 from vrtspike.deblurring.models.tmsa import TMSABlock
 from vrtspike.deblurring.settings import Settings
-from vrtspike.deblurring.settings.model import ModelSettings
 from vrtspike.training.optimizers import trainable_groups
 
 SMALL = {
@@ -33,8 +32,8 @@ each_model = pytest.mark.parametrize("name", MODELS)
 
 def build(name: str) -> Restorer:
     torch.manual_seed(0)
-    settings = ModelSettings.model_validate({**SMALL, "TYPE": name})
-    return build_model(settings, bins=4, clip_len=2)
+    data = {"NUM_VOXEL_BINS": 4, "CLIP_LEN": 2}
+    return build_model(Settings.model_validate({"MODEL": {**SMALL, "TYPE": name}, "DATA": data}))
 
 
 @each_model
@@ -83,11 +82,6 @@ def test_vrt_compiles_its_blocks_alone():
     model.compile(backend="eager")
     compiled = {type(m) for m in model.modules() if m._compiled_call_impl is not None}
     assert compiled == {TMSABlock}
-
-
-def test_a_preset_that_names_no_model_means_the_first_one():
-    assert Settings().MODEL.TYPE == "vrt_spike"
-    assert Settings.model_validate({"MODEL": SMALL}).MODEL.TYPE == "vrt_spike"
 
 
 def test_a_model_that_defines_nothing_else_has_the_common_answers():

@@ -16,7 +16,7 @@ from torch.nn import functional
 from vrtspike.deblurring.models import PlainVRT, VRTSpike, build_model
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.weights import published_state_dict
-from vrtspike.deblurring.settings.model import ModelSettings
+from vrtspike.deblurring.settings import Settings
 
 
 @pytest.fixture
@@ -158,7 +158,9 @@ def test_it_says_what_it_recomputes(small_vrt: Callable[..., VRT]) -> None:
     assert text.endswith("; checkpoints: none")
 
 
-def settings(vrt: dict[str, Any] | None = None, **keys: Any) -> ModelSettings:
+def build(
+    vrt: dict[str, Any] | None = None, *, pretrained: bool = True, **keys: Any
+) -> torch.nn.Module:
     small = {
         "EMBED_DIMS": [8] * 7 + [12] * 4,
         "NUM_HEADS": 2,
@@ -166,22 +168,14 @@ def settings(vrt: dict[str, Any] | None = None, **keys: Any) -> ModelSettings:
         "USE_CHECKPOINT_ATTN": False,
         "USE_CHECKPOINT_FFN": False,
     }
-    return ModelSettings.model_validate(
-        {
-            "VRT_DEPTHS": [1] * 8,
-            "WINDOW_SIZE": (2, 4, 4),
-            "VRT": {**small, **(vrt or {})},
-            **keys,
-        }
-    )
-
-
-def build(config: ModelSettings, **keys: Any) -> torch.nn.Module:
-    return build_model(config, bins=4, clip_len=3, **keys)
+    model = {"VRT_DEPTHS": [1] * 8, "WINDOW_SIZE": (2, 4, 4), "VRT": small | (vrt or {}), **keys}
+    data = {"NUM_VOXEL_BINS": 4, "CLIP_LEN": 3}
+    settings = Settings.model_validate({"MODEL": model, "DATA": data})
+    return build_model(settings, pretrained=pretrained)
 
 
 def test_a_spike_model_and_the_ablation_share_the_backbone() -> None:
-    spike, plain = build(settings()), build(settings(USE_SPIKE=False))
+    spike, plain = build(), build(USE_SPIKE=False)
     assert isinstance(spike, VRTSpike)
     assert isinstance(plain, PlainVRT)
     assert plain.state_dict().keys() < spike.state_dict().keys()
@@ -195,12 +189,11 @@ def test_a_spike_model_and_the_ablation_share_the_backbone() -> None:
 
 
 def test_settings_reach_the_model() -> None:
-    config = settings(
+    model = build(
         {"ATTENTION": "sdpa", "USE_CHECKPOINT_FFN": True},
-        SPIKE_TSA={"HEADS": 2, "MAX_BATCH_TOKENS": 7},
-        FUSE={"INIT": "random", "ADAPTIVE_CHUNK": False, "CHUNK_SIZE": 9, "TIME_BIAS": True},
+        SPIKE_TSA={"HEADS": 2},
+        FUSE={"INIT": "random", "TIME_BIAS": True},
     )
-    model = build(config)
     assert isinstance(model, VRTSpike)
     block = model.vrt.get_submodule("stage1.residual_group2.blocks.0")
     assert block.attn.attention == "sdpa"
@@ -212,13 +205,11 @@ def test_settings_reach_the_model() -> None:
     assert model.spike_attention[0].time is None
     assert model.fusion[0].time.correction.shape == (4, 5)
     assert model.fusion[0].direct is None
-    assert model.spike_attention[0].settings.MAX_BATCH_TOKENS == 7
-    assert model.fusion[0].settings.CHUNK_SIZE == 9
     assert model.fusion[0].proj.weight.any()
 
 
 def test_settings_of_the_backbone_reach_it() -> None:
-    config = settings(
+    model = build(
         {
             "DROP_PATH_RATE": 0.5,
             "MUL_ATTN_RATIO": 0.5,
@@ -227,11 +218,10 @@ def test_settings_of_the_backbone_reach_it() -> None:
             "USE_CHECKPOINT_ATTN": True,
         },
         VRT_DEPTHS=[2] * 7 + [1],
-        SPIKE_TSA={"HEADS": 2, "MAX_BATCH_TOKENS": 7, "TIME_BIAS": True},
-        FUSE={"HEADS": 4, "MAX_BATCH_TOKENS": 9, "DIRECT": True},
+        SPIKE_TSA={"HEADS": 2, "TIME_BIAS": True},
+        FUSE={"HEADS": 4, "DIRECT": True},
         SPIKE_ORDER="shuffled",
     )
-    model = build(config)
     assert isinstance(model, VRTSpike)
     assert model.shuffled
     assert model.bins == 4
@@ -250,8 +240,6 @@ def test_settings_of_the_backbone_reach_it() -> None:
         assert attention.time.correction.shape == (2, 5)
         assert fusion.time is None
         assert fusion.direct.fc11.in_features == 16
-        assert attention.settings.MAX_BATCH_TOKENS == 7
-        assert fusion.settings.MAX_BATCH_TOKENS == 9
         assert attention.checkpoint
         assert fusion.checkpoint
     # A network of spikes has two residual blocks a scale, and twice the channels in between.
@@ -262,16 +250,15 @@ def test_settings_of_the_backbone_reach_it() -> None:
 def test_pretrained_weights_are_loaded_where_asked_and_those_of_the_flow_alone_win(
     tmp_path: Path,
 ) -> None:
-    source = build(settings(USE_SPIKE=False))
+    source = build(USE_SPIKE=False)
     assert isinstance(source, PlainVRT)
     whole, flow = tmp_path / "vrt.safetensors", tmp_path / "spynet.safetensors"
     save_file(published_state_dict(source.vrt), whole)
     state = {name: torch.randn_like(t) for name, t in source.vrt.spynet.state_dict().items()}
     save_file(state, flow)
     first = source.vrt.conv_first.weight
-    config = settings({"PRETRAINED": str(whole), "SPYNET": str(flow)})
     for pretrained in (True, False):
-        loaded = build(config, pretrained=pretrained)
+        loaded = build({"PRETRAINED": str(whole), "SPYNET": str(flow)}, pretrained=pretrained)
         assert isinstance(loaded, VRTSpike)
         assert torch.equal(loaded.vrt.conv_first.weight, first) == pretrained
         for name, tensor in loaded.vrt.spynet.state_dict().items():

@@ -82,8 +82,7 @@ class Builder(Protocol):
             settings: the MODEL section.
             bins: voxel bins per frame (DATA.NUM_VOXEL_BINS).
             clip_len: frames of a training clip (DATA.CLIP_LEN).
-            pretrained: load the weights that the settings start from; false where all weights are
-                loaded afterwards.
+            pretrained: load the weights that the settings start from.
 
         Raises:
             RunError: a checkpoint is missing or belongs to another model.

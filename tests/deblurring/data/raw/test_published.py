@@ -69,7 +69,7 @@ def test_a_published_layout_is_read_through_to_a_trained_step(name, tmp_path):
     steps = batch["bin_steps"].sum(dim=2)[0].tolist()
     # The first of two frames begins where the recording does, unless that began before.
     assert all(published.exposure.steps <= n <= published.exposure.steps + 10 for n in steps)
-    model = build_model(settings.MODEL, bins=BINS, clip_len=2)
+    model = build_model(settings)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     clip = prepare_batch(batch, dataset.statistics, torch.device("cpu"))
     loss = (model(clip.blur, clip.voxels) - clip.sharp).square().mean()
