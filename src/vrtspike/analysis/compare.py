@@ -27,10 +27,9 @@ from vrtspike.config.problems import find_problem
 from vrtspike.config.run_schema import shown_settings
 from vrtspike.io.files import atomic_write_text
 from vrtspike.io.flatten import unequal
-from vrtspike.plotting.pages import Table, write_page
+from vrtspike.plotting.pages import Table, write_tables
 from vrtspike.runs.published import PublishedRun, read_published
 
-TABLE = "table"
 DIFFERENCES = "differences.csv"
 PLOTS = ("loss.svg", "validation.svg")
 ABSENT = "–"
@@ -85,10 +84,9 @@ def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFr
     metrics = metrics_of(candidates)
     table = comparison_table(candidates, metrics)
     differences = setting_differences([candidate.run for candidate in candidates])
-    atomic_write_text(output / f"{TABLE}.csv", table.to_csv(index=False, float_format="%.6g"))
     atomic_write_text(output / DIFFERENCES, differences.to_csv(index=False))
-    write_page(
-        output / f"{TABLE}.html",
+    write_tables(
+        output,
         "Presets compared",
         "Times are means over the steps after the first, for one micro-batch (forward) or one "
         f"optimiser step (step). {quality_note(metrics)} {evaluations_note(candidates)}".strip(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,23 +30,34 @@ def require_names(runs: Sequence[PublishedRun]) -> None:
         raise RunError(f"runs to compare need different names, found: {', '.join(names)}")
 
 
-def read_evaluated(folders: Sequence[Path]) -> tuple[list[PublishedRun], dict[str, Summary]]:
-    """Runs in the order of their result folders, and their evaluations by name.
+@dataclass(frozen=True)
+class Evaluated:
+    """A run and its evaluation."""
+
+    run: PublishedRun
+    summary: Summary
+
+
+def read_evaluated(folders: Sequence[Path]) -> list[Evaluated]:
+    """Runs and their evaluations.
+
+    Args:
+        folders: result folders of the runs, in order.
 
     Raises:
         RunError: if a folder holds no run, one was not evaluated, or two have one name.
     """
-    runs = [read_published(folder) for folder in folders]
-    require_names(runs)
-    evaluations = {}
-    for run, folder in zip(runs, folders, strict=True):
-        if (found := find_evaluation(folder, run)) is None:
+    found = []
+    for folder in folders:
+        run = read_published(folder)
+        if (summary := find_evaluation(folder, run)) is None:
             raise RunError(
                 f"run {run.name} ({run.fingerprint}): found no evaluation beside {folder}; "
                 f"evaluate it: snakemake results/evaluate/{run.name}/summary.json"
             )
-        evaluations[run.name] = found
-    return runs, evaluations
+        found.append(Evaluated(run, summary))
+    require_names([each.run for each in found])
+    return found
 
 
 TEST_FRAMES = ("protocol", "dataset", "split", "blur_dir", "scale", "sequences", "frames")
