@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.analysis.test_compare import evaluation, find_candidates
-from vrtspike.analysis.baseline import below_baseline, parse_tolerances, write_baseline
+from vrtspike.analysis.compare import below_baseline, parse_tolerances, write_baseline
 from vrtspike.commands.main import run_command
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import read_json, write_json

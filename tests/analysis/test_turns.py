@@ -7,8 +7,13 @@ import pytest
 
 from tests.analysis.benchmarked import MANIFEST, asked, files, planned, temporary
 from tests.workflow.project import tiny_project
-from vrtspike.analysis.benchmark import apply_changes, timing_settings
-from vrtspike.analysis.turns import BenchmarkSide, Length, run_turns
+from vrtspike.analysis.benchmark import (
+    BenchmarkSide,
+    Length,
+    apply_changes,
+    run_turns,
+    timing_settings,
+)
 from vrtspike.config import load_preset
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError

@@ -5,7 +5,7 @@ Each takes a run and the limits of its symptom, and returns an observation or No
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -59,9 +59,6 @@ class Observation:
     severity: Severity | None = None
     change: str | None = None
     effect: str | None = None
-
-
-Condition = Callable[[Run, Limits], Observation | None]
 
 
 def not_finite(run: Run, limit: Limits) -> Observation | None:
@@ -538,32 +535,3 @@ def _larger_batch(run: Run, most: int) -> Keys:
     if train.SCALE_LR == "none":
         keys |= {"TRAIN.SCALE_LR": "sqrt", "TRAIN.BASE_BATCH_SIZE": step * run.processes}
     return keys
-
-
-CONDITIONS: Mapping[str, Condition] = {
-    "loss not finite": not_finite,
-    "gradient norm exploding": exploding_gradient,
-    "gradient norm vanishing": vanishing_gradient,
-    "skipped steps": skipped_steps,
-    "loss does not fall": stuck_loss,
-    "validation no longer improves": late_run,
-    "system memory nearly full": full_memory,
-    "memory grows": growing_memory,
-    "cache of most of the memory": large_cache,
-    "waiting for data": data_wait,
-    "stalls of the data loader": stalls,
-    "cache misses": cold_cache,
-    "GPU idle": idle_gpu,
-    "slow forward pass": slow_forward,
-    "low throughput": low_throughput,
-    "slow loss": slow_loss,
-    "slow exchange of gradients": slow_sync,
-    "much time in validation": slow_validation,
-    "much time in checkpoints": slow_checkpoints,
-    "float32 on a GPU": single_precision,
-    "deterministic algorithms": deterministic,
-    "GPU memory nearly full": full_gpu,
-    "optimiser fills the GPU": large_optimizer,
-    "unused GPU memory": gpu_headroom,
-}
-"""Conditions by symptom."""
