@@ -68,7 +68,7 @@ class Run:
             return f"a smaller model{crops or ', which changes'} the result"
         return (
             f"fewer blocks ({depth}) in the slowest stage, windows of 7 or 6 pixels "
-            f"(MODEL.WINDOW_SIZE){crops} the result"
+            f"(MODEL.WINDOW_SIZE){crops or ', which change'} the result"
         )
 
     @property
