@@ -32,35 +32,6 @@ def sides() -> list[BenchmarkSide]:
     ]
 
 
-def test_turns_alternate_and_their_first_steps_are_left_out(planned, sides, temporary):
-    times = [[9000.0, 8000.0, 100.0 + n, 200.0, 300.0, 7000.0] for n in range(6)]
-    folder = planned(*({"ms": ms} for ms in times))
-    before, told = files(folder), []
-    found = run_turns(sides, Length(turns=3, steps=3, warm_up=2), 0, told.append)
-    assert [each["settings"]["TRAIN"]["BATCH_SIZE"] for each in asked(folder)] == [1, 2] * 3
-    for place, turns in enumerate(found):
-        for n, turn in enumerate(turns):
-            assert turn.step_s == ((100 + 2 * n + place) / 1000, 0.2, 0.3)
-            assert turn.samples == place + 1
-            assert turn.device == "1 x cpu (abacus)"
-    assert told == [
-        f"turn {n} of 6, {name}: 0.2 s a step" for n, name in enumerate(["one", "two"] * 3, 1)
-    ]
-    assert files(folder) - before == {"asked.jsonl"}
-    assert list(temporary.iterdir()) == []
-
-
-def test_everything_is_written_to_a_folder_that_goes(planned, sides, temporary):
-    folder = planned(*[{"ms": [1.0] * 5}] * 2)
-    run_turns(sides, Length(1, 3, 2), "auto", print)
-    for each in asked(folder):
-        workflow = each["workflow"]
-        for place in (workflow["RUNS"], workflow["RESULTS"], each["output"], each["log"]):
-            assert place.startswith(f"{temporary}/")
-        assert each["dataset"] == str(MANIFEST)
-        assert workflow["GPUS"] == "auto"
-
-
 def test_memory_is_the_peak_of_the_gpu_or_of_the_process_and_its_workers(planned, sides):
     planned({"ms": [1.0] * 5, "mb": [100, 300, 200]}, {"ms": [1.0] * 5, "mb": [None, None]})
     (gpu,), (cpu,) = run_turns(sides, Length(1, 3, 2), 0, print)

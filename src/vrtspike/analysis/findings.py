@@ -81,7 +81,9 @@ class Symptom:
         seen: Observation | None = getattr(rules, self.condition)(run, self.limit)
         if seen is None:
             return None
-        values = {**seen.values, "limit": self.limit, "faster": speed_up(seen.gain or 0.0)}
+        faster = speed_up(seen.gain or 0.0)
+        values = {"run": run, "limit": self.limit, "faster": faster, **vars(run), **vars(seen)}
+        values |= seen.values
         return Finding(
             self.symptom,
             seen.severity or self.severity or severity_of_gain(seen.gain or 0.0),

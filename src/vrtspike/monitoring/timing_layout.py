@@ -190,8 +190,8 @@ def summarize(
 def tree_order(paths: Iterable[str]) -> list[str]:
     """Paths with parents before their children, siblings in order of their first appearance.
 
-    >>> tree_order(["step/b/first", "step/a", "step/b", "step"])
-    ['step', 'step/b', 'step/b/first', 'step/a']
+    >>> tree_order(["step/b/first", "step/a", "step/b/last", "step"])
+    ['step', 'step/b/first', 'step/b/last', 'step/a']
     """
     known = list(paths)
     lineages = {path: list(accumulate(path.split("/"), "{}/{}".format)) for path in known}
