@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from vrtspike.cluster import gpus
 from vrtspike.cluster.gpus import (
     describe_holder,
     lock_folder,
@@ -40,10 +41,12 @@ PARTS = [gpu("MIG-a", 0, is_part=True), gpu("MIG-b", 0, is_part=True)]
 def machine(tmp_path, monkeypatch):
     """A machine of three GPUs; takes GPUs on it, without patience unless it is given."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("VRTSPIKE_GPU_LOCKS", str(tmp_path))
 
     def take(wanted, installed=GPUS, timeout_s=0, **options):
-        options |= {"list_gpus": installed if callable(installed) else lambda: installed}
-        return take_gpus(wanted, folder=tmp_path, timeout_s=timeout_s, **options)
+        listed = installed if callable(installed) else lambda: installed
+        monkeypatch.setattr(gpus, "installed_gpus", listed)
+        return take_gpus(wanted, timeout_s=timeout_s, **options)
 
     return take
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,13 +51,7 @@ def outcome(project: Project, *arguments: str) -> Outcome:
 
 def why(project: Project, *arguments: str) -> dict[str, str]:
     """Stages that ``vrtspike why`` names, and its reasons."""
-    done = subprocess.run(
-        [sys.executable, "-m", "vrtspike", "why", *arguments],
-        cwd=project.folder,
-        env=project.environment,
-        capture_output=True,
-        text=True,
-    )
+    done = project.python("-m", "vrtspike", "why", *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line for line in done.stdout.splitlines() if not line.startswith("together ")]
     if lines == ["nothing to be done"]:

@@ -7,8 +7,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -264,10 +262,7 @@ def test_changed_training_code_is_told_and_an_unknown_target_is_refused(finished
         "tiny was trained by other code: MAX_SKIPPED_IN_A_ROW in training/loop.py. Its weights "
         "stay; to train it again: snakemake train_tiny --config RETRAIN=tiny",
     ]
-    command = [sys.executable, "-m", "vrtspike", "why", "nosuch"]
-    done = subprocess.run(
-        command, cwd=finished.folder, env=finished.environment, capture_output=True, text=True
-    )
+    done = finished.python("-m", "vrtspike", "why", "nosuch")
     assert done.returncode == EXIT_USER_ERROR
     assert "no target and no file of this workflow: nosuch" in done.stderr
 
