@@ -209,14 +209,9 @@ def test_a_manifest_that_is_none_is_refused(store, tmp_path):
     with pytest.raises(DataError, match="manifest of prepared temperatures; run prepare again"):
         PreparedStore(path)
     contents = json.loads(store.path.read_text())
-    for change, words in (
-        ({"schema": 1}, "found schema 1, expected 5; run prepare again"),
-        ({"resolution": "x"}, "damaged"),
-        ({"years": {"train": [1, 2]}}, "VAL is missing"),
-    ):
-        path.write_text(json.dumps(contents | change))
-        with pytest.raises(DataError, match=words):
-            PreparedStore(path)
+    path.write_text(json.dumps(contents | {"schema": 1}))
+    with pytest.raises(DataError, match="found schema 1, expected 5; run prepare again"):
+        PreparedStore(path)
 
 
 def hot(d: xarray.Dataset) -> xarray.Dataset:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from itertools import combinations, pairwise
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import field_validator, model_validator
+from pydantic import model_validator
 
 from vrtspike.config.checking import validate
 from vrtspike.config.documents import document_of_values
@@ -80,6 +80,17 @@ def month_name(number: int) -> str:
     '2003-03'
     """
     return f"{number // MONTHS:04d}-{number % MONTHS + 1:02d}"
+
+
+def require_whole(least: int, **numbers: object) -> None:
+    """Check parameters that are whole numbers.
+
+    Raises:
+        ConfigError: naming one that is not, or is smaller than ``least``.
+    """
+    for name, value in numbers.items():
+        if type(value) is not int or value < least:
+            raise ConfigError(f"{name}: found {value!r}, expected a whole number from {least}")
 
 
 class AreaSettings(Section):
@@ -180,7 +191,7 @@ def default_years(first: int, last: int, name: str) -> Years:
 
 
 class GenerateSettings(Section):
-    """A globe that is generated instead of downloaded, in the layout of ERA5's files."""
+    """A globe that is generated instead of downloaded."""
 
     YEARS: Positive = key("How many, from 1980", 40)
     SEED: NonNegative = key("Seed of El Nino and weather", 0)
@@ -192,7 +203,7 @@ class SSTDataSettings(Section):
 
     ROOT: Place = operational("Downloaded files of ERA5, a file or a folder", "data/era5")
     GENERATE: GenerateSettings | None = key(
-        "Generate the files below ROOT; null: they are there", None
+        "Generate a globe instead of reading ROOT; null: read it", None
     )
     AREA: AreaSettings = key("Region", AreaSettings())
     RESOLUTION: PositiveFloat = key("Degrees of a cell", 2.0)
@@ -208,7 +219,7 @@ class SSTDataSettings(Section):
 class SSTModelSettings(Section):
     """The network."""
 
-    TYPE: str = key("Which one", "recursive_attention")
+    TYPE: str = key("Which one", "recursive_attention", pattern=f"^({'|'.join(MODELS)})$")
     D_MODEL: Positive = key("Size of a token", 64)
     NUM_HEADS: Positive = key("Heads of attention; a divisor of D_MODEL", 4)
     NUM_LAYERS: Positive = key("Blocks", 2)
@@ -217,13 +228,6 @@ class SSTModelSettings(Section):
     RECURSION_DEPTH: Positive = key("How often the blocks are applied, with the same weights", 2)
     PATCH_SIZE: Positive = key("Side of a patch in cells", 4)
     PRETRAINED: Place | None = weights("weights.safetensors of a run to start from", None)
-
-    @field_validator("TYPE")
-    @classmethod
-    def _known(cls, value: str) -> str:
-        if value not in MODELS:
-            raise ValueError(f"found {value!r}, expected one of {', '.join(MODELS)}")
-        return value
 
     @model_validator(mode="after")
     def _heads_divide(self) -> Self:

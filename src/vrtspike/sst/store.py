@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.errors import DataError, UserError
+from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_path, json_digest, write_json
 from vrtspike.io.locks import locked
 from vrtspike.io.manifests import ManifestKind, file_entry, read_manifest
@@ -199,13 +199,10 @@ class PreparedStore:
     def __init__(self, manifest: str | os.PathLike[str]) -> None:
         self.path = Path(manifest)
         self.manifest = read_manifest(self.path, PREPARED)
-        try:
-            self.area = Area(**self.manifest["area"])
-            self.grid = Grid(self.area, float(self.manifest["resolution"]))
-            self.years = Years.of(self.manifest["years"])
-            self.first_month = int(self.manifest["first_month"])
-        except (TypeError, ValueError, UserError) as error:
-            raise DataError(f"{self.path}: damaged ({error}); prepare it again") from error
+        self.area = Area(**self.manifest["area"])
+        self.grid = Grid(self.area, self.manifest["resolution"])
+        self.years = Years.of(self.manifest["years"])
+        self.first_month = int(self.manifest["first_month"])
         self.file = self.path.with_name(self.manifest["store"])
         self.digest = str(self.manifest["digest"])
 
