@@ -89,7 +89,7 @@ def test_the_network_is_found_by_name_and_knows_its_cells(store):
     network = build_model(model, samples(store))
     assert isinstance(network, RecursiveAttentionTransformer)
     assert network.recursion_depth == 3
-    assert np.array_equal(network.sea.numpy(), store.read("sea"))
+    assert np.array_equal(network.sea.numpy(), store.fields["sea"].values)
     said = network.eval()(torch.zeros(1, 3, *store.grid.shape), torch.tensor([0]))
     assert said.shape == (1, 2, *store.grid.shape)
 

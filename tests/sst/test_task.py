@@ -84,8 +84,8 @@ def test_the_task_is_that_of_the_store(store):
     }
     # An error of one standard deviation everywhere: the weighted mean of January's variances.
     (found,) = task.metrics(torch.ones(1, 1, 10, 20), given)
-    rows = np.cos(np.deg2rad(store.grid.latitudes))[:, None] * store.read("sea")
+    rows = np.cos(np.deg2rad(store.grid.latitudes))[:, None] * store.fields["sea"].values
     expected = np.sqrt(
-        (rows / rows.sum() * store.read("deviation")[0].astype(np.float64) ** 2).sum()
+        (rows / rows.sum() * store.fields["deviation"].values[0].astype(np.float64) ** 2).sum()
     )
     assert found["rmse"] == pytest.approx(expected, rel=1e-5)

@@ -8,7 +8,6 @@ seen what it is tested on.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import combinations, pairwise
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
@@ -122,17 +121,14 @@ class Years(Section):
     TEST: Span = key("Evaluation")
 
     @model_validator(mode="after")
-    def _check_overlap(self) -> Self:
-        spans: dict[str, Span] = dict(self)
-        for name, (first, last) in spans.items():
-            if first > last:
-                raise ValueError(f"{name} is {[first, last]}, expected the first year first")
-        for (one, a), (other, b) in combinations(spans.items(), 2):
-            if max(a[0], b[0]) <= min(a[1], b[1]):
-                raise ValueError(
-                    f"{one} {list(a)} and {other} {list(b)} overlap; give each year to "
-                    "one split, or a model is tested on what it was trained on"
-                )
+    def _check_order(self) -> Self:
+        years = [year for _, (first, last) in self for year in range(first, last + 1)]
+        backwards = any(first > last for _, (first, last) in self)
+        if backwards or len({*years}) < len(years):
+            raise ValueError(
+                f"found {self}, expected the first year first, and each year in one split, or a "
+                "model is tested on what it was trained on"
+            )
         return self
 
     def months(self, split: str) -> range:
@@ -178,16 +174,15 @@ def default_years(first: int, last: int, name: str) -> Years:
     Years(TRAIN=(1981, 2004), VAL=(2005, 2007), TEST=(2008, 2010))
     """
     begin, end = -(-first // MONTHS), (last + 1) // MONTHS - 1
-    count = end - begin + 1
+    count = max(0, end - begin + 1)
     if count < 4:
         raise DataError(
-            f"{name} reaches from {month_name(first)} to {month_name(last)}: {max(0, count)} whole "
-            "years, expected four or more to train, to validate and to test; download more years"
+            f"{name} reaches from {month_name(first)} to {month_name(last)}: {count} whole years, "
+            "expected four or more to train, to validate and to test; download more years"
         )
     held = max(1, round(_HELD_OUT * count))
-    ends = begin - 1, end - 2 * held, end - held, end
-    train, val, test = ((a + 1, b) for a, b in pairwise(ends))
-    return Years(TRAIN=train, VAL=val, TEST=test)
+    val, test = end - 2 * held + 1, end - held + 1
+    return Years(TRAIN=(begin, val - 1), VAL=(val, test - 1), TEST=(test, end))
 
 
 class GenerateSettings(Section):

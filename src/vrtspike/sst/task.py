@@ -38,7 +38,7 @@ class SSTTask:
     @classmethod
     def of_store(cls, store: PreparedStore, offset: int = 0) -> SSTTask:
         """The task for prepared data."""
-        return cls(store.weights.values, store.read("deviation"), offset)
+        return cls(store.weights.values, store.fields["deviation"].values, offset)
 
     def prepare(self, batch: Mapping[str, Any], device: torch.device) -> SampleBatch:
         """Bring the samples to the device, and with them what is the same for all of them."""
