@@ -84,7 +84,7 @@ def test_the_best_weights_are_the_ones_returned(store, tmp_path):
     model = spoilt.train()
     errors = [r["rmse"] for r in records(spoilt, "validation")]
     assert min(errors) < errors[-1]
-    from vrtspike.sst.task import SSTTask
+    from vrtspike.sst.dataset import SSTTask
 
     data = ERA5SSTMonthlyDataset(2, store=store.path, split="val")
     task = SSTTask.of_store(store)
@@ -256,12 +256,14 @@ def test_a_model_of_ones_own_is_trained(store, tmp_path):
             {"model_params": TINY | {"learning_rate": 0}},
             "model_params: learning_rate: TRAIN.OPTIM.LR: found 0",
         ),
-        ({"model_params": TINY | {"dropout": {1}}}, "model_params: Object of type set"),
         (
             {"model_params": TINY | {"d_modl": 8}},
-            "model_params: got an unexpected keyword argument",
+            "RecursiveAttentionTransformer: got an unexpected keyword argument 'd_modl'",
         ),
-        ({"model_params": {"width": 8}}, "model_params: missing a required argument: 'height'"),
+        (
+            {"model_params": {"width": 8}},
+            "missing a required argument: 'height'; expected (width: ",
+        ),
         ({"uid": "a/b"}, "uid: found 'a/b'"),
         ({"uid": ""}, "uid: found ''"),
     ],
@@ -274,8 +276,8 @@ def test_what_makes_no_sense_is_refused_before_anything_is_read(store, tmp_path,
 
 def test_data_and_model_must_agree(store, tmp_path):
     for model, words in (
-        ({"seq_len": 3}, "model_params: seq_len is 3, but the data set's is 2"),
-        ({"lead": 2}, "model_params: lead is 2, but the data set's is 1"),
+        ({"seq_len": 3}, r"model_params: .*'seq_len': 3.*, but the data set has .*'seq_len': 2"),
+        ({"lead": 2}, r"model_params: .*'lead': 2.*, but the data set has .*'lead': 1"),
         ({"width": 18}, "10 rows and 20 columns.*width 18"),
     ):
         with pytest.raises(ConfigError, match=words):

@@ -36,9 +36,8 @@ def regridded(field: np.ndarray) -> np.ndarray:
 
 
 def header(store: PreparedStore) -> dict:
-    edges = {"area": {"lon": store.area.lon, "lat": store.area.lat}}
-    names = ("resolution", "years", "first_month", "months")
-    return edges | {name: store.manifest[name] for name in names}
+    names = ("area", "resolution", "years", "first_month", "months")
+    return {name: store.manifest[name] for name in names}
 
 
 def test_temperatures_and_ice_are_those_of_the_region(store):
@@ -182,8 +181,7 @@ def test_the_manifest_says_what_was_prepared(store, download):
 
 
 def test_equal_contents_have_equal_digests(download, tmp_path, store):
-    named = Area("Another name", lon=PACIFIC.lon, lat=PACIFIC.lat, description="and more")
-    again = prepare(download, named, 8, tmp_path / "p.json", YEARS)
+    again = prepare(download, PACIFIC, 8, tmp_path / "p.json", YEARS)
     assert again.digest == store.digest == contents_digest(header(store), store.fields)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from vrtspike.sst.task import SSTTask
+from vrtspike.sst.dataset import SSTTask
 
 SEA = np.array([[True, True, False], [True, False, True]])
 WEIGHTS = np.array([[0.4, 0.2, 0.0], [0.1, 0.0, 0.3]])

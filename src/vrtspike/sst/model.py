@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -15,11 +15,9 @@ from torch.nn import functional
 
 from vrtspike.errors import ConfigError
 from vrtspike.monitoring.timing import section
+from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
 from vrtspike.sst.models import MODELS
 from vrtspike.sst.settings import MONTHS, SSTModelSettings, require_whole
-
-if TYPE_CHECKING:
-    from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
 
 HARMONICS = 8
 """Waves around a circle of latitude that tell places apart; half as many from pole to pole."""

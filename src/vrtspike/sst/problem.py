@@ -165,8 +165,8 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
         UserError: if the data, or the weights it starts from, cannot be used.
     """
     from vrtspike.io.weights import load_trained
+    from vrtspike.sst.dataset import SSTTask
     from vrtspike.sst.model import build_model
-    from vrtspike.sst.task import SSTTask
     from vrtspike.training.batches import training_batches, validation_batches
     from vrtspike.training.tasks import Trainable
 
