@@ -87,7 +87,7 @@ def test_the_best_weights_are_the_ones_returned(store, tmp_path):
     from vrtspike.sst.dataset import SSTTask
 
     data = ERA5SSTMonthlyDataset(2, store=store.path, split="val")
-    task = SSTTask.of_store(store)
+    task = SSTTask(store.weights, store.fields["deviation"])
     found = []
     for index in range(len(data)):
         batch = {name: values[None] for name, values in data[index].items()}

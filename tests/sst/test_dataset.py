@@ -156,7 +156,7 @@ def test_no_gradient_comes_from_land_even_where_it_is_not_a_number():
 
 
 def test_the_task_is_that_of_the_store(store):
-    task = SSTTask.of_store(store)
+    task = SSTTask(store.weights, store.fields["deviation"])
     given = {
         "past": torch.zeros(1, 2, 10, 20),
         "future": torch.zeros(1, 1, 10, 20),

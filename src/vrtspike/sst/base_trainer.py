@@ -179,6 +179,7 @@ class BaseTrainer:
         """
         given = {**self.dataset_params, "area": asdict(self.area)}
         dataset = self.dataset_class(**given, split="train")
+        store = dataset.store
         held = {name: getattr(dataset, name) for name in {"seq_len", "lead"} & {*self._taken}}
         self.model_params = held | self.model_params
         said = {name: self.model_params[name] for name in held}
@@ -186,13 +187,13 @@ class BaseTrainer:
             raise ConfigError(
                 f"model_params: {said}, but the data set has {held}; give both the same"
             )
-        entering = {"data": dataset.store.digest}
+        entering = {"data": store.digest}
 
         @wraps(self.model_class)
         def build(entering: Mapping[str, str], **parameters: Any) -> nn.Module:  # noqa: ANN401
             # ``entering`` tells this run from one of other data or first weights.
             model = self.model_class(**parameters)
-            place_on_grid(model, *dataset.store.placement)
+            place_on_grid(model, *store.placement)
             if self.pre_model:
                 load_trained(model, self.pre_model)
             return model
@@ -203,7 +204,7 @@ class BaseTrainer:
             entering["pre_model"] = file_digest(self.pre_model)
         outcome = fit(
             self.folder,
-            SSTTask.of_store(dataset.store, dataset.offset),
+            SSTTask(store.weights, store.fields["deviation"], dataset.offset),
             model_class=build,
             model_parameters={**self.model_params, "entering": entering},
             dataset_class=self.dataset_class,
@@ -225,7 +226,7 @@ class BaseTrainer:
             "dataset_params": self.dataset_params,
             "steps": outcome.step,
         }
-        grid = map(torch.as_tensor, dataset.store.placement)
+        grid = map(torch.as_tensor, store.placement)
         weights = {name: values.detach().cpu() for name, values in model.state_dict().items()}
         contents = {"facts": facts, "weights": weights, **dict(zip(_GRID, grid, strict=True))}
         if _FIRST:

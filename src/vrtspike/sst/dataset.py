@@ -131,8 +131,8 @@ class SSTTask:
     The loss is the mean squared error of standardised anomalies. Validation measures kelvin.
 
     Args:
-        weights: (H, W) shares of the cells in the sea's area; 0 on land, 1 in all.
-        deviation: (12, H, W) kelvin, by which anomalies were divided.
+        weights: (H, W) shares of the cells in the sea's area (of a store); 0 on land, 1 in all.
+        deviation: (12, H, W) kelvin, by which anomalies were divided (of a store).
         offset: months between the last one read and the first one forecast.
     """
 
@@ -143,11 +143,6 @@ class SSTTask:
         self._weights = torch.from_numpy(np.array(weights, np.float32))
         self._deviation = torch.from_numpy(np.array(deviation, np.float32))
         self._offset = offset
-
-    @classmethod
-    def of_store(cls, store: PreparedStore, offset: int = 0) -> SSTTask:
-        """The task for prepared data."""
-        return cls(store.weights.values, store.fields["deviation"].values, offset)
 
     def prepare(self, batch: Mapping[str, Any], device: torch.device) -> SampleBatch:
         """Bring the samples to the device, and with them what is the same for all of them."""
