@@ -10,11 +10,18 @@ from pathlib import Path
 
 from vrtspike.deblurring.data.raw.layouts.files import STREAM, SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
-from vrtspike.deblurring.data.raw.layouts.rgb_pairs import BSD, DVD, REDS, RGB_PAIRS
 from vrtspike.deblurring.data.raw.layouts.s_sdm import RSB, S_SDM
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import KAIR, NAFNET, SPK_GOPRO
 from vrtspike.deblurring.data.raw.layouts.spk_x4k import SPK_X4K_33, SPK_X4K_65
-from vrtspike.deblurring.data.raw.layouts.stream import M1K40, ONE_STREAM, UHSR
+from vrtspike.deblurring.data.raw.layouts.stream import (
+    BSD,
+    DVD,
+    M1K40,
+    ONE_STREAM,
+    REDS,
+    RGB_PAIRS,
+    UHSR,
+)
 from vrtspike.errors import DataError
 
 LAYOUTS: dict[str, Layout] = {
