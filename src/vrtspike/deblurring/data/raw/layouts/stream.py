@@ -58,23 +58,28 @@ def _pairs(name: str, used_by: str, mark: str, blur: str, sharp: str) -> Layout:
     )
 
 
-BSD = _pairs(
-    *("bsd", "BSD", "{split}/*/Blur/RGB"),
-    blur="{split}/{sequence}/Blur/RGB",
-    sharp="{split}/{sequence}/Sharp/RGB",
-)
-DVD = _pairs(
-    *("dvd", "DVD (DeepVideoDeblurring)", "{split}/*/GT"),
-    blur="{split}/{sequence}/input",
-    sharp="{split}/{sequence}/GT",
-)
-REDS = _pairs(
-    *("reds", "REDS", "{split}/{split}_sharp"),
-    blur="{split}/{split}_blur/{sequence}",
-    sharp="{split}/{split}_sharp/{sequence}",
-)
-RGB_PAIRS = _pairs(
-    *("rgb_pairs", "DVD and BSD as ESTRNN takes them", "{split}/gt"),
-    blur="{split}/blur/{sequence}",
-    sharp="{split}/gt/{sequence}",
+LAYOUTS = (
+    ONE_STREAM,
+    M1K40,
+    UHSR,
+    _pairs(
+        *("bsd", "BSD", "{split}/*/Blur/RGB"),
+        blur="{split}/{sequence}/Blur/RGB",
+        sharp="{split}/{sequence}/Sharp/RGB",
+    ),
+    _pairs(
+        *("dvd", "DVD (DeepVideoDeblurring)", "{split}/*/GT"),
+        blur="{split}/{sequence}/input",
+        sharp="{split}/{sequence}/GT",
+    ),
+    _pairs(
+        *("reds", "REDS", "{split}/{split}_sharp"),
+        blur="{split}/{split}_blur/{sequence}",
+        sharp="{split}/{split}_sharp/{sequence}",
+    ),
+    _pairs(
+        *("rgb_pairs", "DVD and BSD as ESTRNN takes them", "{split}/gt"),
+        blur="{split}/blur/{sequence}",
+        sharp="{split}/gt/{sequence}",
+    ),
 )
