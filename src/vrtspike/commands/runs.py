@@ -178,7 +178,7 @@ def compare(arguments: argparse.Namespace) -> int:
 
 def _candidate(path: Path) -> Candidate:
     """A run, or a text log of another program."""
-    from vrtspike.analysis.compare import candidate_of_logs, find_candidate
+    from vrtspike.analysis.compare import Candidate, find_candidate
     from vrtspike.deblurring.analysis.old_logs import analyze_old_logs
 
     folder = _find_run(path)
@@ -187,7 +187,7 @@ def _candidate(path: Path) -> Candidate:
     analysis = analyze_old_logs(path)
     for note in analysis.notes:
         print(f"{path}: {note}", file=sys.stderr)
-    return candidate_of_logs(analysis)
+    return Candidate(analysis, None, analysis.run.name)
 
 
 def add_why(parser: argparse.ArgumentParser) -> None:
