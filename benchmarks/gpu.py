@@ -64,11 +64,10 @@ def presets(device: torch.device, names: Sequence[str]) -> Sequence[str]:
     return names if device.type == "cuda" else SMALL
 
 
-def build(settings: Settings, device: torch.device, side: int) -> Restorer:
+def build(settings: Settings, device: torch.device) -> Restorer:
     """The preset's untrained model, in which all layers take part."""
     torch.manual_seed(0)
-    sizes = {"bins": settings.DATA.NUM_VOXEL_BINS, "clip_len": settings.DATA.CLIP_LEN}
-    model = build_model(settings.MODEL, **sizes, crop_size=side, pretrained=False)
+    model = build_model(settings, pretrained=False)
     with torch.no_grad():
         for parameter in model.parameters():
             if not parameter.any():  # the last layer's, and with it all gradients
@@ -105,7 +104,7 @@ def agreement(device: torch.device) -> Figures:
     """Output and gradients beside those of a CPU in float32, nothing dropped at random."""
     for name in presets(device, FIRST[:2]):
         settings = load(name)
-        model = build(settings, torch.device("cpu"), SIDE).eval()
+        model = build(settings, torch.device("cpu")).eval()
         clip = clips(settings, torch.device("cpu"), (settings.DATA.CLIP_LEN, SIDE, SIDE))
         # Float32 products are not to be rounded to ten bits (TF32).
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
@@ -153,7 +152,7 @@ def train(settings: Settings, device: torch.device, compiled: bool) -> dict[str,
     on_gpu = device.type == "cuda"
     side, batch = (settings.DATA.CROP_SIZE, settings.TRAIN.BATCH_SIZE) if on_gpu else (SIDE, 1)
     precision = Precision(settings.TRAIN, device)
-    model = precision.prepare(build(settings, device, side))
+    model = precision.prepare(build(settings, device))
     groups: list[dict[str, object]] = [{"params": list(model.parameters()), "lr": 1e-6}]
     optimizer = build_optimizer(groups, settings.TRAIN.OPTIM)
     clip = clips(settings, device, (settings.DATA.CLIP_LEN, side, side), batch)
@@ -187,7 +186,7 @@ def restoring(device: torch.device) -> Figures:
         tile = [even_side(side, tiling.size, tiling.overlap, unit) for side in sides]
         if device.type != "cuda":
             tile = [SIDE, SIDE]
-        model = build(settings, device, settings.DATA.CROP_SIZE).eval()
+        model = build(settings, device).eval()
         clip = clips(settings, device, (tiling.frames, *tile))
         with torch.inference_mode(), Precision(settings.TRAIN, device).autocast():
             ms = milliseconds(device, partial(model, *clip))

@@ -34,6 +34,7 @@ from vrtspike.deblurring.models import spike_nafnet
 from vrtspike.deblurring.models.spike_nafnet import SpikeNAFNet
 from vrtspike.deblurring.preset import build_trainable
 from vrtspike.deblurring.settings import Settings
+from vrtspike.deblurring.settings.model import NAFSettings
 from vrtspike.io.files import atomic_write_text, read_json, write_json
 from vrtspike.system import cli
 
@@ -46,8 +47,8 @@ SIDE = 128
 class NeighboursFeatures(SpikeNAFNet):
     """Each scale sees the spike features of both neighbouring frames, too; 0 at a clip's ends."""
 
-    def __init__(self, bins: int, **arguments: Any) -> None:  # noqa: ANN401, as its parent's
-        super().__init__(bins, **arguments)
+    def __init__(self, settings: NAFSettings, **arguments: Any) -> None:  # noqa: ANN401, as its parent's
+        super().__init__(settings, **arguments)
         own = self.readout.in_channels
         for number, layer in enumerate(self.fusion):
             assert isinstance(layer, nn.Conv2d)
@@ -107,8 +108,8 @@ class CrossModalFusion(nn.Module):
 class CrossModalAttention(SpikeNAFNet):
     """The fusion of each scale is a :class:`CrossModalFusion`."""
 
-    def __init__(self, bins: int, **arguments: Any) -> None:  # noqa: ANN401, as its parent's
-        super().__init__(bins, **arguments)
+    def __init__(self, settings: NAFSettings, **arguments: Any) -> None:  # noqa: ANN401, as its parent's
+        super().__init__(settings, **arguments)
         spikes = self.readout.in_channels
         for number, layer in enumerate(self.fusion):
             assert isinstance(layer, nn.Conv2d)

@@ -14,18 +14,21 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from measured_figures import experiment_options, markdown, require_current, with_part
 from vrtspike.deblurring.data.clips.dataset import SequenceEntry, load_dataset
+from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.evaluation.measure import ClipMeter, FrameImages, Scores, select_metrics
 from vrtspike.deblurring.evaluation.sources import StoredSequence
 from vrtspike.deblurring.evaluation.spikes_alone import (
+    RECONSTRUCTIONS,
     Reconstruction,
     SpikesAlone,
     gray_frame,
@@ -35,7 +38,7 @@ from vrtspike.deblurring.metrics.psnr import PSNR_Y
 from vrtspike.deblurring.metrics.registry import METRICS
 from vrtspike.deblurring.metrics.ssim import SSIM_Y
 from vrtspike.deblurring.metrics.tof import TOF
-from vrtspike.deblurring.spike_images import TFP_WINDOW, tfi, tfp
+from vrtspike.deblurring.spike_images import tfp
 from vrtspike.io.files import atomic_write_text, read_json, write_json
 from vrtspike.system import cli
 
@@ -50,10 +53,15 @@ INTERVALS = "intervals (TFI)"
 
 def reconstructions() -> dict[str, Reconstruction]:
     """What is compared, by its name in the table."""
-    windows: dict[str, Reconstruction] = {
-        f"window of {length} steps (TFP)": partial(tfp, window=length) for length in WINDOWS
-    }
-    return windows | {INTERVALS: tfi}
+
+    def with_window(length: int) -> Reconstruction:
+        def rate(spikes: NDArray[np.uint8], seen: Exposure) -> NDArray[np.float32]:
+            return tfp(spikes, int(seen.sharp), length)
+
+        return rate
+
+    windows = {f"window of {length} steps (TFP)": with_window(length) for length in WINDOWS}
+    return windows | {INTERVALS: RECONSTRUCTIONS["tfi"]}
 
 
 def measure(entry: SequenceEntry, rate: Reconstruction, scores: Scores) -> dict[str, float]:
@@ -112,7 +120,6 @@ def main() -> None:
         means = {m.name: statistics.fmean(row[m.name] for row in rows) for m in MEASURED}
         figures.append({"reconstruction": name, **means})
     results = {
-        "window": TFP_WINDOW,
         "sequences": len(entries),
         "metrics": [metric.name for metric in MEASURED],
         "figures": figures,

@@ -120,6 +120,15 @@ def write_evaluation(
     return summary
 
 
+def chosen_on(data: str, key: str) -> str:
+    """The warning that figures are of data on which the training was chosen.
+
+    >>> chosen_on("the test split", "VALIDATION: test")
+    'chosen on the test split: validation looked at it during the training (VALIDATION: test)'
+    """
+    return f"chosen on {data}: validation looked at it during the training ({key})"
+
+
 def worst_frames(frames: pd.DataFrame, metric: Metric) -> list[dict[str, str | float]]:
     """The frames with the worst figures, the worst first.
 

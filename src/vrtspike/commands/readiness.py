@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from vrtspike.analysis.findings import advice
-from vrtspike.commands.hardware import GpuKind, find_gpus, free_bytes, nearest_existing
+from vrtspike.commands.hardware import GpuKind, find_gpus, free_bytes
 from vrtspike.commands.preset_advice import PresetData, find_data, stores_needed
 from vrtspike.config.problems import find_problem
 from vrtspike.config.workflow import Workflow, read_plan
@@ -28,6 +28,7 @@ from vrtspike.io.locks import lock_file
 from vrtspike.io.pretrained import PUBLISHED, verify_weights
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.runs.names import WEIGHTS
+from vrtspike.system.cli import nearest_existing
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.surroundings import environment_faults
 
