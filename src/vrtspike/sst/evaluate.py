@@ -105,28 +105,20 @@ def skill(means: xarray.Dataset) -> xarray.Dataset:
         means: :func:`field_means` by ``system`` and ``about`` (``climatology``, ``trend``), and the
             index ``nino34`` and ``nino34_observed`` in kelvin.
     """
-    product, own, other = (means[name] for name in ("product", "forecast2", "observed2"))
-    said, came = means["forecast"], means["observed"]
-    correlations = {
-        "acc": _correlation(product, own, other),
-        "acc_centred": _correlation(product - said * came, own - said**2, other - came**2),
-    }
     error = means["error2"].sel(about="climatology", drop=True).mean("sample") ** 0.5
     found = {"rmse_k": error, "difference_k": error.sel(system=MODEL, drop=True) - error}
-    for about, suffix in {"climatology": "", "trend": "_detrended"}.items():
-        for name, values in correlations.items():
-            found[name + suffix] = values.sel(about=about, drop=True)
+    said, came = means["forecast"], means["observed"]
+    products = means[["product", "forecast2", "observed2"]]
+    centred = {"product": said * came, "forecast2": said**2, "observed2": came**2}
+    for name, parts in {"acc": products, "acc_centred": products - xarray.Dataset(centred)}.items():
+        product, own, other = parts.mean("sample").values()
+        norm = np.sqrt(own.where(own > _NOTHING) * other.where(other > _NOTHING))
+        for about, suffix in {"climatology": "", "trend": "_detrended"}.items():
+            found[name + suffix] = (product / norm).sel(about=about, drop=True)
     index, truth = means["nino34"], means["nino34_observed"]
     changes = (index.var("sample") > _NOTHING) & (truth.var("sample") > _NOTHING)
     found["nino34"] = xarray.corr(index, truth, dim="sample").where(changes)
     return xarray.Dataset(found)
-
-
-def _correlation(
-    product: xarray.DataArray, own: xarray.DataArray, other: xarray.DataArray
-) -> xarray.DataArray:
-    product, own, other = (each.mean("sample") for each in (product, own, other))
-    return product / np.sqrt(own.where(own > _NOTHING) * other.where(other > _NOTHING))
 
 
 def block_choices(samples: int, seed: int = 0, resamples: int = RESAMPLES) -> xarray.DataArray:
@@ -171,8 +163,7 @@ class Evaluation:
         levels = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
         ends = self._resampled.quantile(levels, "resample", skipna=False)
         for name in ends:
-            for place, end in enumerate(("low", "high")):
-                found[f"{name}_{end}"] = ends[name].isel(quantile=place, drop=True)
+            found[f"{name}_low"], found[f"{name}_high"] = ends[name].drop_vars("quantile")
         return found
 
     @cached_property

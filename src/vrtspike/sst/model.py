@@ -82,14 +82,12 @@ class RecursiveAttentionTransformer(nn.Module):
         require_whole(1, dim_feedforward=dim_feedforward, recursion_depth=recursion_depth)
         if d_model % num_heads:
             raise ConfigError(f"d_model: found {d_model}, expected a multiple of {num_heads} heads")
-        if not 0 <= dropout < 1:
-            raise ConfigError(f"dropout: found {dropout!r}, expected a share from 0, below 1")
         self.width, self.height, self.seq_len, self.lead = width, height, seq_len, lead
         self.patch_size, self.recursion_depth = patch_size, recursion_depth
         self.learning_rate = learning_rate
         cells = patch_size**2
         self.content = nn.Linear(seq_len * cells, d_model)
-        self.place = nn.Linear(_place_features(cells), d_model)
+        self.place = nn.Linear(3 + 2 * HARMONICS + 2 * (HARMONICS // 2) + cells, d_model)
         self.season = nn.Linear(2 * _SEASONS, d_model)
         self.blocks = nn.ModuleList(
             Block(d_model, num_heads, dim_feedforward, dropout) for _ in range(num_layers)
@@ -115,7 +113,7 @@ class RecursiveAttentionTransformer(nn.Module):
             longitudes: (width,) degrees east of the columns.
 
         Raises:
-            ConfigError: if these are not the model's sizes, or there is no sea.
+            ConfigError: if these are not the model's sizes.
         """
         mask = np.asarray(sea, bool)
         if mask.shape != (self.height, self.width):
@@ -124,8 +122,6 @@ class RecursiveAttentionTransformer(nn.Module):
                 f"was made with height {self.height} and width {self.width}; give it "
                 f"height={mask.shape[0]}, width={mask.shape[1]}"
             )
-        if not mask.any():
-            raise ConfigError("the region has no sea, so there is nothing to forecast")
         device = self.head.weight.device
         self.sea = torch.from_numpy(mask.copy()).to(device)
         coast = self._patches(self.sea[None, None].float())[0]
@@ -226,10 +222,6 @@ class Block(nn.Module):
         mixed = functional.scaled_dot_product_attention(queries, keys, values, dropout_p=dropout)
         found: torch.Tensor = self.mix(mixed.transpose(1, 2).flatten(2))
         return found
-
-
-def _place_features(cells: int) -> int:
-    return 3 + 2 * HARMONICS + 2 * (HARMONICS // 2) + cells
 
 
 def _season(month: torch.Tensor) -> torch.Tensor:
