@@ -90,7 +90,16 @@ class RecursiveAttentionTransformer(nn.Module):
         self.place = nn.Linear(3 + 2 * HARMONICS + 2 * (HARMONICS // 2) + cells, d_model)
         self.season = nn.Linear(2 * _SEASONS, d_model)
         self.blocks = nn.ModuleList(
-            Block(d_model, num_heads, dim_feedforward, dropout) for _ in range(num_layers)
+            nn.TransformerEncoderLayer(
+                d_model,
+                num_heads,
+                dim_feedforward,
+                dropout,
+                activation="gelu",
+                batch_first=True,
+                norm_first=True,
+            )
+            for _ in range(num_layers)
         )
         # No normalisation before it: how far a token is from zero tells how large a change is.
         self.head = nn.Linear(d_model, lead * cells)
@@ -186,42 +195,6 @@ class RecursiveAttentionTransformer(nn.Module):
         for number in range(1, HARMONICS // 2 + 1):
             waves += [np.cos(2 * number * lat), np.sin(2 * number * lat)]
         return torch.from_numpy(np.stack(waves, axis=1)).float()
-
-
-class Block(nn.Module):
-    """Attention among all tokens, then a layer for each of them; both normalised before.
-
-    Args:
-        size: of a token.
-        heads: of attention.
-        inner: size of the layer within.
-        dropout: share of values that are dropped in training.
-    """
-
-    def __init__(self, size: int, heads: int, inner: int, dropout: float) -> None:
-        super().__init__()
-        self.heads, self.dropout = heads, dropout
-        self.norm_attention, self.norm_layer = nn.LayerNorm(size), nn.LayerNorm(size)
-        self.queries_keys_values = nn.Linear(size, 3 * size)
-        self.mix = nn.Linear(size, size)
-        self.layer = nn.Sequential(
-            nn.Linear(size, inner), nn.GELU(), nn.Dropout(dropout), nn.Linear(inner, size)
-        )
-        self.drop = nn.Dropout(dropout)
-
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """(B, n, size) to the same."""
-        tokens = tokens + self.drop(self._attend(self.norm_attention(tokens)))
-        return tokens + self.drop(self.layer(self.norm_layer(tokens)))
-
-    def _attend(self, tokens: torch.Tensor) -> torch.Tensor:
-        parts = self.queries_keys_values(tokens).unflatten(2, (3, self.heads, -1))
-        # (B, n, 3, heads, size / heads) to three of (B, heads, n, size / heads).
-        queries, keys, values = parts.permute(2, 0, 3, 1, 4)
-        dropout = self.dropout if self.training else 0.0
-        mixed = functional.scaled_dot_product_attention(queries, keys, values, dropout_p=dropout)
-        found: torch.Tensor = self.mix(mixed.transpose(1, 2).flatten(2))
-        return found
 
 
 def _season(month: torch.Tensor) -> torch.Tensor:
