@@ -231,8 +231,8 @@ def evaluate(
     done = 0
     for batch in DataLoader(dataset, max(1, min(batch_size, _VALUES // (len(leads) * box.size)))):
         output = forecast(batch["past"].to(device), batch["month"].to(device)).float().cpu().numpy()
-        places = range(done, done := done + len(output))
-        now = xarray.DataArray(list(map(dataset.last_month, places)), dims="sample")
+        now = xarray.DataArray(dataset.last_months[done : done + len(output)], dims="sample")
+        done += len(output)
         months = now + leads
         last, observed = (
             store.anomalies.sel(time=each).drop_vars("time").astype(float).compute()
@@ -378,7 +378,7 @@ def frame_table(found: Evaluation) -> pd.DataFrame:
     """A row for each month forecast: RMSE in kelvin and correlation of every system."""
     each = skill(found.means.rename(sample="frame").expand_dims("sample"))
     table = _metric_table(each, found, "lead", "frame")
-    last = table["frame"].map(found.dataset.last_month)
+    last = np.array(found.dataset.last_months)[table["frame"]]
     return table.assign(frame=[month_name(month) for month in last + table["lead"]])
 
 
