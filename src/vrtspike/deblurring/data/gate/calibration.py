@@ -224,10 +224,11 @@ def find_offset(
     curves = []
     for name, exposure in exposures.items():
         spikes = _spikes(moving, sensor, exposure.start + low, exposure.steps + high - low)
-        gray = on_sensor(read_gray(files[name]), homography, spikes.shape[1:])
+        gray = on_sensor(read_gray(files[name]).astype(np.float32), homography, spikes.shape[1:])
         seen = band_pass((gray / 255).astype(np.float32))
         if seen.std() < MIN_TEXTURE:
             raise DataError(f"{files[name]}: shows no detail (contrast {seen.std():.3f})")
+        # Of each offset from low to high.
         curves.append(window_correlations(spikes, seen, exposure.steps))
     mean = np.mean(curves, axis=0)
     peak, correlation = find_peak(mean)
