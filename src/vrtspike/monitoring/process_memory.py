@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from vrtspike.monitoring.nvml import gpu_processes
-from vrtspike.system.cgroups import ROOT, cgroup_folders
+from vrtspike.system.cpus import ROOT, cgroup_folders
 
 MEGABYTE = 2**20
 RUN_OPTION = "--run-dir"
