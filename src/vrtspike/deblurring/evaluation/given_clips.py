@@ -287,13 +287,8 @@ class FolderSequence(RecordedSequence):
 
     def spikes_of(self, frame: int, steps: Exposure) -> PackedSpikes:
         """Some steps of the file that holds a frame."""
-        return read_packed(
-            self._recordings[frame].path,
-            *self._sensor,
-            start=steps.start,
-            count=steps.steps,
-            area=self._area,
-        )
+        path, area = self._recordings[frame].path, self._area
+        return read_packed(path, *self._sensor, start=steps.start, count=steps.steps, area=area)
 
     def recorded_steps(self, frame: int) -> int:
         """Steps of the file that holds a frame."""

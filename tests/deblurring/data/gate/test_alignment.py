@@ -176,8 +176,8 @@ def found_with(**values):
 
 
 def test_the_limits_of_a_verdict():
-    for at_best, fits in ((0.3, True), (0.2999, False)):
-        found = found_with(correlation=at_best)
+    for value, fits in ((0.3, True), (0.2999, False)):
+        found = found_with(correlation=value)
         assert (found.matches, found.locates) == (fits, fits)
     assert found_with(correlation=-1.0, assessable=False).matches
     assert not found_with(assessable=False).locates
