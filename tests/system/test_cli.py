@@ -65,7 +65,10 @@ def test_the_home_folder_after_an_equals_sign_is_known(tmp_path):
 
 def test_a_package_of_an_extra_is_named_with_it():
     advice = "error: the package skimage is missing; pip install 'vrtspike[train]'"
-    for name, text, status in (("skimage.metrics", advice, 2), ("no_such_module", "Traceback", 1)):
+    for name, text, status in (
+        ("skimage.metrics", advice, 2),
+        ("vrtspike.no_such_module", "Traceback", 1),
+    ):
         body = f"sys.modules['skimage'] = None; import {name}"
         ended = program(body, stdout=subprocess.DEVNULL)
         assert ended.communicate()[1].startswith(text)
