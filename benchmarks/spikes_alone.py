@@ -11,7 +11,6 @@ Examples:
 
 from __future__ import annotations
 
-import argparse
 import math
 import statistics
 from collections.abc import Iterator, Mapping
@@ -22,7 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from measured_figures import markdown, require_current, with_part
+from measured_figures import experiment_options, markdown, require_current, with_part
 from vrtspike.deblurring.data.clips.dataset import SequenceEntry, load_dataset
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.store.reading import Store
@@ -108,18 +107,11 @@ def page(results: Mapping[str, Any]) -> str:
 
 def main() -> None:
     """Measure, keep the results and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=cli.HelpFormatter)
-    parser.add_argument(
-        "--dataset",
-        type=Path,
-        default=Path("results/data/demo/k32/dataset.json"),
-        help="the demo's",
-    )
-    parser.add_argument("--check", action="store_true", help="exit with 1 if the page is outdated")
-    arguments = parser.parse_args()
+    arguments = experiment_options(__doc__).parse_args()
     if arguments.check:
         require_current(PAGE, page(read_json(RESULTS)), "spikes_alone.py")
         return
+    torch.set_num_threads(arguments.threads)
     entries = load_dataset(arguments.dataset).split("test")
     scores = select_metrics(MEASURED, "no weights needed", torch.device("cpu"))
     figures: list[dict[str, Any]] = []

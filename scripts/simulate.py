@@ -216,7 +216,7 @@ def simulate_spikes_of_pairs(arguments: argparse.Namespace) -> None:
         split, name = sequence["split"], sequence["name"]
         folder = arguments.output / split / name
         with progress_bar(f"simulate {split}/{name}") as progress:
-            written = simulate_pairs(
+            count = simulate_pairs(
                 root,
                 find_sequence(root, split, name, "blur", arguments.layout),
                 folder,
@@ -227,7 +227,7 @@ def simulate_spikes_of_pairs(arguments: argparse.Namespace) -> None:
                 interpolation=arguments.interpolation,
                 progress=progress,
             )
-        print(f"{folder}: spikes of {written.exposures} frames")
+        print(f"{folder}: spikes of {count} frames")
 
 
 def sensor_model(arguments: argparse.Namespace) -> SensorModel:
@@ -239,12 +239,13 @@ def simulate(source: FrameFolder, arguments: argparse.Namespace) -> None:
     """Simulate one sequence."""
     folder = arguments.output / source.split / source.sequence
     known = source.frames_per_exposure or FRAMES_PER_EXPOSURE
+    length = arguments.frames_per_exposure or known
     files = frame_files(source.path)
     with progress_bar(f"simulate {source.split}/{source.sequence}") as progress:
-        written = write_sequence(
+        exposures, left = write_sequence(
             folder,
             map(read_rgb, files),
-            frames_per_exposure=arguments.frames_per_exposure or known,
+            frames_per_exposure=length,
             gamma=arguments.gamma,
             steps_per_frame=arguments.steps_per_frame or STEPS_PER_SOURCE_FRAME,
             sensor=sensor_model(arguments),
@@ -254,8 +255,8 @@ def simulate(source: FrameFolder, arguments: argparse.Namespace) -> None:
             progress=lambda done: progress(done, len(files)),
         )
     print(
-        f"{folder}: {written.exposures} exposures from {written.frames_used} frames"
-        + (f", {written.frames_left} frames left over" if written.frames_left else "")
+        f"{folder}: {exposures} exposures from {exposures * length} frames"
+        + (f", {left} frames left over" if left else "")
     )
 
 

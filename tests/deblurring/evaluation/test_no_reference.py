@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from skimage import data
 
-from tests.deblurring.data.raw.published import CONTEXT, frames, write_dat, write_picture
+from tests.deblurring.data.raw.published import CONTEXT, frames, write_picture
 from vrtspike.deblurring.data.exposure import Exposure, exposure_table
 from vrtspike.deblurring.data.raw.layouts.s_sdm import RSB
+from vrtspike.deblurring.data.raw.spikes import write_spikes
 from vrtspike.deblurring.evaluation.given_clips import FolderSequence
 from vrtspike.deblurring.evaluation.no_reference import (
     FIGURES,
@@ -29,7 +30,7 @@ def recorded(tmp_path_factory):
     # A sensor of 250 x 400 sees a quarter of 1000 x 1600.
     for number, frame in enumerate(frames("train", 56, 30, size=(1000, 1600), scale=4)):
         write_picture(root / f"blur_data/a/{number}.jpg", frame.blur)
-        write_dat(root / f"spike_data/a/{number}.dat", frame.spikes)
+        write_spikes(root / f"spike_data/a/{number}.dat", frame.spikes)
         table[str(number)] = Exposure(CONTEXT, CONTEXT + 56, CONTEXT + 30.5)
         sharp.append(frame.sharp)
     (root / "spike_data/a/exposures.csv").write_text(exposure_table(table))
@@ -67,7 +68,7 @@ def test_without_its_table_nobody_guesses_the_exposures(recorded, tmp_path):
 def test_short_exposures_and_those_without_a_spike_are_not_judged(tmp_path, steps, light):
     frame = next(frames("train", steps, 2, context=2))
     write_picture(tmp_path / "blur/1.png", frame.blur)
-    write_dat(tmp_path / "spike/1.dat", light * frame.spikes)
+    write_spikes(tmp_path / "spike/1.dat", light * frame.spikes)
     source = FolderSequence(tmp_path / "blur", tmp_path / "spike", bins=2)
     found = no_reference_figures(source, 0, frame.blur, np.zeros_like(frame.blur))
     assert found == dict.fromkeys(FIGURES)

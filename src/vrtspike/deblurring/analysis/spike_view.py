@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -323,21 +322,12 @@ def film_spikes(view: SpikeView, path: Path) -> None:
     white = _white(view.rate)
     factor = max(1, VIDEO_WIDTH // view.sensor.area.columns)
     with video_file(path) as append:
-        for window in _windows(view):
+        steps = _steps_of_window(view)
+        for first in range(len(view.spikes) - steps + 1):
+            window = view.window(first, steps)
             gray = np.clip(window / white * 255, 0, 255).round().astype(np.uint8)
             large = gray.repeat(factor, axis=0).repeat(factor, axis=1)
             append([np.repeat(large[:, :, None], 3, axis=2)])
-
-
-def _windows(view: SpikeView) -> Iterator[NDArray[np.float64]]:
-    """The mean of each window, one step after the other."""
-    steps = _steps_of_window(view)
-    total = view.window(0, steps) * steps
-    yield total / steps
-    for step in range(steps, len(view.spikes)):
-        total += view.spikes[step]
-        total -= view.spikes[step - steps]
-        yield total / steps
 
 
 MOST_SEQUENCES = 60

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.errors import ConfigError, DataError, list_faults
-from vrtspike.system.cli import positive_int
+from vrtspike.system.cli import output_path, positive_int
 
 ADVICE = "Delete these stores with their manifests and run the workflow again."
 
@@ -27,13 +27,13 @@ def add_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        type=Path,
+        type=output_path,
         metavar="OUT",
         help="folder for the results, or the picture's own name (.png or .svg); here unless given",
     )
     parser.add_argument(
         "--video",
-        type=Path,
+        type=output_path,
         nargs="?",
         const=Path(),
         metavar="MP4",
@@ -113,7 +113,7 @@ def add_calibrate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        type=Path,
+        type=output_path,
         required=True,
         metavar="OUT",
         help="folder for calibration.json, calibration.png and the resampled data set",

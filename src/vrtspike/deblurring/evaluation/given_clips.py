@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.bins import bin_table
-from vrtspike.deblurring.data.exposure import TABLE, Exposure, read_exposures
+from vrtspike.deblurring.data.exposure import TABLE, Exposure
 from vrtspike.deblurring.data.gate.alignment import (
     DOUBTED,
     Alignment,
@@ -303,8 +303,8 @@ class FolderSequence(RecordedSequence):
         if len(tables) > 1:
             raise DataError(f"several tables of exposures: {', '.join(map(str, tables))}; keep one")
         self.all_files = [*self.files, *tables]
-        table = read_exposures(tables[0]) if tables else None
-        files = SpikeFiles(Path(), self._sensor, layout, table, "".join(map(str, tables)))
+        table = str(tables[0]) if tables else None
+        files = SpikeFiles(Path(), self._sensor, layout, table)
         if spikes.is_file():
             return list(files.divided(self.spikes, self.names).values())
         recordings, faults = [], []

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.deblurring.data.prepared import check
 from tests.deblurring.data.scenes import film
-from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes, synthesize_blur
 from vrtspike.deblurring.data.simulation.sequence import (
@@ -22,8 +22,11 @@ def video(count, seed=0):
 
 def test_exposures_abut_and_the_sensor_runs_through(tmp_path):
     frames = video(11)
-    written = write_sequence(tmp_path / "s", frames, frames_per_exposure=3, seed=5)
-    assert (written.exposures, written.frames_used, written.frames_left) == (3, 9, 2)
+    seen = []
+    written = write_sequence(
+        tmp_path / "s", frames, frames_per_exposure=3, seed=5, progress=seen.append
+    )
+    assert (written, seen) == ((3, 2), [*range(1, 12)])
     whole = simulate_spikes(frames, seed=5)
     for n in range(3):
         part = frames[3 * n : 3 * n + 3]
@@ -56,15 +59,11 @@ def test_refusals(tmp_path):
 
 
 def test_a_folder_of_frames_in_the_order_of_their_numbers(tmp_path):
-    frames = video(11)
-    for number, frame in enumerate(frames):
-        write_png(tmp_path / "in" / f"frame_{number}.png", frame)
+    for number in range(11):
+        write_png(tmp_path / "in" / f"frame_{number}.png", video(1)[0])
     (tmp_path / "in" / "notes.txt").write_text("stray")
     names = [path.name for path in frame_files(tmp_path / "in")]
     assert names == [f"frame_{n}.png" for n in range(11)]
-    seen = []
-    write_sequence(tmp_path / "out", frames, frames_per_exposure=3, progress=seen.append)
-    assert seen == list(range(1, 12))
     with pytest.raises(DataError, match="no such folder"):
         frame_files(tmp_path / "nothing")
     (tmp_path / "empty").mkdir()
@@ -87,9 +86,8 @@ def test_a_folder_in_which_frames_are_missing_is_refused(tmp_path):
 @pytest.mark.shared
 def test_real_frames_pass_ingestion(shared, tmp_path):
     frames = map(read_rgb, frame_files(shared / "samples" / "sharp_sequence"))
-    written = write_sequence(tmp_path / "train" / "s", frames, frames_per_exposure=3)
-    assert (written.exposures, written.frames_left) == (3, 1)
-    manifest = ingest_sequence(tmp_path, "train", "s", blur_dir="blur", source_version="v")
+    assert write_sequence(tmp_path / "train" / "s", frames, frames_per_exposure=3) == (3, 1)
+    manifest = check(tmp_path, "train/s")
     assert manifest["faults"] == []
     assert (manifest["rgb_size"], manifest["spike_size"]) == ([436, 1024], [218, 512])
     assert [frame["spikes"]["steps"] for frame in manifest["frames"]] == [24, 24, 24]

@@ -104,7 +104,6 @@ class SpikeView:
 class FrameView:
     """What is compared of a frame with its own parts and with its neighbours."""
 
-    name: str
     blur_path: str
     sharp_path: str
     blur_digest: str
@@ -131,18 +130,16 @@ def gray(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def view_frame(
-    name: str, paths: tuple[str, str], blur: NDArray[np.uint8], sharp: NDArray[np.uint8]
+    paths: tuple[str, str], blur: NDArray[np.uint8], sharp: NDArray[np.uint8]
 ) -> FrameView:
     """Reduce a frame to what is compared.
 
     Args:
-        name: of the frame.
         paths: of the blurry and the sharp frame, for messages.
         blur: uint8 (H, W), see :func:`gray`.
         sharp: likewise, of the same size.
     """
     return FrameView(
-        name,
         *paths,
         _digest(blur),
         _digest(sharp),

@@ -186,10 +186,8 @@ def interpolate(
     Raises:
         DataError: if frames are too small for optical flow.
     """
-    return _linear(first, second) if how == "linear" else _flow(first, second)
-
-
-def _linear(first: NDArray[np.float32], second: NDArray[np.float32]) -> Between:
+    if how == "flow":
+        return _flow(first, second)
     difference = second - first
     return lambda fraction: first + np.float32(fraction) * difference
 

@@ -25,17 +25,6 @@ from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_path, atomic_write_bytes
 from vrtspike.io.images import encode_png, read_rgb
 
-
-@dataclass(frozen=True)
-class SimulationResult:
-    """What a simulator wrote."""
-
-    exposures: int
-    frames_used: int
-    frames_left: int
-    """Frames at the end that did not fill an exposure."""
-
-
 FRAME_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp")
 
 _SHOWN_JUMPS = 3
@@ -137,7 +126,7 @@ def simulate_pairs(
     *,
     progress: Callable[[int, int], None] | None = None,
     **how: Unpack[Simulation],
-) -> SimulationResult:
+) -> int:
     """Write the spikes of a video that has blurry and sharp frames, but no spikes.
 
     ``spike.dat`` holds the whole video, ``exposures.csv`` says where in it each frame is: from
@@ -149,6 +138,9 @@ def simulate_pairs(
         folder: where to write.
         progress: called with the frames done and their total.
         how: see :class:`~vrtspike.deblurring.data.simulation.sensor.Simulation`.
+
+    Returns:
+        the number of frames.
 
     Raises:
         DataError: if frames are missing, unreadable or unfit.
@@ -172,7 +164,7 @@ def simulate_pairs(
         for name, middle in zip(names, middles, strict=True)
     }
     atomic_write_bytes(folder / TABLE, exposure_table(exposures).encode())
-    return SimulationResult(len(names), len(names), 0)
+    return len(names)
 
 
 def write_if_changed(path: Path, contents: bytes) -> None:
@@ -191,7 +183,7 @@ def write_sequence(
     replace: bool = False,
     progress: Callable[[int], None] | None = None,
     **how: Unpack[Simulation],
-) -> SimulationResult:
+) -> tuple[int, int]:
     """Write ``blur/``, ``sharp/`` and ``spike/`` of one sequence from successive sharp frames.
 
     Where exposures are not those of Spk-GoPro, a table says so (``exposures.csv``).
@@ -209,6 +201,9 @@ def write_sequence(
         replace: remove frames of an earlier run that this one does not write; False refuses them.
         progress: called with the frames done.
         how: see :class:`~vrtspike.deblurring.data.simulation.sensor.Simulation`.
+
+    Returns:
+        the number of exposures, and of frames at the end that did not fill one.
 
     Raises:
         DataError: if there are fewer frames than one exposure takes, sizes change or are odd, or
@@ -274,7 +269,7 @@ def write_sequence(
         table = exposure_table(dict.fromkeys(sorted(names), exposure))
         write_if_changed(folder / TABLE, table.encode())
     _settle_strays([folder / d for d in (blur_dir, "sharp", "spike")], names, replace)
-    return SimulationResult(count, count * frames_per_exposure, left)
+    return count, left
 
 
 def _settle_strays(folders: list[Path], names: set[str], replace: bool) -> None:
