@@ -138,7 +138,7 @@ class SpikedSequence(BlurrySequence, ABC):
             return frame_scale(self.size, (rows, columns))
         except DataError as error:
             raise DataError(
-                f"{self.pictures.place}: {error}; check the sensor size, or crop the frames"
+                f"{self.pictures.place}: {error}; check --sensor and --layout, or crop the frames"
             ) from error
 
 

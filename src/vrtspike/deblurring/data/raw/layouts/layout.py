@@ -53,6 +53,15 @@ class Places:
     spikes: str
     stream: str
 
+    @property
+    def all_spikes(self) -> str:
+        """Either way, in words.
+
+        >>> Places("blur/*.png", "sharp/*.png", "spike.dat", "spike.dat").all_spikes
+        'spike.dat'
+        """
+        return " or ".join(dict.fromkeys((self.spikes, self.stream)))
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -255,7 +264,7 @@ def advice(layout: Layout, blur_dir: str) -> str:
     places = layout.places("<split>", "<sequence>", blur_dir)
     return (
         f"Expected in the layout {layout.name} ({layout.used_by}): {places.blur}, {places.sharp} "
-        f"and, where there are spikes, {places.spikes} or {places.stream}."
+        f"and, where there are spikes, {places.all_spikes}."
     )
 
 
