@@ -221,13 +221,15 @@ def find_offset(
             f"{max(exposure.stop for exposure in exposures.values())}, {SPIKES} holds {total}; "
             "record some steps before the first and after the last exposure"
         )
-    curves = np.stack(
-        [
-            _curve(moving, sensor, homography, files[name], exposure, low, high)
-            for name, exposure in exposures.items()
-        ]
-    )
-    mean = curves.mean(axis=0)
+    curves = []
+    for name, exposure in exposures.items():
+        spikes = _spikes(moving, sensor, exposure.start + low, exposure.steps + high - low)
+        gray = on_sensor(_gray(files[name]), homography, spikes.shape[1:])
+        seen = band_pass((gray / 255).astype(np.float32))
+        if seen.std() < MIN_TEXTURE:
+            raise DataError(f"{files[name]}: shows no detail (contrast {seen.std():.3f})")
+        curves.append(window_correlations(spikes, seen, exposure.steps))
+    mean = np.mean(curves, axis=0)
     peak, correlation = find_peak(mean)
     if correlation < MIN_CORRELATION or correlation - float(mean.min()) < MIN_DISTINCTION:
         raise DataError(
@@ -247,24 +249,6 @@ def find_offset(
         "residual_steps": spread,
         "correlation": correlation,
     }
-
-
-def _curve(
-    folder: Path,
-    sensor: Sensor,
-    homography: Matrix,
-    frame: Path,
-    exposure: Exposure,
-    low: int,
-    high: int,
-) -> NDArray[np.float64]:
-    """Correlation of a frame with the spikes at each offset from ``low`` to ``high``."""
-    spikes = _spikes(folder, sensor, exposure.start + low, exposure.steps + high - low)
-    gray = on_sensor(_gray(frame), homography, spikes.shape[1:])
-    seen = band_pass((gray / 255).astype(np.float32))
-    if seen.std() < MIN_TEXTURE:
-        raise DataError(f"{frame}: shows no detail (contrast {seen.std():.3f})")
-    return window_correlations(spikes, seen, exposure.steps)
 
 
 def on_sensor(
@@ -396,10 +380,6 @@ def _gray(path: Path) -> NDArray[np.float32]:
 
 
 def _spikes(folder: Path, sensor: Sensor, start: int, count: int) -> PackedSpikes:
-    rows = read_rows(
-        *(folder / SPIKES, sensor.height, sensor.width),
-        start=start,
-        count=count,
-        area=sensor.area,
-    )
+    path, size = folder / SPIKES, (sensor.height, sensor.width)
+    rows = read_rows(path, *size, start=start, count=count, area=sensor.area)
     return PackedSpikes(rows, sensor.area.columns)
