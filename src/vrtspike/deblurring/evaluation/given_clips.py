@@ -35,7 +35,7 @@ from vrtspike.deblurring.data.raw.spikes import (
     frame_scale,
     pack_rows,
     picture_area,
-    read_rows,
+    read_packed,
 )
 from vrtspike.deblurring.data.simulation.sensor import stream_spikes
 from vrtspike.deblurring.data.store.voxels import GainMeter, voxelize, voxelize_packed
@@ -288,8 +288,7 @@ class FolderSequence(RecordedSequence):
     def spikes_of(self, frame: int, steps: Exposure) -> PackedSpikes:
         """Some steps of the file that holds a frame."""
         path, area = self._recordings[frame].path, self._area
-        rows = read_rows(path, *self._sensor, start=steps.start, count=steps.steps, area=area)
-        return PackedSpikes(rows, area.columns)
+        return read_packed(path, *self._sensor, start=steps.start, count=steps.steps, area=area)
 
     def recorded_steps(self, frame: int) -> int:
         """Steps of the file that holds a frame."""
