@@ -11,6 +11,7 @@ import os
 import re
 import select
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from importlib import metadata
@@ -26,7 +27,7 @@ from vrtspike.errors import (
     shown,
 )
 from vrtspike.system.cpus import available_cpus
-from vrtspike.system.endings import EndedBySignal, end_with_starter, exit_on_signals
+from vrtspike.system.endings import EndedBySignal, exit_on_signals, exit_with_snakemake
 from vrtspike.system.surroundings import expand_home, set_default_user
 
 _NOT_WRITABLE = (
@@ -111,6 +112,36 @@ def add_shard(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def nearest_existing(path: Path) -> Path:
+    """The path, or the nearest parent folder that exists and is accessible."""
+    path = path.absolute()
+    return next(place for place in (path, *path.parents) if _exists(place))
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def output_path(text: str) -> Path:
+    """A path that can be written to, for ``type`` of an argument; nothing is left there.
+
+    Raises:
+        argparse.ArgumentTypeError: if its nearest folder takes no file.
+    """
+    path = Path(text)
+    place = nearest_existing(path.parent if path.is_file() else path)
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            return path
+    except OSError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text}: cannot be written there ({error.strerror}); give another place"
+        ) from error
+
+
 def positive_int(text: str) -> int:
     """An option's value: an integer of 1 or more.
 
@@ -154,7 +185,7 @@ def run(
     set_default_user()
     try:
         exit_on_signals()
-        end_with_starter()
+        exit_with_snakemake()
         _require_utf8(sys.argv)
         sys.argv[1:] = map(_expand_option, sys.argv[1:])
         status = main()

@@ -103,9 +103,8 @@ def train_run(
         workers = resolve_workers(run.settings.DATALOADER, ranks.local_world_size)
         display.note(workers.describe(run.settings))
         problem = build(ranks, workers)
-        notes = [problem.note, problem.prepare(display.show) if problem.prepare else ""]
-        for note in filter(None, notes):
-            display.note(note)
+        if problem.note:
+            display.note(problem.note)
         keys = run.settings.LOG
         timing = TimingLogger(
             folder / LOGS,

@@ -84,9 +84,7 @@ class Trainable:
         training: the training batches.
         validation: the validation batches of this process; None for no validation.
         compiler: compiles the model in place if TRAIN.COMPILE_MODEL is set.
-        note: a line on the model's kernels, for the log.
-        prepare: called before the first step with a function that shows messages; returns a line
-            like ``note``.
+        note: a line for the log, such as how the model computes.
         memory_advice: which keys to change, in this order, when the device's memory is full.
         rate_factors: factors on the learning rate, by parameter group.
         frozen_steps: number of first steps in which a parameter group is frozen.
@@ -98,7 +96,6 @@ class Trainable:
     validation: ValidationBatches | None
     compiler: Compiler = compile_whole
     note: str = ""
-    prepare: Callable[[Callable[[str], None]], str] | None = None
     memory_advice: str = MEMORY_ADVICE
     rate_factors: Mapping[str, float] = field(default_factory=dict)
     frozen_steps: Mapping[str, int] = field(default_factory=dict)

@@ -94,7 +94,7 @@ def test_warp_and_shift_are_found_again_and_undone(scenes, tmp_path, capsys):
     assert moved.sharp - said.sharp == pytest.approx(found["offset_steps"], abs=0.01)
     # It is read as it stands, whatever the sensor's size is to that of the frames.
     files = find_sequence(tmp_path, "train", "moving", "blur")
-    assert (files.layout, sensor_size(tmp_path, files)) == ("stream", SENSOR)
+    assert (files.layout, sensor_size(tmp_path / files.sensor_file)) == ("stream", SENSOR)
     # What was resampled needs no homography and no offset any more.
     again, _ = calibrate(None, folder, SENSOR)
     assert abs(again.offset_steps) <= 0.6
@@ -137,6 +137,9 @@ def test_a_poor_calibration_is_said_and_nothing_resampled(scenes, tmp_path, caps
     assert run_command(["calibrate", *words, *more]) == 1
     assert "! frames show 8" in capsys.readouterr().out
     assert not (tmp_path / "out/train").exists()
+    # Cameras side by side of which no static scene tells how they lie.
+    found, _ = calibrate(None, scenes / "data/train/moving", SENSOR)
+    assert "moving scene correlate by 0.5" in "".join(found.faults)
 
 
 @pytest.mark.shared

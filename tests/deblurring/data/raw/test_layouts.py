@@ -74,26 +74,35 @@ def test_all_incomplete_sequences_are_named_at_once(dataset):
     assert all(fault in str(caught.value) for fault in (*faults, "valid: no seq"))
 
 
+def test_spikes_that_a_root_of_their_own_lacks_are_asked_for_there(dataset, tmp_path):
+    root = tmp_path / "spikes"
+    root.mkdir()
+    told = rf"no spikes \({root}/{SPLIT}/{NAME}/spike/\*\.dat or .*but DATA\.SPIKE_ROOT is set"
+    with pytest.raises(DataError, match=told):
+        survey(dataset, ["train", "test"], "blur", spike_root=str(root))
+
+
 @pytest.mark.parametrize("place", [f"{SPLIT}/{NAME}/spike", f"{SPLIT}/{NAME}", SPLIT, "."])
 def test_sensor_size_from_a_file_beside_the_spikes(dataset, place):
-    assert sensor_size(dataset, find_sequence(dataset, SPLIT, NAME, "blur")) is None
+    assert find_sequence(dataset, SPLIT, NAME, "blur").sensor_file is None
     path = dataset / place / "config.yaml"
     path.write_text("# sensor\nspike_h: 250 # rows\nspike_w: '400'\nfps: 20000\n")
-    files = find_sequence(dataset, SPLIT, NAME, "blur")
-    assert sensor_size(dataset, files) == (250, 400)
+    found = dataset / find_sequence(dataset, SPLIT, NAME, "blur").sensor_file
+    assert sensor_size(found) == (250, 400)
     path.write_text("# spike_h\nmax_spike_h: 1000\n")
-    assert sensor_size(dataset, files) is None
+    assert sensor_size(found) is None
     path.write_bytes(b"\xef\xbb\xbfspike_h: 48\r\nspike_w: 64\r\n")
-    assert sensor_size(dataset, files) == (48, 64)
+    assert sensor_size(found) == (48, 64)
     for text in (
         "spike_h: 250\n",
         "spike_h: 1\nspike_w: 2\nspike_h: 3\n",
         "sensor: {spike_h: 250, spike_w: 400}\n",
         "spike_h: 250.0\nspike_w: 400.0\n",
+        "spike_h: 0\nspike_w: 400\n",
     ):
         path.write_text(text)
         with pytest.raises(DataError, match="once each"):
-            sensor_size(dataset, files)
+            sensor_size(found)
 
 
 @pytest.mark.parametrize(

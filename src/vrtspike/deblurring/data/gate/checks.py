@@ -108,11 +108,12 @@ class SequenceChecks:
 
     @contextlib.contextmanager
     def _collect(self) -> Iterator[None]:
-        """A DataError in the body becomes a line in ``faults``."""
+        """A DataError in the body becomes a line in ``faults``; of a stream, once."""
         try:
             yield
         except DataError as error:
-            self.faults.append(str(error))
+            if str(error) not in self.faults:
+                self.faults.append(str(error))
 
     def _find_size(self, names: Sequence[str]) -> None:
         parts = (self._files.sharp, self._files.blur)
@@ -145,6 +146,11 @@ class SequenceChecks:
         with self._collect():
             table, stream = self._files.exposures, self._files.stream
             files = SpikeFiles(self._root, self.file_size, layout_of(self._files), table)
+            if odd := sorted(set(files.table or ()) - {*self._files.blur, *self._files.sharp}):
+                self.faults.append(
+                    f"{self._root / str(table)}: found {len(odd)} lines without a frame, the first "
+                    f"of {odd[0]}; remove them, or put the frames back"
+                )
             if stream is not None and table is None:
                 every = sorted(self._files.blur, key=frame_order)
                 return files.divided(stream, every)

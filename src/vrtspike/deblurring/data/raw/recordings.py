@@ -5,6 +5,7 @@ A table ``exposures.csv`` tells it, else the layout of the files.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 from vrtspike.deblurring.data.exposure import Exposure, read_exposures
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles, sensor_size
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
-from vrtspike.deblurring.data.raw.layouts.registry import layout_of
+from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS, layout_of
 from vrtspike.deblurring.data.raw.spikes import count_spike_frames, npz_sensor
 from vrtspike.errors import DataError
 
@@ -26,15 +27,12 @@ def file_sensor(
     the layout, or the size of the frames.
 
     Raises:
-        DataError: if one of these files cannot be read, or a number is not positive.
+        DataError: if one of these files cannot be read.
     """
     first, layout = files.stream or next(iter(files.spikes.values())), layout_of(files)
-    part = (frame[0] // layout.scale, frame[1] // layout.scale)
-    noted = given or sensor_size(root, files) or npz_sensor(root / first)
-    size = noted or layout.sensor or part
-    if min(size) < 1:
-        raise DataError(f"sensor size {size[0]} x {size[1]}: both must be positive")
-    return size
+    part = (max(1, frame[0] // layout.scale), max(1, frame[1] // layout.scale))
+    beside = sensor_size(root / files.sensor_file) if files.sensor_file else None
+    return given or beside or npz_sensor(root / first) or layout.sensor or part
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,9 @@ class SpikeFiles:
 
     def __post_init__(self) -> None:
         """Read the table."""
-        self._table = read_exposures(self.root / self.table_path) if self.table_path else None
+        table = self.table_path
+        self.table = read_exposures(self.root / table) if table else None
+        """Exposures by the name of the frame."""
 
     def recording(self, path: str, name: str) -> Recording:
         """The exposure of a frame in a spike file.
@@ -78,13 +78,13 @@ class SpikeFiles:
         Raises:
             DataError: if nothing tells it, or the file does not hold it.
         """
-        total = count_spike_frames(self.root / path, *self.size)
-        if self._table is None:
+        total = self._total(path)
+        if self.table is None:
             return Recording(path, total, self._by_layout(path, total))
         table = self.root / str(self.table_path)
-        if name not in self._table:
+        if name not in self.table:
             raise DataError(f"{table}: no line for frame {name}; add it")
-        exposure = self._table[name]
+        exposure = self.table[name]
         if exposure.stop > total:
             raise DataError(
                 f"{table}, frame {name}: found stop {exposure.stop}, expected at most {total}, the "
@@ -102,9 +102,9 @@ class SpikeFiles:
         Raises:
             DataError: if it cannot be divided, or nothing tells the exposures.
         """
-        if self._table is not None:
+        if self.table is not None:
             return {name: self.recording(path, name) for name in names}
-        total, count = count_spike_frames(self.root / path, *self.size), len(names)
+        total, count = self._total(path), len(names)
         if count == 0 or total % count:
             raise DataError(
                 f"{self.root / path}: {total} spike frames cannot be divided evenly among "
@@ -118,8 +118,28 @@ class SpikeFiles:
             for number, name in enumerate(names)
         }
 
+    def _total(self, path: str) -> int:
+        """Steps of a file; where its size is wrong, layouts that it fits are named."""
+        file = self.root / path
+        try:
+            return count_spike_frames(file, *self.size)
+        except DataError as error:
+            raise DataError(f"{error}{_fitting_layouts(file)}") from error
+
     def _by_layout(self, path: str, steps: int) -> Exposure:
         try:
             return self.layout.exposure_of(steps)
         except DataError as error:
             raise DataError(f"{self.root / path}: {error}") from error
+
+
+def _fitting_layouts(file: Path) -> str:
+    """The layouts with a sensor of which a file holds whole spike frames, as advice."""
+    bits = 8 * file.stat().st_size if file.is_file() and file.suffix.lower() == ".dat" else 0
+    names = [
+        layout.name
+        for layout in LAYOUTS.values()
+        if bits and layout.sensor and bits % math.prod(layout.sensor) == 0
+    ]
+    known = " or ".join(names)
+    return f"; it fits the layout {known} (DATA.LAYOUT, --layout)" if names else ""

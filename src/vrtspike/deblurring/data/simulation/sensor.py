@@ -301,7 +301,7 @@ def _sensor_gray(frame: NDArray[np.uint8], downscale: int) -> NDArray[np.float32
             f"frames of {height} x {width} cannot be reduced {downscale} times for the sensor: "
             f"both sides must be multiples of {downscale}"
         )
-    gray = shrink(luma(frame), height // downscale, width // downscale)
+    gray: NDArray[np.float32] = shrink(luma(frame), height // downscale, width // downscale)
     return gray / np.float32(255)
 
 
