@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import itertools
 import multiprocessing
 import os
 import shutil
@@ -25,7 +26,7 @@ from vrtspike.deblurring.data.shard_jobs import (
     make_shard,
 )
 from vrtspike.errors import DataError, DiskFullError, RunError
-from vrtspike.io.files import folder_size, read_json, write_json
+from vrtspike.io.files import read_json, write_json
 from vrtspike.io.manifests import read_manifest
 
 NAME = SEQUENCES[0]
@@ -273,34 +274,30 @@ def test_other_options_and_other_code_do_everything_again(built, checked, monkey
     assert {n: e["digest"] for n, e in now.items()} == {n: e["digest"] for n, e in stores.items()}
 
 
-@pytest.mark.parametrize("damage", ["missing", "cut", "old"])
-@pytest.mark.parametrize("stage", ["ingest", "k8"])
-def test_a_manifest_that_cannot_be_used_is_made_again(built, checked, tmp_path, stage, damage):
-    path = tmp_path / stage / f"{NAME}.json"
-    contents = path.read_bytes()
-    if damage == "missing":
-        path.unlink()
-    elif damage == "cut":
-        path.write_bytes(contents[:100])
-    else:
-        write_json(path, {k: v for k, v in read_json(path).items() if k != "recipe"})
-    assert (checked if stage == "ingest" else built)()[0] == [NAME]
-    assert path.read_bytes() == contents
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-2])
 
 
-@pytest.mark.parametrize("damage", ["store", "file", "shorter"])
-def test_a_store_that_is_not_complete_is_built_again(built, tmp_path, damage):
-    store = tmp_path / "k8" / f"{NAME}.zarr"
-    chunk = next(file for file in sorted(store.rglob("c/**/0")) if file.is_file())
-    size = folder_size(store)
-    if damage == "store":
-        shutil.rmtree(store)
-    elif damage == "file":
-        chunk.unlink()
-    else:
-        chunk.write_bytes(chunk.read_bytes()[:-1])
-    assert built()[0] == [NAME]
-    assert folder_size(store) == size
+def without_recipe(path):
+    write_json(path, {k: v for k, v in read_json(path).items() if k != "recipe"})
+
+
+@pytest.mark.parametrize(
+    ("pattern", "damage"),
+    [
+        *itertools.product(
+            (f"ingest/{NAME}.json", f"k8/{NAME}.json"), (Path.unlink, cut, without_recipe)
+        ),
+        *((f"k8/{NAME}.zarr/**/c/0/**/0", damage) for damage in (Path.unlink, cut)),
+        (f"k8/{NAME}.zarr", shutil.rmtree),
+    ],
+)
+def test_what_is_damaged_is_made_again(built, checked, tmp_path, pattern, damage):
+    files = {path: path.stat().st_size for path in tmp_path.glob("*/t*/**/*") if path.is_file()}
+    place = next(p for p in sorted(tmp_path.glob(pattern)) if p in files or p.suffix == ".zarr")
+    damage(place)
+    assert (checked if pattern.startswith("ingest") else built)()[0] == [NAME]
+    assert all(path.stat().st_size == size for path, size in files.items())
 
 
 def test_a_file_that_could_not_be_read_is_no_known_version(checked, dataset, tmp_path):
@@ -324,7 +321,7 @@ def test_files_that_change_while_they_are_checked_are_named(
 
     def ingest_and_change(*arguments, **options):
         found = whole(*arguments, **options)
-        path.write_bytes(path.read_bytes()[:-1])
+        path.write_bytes(path.read_bytes()[:-2])
         return found
 
     change(path)

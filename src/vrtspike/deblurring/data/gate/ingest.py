@@ -138,7 +138,7 @@ def _gaps(names: Sequence[str], layout: Layout) -> list[str]:
     return [
         f"frame numbers jump from {name} to {following}: frames are missing; put them back, or "
         "make two sequences of it"
-        for name, following in find_jumps(names, layout.step, layout.numbers).places
+        for name, following in find_jumps(names, layout.step, layout.numbers)[1]
     ]
 
 

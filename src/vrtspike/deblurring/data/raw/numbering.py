@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 
@@ -40,21 +39,11 @@ def frame_numbers(names: Sequence[str]) -> list[int] | None:
     return [int(match[2]) for match in found if match]
 
 
-@dataclass(frozen=True)
-class Jumps:
-    """Where numbers that rise evenly elsewhere do not."""
-
-    step: int
-    """From one frame to the next elsewhere."""
-    places: tuple[tuple[str, str], ...]
-    """The names before and after each jump."""
-
-
 def find_jumps(
     names: Sequence[str],
     step: int | None = None,
     read: Callable[[Sequence[str]], list[int] | None] = frame_numbers,
-) -> Jumps:
+) -> tuple[int, list[tuple[str, str]]]:
     """Neighbours whose numbers do not differ by ``step``.
 
     Args:
@@ -64,10 +53,10 @@ def find_jumps(
         read: gives the numbers of names.
 
     Returns:
-        no places where the names are not numbered.
+        the step, and the names before and after each jump; none where names are not numbered.
 
     >>> find_jumps(["01", "02", "04", "05"])
-    Jumps(step=1, places=(('02', '04'),))
+    (1, [('02', '04')])
     """
     numbers = read(names)
     steps = [b - a for a, b in pairwise(numbers)] if numbers else []
@@ -75,5 +64,4 @@ def find_jumps(
         # Twice the same number is a jump even if it is frequent.
         counts = Counter(found for found in steps if found) or Counter([1])
         step = min(counts, key=lambda found: (-counts[found], found))
-    places = [(names[i], names[i + 1]) for i, found in enumerate(steps) if found != step]
-    return Jumps(step, tuple(places))
+    return step, [(names[i], names[i + 1]) for i, found in enumerate(steps) if found != step]

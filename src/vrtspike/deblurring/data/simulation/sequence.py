@@ -50,14 +50,14 @@ def frame_files(folder: Path) -> list[Path]:
 
 def _require_even_steps(folder: Path, files: Sequence[Path]) -> None:
     """Over a missing frame everything would move twice as fast, without a word."""
-    jumps = find_jumps([path.stem for path in files])
-    if not jumps.places:
+    step, jumps = find_jumps([path.stem for path in files])
+    if not jumps:
         return
-    shown = ", ".join(f"{a} to {b}" for a, b in jumps.places[:_SHOWN_JUMPS])
-    more = len(jumps.places) - _SHOWN_JUMPS
+    shown = ", ".join(f"{a} to {b}" for a, b in jumps[:_SHOWN_JUMPS])
+    more = len(jumps) - _SHOWN_JUMPS
     raise DataError(
         f"{folder}: frame numbers go from {shown}{f' and {more} times more' if more > 0 else ''}, "
-        f"elsewhere in steps of {jumps.step}: frames are missing, or there twice. Put what follows "
+        f"elsewhere in steps of {step}: frames are missing, or there twice. Put what follows "
         "a gap into a folder of its own (or the missing frames back); if no frame is missing, "
         "number them without gaps"
     )
