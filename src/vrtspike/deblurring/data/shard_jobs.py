@@ -1,9 +1,9 @@
 """The sequences of a shard: what is current is kept, the rest is made in parallel.
 
 Both stages that go through all sequences, the check of raw files (:class:`Ingestion`) and the
-building of stores (:class:`Building`), work like this. Each sequence has a result of its own that
-is there as soon as it is done, so that a job that dies, or runs again, only does what is left. Its
-recipe, kept in it, says what it was made with.
+building of stores (:class:`Building`), work like this. The result of each sequence is written as
+soon as it is done, so a job that is repeated does only what is left. It contains its recipe, a
+digest of the code and the options that it was made with.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from vrtspike.runs.provenance import code_digests
 from vrtspike.system.processes import for_each
 
 Entry = dict[str, Any]
-"""What the file of a shard says of a sequence, as JSON values."""
+"""The entry of a sequence in the shard's file, as JSON values."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class SequenceStage(ABC):
         """Make the result of a sequence.
 
         Returns:
-            its entry, and what a person reads of it.
+            its entry, and a line for the log.
 
         Raises:
             UserError: if that cannot be.
@@ -103,7 +103,7 @@ def make_shard(
         _clean(names, stage.folder, output)
         entries = {name: stage.existing_entry(name) for name in names}
         due = [name for name, entry in entries.items() if entry is None]
-        # Whoever shows the log's last "[n/of]" as a bar knows from here on how much there is.
+        # Progress bars show the last "[n/of]" of a log.
         say(f"[0/{len(due)}] shard {output.stem}: {len(names)} sequences, {len(due)} of them to do")
         failures: list[str] = []
         with contextlib.closing(for_each(stage.make, due, processes)) as outcomes:
@@ -130,7 +130,7 @@ def _failure(name: str, outcome: BaseException) -> str:
     """What is wrong with a sequence.
 
     Raises:
-        BaseException: what came of it, if it concerns the others, too.
+        BaseException: the outcome itself, if it concerns all sequences.
     """
     if isinstance(outcome, UserError) and not isinstance(outcome, DiskFullError | RunError):
         text = str(outcome)

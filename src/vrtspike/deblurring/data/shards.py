@@ -1,7 +1,7 @@
 """Shards of a data set: many sequences in few jobs.
 
-A shard is the sequences whose names fall into it, by a digest: who works on a shard needs no list,
-and one sequence more or less moves no other. The number of shards is a power of two, so that it
+A digest of its name says which shard a sequence belongs to: jobs need no lists of sequences, and a
+new sequence moves no other. The number of shards is a power of two, so that it
 seldom changes while a data set grows.
 """
 

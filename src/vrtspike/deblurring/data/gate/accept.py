@@ -1,4 +1,4 @@
-"""What all checks found: the table of exposures, and the gate that nothing faulty comes through."""
+"""The gate after all checks, which refuses a data set with faults; the table of its exposures."""
 
 from __future__ import annotations
 
@@ -139,8 +139,8 @@ def _refusal(of_files: Mapping[str, list[str]], of_keys: Mapping[str, list[str]]
 
     Args:
         of_files: faults of files.
-        of_keys: what the settings ask and sequences do not have; each is said once, with the first
-            of the sequences.
+        of_keys: requirements of the settings that sequences do not meet; each is listed once, with
+            the first sequence.
     """
     names: dict[str, list[str]] = {}
     for name, faults in of_keys.items():
@@ -159,7 +159,7 @@ def _refusal(of_files: Mapping[str, list[str]], of_keys: Mapping[str, list[str]]
 
 
 def _twins(pictures: Mapping[str, list[str]]) -> dict[str, str]:
-    """Sequences that lie twice in one split, under the name of the other."""
+    """The original of each sequence that is a copy of another in its split."""
     first: dict[tuple[str, ...], str] = {}
     twins = {}
     for name, found in pictures.items():
@@ -172,7 +172,7 @@ def _twins(pictures: Mapping[str, list[str]]) -> dict[str, str]:
 def _overlaps(
     pictures: Mapping[str, list[str]], splits: tuple[str, str]
 ) -> dict[str, tuple[str, int]]:
-    """Test sequences with frames of training: a sequence of those, and how many frames."""
+    """Test sequences with training frames: a training sequence, and the number of these frames."""
     training: dict[str, str] = {}
     for name, found in pictures.items():
         if _split(name) == splits[0]:
@@ -187,7 +187,7 @@ def _overlaps(
 
 
 def _refuse_empty_splits(sequences: Sequence[str], excluded: Mapping[str, list[str]]) -> None:
-    """Training and evaluation need each a sequence: without one no store is worth building."""
+    """Refuse a split of which all sequences were excluded."""
     left = {_split(name) for name in sequences}
     reasons = {name: faults for name, faults in excluded.items() if _split(name) not in left}
     if reasons:
@@ -225,7 +225,7 @@ def _short_exposures(manifest: dict[str, Any], bins: Sequence[int], context: int
 
 
 def _no_spike(manifest: dict[str, Any]) -> list[str]:
-    """A sensor that never fired says nothing of how sensitive it is."""
+    """The fault of a sequence without a single spike, from which no gain can be estimated."""
     counts = [frame["spikes"]["count"] for frame in manifest["frames"] if frame["spikes"]]
     if not counts or any(counts):
         return []

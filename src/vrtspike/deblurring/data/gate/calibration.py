@@ -221,13 +221,16 @@ def find_offset(
             f"{max(exposure.stop for exposure in exposures.values())}, {SPIKES} holds {total}; "
             "record some steps before the first and after the last exposure"
         )
-    curves = np.stack(
-        [
-            _curve(moving, sensor, homography, files[name], exposure, low, high)
-            for name, exposure in exposures.items()
-        ]
-    )
-    mean = curves.mean(axis=0)
+    curves = []
+    for name, exposure in exposures.items():
+        spikes = _spikes(moving, sensor, exposure.start + low, exposure.steps + high - low)
+        gray = on_sensor(read_gray(files[name]).astype(np.float32), homography, spikes.shape[1:])
+        seen = band_pass((gray / 255).astype(np.float32))
+        if seen.std() < MIN_TEXTURE:
+            raise DataError(f"{files[name]}: shows no detail (contrast {seen.std():.3f})")
+        # Of each offset from low to high.
+        curves.append(window_correlations(spikes, seen, exposure.steps))
+    mean = np.mean(curves, axis=0)
     peak, correlation = find_peak(mean)
     if correlation < MIN_CORRELATION or correlation - float(mean.min()) < MIN_DISTINCTION:
         raise DataError(
@@ -247,24 +250,6 @@ def find_offset(
         "residual_steps": spread,
         "correlation": correlation,
     }
-
-
-def _curve(
-    folder: Path,
-    sensor: Sensor,
-    homography: Matrix,
-    frame: Path,
-    exposure: Exposure,
-    low: int,
-    high: int,
-) -> NDArray[np.float64]:
-    """Correlation of a frame with the spikes at each offset from ``low`` to ``high``."""
-    spikes = _spikes(folder, sensor, exposure.start + low, exposure.steps + high - low)
-    gray = on_sensor(read_gray(frame).astype(np.float32), homography, spikes.shape[1:])
-    seen = band_pass((gray / 255).astype(np.float32))
-    if seen.std() < MIN_TEXTURE:
-        raise DataError(f"{frame}: shows no detail (contrast {seen.std():.3f})")
-    return window_correlations(spikes, seen, exposure.steps)
 
 
 def on_sensor(

@@ -96,14 +96,14 @@ class SequenceChecks:
         self._compared = 0
         """Exposures that were compared with their frames."""
         self._moved: list[str] = []
-        """What is said of those that are shifted in space."""
+        """Messages about exposures that are shifted in space."""
         self._find_size(names)
         if files.has_spikes:
             self._find_sensor(spike_size)
 
     @contextlib.contextmanager
     def _collect(self) -> Iterator[None]:
-        """A DataError in the body becomes a line in ``faults``; of a stream, once."""
+        """A DataError in the body becomes a line in ``faults``, once."""
         try:
             yield
         except DataError as error:

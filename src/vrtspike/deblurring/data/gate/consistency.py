@@ -1,8 +1,9 @@
 """Do the blurry frame, the sharp frame and the spikes of one number belong to each other?
 
-A blurry frame and the mean of its exposure's spikes are the same light, so they look alike whatever
-moves; coarsely, the sharp frame looks like them, too. A frame or spike file of another scene, of a
-neighbouring frame, or one written backwards in time breaks one of these likenesses.
+A blurry frame and the mean of its exposure's spikes measure the same light, so they look alike
+however the scene moves; at low resolution the sharp frame looks like both. A frame or spike file of
+another scene or of a neighbouring frame, or spikes written backwards in time, are noticed by a low
+correlation.
 """
 
 from __future__ import annotations
