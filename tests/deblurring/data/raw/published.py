@@ -76,14 +76,13 @@ class Published:
 def each_file(blur: str, sharp: str, spike: str, names, steps: int, instant: int, **options):
     """A writer of one spike file a frame; patterns take ``{split}`` and ``{name}``."""
     margin = options.pop("margin", 0)
-    suffix = options.pop("suffix", ".png")
 
     def write(root: Path) -> None:
         for split in ("train", "test"):
             for name, frame in zip(names, frames(split, steps, instant, **options), strict=True):
                 places = {"split": split, "name": name}
-                write_picture(root / (blur.format(**places) + suffix), frame.blur)
-                write_picture(root / (sharp.format(**places) + suffix), frame.sharp)
+                write_picture(root / (blur.format(**places) + ".png"), frame.blur)
+                write_picture(root / (sharp.format(**places) + ".png"), frame.sharp)
                 cut = slice(CONTEXT - margin, CONTEXT + steps + margin)
                 write_spikes(root / (spike.format(**places) + ".dat"), frame.spikes[cut])
 

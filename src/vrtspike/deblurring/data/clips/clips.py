@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 import numpy as np
@@ -51,16 +50,6 @@ class Sample(TypedDict):
     """Index of the first frame in its sequence."""
 
 
-@dataclass(frozen=True)
-class CropArea:
-    """A crop in RGB pixels; all numbers are multiples of the numerator of the RGB/spike scale."""
-
-    top: int
-    left: int
-    height: int
-    width: int
-
-
 class SequenceReader:
     """Reads clips of one sequence from its store."""
 
@@ -91,21 +80,20 @@ class SequenceReader:
         """Number of frames."""
         return len(self.layout.frames)
 
-    def read(self, start: int, count: int, window: CropArea) -> Sample:
+    def read(self, start: int, count: int, rows: slice, columns: slice) -> Sample:
         """Read a clip.
 
         Args:
             start: first frame.
             count: frames.
-            window: crop.
+            rows: of the crop, in RGB pixels; both ends are multiples of the numerator of the RGB to
+                spike scale.
+            columns: likewise.
 
         Raises:
-            DataError: if a chunk cannot be read, or the clip or the crop lies outside the sequence.
+            DataError: if a chunk cannot be read.
         """
-        self._check(start, count, window)
         frames = slice(start, start + count)
-        rows = slice(window.top, window.top + window.height)
-        columns = slice(window.left, window.left + window.width)
         sample = Sample(
             blur=torch.from_numpy(self._store.read("blur", frames, rows, columns)),
             sharp=torch.from_numpy(self._store.read("sharp", frames, rows, columns)),
@@ -113,44 +101,26 @@ class SequenceReader:
             start=start,
         )
         if self.layout.spike_size is not None:
-            sample["counts"] = torch.from_numpy(self._counts(frames, window))
+            scale = self.layout.scale
+            seen = [slice(int(s.start / scale), int(s.stop / scale)) for s in (rows, columns)]
+            sample["counts"] = torch.from_numpy(self._counts(frames, *seen))
             steps = bin_table(self.layout.binned[frames], self.layout.bins)
             sample["bin_steps"] = torch.from_numpy(steps)
             sample["gain"] = torch.tensor(self._store.gain, dtype=torch.float32)
         return sample
 
-    def _check(self, start: int, count: int, window: CropArea) -> None:
-        height, width = self.layout.rgb_size
-        inside = window.top >= 0 and window.top + window.height <= height
-        inside &= window.left >= 0 and window.left + window.width <= width
-        if not inside or not 0 <= start < start + count <= len(self):
-            raise DataError(
-                f"{self.name}: {count} frames from {start}, {window}: not inside {len(self)} "
-                f"frames of {height} x {width}"
-            )
-        numbers = (window.top, window.left, window.height, window.width)
-        if any(number % self.layout.scale.numerator for number in numbers):
-            raise DataError(
-                f"{self.name}: {window} does not fall on whole spike pixels; use multiples of "
-                f"{self.layout.scale.numerator}"
-            )
-
-    def _counts(self, frames: slice, window: CropArea) -> NDArray[np.uint8]:
-        scale = self.layout.scale
-        rows = slice(int(window.top / scale), int((window.top + window.height) / scale))
-        left, right = int(window.left / scale), int((window.left + window.width) / scale)
+    def _counts(self, frames: slice, rows: slice, columns: slice) -> NDArray[np.uint8]:
+        """Spikes per bin of a crop in spike pixels: uint8 (T, K, h, w)."""
         if self._precomputed:
-            return self._store.read("voxels", frames, rows, slice(left, right))
-        packed = self._store.read("bits", frames, rows, slice(left // 8, -(-right // 8)))
-        first = left % 8
-        counts = np.empty(
-            (len(packed), self.layout.bins, rows.stop - rows.start, right - left), np.uint8
-        )
-        exposures = self.layout.binned[frames]
-        for place, bits, exposure in zip(counts, packed, exposures, strict=True):
-            voxels = voxelize_packed(bits[: exposure.stop], self.layout.bins, sharp=exposure.sharp)
-            place[:] = voxels[..., first : first + right - left]
-        return counts
+            return self._store.read("voxels", frames, rows, columns)
+        first, last = columns.start // 8, -(-columns.stop // 8)
+        packed = self._store.read("bits", frames, rows, slice(first, last))
+        inside = slice(columns.start - 8 * first, columns.stop - 8 * first)
+        counts = [
+            voxelize_packed(bits[: exposure.stop], self.layout.bins, exposure.sharp)[..., inside]
+            for bits, exposure in zip(packed, self.layout.binned[frames], strict=True)
+        ]
+        return np.stack(counts)
 
 
 class ClipDataset(Dataset[Sample]):
@@ -223,12 +193,15 @@ class ClipDataset(Dataset[Sample]):
         length, size = self._settings.CLIP_LEN, self._settings.CROP_SIZE
         unit = sequence.layout.scale.numerator
         last = [(side - size) // unit for side in sequence.layout.rgb_size]
+        if self._train:
+            random = np.random.default_rng([self._seed, self._epoch, index])
+            corner = [unit * int(random.integers(places + 1)) for places in last]
+        else:
+            corner = [unit * (places // 2) for places in last]
+        rows, columns = (slice(place, place + size) for place in corner)
+        sample = sequence.read(start, length, rows, columns)
         if not self._train:
-            top, left = (unit * (places // 2) for places in last)
-            return sequence.read(start, length, CropArea(top, left, size, size))
-        random = np.random.default_rng([self._seed, self._epoch, index])
-        top, left = (unit * int(random.integers(places + 1)) for places in last)
-        sample = sequence.read(start, length, CropArea(top, left, size, size))
+            return sample
         if self._settings.AUGMENT:
             flips = random.integers(2, size=3)
             _augment(sample, rows=bool(flips[0]), columns=bool(flips[1]), swap=bool(flips[2]))
