@@ -1,8 +1,7 @@
-"""In the place of scripts/launch_training.py: records of the same names, of times that are given.
+"""Takes the place of scripts/launch_training.py: writes records of given times, at once.
 
-A turn takes a moment instead of the time in which PyTorch is imported. What the real program writes
-test_turns.py holds against it. ``plan.json`` in the folder it is started in says what the turns do;
-each appends what it was asked for to ``asked.jsonl``.
+``plan.json`` in the working directory has an entry for each turn; each turn appends its arguments,
+configuration and settings to ``asked.jsonl``. ``test_turns.py`` also times the real program.
 """
 
 import argparse

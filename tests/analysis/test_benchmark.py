@@ -126,27 +126,24 @@ PHASES = [{"CROP_SIZE": 64, "EPOCHS": 1}, {"CROP_SIZE": 128, "EPOCHS": 2}]
 
 
 @pytest.mark.parametrize("train", [{"MAX_STEPS": 2, "EPOCHS": 1}, {"PROGRESSIVE": PHASES}])
-def test_a_timed_training_does_not_end_by_itself(train):
-    found = timing_settings(settings(**train, EARLY_STOPPING={"PATIENCE": 1}), 7)
+def test_a_timed_training_does_not_end_by_itself_and_informs_nobody(train):
+    log = {"WANDB": "mine", "MLFLOW": "mine", "ON_END": "mail", "ENABLE_TIMING_LOG": False}
+    log |= {"TIMING_FILE": False, "TIMING_FILE_INTERVAL": 50}
+    given = {"TRAIN": train | {"EARLY_STOPPING": {"PATIENCE": 1}}, "LOG": log}
+    before = Settings.model_validate(given)
+    found = timing_settings(before, 7)
     steps = total_steps(found, per_epoch=1, micro_batches=1)
     assert steps >= 10**6
     assert found.TRAIN.EARLY_STOPPING is None
     assert min(found.LOG.VAL_EVERY_STEPS, found.TRAIN.SAVE_EVERY_STEPS) >= steps
-    assert found.LOG.MEMORY_EVERY_STEPS == 7
     assert [phase.CROP_SIZE for phase in found.TRAIN.PROGRESSIVE] in ([], [64])
-    # What decides the speed stays.
-    changed = differences(settings(**train), found).keys()
+    assert (found.LOG.WANDB, found.LOG.MLFLOW, found.LOG.ON_END) == (None, None, None)
+    assert (found.LOG.ENABLE_TIMING_LOG, found.LOG.TIMING_FILE) == (True, True)
+    assert (found.LOG.TIMING_FILE_INTERVAL, found.LOG.MEMORY_EVERY_STEPS) == (1, 7)
+    # Settings that decide the speed stay.
+    changed = differences(before, found).keys()
     assert {key.split(".")[0] for key in changed} == {"TRAIN", "LOG"}
     assert changed & {"TRAIN.BATCH_SIZE", "TRAIN.COMPILE_MODEL", "TRAIN.EMA"} == set()
-
-
-def test_nobody_is_told_of_a_timed_training():
-    log = {"WANDB": "mine", "MLFLOW": "mine", "ON_END": "mail", "ENABLE_TIMING_LOG": False}
-    log |= {"TIMING_FILE": False, "TIMING_FILE_INTERVAL": 50}
-    found = timing_settings(Settings.model_validate({"LOG": log}), 7).LOG
-    assert (found.WANDB, found.MLFLOW, found.ON_END) == (None, None, None)
-    assert found.ENABLE_TIMING_LOG
-    assert (found.TIMING_FILE, found.TIMING_FILE_INTERVAL) == (True, 1)
 
 
 def test_a_key_that_timing_sets_is_refused():

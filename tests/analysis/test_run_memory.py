@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.published_runs import write_lines
 from vrtspike.analysis.run_logs import read_run_logs
 from vrtspike.analysis.run_memory import (
     RunMemory,
@@ -141,8 +141,8 @@ def grown(state, sums):
         {"kind": "memory", "step": 100 * n, "process_mb": mb, "children_mb": 0, "time": n}
         for n, mb in enumerate(sums)
     ]
-    (folder / "memory.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (folder / "metrics.jsonl").write_text('{"kind": "train", "step": 57, "loss": 1.0}\n')
+    write_lines(folder / "memory.jsonl", lines)
+    write_lines(folder / "metrics.jsonl", [{"kind": "train", "step": 57, "loss": 1.0}])
     return replace(state, logs=read_run_logs(folder))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +9,7 @@ import pytest
 
 import data
 import data_made
-from measured_figures import write_figures
-from vrtspike.deblurring.data.store.reading import MEMORY_PER_BYTE, Store
+from vrtspike.deblurring.data.store.reading import Store
 
 SMALL = {"HEIGHT": 64, "WIDTH": 96, "CROP": 32, "CLIP": 2, "FRAMES": 4}
 
@@ -58,20 +56,3 @@ def test_sizes_checks_and_rates_are_of_the_data(made: Path) -> None:
     assert samples[0] == samples[1]
     assert data.cpu_times({"a": first, "b": lambda: None}, 3)["b"][0] >= 0
     data_made.plain_sample(made / "raw/train/s0", np.random.default_rng(0))
-
-
-def test_a_cache_is_asked_to_hold_a_fifth(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr(data, "cache_memory", lambda _, limit: asked.append(limit) or iter(()))
-    monkeypatch.setattr(data, "hit_rates", lambda *_: iter(()))
-    monkeypatch.setattr(data, "cpu_times", lambda works, _: {name: [1.0] for name in works})
-    found = figures(data.caching(made))
-    frame = 2 * 64 * 96 * 3 + 32 * 32 * 48
-    assert asked == [int(12 * 48 * frame / 5 * MEMORY_PER_BYTE)]
-    assert len(found) == 2
-
-
-def test_figures_are_a_table(tmp_path: Path) -> None:
-    write_figures([("a, b", 1.23456, "ms")], tmp_path / "new", "data")
-    with (tmp_path / "new/data.csv").open(newline="") as stream:
-        assert list(csv.reader(stream)) == [["figure", "value", "unit"], ["a, b", "1.235", "ms"]]

@@ -35,30 +35,3 @@ def test_known_runs_are_kept_unless_they_are_named(monkeypatch: pytest.MonkeyPat
     *_, found = learning.network_part(None, 300, (0,), "without spikes", known)
     assert trained == [7, 0]
     assert (found["without spikes"]["0"], found[first]["0"]) == (30.0, 29.0)
-
-
-def test_the_page_has_all_figures() -> None:
-    results = {
-        "linear": {"blurry frame": 24.0, "32 equal bins": 33.333},
-        "network": {
-            "steps": 9,
-            "blurry": 24.96,
-            "psnr": {
-                "**the network**": {"0": 27.0, "7": 27.25},
-                "+ table of time": {"0": 26.0, "7": None},
-                "without spikes": {"0": None},
-                "unknown": {"0": 1.0},
-            },
-        },
-        "machine": {"torch": "2"},
-    }
-    section = learning.section(results)
-    for line in (
-        "| 32 equal bins | 33.33 |",
-        "| **the network** | 27.12 | 27.00 to 27.25 |",
-        "| + table of time | 26.00 | one seed, 1 diverged |",
-        "| without spikes | 1 diverged | - |",
-    ):
-        assert line in section
-    assert "9 steps; seeds 0, 7; the blurry frames have 24.96 dB" in section
-    assert "unknown" not in section

@@ -84,21 +84,6 @@ def test_channel_attention_weighs_frames_by_spikes_and_spikes_by_frames() -> Non
     assert torch.allclose(found, expected + bias[:, None, None], atol=1e-6)
 
 
-def test_the_table_has_means_ranges_and_costs() -> None:
-    name, other, *_ = light_variants.VARIANTS
-    runs = {
-        name: {
-            "0": {"psnr": 30.0, "tof": 0.5, "gflop": 2.0},
-            "7": {"psnr": 30.5, "tof": 0.75, "gflop": 2.0},
-        },
-        "unknown": {"3": {"psnr": 1.0, "tof": 1.0, "gflop": 1.0}},
-    }
-    text = light_variants.section(runs)
-    assert f"| {name} | 30.25 | 30.00 to 30.50 | 0.62 | 2.00 |" in text
-    assert other not in text
-    assert "unknown" not in text
-
-
 def test_arithmetic_is_counted_for_one_frame() -> None:
     settings = preset_settings("light_demo", {**SMALL, "MODEL.USE_SPIKE": "false"})
     side, width = light_variants.SIDE, 8

@@ -37,6 +37,15 @@ def test_an_unknown_command_is_answered_with_the_nearest():
     assert "no command verfy; did you mean verify?" in answer.stderr
 
 
+def test_a_package_that_cannot_be_imported_is_an_error_of_one_line(tmp_path, monkeypatch):
+    (tmp_path / "torch.py").write_text("raise ImportError('libtorch.so: no such file')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    answer = vrtspike_command("doctor")
+    assert answer.returncode == 2
+    told = "error: a package is missing or damaged (libtorch.so: no such file); make setup"
+    assert answer.stderr.startswith(told)
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -176,33 +176,41 @@ def test_presets_of_another_problem_alone(project):
     assert "samples of a micro-step, and the learning rate" in text
     # What fits is what the problem counts: a part of the GPU, over that of a sample.
     fixed, sample = memory(load_workflow(["config/config.yaml"], {"PRESETS": "sst"}).preset("sst"))
-    assert found.batches["sst"].fits == int((0.9 * 48 - fixed) / sample)
+    assert found.batches["sst"].startswith(f"{int((0.9 * 48 - fixed) / sample)} fit: TRAIN.")
+
+
+RATE = "TRAIN.BATCH_SIZE={} TRAIN.OPTIM.LR={}"
+MICRO = "TRAIN.BATCH_SIZE={} TRAIN.GRADIENT_ACCUMULATION_STEPS={}"
 
 
 @pytest.mark.parametrize(
-    ("batch", "micro_steps", "sample", "usable", "fits", "text"),
+    ("batch", "micro_steps", "sample", "usable", "text"),
     [
         # Twice 16 fit, four times do not; more than four times are not asked for.
-        (16, 1, 0.5, 24.0, 40, "BATCH_SIZE=32 TRAIN.OPTIM.LR=0.00141 (0.001 x sqrt(32/16))"),
-        (16, 1, 0.001, 5.0, 1000, "BATCH_SIZE=64 TRAIN.OPTIM.LR=0.002 (0.001 x sqrt(64/16))"),
-        # Three fit, and so do four, which are no part of six.
-        (1, 6, 5.0, 24.9, 4, "BATCH_SIZE=3 TRAIN.GRADIENT_ACCUMULATION_STEPS=2, 6 samples a step"),
-        (1, 6, 5.0, 40.0, 7, "BATCH_SIZE=6 TRAIN.GRADIENT_ACCUMULATION_STEPS=1, 6 samples a step"),
         (
+            16,
             1,
-            6,
             0.5,
-            40.0,
-            72,
-            "BATCH_SIZE=24 TRAIN.GRADIENT_ACCUMULATION_STEPS=1 TRAIN.OPTIM.LR=",
+            24.0,
+            f"40 fit: {RATE.format(32, 0.00141)} (0.001 x sqrt(32/16))",
         ),
-        (1, 7, 5.0, 9.5, 1, "BATCH_SIZE=1 TRAIN.GRADIENT_ACCUMULATION_STEPS=7, 7 samples a step"),
-        (1, 1, 5.0, 8.0, 0, "BATCH_SIZE=0"),
+        (
+            16,
+            1,
+            0.001,
+            5.0,
+            f"1000 fit: {RATE.format(64, 0.002)} (0.001 x sqrt(64/16))",
+        ),
+        # Three fit, and so do four, which are no part of six.
+        (1, 6, 5.0, 24.9, f"4 fit: {MICRO.format(3, 2)}, 6 samples a step"),
+        (1, 6, 5.0, 40.0, f"7 fit: {MICRO.format(6, 1)}, 6 samples a step"),
+        (1, 6, 0.5, 40.0, f"72 fit: {MICRO.format(24, 1)} TRAIN.OPTIM.LR="),
+        (1, 7, 5.0, 9.5, f"1 fit: {MICRO.format(1, 7)}, 7 samples a step"),
+        (1, 1, 5.0, 8.0, ""),
     ],
 )
-def test_batches_and_rates(batch, micro_steps, sample, usable, fits, text):
+def test_batches_and_rates(batch, micro_steps, sample, usable, text):
     train = {"BATCH_SIZE": batch, "GRADIENT_ACCUMULATION_STEPS": micro_steps, "OPTIM": {"LR": 1e-3}}
     settings = RunSettings.model_validate({"TRAIN": train})
     found = advise_batch(settings, fixed=4.0, sample=sample, usable=usable)
-    assert found.fits == fits
-    assert f"{fits} fit: TRAIN.{text}" in found.text
+    assert found.startswith(text) if text else not found

@@ -219,7 +219,8 @@ def test_each_definition_has_a_digest_of_all_that_runs(tmp_path, old, new, chang
 
 def test_dotted_names_in_strings_count_as_uses(tmp_path):
     """Not what names a module alone: programs ask for parts of that."""
-    table = 'TABLE = {"a": "vrtspike.sst.model.Block", "b": "vrtspike.sst.grid"}\n'
+    network = "vrtspike.sst.model.RecursiveAttentionTransformer"
+    table = f'TABLE = {{"a": "{network}", "b": "vrtspike.sst.grid"}}\n'
     (tmp_path / "subject.py").write_text(table)
     files = code_digests(tmp_path / "subject.py")
     assert "vrtspike/sst/model.py" in files

@@ -56,7 +56,7 @@ def best_possible(globe: Globe, test: ERA5SSTMonthlyDataset):
     def forecast(past: torch.Tensor, month: torch.Tensor) -> torch.Tensor:
         found = []
         for _ in past:
-            now = test.last_month(next(places))
+            now = test.last_months[next(places)]
             for n in ahead:
                 kind = (now + n) % 12
                 anomaly = (

@@ -123,9 +123,9 @@ def test_a_run_starts_from_the_weights_that_a_preset_names(store, tmp_path):
 
 def test_the_network_is_code_of_training_and_evaluation(repository):
     """It is named by a text, and imported when it is made."""
-    scripts = repository / "scripts"
-    assert "sst/model.py:Block" in training_code(scripts / "train.py", "sst")
-    assert "sst/model.py:Block" not in training_code(scripts / "train.py", "deblurring")
+    scripts, network = repository / "scripts", "sst/model.py:RecursiveAttentionTransformer"
+    assert network in training_code(scripts / "train.py", "sst")
+    assert network not in training_code(scripts / "train.py", "deblurring")
     uses = ["vrtspike.sst.problem.evaluate"]
     assert "vrtspike/sst/model.py" in code_digests(scripts / "evaluate.py", uses=uses)
 

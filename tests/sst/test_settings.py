@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from vrtspike.errors import ConfigError, DataError
-from vrtspike.sst.settings import Years, default_years, month_name, month_number
+from vrtspike.sst.settings import Years, month_name, month_number, years_within
 
 YEARS = Years(TRAIN=(1980, 1981), VAL=(1982, 1982), TEST=(1990, 1991))
 
@@ -41,15 +41,26 @@ def test_years_that_make_no_sense_are_refused(changes, words):
         Years.of(given | changes)
 
 
-def test_without_a_choice_the_last_years_are_held_out():
-    assert default_years(*ends((1980, 1), (1989, 12)), "a") == Years(
-        TRAIN=(1980, 1987), VAL=(1988, 1988), TEST=(1989, 1989)
-    )
-    # Years that are not whole belong to no split.
-    assert default_years(*ends((1979, 12), (1984, 11)), "a") == Years(
-        TRAIN=(1980, 1981), VAL=(1982, 1982), TEST=(1983, 1983)
-    )
-    with pytest.raises(DataError, match="3 whole years, expected four"):
-        default_years(*ends((1980, 1), (1983, 11)), "a")
-    with pytest.raises(DataError, match="0 whole years"):
-        default_years(*ends((1980, 2), (1980, 3)), "a")
+@pytest.mark.parametrize(
+    ("first", "last", "expected"),
+    [
+        ((1980, 1), (1989, 12), "TRAIN=(1980, 1987) VAL=(1988, 1988) TEST=(1989, 1989)"),
+        # Years that are not whole belong to no split.
+        ((1979, 12), (1984, 11), "TRAIN=(1980, 1981) VAL=(1982, 1982) TEST=(1983, 1983)"),
+        ((1980, 1), (1983, 11), "3 whole years from 1980 to 1982, expected four"),
+        ((1980, 2), (1980, 3), "0 whole years"),
+    ],
+)
+def test_without_a_choice_the_last_years_are_held_out(first, last, expected):
+    try:
+        found = str(years_within(None, *ends(first, last), "a"))
+    except DataError as error:
+        found = str(error)
+    assert expected in found
+
+
+def test_years_that_are_not_there_are_refused():
+    assert years_within(YEARS, *ends((1980, 1), (1991, 12)), "a") == YEARS
+    for first, last in (((1980, 2), (1991, 12)), ((1980, 1), (1991, 11))):
+        with pytest.raises(DataError, match=r"a has 11 whole years .* TEST=\(1990, 1991\)"):
+            years_within(YEARS, *ends(first, last), "a")

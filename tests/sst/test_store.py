@@ -226,10 +226,7 @@ def test_fields_that_are_no_sea_are_refused(tmp_path, kelvin, words):
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_years_that_the_files_lack_are_refused(download, tmp_path):
-    years = Years(TRAIN=(1980, 1984), VAL=(1985, 1986), TEST=(1987, 1989))
-    with pytest.raises(DataError, match=r"1980-01 to 1988-12.*TEST are \[1987, 1989\]"):
-        prepare(download, PACIFIC, 8, tmp_path / "p.json", years)
+def test_without_a_choice_all_whole_years_are_divided(download, tmp_path):
     store = prepare(download, PACIFIC, 8, tmp_path / "p.json")
     assert store.years == Years(TRAIN=(1980, 1986), VAL=(1987, 1987), TEST=(1988, 1988))
 

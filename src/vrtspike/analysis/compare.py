@@ -191,17 +191,9 @@ def _validation_curves(
 def _plot(output: Path, candidates: Sequence[Candidate]) -> None:
     logs = {candidate.name: candidate.analysis.logs.train for candidate in candidates}
     losses = {name: (train["step"], train["loss"]) for name, train in logs.items()}
-    plot_lines(
-        output / PLOTS[0],
-        {"loss": losses},
-        logarithmic=frozenset({"loss"}),
-        missing="no training step was logged",
-    )
-    plot_lines(
-        output / PLOTS[1],
-        _validation_curves(candidates),
-        missing="no validation in these runs",
-    )
+    plot_lines(output / PLOTS[0], {"loss": losses}, "no training step was logged")
+    curves = _validation_curves(candidates)
+    plot_lines(output / PLOTS[1], curves, "no validation in these runs")
 
 
 def comparison_text(candidates: Sequence[Candidate], kind: Format) -> str:

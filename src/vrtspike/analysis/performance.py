@@ -20,19 +20,20 @@ from vrtspike.plotting.drawing import draw, show_text
 from vrtspike.plotting.pages import Table, write_page
 from vrtspike.runs.published import PublishedRun, read_published
 
-TABLES = ("timing.csv", "throughput.csv", "memory.csv", "metrics.csv")
-PLOTS = (
-    "time_per_section.svg",
-    "throughput.svg",
-    "memory.svg",
-    "loss.svg",
-    "metrics.svg",
-)
 FINDINGS = "findings"
 PROPOSED = "proposed.yaml"
 
 MAX_BARS = 24
 _BLUE = "#2b6cb0"
+_LOGARITHMIC = ("loss", "gradient norm")
+"""Panels with a logarithmic y axis."""
+_TRAINING = {"loss": ["loss"], "gradient norm": ["grad_norm"], "learning rate": ["lr"]}
+_MEMORY = {
+    "run, MB": ["process_mb", "children_mb"],
+    "system, %": ["system_percent"],
+    "GPU, MB": ["gpu.allocated_mb", "gpu.reserved_mb", "gpu.peak_mb"],
+}
+"""Columns of the logs by the title of their panel."""
 
 _FORMATS = dict.fromkeys(("mean", "p50", "p95", "min", "max"), ".2f") | {"share": ".1%"}
 
@@ -101,71 +102,40 @@ def read_analysis(folder: Path) -> Analysis:
 
 
 def write_analysis(analysis: Analysis, output: Path) -> None:
-    """Write tables, plots, findings and proposed preset into ``output``."""
+    """Write tables, plots, findings and proposed preset into ``output``.
+
+    The tables are of sections, throughput, memory, and training with validation; each has a plot.
+    """
     logs = analysis.logs
-    sections = summarize_sections(logs.timing)
-    rates = throughput(logs.steps, logs.timing)
-    write_tables(output, logs, sections, rates)
-    write_plots(output, logs, sections, rates, analysis.metrics)
-    _write_findings(output, analysis, sections)
-
-
-def write_tables(output: Path, logs: RunLogs, sections: pd.DataFrame, rates: pd.DataFrame) -> None:
-    """Write :data:`TABLES`: sections, throughput, memory, and training with validation."""
+    sections, rates = summarize_sections(logs.timing), throughput(logs.steps, logs.timing)
     kinds = [logs.train.assign(kind="train"), logs.validation.assign(kind="validation")]
     metrics = pd.concat([kind for kind in kinds if not kind.empty] or kinds[:1])
     metrics = metrics.sort_values("step", kind="stable")
     metrics.insert(0, "kind", metrics.pop("kind"))
-    for name, table in zip(TABLES, (sections, rates, logs.memory, metrics), strict=True):
-        atomic_write_text(output / name, table.to_csv(index=False, float_format="%.6g"))
-
-
-def write_plots(
-    output: Path,
-    logs: RunLogs,
-    sections: pd.DataFrame,
-    rates: pd.DataFrame,
-    metrics: Mapping[str, Metric],
-) -> None:
-    """Write :data:`PLOTS`."""
-    train, validation, memory = logs.train, logs.validation, logs.memory
-
-    def curve(table: pd.DataFrame, *columns: str) -> Curves:
-        return {
-            column: (table["step"], pd.to_numeric(table[column]).astype(float))
-            for column in columns
-            if column in table
-        }
-
-    plot_time_per_section(output / PLOTS[0], sections)
+    tables = {"timing": sections, "throughput": rates, "memory": logs.memory, "metrics": metrics}
+    for name, table in tables.items():
+        text = table.to_csv(index=False, float_format="%.6g")
+        atomic_write_text(output / f"{name}.csv", text)
+    plot_time_per_section(output / "time_per_section.svg", sections)
+    validation = {f"validation {m.label}": [m.name] for m in analysis.metrics.values()}
     untimed = "no step was timed (LOG.ENABLE_TIMING_LOG)"
-    gpu = curve(memory, "gpu.allocated_mb", "gpu.reserved_mb", "gpu.peak_mb")
-    plots: list[tuple[str, dict[str, Curves]]] = [
-        (untimed, {"samples per second": curve(rates, "samples_per_second")}),
-        (
-            "no memory was logged",
-            {
-                "run, MB": curve(memory, "process_mb", "children_mb"),
-                "system, %": curve(memory, "system_percent"),
-                "GPU, MB": gpu,
-            },
-        ),
-        (
-            "no training step was logged",
-            {
-                "loss": curve(train, "loss"),
-                "gradient norm": curve(train, "grad_norm"),
-                "learning rate": curve(train, "lr"),
-            },
-        ),
-        (
-            "no validation in this run",
-            {f"validation {m.label}": curve(validation, m.name) for m in metrics.values()},
-        ),
-    ]
-    logarithmic = frozenset({"loss", "gradient norm"})
-    for name, (missing, panels) in zip(PLOTS[1:], plots, strict=True):
-        plot_lines(output / name, panels, logarithmic=logarithmic, missing=missing)
+    for name, missing, table, panels in (
+        ("throughput", untimed, rates, {"samples per second": ["samples_per_second"]}),
+        ("memory", "no memory was logged", logs.memory, _MEMORY),
+        ("loss", "no training step was logged", logs.train, _TRAINING),
+        ("metrics", "no validation in this run", logs.validation, validation),
+    ):
+        curves = {title: _curves(table, columns) for title, columns in panels.items()}
+        plot_lines(output / f"{name}.svg", curves, missing)
+    _write_findings(output, analysis, sections)
+
+
+def _curves(table: pd.DataFrame, columns: Sequence[str]) -> Curves:
+    return {
+        column: (table["step"], pd.to_numeric(table[column]).astype(float))
+        for column in columns
+        if column in table
+    }
 
 
 def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) -> None:
@@ -268,8 +238,6 @@ def plot_time_per_section(path: str | Path, sections: pd.DataFrame) -> None:
 def plot_lines(
     path: str | Path,
     panels: Mapping[str, Mapping[str, tuple[pd.Series, pd.Series]]],
-    *,
-    logarithmic: frozenset[str] = frozenset(),
     missing: str,
 ) -> None:
     """Plot curves over the steps, one panel for each quantity.
@@ -278,7 +246,6 @@ def plot_lines(
         path: of the plot.
         panels: curves (label to x and y) by title of the panel (quantity and unit). Values that are
             not finite leave gaps.
-        logarithmic: titles of the panels with a logarithmic y axis.
         missing: text of the plot if there are no values.
     """
     filled = {
@@ -296,7 +263,7 @@ def plot_lines(
                 marker = "o" if len(x) <= 25 else ""
                 axes.plot(x, y, marker=marker, markersize=3, linewidth=1.4, label=label)
             axes.set_ylabel(title)
-            if title in logarithmic and min(float(y.min()) for _, y in curves.values()) > 0:
+            if title in _LOGARITHMIC and min(float(y.min()) for _, y in curves.values()) > 0:
                 axes.set_yscale("log")
             if len(curves) > 1:
                 axes.legend(frameon=False, fontsize=8)

@@ -98,9 +98,7 @@ def _frame(records: Sequence[dict[str, Any]], columns: Sequence[str]) -> pd.Data
     if not records:
         return pd.DataFrame(columns=list(columns))
     frame = pd.json_normalize(list(records)).drop(columns="kind", errors="ignore")
-    for column in columns:
-        if column not in frame:
-            frame[column] = float("nan")
+    frame = frame.reindex(columns=list(dict.fromkeys([*frame, *columns])))
     frame = frame.drop_duplicates("step", keep="last")
     return frame.sort_values("step", kind="stable").reset_index(drop=True)
 
@@ -126,8 +124,6 @@ def _timings(records: Iterator[dict[str, Any]]) -> tuple[pd.DataFrame, pd.DataFr
 
 
 def _gpu_categories(records: Sequence[dict[str, Any]]) -> dict[str, float]:
-    latest: dict[str, Any] = {}
-    for record in records:
-        if record.get("kind") == "gpu_categories" and record.get("peak_mb") is not None:
-            latest = record
+    peaks = [r for r in records if r["kind"] == "gpu_categories" and r["peak_mb"] is not None]
+    latest = peaks[-1] if peaks else {}
     return {name: float(value) for name, value in latest.items() if name.endswith("_mb")}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vrtspike.analysis.figures import run_figures
+from vrtspike.analysis.figures import Memory, RunFigures, run_figures
 from vrtspike.analysis.findings import symptoms
 from vrtspike.analysis.rules import Run, uses_cache
 from vrtspike.analysis.run_logs import RunLogs, read_run_logs
@@ -52,6 +52,12 @@ class RunMemory:
     system: SystemMemory
     stores_mb: float | None
     logs: RunLogs | None = None
+
+    @property
+    def figures(self) -> RunFigures:
+        """Of its logs."""
+        accumulation = self.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS
+        return RunFigures() if self.logs is None else run_figures(self.logs, accumulation)
 
 
 def find_run_folder(given: Path, runs: Path) -> Path:
@@ -105,7 +111,7 @@ def memory_lines(found: RunMemory) -> list[str]:
     if found.processes:
         lines += ["", *_table(found.processes), *_sum_lines(found.processes), ""]
     else:
-        lines += [*_log_lines(found.logs), ""]
+        lines += [*_log_lines(found.figures.memory), ""]
     lines += _system_lines(found)
     return lines + [f"! {warning}" for warning in memory_advice(found)]
 
@@ -170,16 +176,12 @@ def _size(megabytes: float) -> str:
     return f"{gibibytes:.1f} GiB" if gibibytes >= 1 else f"{megabytes:.0f} MB"
 
 
-def _log_lines(logs: RunLogs | None) -> Iterator[str]:
+def _log_lines(memory: Memory) -> Iterator[str]:
     """Memory from the log of a run without processes here."""
-    if logs is None:
-        return
-    memory = logs.memory
-    if {"process_mb", "children_mb", "system_percent"} <= set(memory.columns) and len(memory):
-        whole = (memory["process_mb"] + memory["children_mb"]).max()
+    if memory.process_mb is not None and memory.system_percent is not None:
         yield (
-            f"its log: {_size(float(whole))} at most with its workers, the system at most "
-            f"{memory['system_percent'].max():.0f} % full"
+            f"its log: {_size(memory.process_mb)} at most with its workers, the system at most "
+            f"{memory.system_percent:.0f} % full"
         )
 
 
@@ -262,10 +264,7 @@ def _reduction_advice(found: RunMemory) -> str:
 
 def _growth(found: RunMemory) -> Iterator[str]:
     """A warning if memory grows, from the run's log."""
-    if found.logs is None:
-        return
-    figures = run_figures(found.logs, found.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS)
-    finding = symptoms()["memory grows"].check(Run(figures, found.settings))
+    finding = symptoms()["memory grows"].check(Run(found.figures, found.settings))
     if finding is not None:
         lines = [f"{finding.figure}: {finding.change}", *finding.key_lines]
         yield f"{finding.symptom}: {'; '.join(lines)}"

@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from vrtspike.commands.hardware import Machine, Speed, free_bytes
 from vrtspike.config.problems import find_problem
@@ -84,16 +83,7 @@ class Fit:
     cost: TrainingCost | None
     memory_gib: float
     hours: float | None
-    reasons: tuple[str, ...] = field(default=())
-
-
-class BatchAdvice(NamedTuple):
-    """The batch size proposed for a preset."""
-
-    fits: int
-    """Samples of a micro-step that fit into memory."""
-    text: str
-    """The proposal, with keys and values."""
+    reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -108,7 +98,7 @@ class Advice:
         free: free bytes for results.
         command: the recommended one; None where nothing fits.
         reason: why it is recommended.
-        batches: proposed batch sizes by preset; presets that do not fit have none.
+        batches: batches that fit, by preset, from :func:`advise_batch`.
     """
 
     machine: Machine
@@ -118,7 +108,7 @@ class Advice:
     free: int
     command: str | None
     reason: str
-    batches: Mapping[str, BatchAdvice] = field(default_factory=dict)
+    batches: Mapping[str, str]
 
 
 def advise(plan: Workflow, machine: Machine, speed: Speed, max_hours: float) -> Advice:
@@ -153,7 +143,7 @@ def advise(plan: Workflow, machine: Machine, speed: Speed, max_hours: float) -> 
 
 def batch_advice(
     plan: Workflow, fits: Sequence[Fit], machine: Machine
-) -> Iterator[tuple[str, BatchAdvice]]:
+) -> Iterator[tuple[str, str]]:
     """The batches of each preset whose model fits at all, of every problem.
 
     Args:
@@ -169,14 +159,12 @@ def batch_advice(
             memory: tuple[float, float] | None = (times * cost.state_gib, times * cost.clip_gib)
         else:
             memory = find_problem(settings.TASK).memory(settings)
-        if memory is not None:
-            found = advise_batch(settings, *memory, usable)
-            if found.fits:
-                yield name, found
+        if memory is not None and (text := advise_batch(settings, *memory, usable)):
+            yield name, text
 
 
-def advise_batch(settings: RunSettings, fixed: float, sample: float, usable: float) -> BatchAdvice:
-    """The batches of a preset on a device.
+def advise_batch(settings: RunSettings, fixed: float, sample: float, usable: float) -> str:
+    """The batches of a preset on a device, with keys and values; empty if no sample fits.
 
     If the samples of a step fit into one micro-step, the batch grows by a power of two, at most by
     :data:`MAX_BATCH_GROWTH`. Otherwise a micro-step takes as many as fit, and accumulation keeps
@@ -190,11 +178,13 @@ def advise_batch(settings: RunSettings, fixed: float, sample: float, usable: flo
     """
     train = settings.TRAIN
     before, rate = train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS, train.OPTIM.LR
-    fits = max(0, int((usable - fixed) / sample))
+    fits = int((usable - fixed) / sample)
+    if fits < 1:
+        return ""
     batch, steps, how = before, 1, f", {before} samples a step as before"
     if fits < before:
-        batch = max((n for n in range(1, fits + 1) if before % n == 0), default=0)
-        steps = before // max(1, batch)
+        batch = max(n for n in range(1, fits + 1) if before % n == 0)
+        steps = before // batch
     elif (growth := min(MAX_BATCH_GROWTH, 2 ** int(math.log2(fits / before)))) > 1:
         batch = before * growth
         larger = rate * math.sqrt(growth)
@@ -202,7 +192,7 @@ def advise_batch(settings: RunSettings, fixed: float, sample: float, usable: flo
     keys = f"TRAIN.BATCH_SIZE={batch}"
     if steps > 1 or train.GRADIENT_ACCUMULATION_STEPS > 1:
         keys += f" TRAIN.GRADIENT_ACCUMULATION_STEPS={steps}"
-    return BatchAdvice(fits, f"{fits} fit: {keys}{how}")
+    return f"{fits} fit: {keys}{how}"
 
 
 def find_data(deblurring: DeblurringPlan, dataset: Dataset) -> PresetData:
@@ -338,7 +328,7 @@ def advice_lines(advice: Advice) -> list[str]:
         lines += ["", *_table(advice)]
     if advice.batches:
         lines += ["", "samples of a micro-step, and the learning rate by the square-root rule:"]
-        lines += [f"  {name:<14}{found.text}" for name, found in advice.batches.items()]
+        lines += [f"  {name:<14}{text}" for name, text in advice.batches.items()]
     return [*lines, "", *_closing(advice)]
 
 

@@ -198,11 +198,8 @@ def torch_checks(gpu: GpuKind | None) -> Iterator[Check]:
     Args:
         gpu: of this machine.
     """
-    try:
-        import torch
-    except (ImportError, OSError) as error:
-        yield fault("torch", str(error))
-        return
+    import torch
+
     cuda = torch.version.cuda
     built = f"{torch.__version__}, built for {f'CUDA {cuda}' if cuda else 'the CPU alone'}"
     yield Check("PyTorch", "ok", built)

@@ -32,38 +32,34 @@ class Gpu:
 
 
 @contextlib.contextmanager
-def _driver() -> Iterator[bool]:
-    """NVML for the duration of the body; yields False if there is no driver."""
+def _driver() -> Iterator[range]:
+    """NVML for the duration of the body: yields the indices of the GPUs, none without a driver."""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
-        yield False
+        yield range(0)
         return
     try:
-        yield True
+        yield range(pynvml.nvmlDeviceGetCount())
     finally:
         pynvml.nvmlShutdown()
 
 
 def installed_gpus() -> list[Gpu]:
     """The machine's GPUs, or their MIG instances; empty without a driver."""
-    with _driver() as available:
-        if not available:
-            return []
-        found = []
-        for index in range(pynvml.nvmlDeviceGetCount()):
+    found = []
+    with _driver() as indices:
+        for index in indices:
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
             parts = _parts(handle)
-            found += [_gpu(part, index, is_part=True) for part in parts]
-            if not parts:
-                found.append(_gpu(handle, index, is_part=False))
-        return found
+            found += [_gpu(each, index, is_part=bool(parts)) for each in parts or [handle]]
+    return found
 
 
 def driver_version() -> str:
-    """Version of the driver; empty without a driver."""
-    with _driver() as available:
-        return str(pynvml.nvmlSystemGetDriverVersion()) if available else ""
+    """Version of the driver; empty without a driver or a GPU."""
+    with _driver() as indices:
+        return str(pynvml.nvmlSystemGetDriverVersion()) if indices else ""
 
 
 def gpu_processes() -> list[tuple[str, int, int]]:
@@ -72,8 +68,8 @@ def gpu_processes() -> list[tuple[str, int, int]]:
     Empty without a driver; in a container, processes outside of it may be missing.
     """
     found: list[tuple[str, int, int]] = []
-    with _driver() as available, contextlib.suppress(pynvml.NVMLError):
-        for index in range(pynvml.nvmlDeviceGetCount() if available else 0):
+    with _driver() as indices, contextlib.suppress(pynvml.NVMLError):
+        for index in indices:
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
             for device in _parts(handle) or [handle]:
                 uuid = str(pynvml.nvmlDeviceGetUUID(device))

@@ -28,7 +28,11 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
     """Sequences of monthly anomalies.
 
     All months of a sample lie in the years of its split, so no split sees what another is for.
-    Samples with a month that the files lack are left out; :attr:`left_out` counts them.
+    Samples with a month that the files lack are left out.
+
+    Attributes:
+        last_months: the number of the last month that each sample reads.
+        left_out: how many samples are left out.
 
     Args:
         seq_len: months that are read.
@@ -81,13 +85,14 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
             )
         months, missing = self.store.years.months(split), {*self.store.manifest["missing"]}
         length = seq_len + offset + lead
-        self._steps = np.r_[:seq_len, seq_len + offset : length]
-        possible = months[: max(0, len(months) - length + 1)]
-        self._firsts = [
-            first for first in possible if missing.isdisjoint(map(month_name, first + self._steps))
+        # Months of a sample, from the last one that is read.
+        self._steps = np.r_[1 - seq_len : 1, offset + 1 : offset + lead + 1]
+        possible = months[seq_len - 1 : max(0, len(months) - offset - lead)]
+        self.last_months = [
+            last for last in possible if missing.isdisjoint(map(month_name, last + self._steps))
         ]
-        self.left_out = len(possible) - len(self._firsts)
-        if not self._firsts:
+        self.left_out = len(possible) - len(self.last_months)
+        if not self.last_months:
             raise DataError(
                 f"{self.store.path}: the years of {split} have {len(months)} months, "
                 f"{len(missing.intersection(map(month_name, months)))} of them missing, but a "
@@ -97,7 +102,7 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
 
     def __len__(self) -> int:
         """Samples of the split: one for each month that one can begin with."""
-        return len(self._firsts)
+        return len(self.last_months)
 
     def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
         """A sample.
@@ -108,21 +113,16 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
             where that of ``future`` is open sea; ``month`` from 0 for January, of the last month of
             ``past``.
         """
-        if not 0 <= index < len(self):
-            raise IndexError(index)
-        places = self._firsts[index] - self.store.first_month + self._steps
+        last = self.last_months[index]
+        places = last - self.store.first_month + self._steps
         anomalies = torch.tensor(self.store.standardised[places].values)
         past, future = anomalies.split([self.seq_len, self.lead])
         return {
             "past": past.nan_to_num(),
             "future": future.nan_to_num(),
             "valid": future.isfinite(),
-            "month": torch.tensor(self.last_month(index) % MONTHS),
+            "month": torch.tensor(last % MONTHS),
         }
-
-    def last_month(self, index: int) -> int:
-        """The number of the last month that a sample reads."""
-        return self._firsts[index] + self.seq_len - 1
 
 
 class SSTTask:

@@ -105,28 +105,20 @@ def skill(means: xarray.Dataset) -> xarray.Dataset:
         means: :func:`field_means` by ``system`` and ``about`` (``climatology``, ``trend``), and the
             index ``nino34`` and ``nino34_observed`` in kelvin.
     """
-    product, own, other = (means[name] for name in ("product", "forecast2", "observed2"))
-    said, came = means["forecast"], means["observed"]
-    correlations = {
-        "acc": _correlation(product, own, other),
-        "acc_centred": _correlation(product - said * came, own - said**2, other - came**2),
-    }
     error = means["error2"].sel(about="climatology", drop=True).mean("sample") ** 0.5
     found = {"rmse_k": error, "difference_k": error.sel(system=MODEL, drop=True) - error}
-    for about, suffix in {"climatology": "", "trend": "_detrended"}.items():
-        for name, values in correlations.items():
-            found[name + suffix] = values.sel(about=about, drop=True)
+    said, came = means["forecast"], means["observed"]
+    products = means[["product", "forecast2", "observed2"]]
+    centred = {"product": said * came, "forecast2": said**2, "observed2": came**2}
+    for name, parts in {"acc": products, "acc_centred": products - xarray.Dataset(centred)}.items():
+        product, own, other = parts.mean("sample").values()
+        norm = np.sqrt(own.where(own > _NOTHING) * other.where(other > _NOTHING))
+        for about, suffix in {"climatology": "", "trend": "_detrended"}.items():
+            found[name + suffix] = (product / norm).sel(about=about, drop=True)
     index, truth = means["nino34"], means["nino34_observed"]
     changes = (index.var("sample") > _NOTHING) & (truth.var("sample") > _NOTHING)
     found["nino34"] = xarray.corr(index, truth, dim="sample").where(changes)
     return xarray.Dataset(found)
-
-
-def _correlation(
-    product: xarray.DataArray, own: xarray.DataArray, other: xarray.DataArray
-) -> xarray.DataArray:
-    product, own, other = (each.mean("sample") for each in (product, own, other))
-    return product / np.sqrt(own.where(own > _NOTHING) * other.where(other > _NOTHING))
 
 
 def block_choices(samples: int, seed: int = 0, resamples: int = RESAMPLES) -> xarray.DataArray:
@@ -171,8 +163,7 @@ class Evaluation:
         levels = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
         ends = self._resampled.quantile(levels, "resample", skipna=False)
         for name in ends:
-            for place, end in enumerate(("low", "high")):
-                found[f"{name}_{end}"] = ends[name].isel(quantile=place, drop=True)
+            found[f"{name}_low"], found[f"{name}_high"] = ends[name].drop_vars("quantile")
         return found
 
     @cached_property
@@ -240,8 +231,8 @@ def evaluate(
     done = 0
     for batch in DataLoader(dataset, max(1, min(batch_size, _VALUES // (len(leads) * box.size)))):
         output = forecast(batch["past"].to(device), batch["month"].to(device)).float().cpu().numpy()
-        places = range(done, done := done + len(output))
-        now = xarray.DataArray(list(map(dataset.last_month, places)), dims="sample")
+        now = xarray.DataArray(dataset.last_months[done : done + len(output)], dims="sample")
+        done += len(output)
         months = now + leads
         last, observed = (
             store.anomalies.sel(time=each).drop_vars("time").astype(float).compute()
@@ -387,7 +378,7 @@ def frame_table(found: Evaluation) -> pd.DataFrame:
     """A row for each month forecast: RMSE in kelvin and correlation of every system."""
     each = skill(found.means.rename(sample="frame").expand_dims("sample"))
     table = _metric_table(each, found, "lead", "frame")
-    last = table["frame"].map(found.dataset.last_month)
+    last = np.array(found.dataset.last_months)[table["frame"]]
     return table.assign(frame=[month_name(month) for month in last + table["lead"]])
 
 

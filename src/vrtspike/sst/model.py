@@ -82,17 +82,24 @@ class RecursiveAttentionTransformer(nn.Module):
         require_whole(1, dim_feedforward=dim_feedforward, recursion_depth=recursion_depth)
         if d_model % num_heads:
             raise ConfigError(f"d_model: found {d_model}, expected a multiple of {num_heads} heads")
-        if not 0 <= dropout < 1:
-            raise ConfigError(f"dropout: found {dropout!r}, expected a share from 0, below 1")
         self.width, self.height, self.seq_len, self.lead = width, height, seq_len, lead
         self.patch_size, self.recursion_depth = patch_size, recursion_depth
         self.learning_rate = learning_rate
         cells = patch_size**2
         self.content = nn.Linear(seq_len * cells, d_model)
-        self.place = nn.Linear(_place_features(cells), d_model)
+        self.place = nn.Linear(3 + 2 * HARMONICS + 2 * (HARMONICS // 2) + cells, d_model)
         self.season = nn.Linear(2 * _SEASONS, d_model)
         self.blocks = nn.ModuleList(
-            Block(d_model, num_heads, dim_feedforward, dropout) for _ in range(num_layers)
+            nn.TransformerEncoderLayer(
+                d_model,
+                num_heads,
+                dim_feedforward,
+                dropout,
+                activation="gelu",
+                batch_first=True,
+                norm_first=True,
+            )
+            for _ in range(num_layers)
         )
         # No normalisation before it: how far a token is from zero tells how large a change is.
         self.head = nn.Linear(d_model, lead * cells)
@@ -115,7 +122,7 @@ class RecursiveAttentionTransformer(nn.Module):
             longitudes: (width,) degrees east of the columns.
 
         Raises:
-            ConfigError: if these are not the model's sizes, or there is no sea.
+            ConfigError: if these are not the model's sizes.
         """
         mask = np.asarray(sea, bool)
         if mask.shape != (self.height, self.width):
@@ -124,8 +131,6 @@ class RecursiveAttentionTransformer(nn.Module):
                 f"was made with height {self.height} and width {self.width}; give it "
                 f"height={mask.shape[0]}, width={mask.shape[1]}"
             )
-        if not mask.any():
-            raise ConfigError("the region has no sea, so there is nothing to forecast")
         device = self.head.weight.device
         self.sea = torch.from_numpy(mask.copy()).to(device)
         coast = self._patches(self.sea[None, None].float())[0]
@@ -190,46 +195,6 @@ class RecursiveAttentionTransformer(nn.Module):
         for number in range(1, HARMONICS // 2 + 1):
             waves += [np.cos(2 * number * lat), np.sin(2 * number * lat)]
         return torch.from_numpy(np.stack(waves, axis=1)).float()
-
-
-class Block(nn.Module):
-    """Attention among all tokens, then a layer for each of them; both normalised before.
-
-    Args:
-        size: of a token.
-        heads: of attention.
-        inner: size of the layer within.
-        dropout: share of values that are dropped in training.
-    """
-
-    def __init__(self, size: int, heads: int, inner: int, dropout: float) -> None:
-        super().__init__()
-        self.heads, self.dropout = heads, dropout
-        self.norm_attention, self.norm_layer = nn.LayerNorm(size), nn.LayerNorm(size)
-        self.queries_keys_values = nn.Linear(size, 3 * size)
-        self.mix = nn.Linear(size, size)
-        self.layer = nn.Sequential(
-            nn.Linear(size, inner), nn.GELU(), nn.Dropout(dropout), nn.Linear(inner, size)
-        )
-        self.drop = nn.Dropout(dropout)
-
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """(B, n, size) to the same."""
-        tokens = tokens + self.drop(self._attend(self.norm_attention(tokens)))
-        return tokens + self.drop(self.layer(self.norm_layer(tokens)))
-
-    def _attend(self, tokens: torch.Tensor) -> torch.Tensor:
-        parts = self.queries_keys_values(tokens).unflatten(2, (3, self.heads, -1))
-        # (B, n, 3, heads, size / heads) to three of (B, heads, n, size / heads).
-        queries, keys, values = parts.permute(2, 0, 3, 1, 4)
-        dropout = self.dropout if self.training else 0.0
-        mixed = functional.scaled_dot_product_attention(queries, keys, values, dropout_p=dropout)
-        found: torch.Tensor = self.mix(mixed.transpose(1, 2).flatten(2))
-        return found
-
-
-def _place_features(cells: int) -> int:
-    return 3 + 2 * HARMONICS + 2 * (HARMONICS // 2) + cells
 
 
 def _season(month: torch.Tensor) -> torch.Tensor:

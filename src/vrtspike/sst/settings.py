@@ -159,30 +159,38 @@ class Years(Section):
         return validate(cls, document, f"Expected the first and last year of each, {example}")
 
 
-def default_years(first: int, last: int, name: str) -> Years:
-    """A division of all whole years: the last tenth tests, the tenth before it validates.
+def years_within(years: Years | None, first: int, last: int, name: str) -> Years:
+    """The years of the splits, all of whose months there are.
 
     Args:
+        years: those that are asked for; None divides all whole years: the last tenth tests, the
+            tenth before it validates.
         first: number of the first month that there is.
         last: number of the last one.
         name: of the data, for messages.
 
     Raises:
-        DataError: if there are fewer than four whole years (a climatology needs two).
+        DataError: if they are not there; or there are fewer than four whole years to divide (a
+            climatology needs two).
 
-    >>> default_years(month_number(1980, 3), month_number(2010, 12), "a.nc")
+    >>> years_within(None, month_number(1980, 3), month_number(2010, 12), "a.nc")
     Years(TRAIN=(1981, 2004), VAL=(2005, 2007), TEST=(2008, 2010))
     """
     begin, end = -(-first // MONTHS), (last + 1) // MONTHS - 1
-    count = max(0, end - begin + 1)
-    if count < 4:
+    found = f"{name} has {max(0, end - begin + 1)} whole years from {begin} to {end}"
+    if years is None and end - begin < 3:
         raise DataError(
-            f"{name} reaches from {month_name(first)} to {month_name(last)}: {count} whole years, "
-            "expected four or more to train, to validate and to test; download more years"
+            f"{found}, expected four or more to train, to validate and to test; download more years"
         )
-    held = max(1, round(_HELD_OUT * count))
+    held = max(1, round(_HELD_OUT * (end - begin + 1)))
     val, test = end - 2 * held + 1, end - held + 1
-    return Years(TRAIN=(begin, val - 1), VAL=(val, test - 1), TEST=(test, end))
+    years = years or Years(TRAIN=(begin, val - 1), VAL=(val, test - 1), TEST=(test, end))
+    if any(span[0] < begin or span[1] > end for _, span in years):
+        raise DataError(
+            f"{found}, but those asked for are {years}; download the missing ones or choose other "
+            "years"
+        )
+    return years
 
 
 class GenerateSettings(Section):

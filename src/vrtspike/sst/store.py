@@ -40,7 +40,7 @@ from vrtspike.io.locks import locked
 from vrtspike.io.manifests import ManifestKind, file_entry, read_manifest
 from vrtspike.sst.grid import CELLS, Area, Grid
 from vrtspike.sst.reading import FINAL, ICE, SST, find_files, read_months
-from vrtspike.sst.settings import MONTHS, Years, default_years, month_name, month_number
+from vrtspike.sst.settings import MONTHS, Years, month_name, years_within
 
 if TYPE_CHECKING:
     import xarray
@@ -79,8 +79,7 @@ def prepare(
         area: the region.
         resolution: degrees of a cell, any that the files' steps are not coarser than.
         output: the manifest to write, ``<name>.json``.
-        years: the splits; None divides the whole years that there are (see
-            :func:`~vrtspike.sst.settings.default_years`).
+        years: of the splits, see :func:`~vrtspike.sst.settings.years_within`.
 
     Raises:
         DataError: if the files cannot be used, do not hold these years, or the region has no sea.
@@ -91,14 +90,7 @@ def prepare(
     output, grid = Path(output), Grid(area, resolution)
     fields = read_months(root)
     first, last = (int(fields.time[place]) for place in (0, -1))
-    years = years or default_years(first, last, str(root))
-    for split, (begin, end) in years:
-        if month_number(begin, 1) < first or month_number(end, 12) > last:
-            raise DataError(
-                f"{root} reaches from {month_name(first)} to {month_name(last)}, but the years of "
-                f"{split} are {[begin, end]}, all of whose months are needed; download the missing "
-                "ones or choose other years"
-            )
+    years = years_within(years, first, last, str(root))
     cells = xarray.Dataset({name: grid.means(fields[name], str(root)) for name in fields})
     cells = cells.drop_vars(["version", "source"]).astype(np.float32)
     store = output.with_suffix(".nc")

@@ -171,8 +171,8 @@ def run(
 ) -> NoReturn:
     """Run ``main`` and exit with its status.
 
-    A :class:`UserError`, a full disk and an unwritable path become plain messages. A closed pipe
-    (``| head``) ends the program silently. Standard streams are repaired
+    A :class:`UserError`, a missing package, a full disk and an unwritable path become plain
+    messages. A closed pipe (``| head``) ends the program silently. Standard streams are repaired
     (:func:`repair_streams`), and deprecation warnings on configurations are shown. At a signal, or
     when its Snakemake has died, the program removes its temporary files.
 
@@ -193,12 +193,17 @@ def run(
     except UserError as error:
         _print_error(f"error: {error}")
         status = EXIT_USER_ERROR
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         package = (error.name or "").partition(".")[0]
-        extra = _extra_of(package)
-        if not extra:
+        if package == "vrtspike":
             raise
-        _print_error(f"error: the package {package} is missing; pip install 'vrtspike[{extra}]'")
+        extra = _extra_of(package)
+        told = (
+            f"the package {package} is missing; pip install 'vrtspike[{extra}]'"
+            if extra
+            else f"a package is missing or damaged ({error}); make setup (docs/install.md)"
+        )
+        _print_error(f"error: {told}")
         status = EXIT_USER_ERROR
     except BrokenPipeError:
         if not _reader_has_ended():

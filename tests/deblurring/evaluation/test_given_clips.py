@@ -7,6 +7,7 @@ import av
 import numpy as np
 import pytest
 
+from tests.deblurring.data.raw.published import PUBLISHED
 from tests.deblurring.data.scenes import film
 from tests.deblurring.evaluation.conftest import BINS, arrays
 from vrtspike.deblurring.data.clips.dataset import load_dataset
@@ -80,6 +81,15 @@ def test_one_file_for_all_frames_is_divided_evenly(stored, sequence, tmp_path):
     write_spikes(tmp_path / "cut.dat", np.concatenate(parts)[:-1])
     with pytest.raises(DataError, match="279 spike frames cannot be divided evenly among 5"):
         FolderSequence(sequence / "blur", tmp_path / "cut.dat", BINS)
+
+
+def test_exposures_at_other_steps_than_those_of_the_frames_are_doubted(tmp_path):
+    PUBLISHED["one stream"].write(tmp_path)
+    clip = tmp_path / "train/a"
+    assert FolderSequence(clip / "blur", clip / "spike.dat", BINS).doubts() == []
+    (clip / "exposures.csv").unlink()  # all 192 steps are then divided, with the shutter open
+    (doubt,) = FolderSequence(clip / "blur", clip / "spike.dat", BINS).doubts()
+    assert "frames are most like the spikes 16 steps from their exposures" in doubt
 
 
 def test_frames_of_another_size_are_refused(tmp_path):

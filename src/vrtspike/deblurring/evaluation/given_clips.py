@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
+from statistics import median
 
 import cv2
 import numpy as np
@@ -17,8 +18,10 @@ from vrtspike.deblurring.data.gate.alignment import (
     DOUBTED,
     Alignment,
     align,
+    center_tolerance,
     displacement,
     mismatch,
+    misplacement,
 )
 from vrtspike.deblurring.data.gate.sensor_guess import find_sensor, told_sensor
 from vrtspike.deblurring.data.raw.layouts.files import SPIKE_SUFFIXES
@@ -48,6 +51,8 @@ from vrtspike.errors import ConfigError, DataError, list_faults
 from vrtspike.io.images import luma
 from vrtspike.runs.identity import RunIdentity
 
+_TIMED = 8
+"""Frames, about, whose place in time is looked for."""
 _SIMULATED = Exposure(0, 88, 44)
 """Spikes simulated of a blurry frame: as many steps as of GoPro's, the frame in their middle."""
 
@@ -138,7 +143,7 @@ class SpikedSequence(BlurrySequence, ABC):
             return frame_scale(self.size, (rows, columns))
         except DataError as error:
             raise DataError(
-                f"{self.pictures.place}: {error}; check the sensor size, or crop the frames"
+                f"{self.pictures.place}: {error}; check --sensor and --layout, or crop the frames"
             ) from error
 
 
@@ -225,17 +230,16 @@ class FolderSequence(RecordedSequence):
         self.exposures = [recording.exposure for recording in self._recordings]
 
     def doubts(self) -> list[str]:
-        """A line for each frame that its spikes do not look like; reads every file once.
+        """A line for each frame that its spikes do not look like, and one if other steps do.
 
-        A single step is no picture that could be compared.
+        Reads every file. A single step is no picture that could be compared.
 
         Raises:
             DataError: if the spikes look like a frame with another size of the sensor.
         """
         found = list[str]()
-        for number, exposure in enumerate(self.exposures):
-            if exposure.steps < 2:
-                continue
+        compared = [n for n, exposure in enumerate(self.exposures) if exposure.steps >= 2]
+        for number in compared:
             likeness = self._likeness(number)
             frame = self.pictures.describe(number)
             path, size = self._recordings[number].path, (self._area.rows, self._area.columns)
@@ -243,11 +247,26 @@ class FolderSequence(RecordedSequence):
             if fault and not found:
                 self._require_size(number)
             found += [fault] if fault else []
+        some = compared[:: max(1, len(compared) // _TIMED)]
+        missed = [abs(steps) for steps in map(self._misplacement, some) if steps is not None]
+        if missed and median(missed) > center_tolerance(self.exposures[some[0]].steps):
+            found.append(
+                f"{self.spikes}: frames are most like the spikes {median(missed):.0f} steps from "
+                f"their exposures; give the right ones by {TABLE} or --layout"
+            )
         return found
 
+    def _gray(self, frame: int) -> NDArray[np.uint8]:
+        return luma(self.pictures.read(slice(frame, frame + 1))[0]).astype(np.uint8)
+
     def _likeness(self, frame: int) -> Alignment:
-        gray = luma(self.pictures.read(slice(frame, frame + 1))[0]).astype(np.uint8)
-        return align(self.spikes_of(frame, self.exposures[frame]), gray, blurry=True)
+        return align(self.spikes_of(frame, self.exposures[frame]), self._gray(frame), blurry=True)
+
+    def _misplacement(self, frame: int) -> float | None:
+        exposure = self.exposures[frame]
+        seen = exposure.widened(exposure.steps // 2, self.recorded_steps(frame))
+        within = exposure.moved(-seen.start)
+        return misplacement(self.spikes_of(frame, seen), self._gray(frame), within)
 
     def _require_size(self, frame: int) -> None:
         """Refuse a size of the sensor where the order of the spikes tells another, which fits."""
@@ -268,13 +287,8 @@ class FolderSequence(RecordedSequence):
 
     def spikes_of(self, frame: int, steps: Exposure) -> PackedSpikes:
         """Some steps of the file that holds a frame."""
-        return read_packed(
-            self._recordings[frame].path,
-            *self._sensor,
-            start=steps.start,
-            count=steps.steps,
-            area=self._area,
-        )
+        path, area = self._recordings[frame].path, self._area
+        return read_packed(path, *self._sensor, start=steps.start, count=steps.steps, area=area)
 
     def recorded_steps(self, frame: int) -> int:
         """Steps of the file that holds a frame."""
@@ -286,11 +300,8 @@ class FolderSequence(RecordedSequence):
         names = {without_zeros(name): name for name in self.names}
         found = numbered(folder.parent, folder.name, SPIKE_SUFFIXES, "", names, faults)
         if faults:
-            title, advice = (
-                f"{spikes}: not one spike file for each frame",
-                "Keep one for each frame.",
-            )
-            raise DataError(list_faults(title, faults, advice))
+            title = f"{spikes}: not one spike file for each frame"
+            raise DataError(list_faults(title, faults, "Keep one for each frame."))
         default = SPIKE_SUFFIXES[0]
         return [spikes / Path(found.get(name, f"{name}{default}")).name for name in self.names]
 
@@ -314,8 +325,7 @@ class FolderSequence(RecordedSequence):
                 faults.append(str(error))
         if faults:
             advice = (
-                "Each blurry frame needs a spike file (.dat or .npz) of its name; check the sensor "
-                "size."
+                "Each frame needs a spike file (.dat, .npz) of its name; check the sensor size."
             )
             raise DataError(list_faults(f"{spikes}: frames without usable spikes", faults, advice))
         return recordings

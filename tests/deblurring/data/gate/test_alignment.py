@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import cv2
 import numpy as np
 import pytest
@@ -40,11 +42,8 @@ def test_centre_is_the_middle_frame(exposure):
 def test_no_verdict_on_flat_or_tiny_pictures_and_no_centre_in_a_still_scene():
     gray = np.full((128, 192), 90, np.uint8)
     flat = align(packed(simulate_spikes([gray] * 11)), gray)
-    assert flat.matches
-    assert not flat.locates
-    tiny = align(
-        packed(simulate_spikes([f[:32, :32] for f in moving(1, 11)])), moving(2, 1)[0][:32, :32]
-    )
+    assert (flat.matches, flat.locates) == (True, False)
+    tiny = align(packed(simulate_spikes(moving(1, 11, 32, 32))), moving(2, 1, 32, 32)[0])
     assert tiny.matches
     assert not tiny.locates
     still = moving(3, 1)[0]
@@ -55,8 +54,7 @@ def test_no_verdict_on_flat_or_tiny_pictures_and_no_centre_in_a_still_scene():
 
 def test_silent_spikes_do_not_match_a_textured_frame():
     found = align(packed(np.zeros((88, 64, 96), np.uint8)), moving(0, 1)[0])
-    assert found.correlation == 0.0
-    assert not found.matches
+    assert (found.correlation, found.matches) == (0.0, False)
 
 
 @pytest.mark.parametrize("width", [192, 182])  # whole bytes, and rows that end within one
@@ -178,10 +176,9 @@ def found_with(**values):
 
 
 def test_the_limits_of_a_verdict():
-    assert found_with(correlation=0.3).matches
-    assert found_with(correlation=0.3).locates
-    assert not found_with(correlation=0.2999).matches
-    assert not found_with(correlation=0.2999).locates
+    for value, fits in ((0.3, True), (0.2999, False)):
+        found = found_with(correlation=value)
+        assert (found.matches, found.locates) == (fits, fits)
     assert found_with(correlation=-1.0, assessable=False).matches
     assert not found_with(assessable=False).locates
     assert found_with(distinction=0.05).locates
@@ -222,10 +219,7 @@ def test_spikes_are_refused_where_most_pixels_are_shuffled(share, refused, width
     mixed = random.random(spikes.shape[1:]) < share
     spikes[:, mixed] = random.permuted(spikes[:, mixed], axis=0)
     assert disorder(packed(spikes)) == by_definition(spikes) == pytest.approx(share, abs=0.1)
-    if refused:
-        with pytest.raises(DataError, match=r"a\.dat: .* shuffled"):
-            require_order(packed(spikes), "a.dat")
-    else:
+    with pytest.raises(DataError, match=r"a\.dat: .* shuffled") if refused else nullcontext():
         require_order(packed(spikes), "a.dat")
 
 

@@ -116,9 +116,8 @@ def test_a_long_exposure_is_never_unpacked_as_a_whole(tmp_path, suffix):
 
 
 def test_sensor_size_that_does_not_fit_is_one_fault(dataset):
-    assert "64 x 48 does not fit frames of 96 x 128" in only_fault(
-        check(dataset, spike_size=(64, 48))
-    )
+    fault = only_fault(check(dataset, spike_size=(64, 48)))
+    assert "64 x 48 does not fit frames of 96 x 128" in fault
     (dataset / "config.yaml").write_text("spike_h: 64\nspike_w: 48\n")
     assert "64 x 48 does not fit" in only_fault(check(dataset))
     assert check(dataset, spike_size=(48, 64))["faults"] == []

@@ -21,6 +21,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.raw.spikes import PackedSpikes, count_areas, frame_scale
 from vrtspike.errors import DataError
 from vrtspike.io.images import shrink
@@ -179,6 +180,25 @@ def correlation_curve(
     return np.arange(len(curve), dtype=np.float64) + (window - 1) / 2, curve
 
 
+def misplacement(
+    spikes: PackedSpikes, gray: NDArray[np.generic], exposure: Exposure
+) -> float | None:
+    """Steps from where an exposure should be to where its blurry frame is most like the spikes.
+
+    Args:
+        spikes: of the exposure, and what was recorded before and after it.
+        gray: the blurry frame.
+        exposure: in steps of these spikes.
+
+    Returns:
+        None where nothing tells, as in a still scene.
+    """
+    curve = window_correlations(spikes, band_pass(_picture(spikes, gray)), exposure.steps)
+    place, value = find_peak(curve)
+    tells = value >= MIN_CORRELATION and value - curve.min() >= MIN_DISTINCTION
+    return place - exposure.start if tells else None
+
+
 def _window(spikes: PackedSpikes) -> int:
     return max(1, min(WINDOW, len(spikes) // 2))
 
@@ -289,7 +309,7 @@ def mismatch(
     if found.matches:
         return None
     if found.misread:
-        return _told(spikes, frame, found.misread)
+        return f"{spikes}: the spikes would fit {frame} better {found.misread}"
     return (
         f"{spikes}: the spikes do not show {frame} (correlation {found.correlation:.2f} at "
         f"best, {MIN_CORRELATION} needed), in no order of bits, rows and columns: another frame's "
@@ -299,11 +319,7 @@ def mismatch(
 
 def displacement(found: Alignment, spikes: Path | str, frame: Path | str) -> str | None:
     """How spikes that show their frame are shifted in space against it; None if they are not."""
-    return _told(spikes, frame, found.moved) if found.moved else None
-
-
-def _told(spikes: Path | str, frame: Path | str, how: str) -> str:
-    return f"{spikes}: the spikes would fit {frame} better {how}"
+    return f"{spikes}: the spikes would fit {frame} better {found.moved}" if found.moved else None
 
 
 def band_pass(image: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -224,7 +224,8 @@ def find_offset(
     curves = []
     for name, exposure in exposures.items():
         spikes = _spikes(moving, sensor, exposure.start + low, exposure.steps + high - low)
-        gray = on_sensor(read_gray(files[name]).astype(np.float32), homography, spikes.shape[1:])
+        frame = read_gray(files[name]).astype(np.float32)
+        gray = on_sensor(frame, homography, spikes.shape[1:])
         seen = band_pass((gray / 255).astype(np.float32))
         if seen.std() < MIN_TEXTURE:
             raise DataError(f"{files[name]}: shows no detail (contrast {seen.std():.3f})")

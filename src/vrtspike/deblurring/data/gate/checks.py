@@ -129,7 +129,7 @@ class SequenceChecks:
                 frame_scale(self.rgb_size, (area.rows, area.columns))
             except DataError as error:
                 raise DataError(
-                    f"{error}; check DATA.SPIKE_SIZE or the config.yaml beside the spikes"
+                    f"{error}; check DATA.SPIKE_SIZE, DATA.LAYOUT and config.yaml beside spikes"
                 ) from error
             self.file_size, self.area = size, area
 

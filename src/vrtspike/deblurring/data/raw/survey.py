@@ -188,4 +188,4 @@ def _missing_spikes(files: SequenceFiles, blur_dir: str, spike_root: str | None)
     """What a sequence without spikes lacks where others have them."""
     places = layout_of(files).places(files.split, files.name, blur_dir, spike_root)
     why = "other sequences have them" if spike_root is None else "DATA.SPIKE_ROOT is set"
-    return f"no spikes ({places.spikes} or {places.stream}, or .npz), but {why}"
+    return f"no spikes ({places.all_spikes}, or .npz), but {why}"

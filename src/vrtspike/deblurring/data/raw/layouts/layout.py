@@ -44,14 +44,14 @@ class Places:
     Attributes:
         blur: the blurry frames, such as ``train/GOPR0372/blur/*.png``.
         sharp: the sharp frames.
-        spikes: the spikes of each frame.
-        stream: the spikes of the whole sequence, the other way to have them.
+        spikes: the spikes of each frame, else of the whole sequence.
+        all_spikes: every way to have them, in words.
     """
 
     blur: str
     sharp: str
     spikes: str
-    stream: str
+    all_spikes: str
 
 
 @dataclass(frozen=True)
@@ -128,17 +128,18 @@ class Layout:
         return self.exposure(steps)
 
     def places(self, split: str, name: str, blur_dir: str, spike_root: str | None = None) -> Places:
-        """Where the parts of a sequence are expected; arguments as for :meth:`find`."""
+        """Where the parts of a sequence are expected; arguments as for :meth:`find`.
+
+        >>> layout = Layout("a", "", (), "blur", "sharp", None, streams=("{sequence}/spike",))
+        >>> layout.places("train", "walk", "blur").all_spikes
+        'walk/spike.dat'
+        """
         blur, sharp, spike, streams = self._paths(split, name, blur_dir, spike_root)
         prefix = self.prefix.format(sequence=name)
-        each = f"{spike}/{prefix}*.dat"
-        stream = f"{streams[0]}.dat" if streams else each
-        return Places(
-            f"{blur}/{prefix}*{self.picture}",
-            f"{sharp}/{prefix}*{self.picture}",
-            each if spike else stream,
-            stream,
-        )
+        spikes = [f"{spike}/{prefix}*.dat"] if spike else []
+        spikes += [f"{stream}.dat" for stream in streams[:1]]
+        picture = f"{prefix}*{self.picture}"
+        return Places(f"{blur}/{picture}", f"{sharp}/{picture}", spikes[0], " or ".join(spikes))
 
     def sequence_names(
         self, root: Path, split: str, spike_root: str | None, foreign: set[str]
@@ -255,7 +256,7 @@ def advice(layout: Layout, blur_dir: str) -> str:
     places = layout.places("<split>", "<sequence>", blur_dir)
     return (
         f"Expected in the layout {layout.name} ({layout.used_by}): {places.blur}, {places.sharp} "
-        f"and, where there are spikes, {places.spikes} or {places.stream}."
+        f"and, where there are spikes, {places.all_spikes}."
     )
 
 
