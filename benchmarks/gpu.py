@@ -24,18 +24,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model_step import GIB, describe, loss
 from vrtspike.deblurring.evaluation.tiling import even_side, recomputation, tile_unit, tiling_for
+from vrtspike.deblurring.losses.charbonnier import charbonnier
 from vrtspike.deblurring.models import Restorer, build_model
 from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.settings.schema import load_video_preset
 from vrtspike.errors import RunError
 from vrtspike.io.files import finite_or_null, read_json, write_json
-from vrtspike.monitoring.clocks import clock_for
+from vrtspike.monitoring.timing import clock_for
 from vrtspike.system import cli
 from vrtspike.training.optimizers import build_optimizer
 from vrtspike.training.precision import Precision
+from vrtspike.training.run_log import describe_environment
 
+GIB = 2**30
 REPOSITORY = Path(__file__).resolve().parent.parent
 FIRST = ("baseline", "light", "fast")
 MORE = ("reproduce", "compact", "low_memory", "low_ram", "opt", "demo", "light_demo")
@@ -91,6 +93,11 @@ def milliseconds(device: torch.device, call: Callable[[], object]) -> float:
         marks.append((start, clock.mark()))
     clock.wait(marks[-1][1])
     return statistics.median(clock.milliseconds(*pair) for pair in marks)
+
+
+def loss(restored: Tensor) -> Tensor:
+    """Charbonnier loss against grey, in float32."""
+    return charbonnier(restored.float(), torch.tensor(0.5, device=restored.device))
 
 
 def agreement(device: torch.device) -> Figures:
@@ -222,8 +229,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             answer[name] = finite_or_null(figures)
             write_json(options.answer, answer)
         return 0
-    results: dict[str, Any] = {"machine": describe(device), "parts": {}}
-    name = re.sub(r"[^a-z0-9]+", "_", f"gpu {results['machine']['device']}".lower()).strip("_")
+    results: dict[str, Any] = {"machine": describe_environment(device), "parts": {}}
+    name = re.sub(r"[^a-z0-9]+", "_", f"gpu {results['machine']['device']['name']}".lower()).strip(
+        "_"
+    )
     options.output.mkdir(parents=True, exist_ok=True)
     file = options.output / f"{name}.json"
     for part in options.only:

@@ -40,7 +40,6 @@ LONGEST = (
     "test_compilation.py",
     "test_disks.py",
     "test_staleness.py",
-    "test_sweep.py",
     "test_generic_profile.py",
 )
 """Files of few tests that take minutes: they begin first, in this order."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -36,13 +34,7 @@ class Taken:
 
 
 def call(project: Project, *command: str) -> str:
-    done = subprocess.run(
-        [sys.executable, *command],
-        cwd=project.folder,
-        env={**project.environment, "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-    )
+    done = project.python(*command)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

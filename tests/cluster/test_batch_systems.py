@@ -162,7 +162,7 @@ def test_a_job_whose_cause_of_failure_stays_is_not_handed_in_again(
 ):
     script = f"echo 'Command returned non-zero exit status {status}.'; exit 1\n"
     for run, begun in (("one", attempts), ("another", 2 * attempts)):
-        monkeypatch.setenv("VRTSPIKE_STARTER", run)
+        monkeypatch.setenv("VRTSPIKE_SNAKEMAKE", run)
         for _ in range(2):
             if (job := site.run(script)) is not None:
                 assert site.ends_as(job) == "failed"
@@ -216,7 +216,7 @@ def test_a_refused_job_is_told_in_the_words_of_the_batch_system(site, monkeypatc
     with pytest.raises(RunError, match=r"refused the job \(qsub .*:\nno such queue"):
         site.run("true\n")
     assert site.run("true\n") is None  # the same Snakemake need not hear it again
-    monkeypatch.setenv("VRTSPIKE_STARTER", "another")
+    monkeypatch.setenv("VRTSPIKE_SNAKEMAKE", "another")
     monkeypatch.setenv("PATH", "")
     with pytest.raises(RunError, match=r"qsub: no such program .* batch_system"):
         site.run("true\n")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from vrtspike.cluster import gpus
 from vrtspike.cluster.gpus import (
     describe_holder,
     lock_folder,
@@ -40,54 +41,43 @@ PARTS = [gpu("MIG-a", 0, is_part=True), gpu("MIG-b", 0, is_part=True)]
 def machine(tmp_path, monkeypatch):
     """A machine of three GPUs; takes GPUs on it, without patience unless it is given."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("VRTSPIKE_GPU_LOCKS", str(tmp_path))
 
     def take(wanted, installed=GPUS, timeout_s=0, **options):
-        options |= {"list_gpus": installed if callable(installed) else lambda: installed}
-        return take_gpus(wanted, folder=tmp_path, timeout_s=timeout_s, **options)
+        listed = installed if callable(installed) else lambda: installed
+        monkeypatch.setattr(gpus, "installed_gpus", listed)
+        return take_gpus(wanted, timeout_s=timeout_s, **options)
 
     return take
-
-
-def names(installed, visible):
-    return [gpu.uuid for gpu in usable_gpus(installed, visible)]
-
-
-@pytest.mark.parametrize(
-    ("visible", "expected"),
-    [
-        (None, ["GPU-a", "GPU-b", "GPU-c"]),
-        ("2,0", ["GPU-c", "GPU-a"]),
-        ("GPU-b", ["GPU-b"]),
-        (" GPU-b , 0", ["GPU-b", "GPU-a"]),
-        ("", []),
-        # As CUDA reads it: what follows a name that means nothing is not seen.
-        ("0,7,1", ["GPU-a"]),
-        ("1,-1,0", ["GPU-b"]),
-        ("0,GPU-x,1", ["GPU-a"]),
-        # One device by two names is one.
-        ("0,GPU-a,1", ["GPU-a", "GPU-b"]),
-        # A beginning that several have means none.
-        ("GPU-", []),
-    ],
-)
-def test_visible_devices_are_indices_or_beginnings_of_names(visible, expected):
-    assert names(GPUS, visible) == expected
 
 
 @pytest.mark.parametrize(
     ("installed", "visible", "expected"),
     [
-        # Parts of a divided GPU.
+        (GPUS, None, ["GPU-a", "GPU-b", "GPU-c"]),
+        (GPUS, "2,0", ["GPU-c", "GPU-a"]),
+        (GPUS, "GPU-b", ["GPU-b"]),
+        (GPUS, " GPU-b , 0", ["GPU-b", "GPU-a"]),
+        (GPUS, "", []),
+        # As in CUDA, an invalid name ends the list.
+        (GPUS, "0,7,1", ["GPU-a"]),
+        (GPUS, "1,-1,0", ["GPU-b"]),
+        (GPUS, "0,GPU-x,1", ["GPU-a"]),
+        # One GPU by two names.
+        (GPUS, "0,GPU-a,1", ["GPU-a", "GPU-b"]),
+        # The beginning of several names.
+        (GPUS, "GPU-", []),
+        # MIG instances.
         ([*PARTS, GPUS[1]], "MIG-b", ["MIG-b"]),
         ([*PARTS, GPUS[1]], "0,1", ["MIG-a", "GPU-b"]),
-        # Without the driver's library: as a batch system gives them.
+        # Assigned by a batch system, without the driver's library.
         ([], "1,GPU-q,MIG-r", ["1", "GPU-q", "MIG-r"]),
         ([], None, []),
         ([], "-1", []),
     ],
 )
-def test_names_that_only_cuda_or_a_batch_system_knows(installed, visible, expected):
-    assert names(installed, visible) == expected
+def test_gpus_that_cuda_visible_devices_selects(installed, visible, expected):
+    assert [gpu.uuid for gpu in usable_gpus(installed, visible)] == expected
 
 
 def test_runs_get_different_devices_and_give_them_back(machine):

@@ -13,11 +13,15 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.runs.test_identity import STATISTICS, finish, write_dataset
 from vrtspike.cluster.gpus import describe_holder, lock_gpu
-from vrtspike.cluster.launch import has_advanced, run_end_hook
+from vrtspike.cluster.launch import has_advanced, launch, run_end_hook
 from vrtspike.cluster.signals import LAUNCHER_DIED, status_file
+from vrtspike.config import load_preset
 from vrtspike.io.files import write_json
 from vrtspike.monitoring.display import Messages
+from vrtspike.runs.identity import identify
+from vrtspike.runs.published import read_published
 
 WAITING = """
 import os, sys, time
@@ -184,6 +188,23 @@ def test_a_killed_launcher_leaves_a_run_that_saves(family, tmp_path):
     (left,) = tmp_path.glob(".status-*")
     with status_file(tmp_path):
         assert not left.exists()
+
+
+def test_a_finished_run_is_found_by_its_preset_and_fingerprint(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    dataset = write_dataset(tmp_path / "dataset.json", STATISTICS)
+    preset = tmp_path / "config/presets/small.yaml"
+    preset.parent.mkdir(parents=True)
+    preset.write_text("SEED: 5\n")
+    Path("config.yaml").write_text("PRESETS: [small]\nRUNS: state\n")
+    run = identify("small", load_preset(preset), dataset)
+    folder = tmp_path / "state/small" / run.fingerprint
+    run.write(folder)
+    finish(folder)
+    options = {"preset": "small", "configfile": ["config.yaml"], "config": {}, "dataset": dataset}
+    # Another folder would hold no run, and there is no program to train one.
+    assert launch(tmp_path / "none.py", output=tmp_path / "out", **options) == 0
+    assert read_published(tmp_path / "out").fingerprint == run.fingerprint
 
 
 @pytest.mark.parametrize(("step", "expected"), [(7, True), (3, False)])

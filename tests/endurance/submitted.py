@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import signal
 import subprocess
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-import psutil
-
-from tests.faults.processes import is_stopped, resume, stop_all, stop_at
+from tests.faults.processes import Command, started, stop_at
 from tests.workflow.cluster import Cluster
 from tests.workflow.project import Project
 
 SECOND_STEP = r"/step_0+2\.pt$"
 """The checkpoint of it is about to be there: that of the first one is."""
 
-PATIENCE_S = 600.0
-"""Far more than anything takes that is waited for."""
 TIMEOUT_S = 1800
 """Of a test."""
 
@@ -50,83 +42,6 @@ def options(**train: str) -> list[str]:
     return ["--profile", "workflow/profiles/slurm", *site, "--set-resources", *given]
 
 
-def _processes(*words: str) -> list[psutil.Process]:
-    """The processes on this machine whose command lines have words that begin like these."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess, psutil.AccessDenied):
-            given = process.cmdline()
-            if all(any(each.startswith(word) for each in given) for word in words):
-                found.append(process)
-    return found
-
-
-def trainers(preset: str) -> list[psutil.Process]:
-    """The launchers of a preset's training on this machine."""
-    return [
-        process
-        for process in _processes("scripts/launch_training.py", preset)
-        if "python" in process.name()
-    ]
-
-
-@dataclass
-class Run:
-    """A Snakemake that submits jobs, and what it says."""
-
-    process: subprocess.Popen[str]
-    log: Path
-
-    @property
-    def output(self) -> str:
-        """What it has said so far."""
-        return self.log.read_text()
-
-    def wait_until(self, happened: Callable[[], bool]) -> None:
-        """Wait for something that this run brings about."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not happened():
-            assert self.process.poll() is None, f"it ended before:\n{self.output}"
-            assert time.monotonic() < deadline, f"in vain:\n{self.output}"
-            time.sleep(0.1)
-
-    @contextlib.contextmanager
-    def held(self, preset: str) -> Iterator[None]:
-        """Let a training stand still within the block, which begins when one has stopped itself."""
-        self.wait_until(lambda: any(map(is_stopped, _processes(f"runs/{preset}/"))))
-        stopped = stop_all(_processes(f"runs/{preset}/"))
-        try:
-            yield
-        finally:
-            resume(stopped)
-
-    def finish(self) -> str:
-        """Wait for its end, which must be a success; returns what it said."""
-        status = self.process.wait(PATIENCE_S)
-        assert status == 0, self.output
-        return self.output
-
-    def kill(self) -> None:
-        """Kill Snakemake; its jobs live on."""
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-
-
-@contextlib.contextmanager
-def started(command: list[str], folder: Path, environment: dict[str, str]) -> Iterator[Run]:
-    """Start Snakemake in a project's folder; it is killed with the block, and its jobs are not."""
-    handle, log = tempfile.mkstemp(prefix="snakemake-", suffix=".log", dir=folder)
-    with os.fdopen(handle, "w") as stream:
-        process = subprocess.Popen(
-            command, cwd=folder, env=environment, stdout=stream, stderr=subprocess.STDOUT, text=True
-        )
-    try:
-        yield Run(process, Path(log))
-    finally:
-        process.kill()
-        process.wait()
-
-
 @dataclass
 class OnCluster:
     """A project whose jobs a cluster runs."""
@@ -135,21 +50,32 @@ class OnCluster:
     cluster: Cluster
 
     @contextlib.contextmanager
-    def start(self, *arguments: str, stops_at: str = "", **train: str) -> Iterator[Run]:
+    def start(self, *arguments: str, stops_at: str = "", **train: str) -> Iterator[Command]:
         """Start Snakemake; with the block it ends, and all jobs of the cluster.
 
         Args:
             arguments: targets, then options.
-            stops_at: a pattern of a file's path; see :meth:`Run.held`.
+            stops_at: a pattern of a file's path; a process that publishes it stops itself.
             train: resources of the training, over the usual ones.
         """
-        command = self.project.command(*arguments, *options(**train))
         event = stop_at(self.project.folder, publishes=stops_at) if stops_at else {}
         try:
-            with started(command, self.project.folder, {**self.environment, **event}) as run:
-                yield run
+            with self.call(*arguments, *options(**train), environment=event) as command:
+                yield command
         finally:
             self.clear()
+
+    def call(
+        self, *arguments: str, environment: dict[str, str]
+    ) -> contextlib.AbstractContextManager[Command]:
+        """Start Snakemake; with the block it ends, and all processes of its jobs.
+
+        Args:
+            arguments: targets and options.
+            environment: more variables, such as those of :func:`stop_at`.
+        """
+        given = {**self.environment, **environment}
+        return started(self.project, *self.project.command(*arguments), environment=given)
 
     @property
     def environment(self) -> dict[str, str]:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.endurance.submitted import SECOND_STEP, TIMEOUT_S, OnCluster, trainers
+from tests.endurance.submitted import SECOND_STEP, TIMEOUT_S, OnCluster
 
 pytestmark = [pytest.mark.endurance, pytest.mark.workflow, pytest.mark.slow]
 pytestmark.append(pytest.mark.timeout(TIMEOUT_S))
@@ -34,14 +34,14 @@ def test_a_controller_that_is_away_at_a_status_check_is_asked_again(prepared: On
     """The job ends meanwhile; Snakemake's own plugin would wait for ever."""
     prepared.preset("away", 8)
     with prepared.start("train_away", stops_at=SECOND_STEP) as run:
-        with run.held("away"):
+        with run.held("rank"):
             prepared.cluster.stop_controller()
-            run.wait_until(lambda: AWAY in run.output)
+            run.wait_for(lambda: AWAY in run.text)
         try:
-            run.wait_until(lambda: prepared.record("away")["status"] == "finished")
+            run.wait_for(lambda: prepared.record("away")["status"] == "finished")
         finally:
             prepared.cluster.start_controller()
-        output = run.finish()
+        output = run.succeed()
     assert (output.count(AWAY), output.count(BACK)) == (1, 1)
     assert "Unable to contact slurm controller" in output
     assert failures(output) == []
@@ -54,9 +54,9 @@ def test_a_submission_that_meets_no_controller_is_made_later(prepared: OnCluster
     prepared.cluster.stop_controller()
     try:
         with prepared.start("train_late", "--retries", "0") as run:
-            run.wait_until(lambda: AWAY in run.output)
+            run.wait_for(lambda: AWAY in run.text)
             prepared.cluster.start_controller()
-            output = run.finish()
+            output = run.succeed()
     finally:
         if "slurmctld" not in prepared.cluster.running:
             prepared.cluster.start_controller()
@@ -69,11 +69,11 @@ def test_a_job_that_the_controller_has_forgotten_is_made_again(prepared: OnClust
     """A controller that has lost its state knows no job; nodes end those that it does not know."""
     prepared.preset("lost", 12)
     with prepared.start("train_lost", stops_at=SECOND_STEP) as run:
-        with run.held("lost"):
+        with run.held("rank"):
             prepared.cluster.stop_controller()
             prepared.cluster.start_controller(empty=True)
-            run.wait_until(lambda: bool(failures(run.output)))
-        output = run.finish()
+            run.wait_for(lambda: bool(failures(run.text)))
+        output = run.succeed()
     (failed,) = failures(output)
     assert "Slurm no longer knows it, and its results are not there" in failed
     first, second = steps_computed(prepared, "lost")
@@ -84,10 +84,10 @@ def test_a_job_that_the_controller_has_forgotten_is_made_again(prepared: OnClust
 def test_a_cancelled_job_is_continued(prepared: OnCluster):
     prepared.preset("cancelled", 12)
     with prepared.start("train_cancelled", stops_at=SECOND_STEP) as run:
-        with run.held("cancelled"):
+        with run.held("rank"):
             (job,) = prepared.cluster.jobs("running")
             prepared.cluster.call("scancel", job)
-        output = run.finish()
+        output = run.succeed()
     (failed,) = failures(output)
     assert f"Slurm job {job}: it was cancelled, by scancel or by the site" in failed
     first, second = steps_computed(prepared, "cancelled")
@@ -100,11 +100,11 @@ def test_a_training_longer_than_its_wall_time_is_continued_and_uses_up_no_retry(
     """A job of a minute is stopped after three quarters of it, and has saved every step."""
     prepared.preset("long", 100_000)
     with prepared.start("train_long", "--retries", "0", runtime="1", slurm_extra="''") as run:
-        run.wait_until(lambda: len(prepared.record("long").get("starts", [])) == 2)
+        run.wait_for(lambda: len(prepared.record("long").get("starts", [])) == 2)
         (job,) = prepared.cluster.jobs()[-1:]
         said = f"Slurm job {job} (train) is queued again: its wall time ended"
-        run.wait_until(lambda: said in run.output)  # Snakemake asks Slurm now and then
-        output = run.output
+        run.wait_for(lambda: said in run.text)  # Snakemake asks Slurm now and then
+        output = run.text
     assert failures(output) == []
     first, second, *_ = prepared.record("long")["starts"]  # Snakemake may look later
     assert first["step"] == 0 < second["step"]
@@ -120,8 +120,8 @@ def test_a_cause_that_is_not_going_away_is_told_once(prepared: OnCluster, partit
         ),
         prepared.start("train_faulty", slurm_partition=partition) as run,
     ):
-        assert run.process.wait(600) != 0
-        output = run.output
+        assert run.wait() != 0
+        output = run.text
     (failed,) = failures(output)
     assert "is retried" not in output
     said = {"test": "its program failed", "none_such": "Slurm refused it: sbatch: error: invalid"}
@@ -131,11 +131,11 @@ def test_a_cause_that_is_not_going_away_is_told_once(prepared: OnCluster, partit
 def test_a_program_that_is_killed_on_its_node_is_told_by_the_signal(prepared: OnCluster):
     prepared.preset("killed", 12)
     with prepared.start("train_killed", "--retries", "0", stops_at=SECOND_STEP) as run:
-        with run.held("killed"):
-            (launcher,) = trainers("killed")
+        with run.held("rank"):
+            (launcher,) = run.find("launcher")
             launcher.kill()
-        assert run.process.wait(600) != 0
-        output = run.output
+        assert run.wait() != 0
+        output = run.text
     (failed,) = failures(output)
     assert "its program was ended by SIGKILL, as when memory is full" in failed
 
@@ -152,27 +152,27 @@ def test_a_run_that_is_stopped_waits_until_its_jobs_are_cancelled(prepared: OnCl
     program = prepared.cluster.folder / "bin/scancel"
     fast = program.read_text()
     with prepared.start("train_stopped") as run:
-        run.wait_until(lambda: prepared.saved("stopped") >= 1)
+        run.wait_for(lambda: prepared.saved("stopped") >= 1)
         program.write_text(SLOW.format(folder=program.parents[1], scancel=shutil.which("scancel")))
         try:
             run.process.send_signal(signal.SIGINT)
-            assert run.process.wait(120) != 0
+            assert run.wait() != 0
         finally:
             program.write_text(fast)
         assert prepared.cluster.jobs("pending", "running", "suspended") == []
-        assert "jobs may go on" not in run.output
+        assert "jobs may go on" not in run.text
 
 
 def test_a_node_that_goes_down_and_comes_back_costs_no_step_that_was_saved(prepared: OnCluster):
     prepared.preset("down", 12)
     with prepared.start("train_down", stops_at=SECOND_STEP) as run:
-        with run.held("down"):
+        with run.held("rank"):
             (node,) = prepared.cluster.call("squeue", "-h", "-o", "%N").split()
             prepared.cluster.kill_node(node)
-        assert trainers("down") == []
+        assert run.find("launcher") == []
         saved = prepared.saved("down")
         prepared.cluster.start_node(node)
-        output = run.finish()
+        output = run.succeed()
     assert re.search(r"Slurm job \d+ \(train\) is queued again: .* its node failed", output)
     first, second = steps_computed(prepared, "down")
     assert first == 0
@@ -186,13 +186,13 @@ def test_a_second_snakemake_waits_for_the_job_of_one_that_was_killed(prepared: O
         ExitStack() as stack,
         prepared.start("train_orphan", "--retries", "0", stops_at=SECOND_STEP) as run,
     ):
-        with run.held("orphan"):
-            run.kill()
+        with run.held("rank"):
+            run.process.kill()
             (living,) = prepared.cluster.jobs("running")
             waits = re.compile(rf"waiting for Slurm job {living} \(process \d+ on \S+\)")
             second = stack.enter_context(prepared.start("train_orphan", "--retries", "0"))
-            second.wait_until(lambda: log.is_file() and bool(waits.search(log.read_text())))
-        output = second.finish()
+            second.wait_for(lambda: log.is_file() and bool(waits.search(log.read_text())))
+        output = second.succeed()
     assert failures(output) == []
     assert steps_computed(prepared, "orphan") == [0]
     assert prepared.published("orphan")["status"] == "finished"
@@ -209,8 +209,8 @@ def test_a_program_that_cannot_begin_is_told_with_its_own_words(prepared: OnClus
             prepared.project.replaced(file, old, new),
             prepared.start("train_broken", "--retries", "0") as run,
         ):
-            assert run.process.wait(600) != 0
-            output = run.output
+            assert run.wait() != 0
+            output = run.text
         assert f"No module named '{said}'" in output
         (failed,) = failures(output)
         assert "its program failed" in failed
@@ -219,7 +219,7 @@ def test_a_program_that_cannot_begin_is_told_with_its_own_words(prepared: OnClus
 def test_a_job_that_needs_more_memory_gets_more(prepared: OnCluster):
     prepared.preset("greedy", 2)
     with prepared.start("train_greedy", mem_mb="1000 * attempt") as run:
-        output = run.finish()
+        output = run.succeed()
     jobs = prepared.cluster.jobs()[-2:]
     asked = prepared.cluster.call("squeue", "-h", "-t", "all", "-S", "i", "-o", "%i %m")
     assert [line.split() for line in asked.splitlines()[-2:]] == [

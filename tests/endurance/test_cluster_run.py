@@ -19,7 +19,7 @@ def test_from_raw_data_to_the_report(cluster, repository, tmp_path_factory):
     project = tiny_project(repository, tmp_path_factory.mktemp("raw") / "project")
     on = OnCluster(project, cluster)
     with on.start("report", "--config", "PRESETS=[tiny]") as run:
-        output = run.finish()
+        output = run.succeed()
     assert re.search(r"^done in \d+:\d\d$", output, re.MULTILINE)
     assert "error:" not in output
     assert (project.folder / "results/index.html").is_file()
@@ -47,15 +47,15 @@ def test_two_nodes_stop_together_before_the_wall_time(prepared: OnCluster):
     prepared.project.write("config/presets/nodes.yaml", f"BASE: tiny\n{steps}\n")
     prepared.project.write("nodes.yaml", "NODES: 2\nGPUS: 1\n")
     with prepared.start("train_nodes", "--configfile", "nodes.yaml", stops_at=r"/best\.pt$") as run:
-        with run.held("nodes"):
+        with run.held("rank"):
             running = prepared.cluster.call("squeue", "-h", "-t", "running", "-o", "%i %D %b")
             job, nodes, devices = running.split()
             assert (nodes, devices) == ("2", "gres:gpu:1")
             prepared.cluster.call("scancel", "--signal=TERM", job)
         ended = re.compile(r"JobState=FAILED .*ExitCode=1:0", re.DOTALL)
-        run.wait_until(lambda: bool(ended.search(prepared.cluster.job(job))))
+        run.wait_for(lambda: bool(ended.search(prepared.cluster.job(job))))
         record = prepared.record("nodes")
-        output = run.finish()
+        output = run.succeed()
     assert record["processes"] == 2
     assert record["starts"][0]["batch_job"] == job
     starts = prepared.published("nodes")["starts"]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import AbstractContextManager
 
 import pytest
 
-from tests.endurance.submitted import SECOND_STEP, OnCluster, Run, started
-from tests.faults.processes import stop_at
+from tests.endurance.submitted import SECOND_STEP, OnCluster
+from tests.faults.processes import Command, stop_at
 from tests.workflow.project import tiny_project
 
 pytestmark = [pytest.mark.endurance, pytest.mark.workflow, pytest.mark.slow]
@@ -25,15 +24,11 @@ SITE = (
 
 def start(
     on: OnCluster, *arguments: str, minutes: int = 30, event: dict[str, str] | None = None
-) -> AbstractContextManager[Run]:
-    """Snakemake with the generic profile; its jobs go on when the block ends."""
-    # The executor may stand on the path of the tests.
-    environment = {**on.environment, **(event or {})}
-    paths = [environment["PYTHONPATH"], os.environ.get("PYTHONPATH", "")]
-    environment["PYTHONPATH"] = os.pathsep.join(paths)
+) -> AbstractContextManager[Command]:
+    """Snakemake with the generic profile."""
     site = [word.replace("train:runtime=30", f"train:runtime={minutes}") for word in SITE]
-    call = on.project.command(*arguments, "--profile", "workflow/profiles/generic", *site)
-    return started(call, on.project.folder, environment)
+    profile = ("--profile", "workflow/profiles/generic")
+    return on.call(*arguments, *profile, *site, environment=event or {})
 
 
 def steps_of(on: OnCluster, preset: str) -> list[int]:
@@ -48,11 +43,12 @@ def test_from_raw_data_to_weights_with_snakemake_killed_in_between(cluster, repo
     on.preset("goes_on", steps=15)
     event = stop_at(on.project.folder, publishes=SECOND_STEP)
     try:
-        with start(on, "train_goes_on", event=event) as run, run.held("goes_on"):
-            run.kill()
-            (job,) = cluster.call("squeue", "-h", "-o", "%i").split()
-        with start(on, "train_goes_on") as run:
-            run.finish()
+        with start(on, "train_goes_on", event=event) as killed:
+            with killed.held("rank"):
+                killed.process.kill()
+                (job,) = cluster.call("squeue", "-h", "-o", "%i").split()
+            with start(on, "train_goes_on") as run:
+                run.succeed()
         # The job that lived on was not disturbed: each step was taken once.
         assert "JobState=COMPLETED" in cluster.job(job)
         assert steps_of(on, "goes_on") == list(range(1, 16))
@@ -71,8 +67,8 @@ def test_a_training_goes_on_after_its_wall_time_and_what_stays_wrong_is_told_onc
     on.preset("faulty", steps=2)
     try:
         with start(on, "train_long", "--retries", "0", minutes=1) as run:
-            run.wait_until(lambda: len(on.record("long").get("starts", [])) == 2)
-            output = run.output
+            run.wait_for(lambda: len(on.record("long").get("starts", [])) == 2)
+            output = run.text
         on.clear()
         assert "error:" not in output
         first, second = on.record("long")["starts"]
@@ -82,8 +78,8 @@ def test_a_training_goes_on_after_its_wall_time_and_what_stays_wrong_is_told_onc
             on.project.replaced("scripts/launch_training.py", "import argparse", before),
             start(on, "train_faulty", "--retries", "2") as run,
         ):
-            assert run.process.wait(600) != 0
-            output = run.output
+            assert run.wait() != 0
+            output = run.text
         assert output.count("error: train faulty failed; ") == 1
         assert output.count("error: train faulty failed again, as before") == 2
         assert len(list((on.project.folder / ".snakemake/batch/logs").glob("*train*"))) == 2

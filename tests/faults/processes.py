@@ -55,7 +55,8 @@ def stop_at(folder: Path, count: int = 1, **event: str) -> dict[str, str]:
         event["begins"] = _called_as(event["begins"])
     asked = folder / f"event-{secrets.token_hex(4)}.json"
     asked.write_text(json.dumps({**event, "count": count}), encoding="utf-8")
-    paths = (str(Path(__file__).parent / "event"), str(folder / "src"))
+    paths = [str(Path(__file__).parent / "event"), str(folder / "src")]
+    paths += filter(None, [os.environ.get("PYTHONPATH")])
     return {"VRTSPIKE_TEST_EVENT": str(asked), "PYTHONPATH": os.pathsep.join(paths)}
 
 
@@ -120,6 +121,11 @@ class Command:
         except subprocess.TimeoutExpired:
             living = "\n".join(str(process) for process in self.alive())
             raise AssertionError(f"it hangs:\n{self.text}\n{living}") from None
+
+    def succeed(self) -> str:
+        """Wait for its end, which must be a success; returns what it said."""
+        assert self.wait() == 0, self.text
+        return self.text
 
     def orphans(self) -> list[str]:
         """Command lines of its processes that still live :data:`END_S` after its end."""

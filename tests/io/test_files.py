@@ -25,7 +25,6 @@ from vrtspike.io.files import (
     json_digest,
     read_json,
     remove_leftovers,
-    replaced_folder,
     write_json,
 )
 
@@ -193,20 +192,3 @@ def test_a_full_disk_is_told_as_one_whatever_a_library_says(tmp_path):
             with pytest.raises(RunError):
                 fail(RunError("what a user can fix is told as it is"))
         assert [*path.parent.iterdir()] == []
-
-
-@pytest.mark.parametrize("stem", ["a" * 215, "场" * 75])
-def test_a_name_that_is_nearly_too_long_has_a_temporary_one(tmp_path, stem):
-    path = tmp_path / f"{stem}.json"
-    write_json(path, 1)
-    write_json(path, 2)
-    for number in range(2):
-        with replaced_folder(tmp_path / f"{stem}.zarr") as folder:
-            (folder / "chunk").write_text(str(number))
-    assert read_json(path) == 2
-    assert {*tmp_path.iterdir()} == {path, tmp_path / f"{stem}.zarr"}
-    with atomic_path(path) as temporary:
-        temporary.write_text("3")
-    temporary.touch()  # as a writer that was killed leaves it
-    remove_leftovers(tmp_path, stems=[stem])
-    assert not temporary.exists()

@@ -17,21 +17,18 @@ from vrtspike.cluster.gpus import take_gpus
 from vrtspike.deblurring.data.shard_jobs import Ingestion, make_shard
 from vrtspike.errors import RunError
 from vrtspike.io.locks import lock_file, lock_holders, locked
-from vrtspike.monitoring.nvml import Gpu
 from vrtspike.runs.folder import lock_run
 from vrtspike.workflow.starting import reserve_files
 
 
 def ways_to_lock(folder: Path) -> list[AbstractContextManager[object]]:
-    gpu = Gpu("GPU-a", total=1, free=1)
-    gpus = take_gpus(1, list_gpus=lambda: [gpu], folder=folder / "gpus", timeout_s=0)
-    return [lock_run(folder / "run", timeout_s=0), gpus]
+    return [lock_run(folder / "run", timeout_s=0), take_gpus(1, timeout_s=0)]
 
 
 @pytest.fixture
-def refuse(monkeypatch) -> Callable[[int], None]:
+def refuse(monkeypatch, install_gpus) -> Callable[[int], None]:
     """Lets the kernel answer each ``flock`` with an error."""
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    install_gpus({"uuid": "GPU-a", "total": 1, "used": 0})
 
     def refuse(number: int) -> None:
         error = OSError(number, os.strerror(number))
@@ -62,7 +59,7 @@ def test_shards_and_plans_go_on_without_locks(tmp_path, refuse, capsys):
     """They do no harm without."""
     refuse(errno.ENOLCK)
     ingestion, shard = Ingestion("", tmp_path, "blur", "auto"), tmp_path / "shards/0-of-1.json"
-    make_shard(ingestion, [], tmp_path, shard, 1, print)
+    make_shard(ingestion, [], shard, 1, print)
     assert not reserve_files(tmp_path / "turns", ["a"], print)
     assert capsys.readouterr().out.splitlines() == [
         f"{shard.with_suffix('.lock')}: no locks on this file system; going on without",

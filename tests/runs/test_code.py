@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from vrtspike.runs.code import (
-    changed_code,
     read_code,
     training_code,
     write_code,
@@ -59,11 +58,6 @@ def test_a_run_keeps_the_code_it_began_with(tmp_path, program):
     program.write_text(program.read_text().replace("FACTOR = 3", "FACTOR = 4"))
     assert settle(folder, program) == "['scripts/helper.py:double', 'scripts/train.py:FACTOR']"
     assert read_code(folder) == begun
-
-
-def test_what_is_removed_has_changed():
-    assert changed_code({"a:f": "1"}, {"a:f": "1"}) == []
-    assert changed_code({"a:f": "1", "a:g": "1"}, {"a:f": "1"}) == ["a:g"]
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"definitions": 3}', '{"schema": 1}'])

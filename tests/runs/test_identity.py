@@ -260,17 +260,6 @@ def test_what_is_no_identity_is_refused(tmp_path, how, message):
         RunIdentity.read(tmp_path)
 
 
-def test_a_run_with_older_names_of_keys_is_read(tmp_path):
-    settings = Settings.model_validate({"DATA": {"NUM_VOXEL_BINS": 16}})
-    RunIdentity("old", settings, "data", "abc").write(tmp_path)
-    path = tmp_path / "settings.json"
-    contents = read_json(path)
-    data = contents["settings"]["DATA"]
-    data["K"] = data.pop("NUM_VOXEL_BINS")
-    write_json(path, contents)
-    assert RunIdentity.read(tmp_path).settings == settings
-
-
 def test_a_run_of_schema_2_has_the_network_that_was_trained(tmp_path):
     """Its fusion began with a direct path, and attention along time knew the time."""
     small = {"EMBED_DIMS": [8] * 11, "NUM_HEADS": 2, "DEFORMABLE_GROUPS": 2}

@@ -13,7 +13,7 @@ import pytest
 
 import vrtspike
 from vrtspike.runs import provenance as module
-from vrtspike.runs.provenance import cached_on_disk, code_digests
+from vrtspike.runs.provenance import cached_on_disk, code_digests, definition_digests
 
 PROGRAM = '''
 """A program."""
@@ -31,13 +31,6 @@ def script(tmp_path: Path) -> Path:
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
     return path
-
-
-def digests_of(source: str, folder: Path, name: str = "subject", **options) -> dict[str, str]:
-    """The digests of a program with this source, by file name."""
-    program = folder / f"{name}.py"
-    program.write_text(source)
-    return code_digests(program, **options)
 
 
 def in_new_process(script: Path, question: str = "code", sources: Path | None = None) -> dict:
@@ -103,8 +96,7 @@ def test_follows_the_package_through_packages_and_submodules(tmp_path):
     for part in ("io", "system"):
         shutil.copytree(own / part, package / part)
     (package / "runs").mkdir()
-    files = ("provenance.py", "definitions.py", "__init__.py")
-    for name in ("__init__.py", "errors.py", *(f"runs/{file}" for file in files)):
+    for name in ("__init__.py", "errors.py", "runs/__init__.py", "runs/provenance.py"):
         shutil.copy(own / name, package / name)
     sources = {
         "alpha/__init__.py": "from vrtspike.alpha.exported import thing\n",
@@ -164,10 +156,15 @@ def test_neutral_modules_and_definitions_do_not_count(tmp_path):
         "from vrtspike.errors import UserError\n"
         "cli.run(files.file_digest)\nraise UserError\n"
     )
-    assert set(digests_of(source, tmp_path)) == {own, "vrtspike/io/files.py"}
-    assert set(digests_of(source, tmp_path, neutral=["vrtspike.io.files"])) == {own}
-    assert set(digests_of(source, tmp_path, neutral=["vrtspike.io.files.file_digest"])) == {own}
-    assert set(digests_of(source, tmp_path, neutral=["vrtspike.io.files.file"])) != {own}
+    program = tmp_path / "subject.py"
+    program.write_text(source)
+
+    def files(*neutral: str) -> set[str]:
+        found = definition_digests(program, neutral=neutral)
+        return {name.rpartition(":")[0] for name in found}
+
+    assert files() == files("vrtspike.io.files.file") == {own, "io/files.py"}
+    assert files("vrtspike.io.files") == files("vrtspike.io.files.file_digest") == {own}
 
 
 def test_what_a_decorator_does_counts(tmp_path):
@@ -223,7 +220,8 @@ def test_each_definition_has_a_digest_of_all_that_runs(tmp_path, old, new, chang
 def test_a_table_of_dotted_names_uses_what_they_name(tmp_path):
     """Not what names a module alone: programs ask for parts of that."""
     table = 'TABLE = {"a": "vrtspike.sst.model.Block", "b": "vrtspike.sst.grid"}\n'
-    files = digests_of(table, tmp_path)
+    (tmp_path / "subject.py").write_text(table)
+    files = code_digests(tmp_path / "subject.py")
     assert "vrtspike/sst/model.py" in files
     assert "vrtspike/sst/grid.py" not in files
 

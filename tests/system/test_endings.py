@@ -1,4 +1,4 @@
-"""No program outlives the process on whose behalf it runs."""
+"""No job outlives its Snakemake."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import sys
 
 import pytest
 
-from vrtspike.system.endings import STARTER, lives, name_process
+from vrtspike.system.endings import SNAKEMAKE_PROCESS, is_running, process_identity
 
 STARTS = """
 import os, subprocess, sys
-from vrtspike.system.endings import STARTER, name_process
-os.environ[STARTER] = name_process()
+from vrtspike.system.endings import SNAKEMAKE_PROCESS, process_identity
+os.environ[SNAKEMAKE_PROCESS] = process_identity()
 program = "from vrtspike.system.cli import run; import time; "
 program += "run(lambda: print('ready', flush=True) or time.sleep(600))"
 subprocess.run(["bash", "-c", "set -e; " + sys.argv[1], "bash", sys.executable, program])
@@ -31,7 +31,7 @@ run(lambda: print("ready", flush=True) or time.sleep(600))
 @pytest.mark.parametrize(
     "call", ['exec "$1" -c "$2"', '"$1" -c "$2"; true', '("$1" -c "$2" | cat); true']
 )
-def test_a_program_ends_with_its_starter_however_many_shells_are_between(call):
+def test_a_job_ends_with_its_snakemake_however_many_shells_are_between(call):
     command = [sys.executable, "-c", STARTS, call]
     # Its end closes the pipe: that of the last process which holds it.
     starter = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -42,8 +42,8 @@ def test_a_program_ends_with_its_starter_however_many_shells_are_between(call):
     assert told == "ended by SIGTERM\n"
 
 
-def test_a_program_ends_with_the_shell_that_waits_for_it():
-    environment = {**os.environ, STARTER: name_process() or ""}
+def test_a_job_ends_with_the_shell_that_waits_for_it():
+    environment = {**os.environ, SNAKEMAKE_PROCESS: process_identity() or ""}
     command = ["bash", "-c", f"{sys.executable} -c '{BESIDE}'; true"]
     shell = subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -55,37 +55,38 @@ def test_a_program_ends_with_the_shell_that_waits_for_it():
 
 
 @pytest.mark.parametrize(("place", "status"), [(0, 3), (1, 3), (3, 128 + signal.SIGTERM)])
-def test_a_starter_that_is_gone_ends_a_program_and_one_of_another_machine_does_not(place, status):
-    words = (name_process() or "").split()
-    assert lives(" ".join(words)) is True
+def test_a_job_of_a_dead_snakemake_ends_and_one_of_another_machine_does_not(place, status):
+    words = (process_identity() or "").split()
+    assert is_running(" ".join(words)) is True
     words[place] = "1"
     words[3] = "1"  # here it is another process
-    assert lives(" ".join(words)) is (False if place == 3 else None)
+    assert is_running(" ".join(words)) is (False if place == 3 else None)
     done = subprocess.run(
         [sys.executable, "-c", "from vrtspike.system.cli import run; run(lambda: 3)"],
-        env={**os.environ, STARTER: " ".join(words)},
+        env={**os.environ, SNAKEMAKE_PROCESS: " ".join(words)},
     )
     assert done.returncode == status
 
 
-def test_a_program_that_begins_again_does_not_end_with_the_shell_it_came_from():
+def test_a_snakemake_that_restarts_itself_does_not_end_with_its_former_shell():
     """A Snakemake that has waited for another one becomes a new one, under ``nohup``, too."""
     program = (
         "import os, sys, threading; from vrtspike.system.endings import *\n"
-        "os.environ[STARTER] = name_process() if sys.argv[1] == 'own' else sys.argv[1]\n"
-        "end_with_starter(); print([each.name for each in threading.enumerate()])"
+        "given = sys.argv[1]\n"
+        "os.environ[SNAKEMAKE_PROCESS] = process_identity() if given == 'own' else given\n"
+        "exit_with_snakemake(); print([each.name for each in threading.enumerate()])"
     )
     waiting = {
         starter: subprocess.check_output([sys.executable, "-c", program, starter], text=True)
-        for starter in ("own", name_process() or "")
+        for starter in ("own", process_identity() or "")
     }
-    assert ["end_with" in text for text in waiting.values()] == [False, True]
+    assert ["exit_with" in text for text in waiting.values()] == [False, True]
 
 
 @pytest.mark.parametrize(
     ("handler", "status"), [(signal.SIG_DFL, 128 + signal.SIGHUP), (signal.SIG_IGN, 3)]
 )
-def test_closing_the_terminal_leaves_alone_what_runs_under_nohup(handler, status):
+def test_sighup_ends_a_program_except_under_nohup(handler, status):
     program = (
         "import os, signal; from vrtspike.system.cli import run; "
         "run(lambda: os.kill(os.getpid(), signal.SIGHUP) or 3)"
@@ -96,9 +97,11 @@ def test_closing_the_terminal_leaves_alone_what_runs_under_nohup(handler, status
     assert done.returncode == status
 
 
-def test_who_is_to_end_with_a_process_that_is_gone_ends_at_once():
+def test_a_program_that_shall_end_with_a_dead_process_ends_at_once():
     with subprocess.Popen(["true"]) as gone:
         pass
-    program = f"from vrtspike.system.endings import end_with; end_with({gone.pid}); print('on')"
+    program = (
+        f"from vrtspike.system import endings as e; e.exit_with_process({gone.pid}); print('on')"
+    )
     done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE)
     assert (done.returncode, done.stdout) == (-signal.SIGTERM, b"")

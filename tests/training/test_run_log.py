@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -127,33 +125,6 @@ def test_weights_carry_the_fingerprint_of_their_run(log, tmp_path):
         with safe_open(tmp_path / f"{name}.safetensors", "pt") as stored:
             assert stored.metadata()["fingerprint"] == "the fingerprint"
             assert torch.equal(stored.get_tensor("weight"), model.weight)
-
-
-def test_a_resumed_run_repeats_what_lies_beyond_its_step(tmp_path):
-    log = RunLog(tmp_path, "f", True, False, Notes())
-    log.begin(0)
-    for step in range(1, 7):
-        log.step(status(step), result(step))
-        if step % 2 == 0:
-            log.validation(step, 1, {"psnr": 30.0}, {})
-            log.epoch(step, 1, {"seconds": 1.0, "samples": 4, "samples_per_second": 4.0})
-        log.memory(step, CPU)
-    log.close()
-
-    def left(**options: Any) -> list[list[int]]:
-        again = RunLog(tmp_path, "f", True, False, Notes())
-        again.begin(**options)
-        again.close()
-        records = read_records(tmp_path / "metrics.jsonl")
-        kinds = ("train", "validation", "epoch")
-        found = [[r["step"] for r in records if r["kind"] == kind] for kind in kinds]
-        return [*found, [r["step"] for r in read_records(tmp_path / "logs" / "memory.jsonl")]]
-
-    assert left(step=5, validated_step=4) == [[1, 2, 3, 4, 5], [2, 4], [2, 4], [1, 2, 3, 4, 5]]
-    # The checkpoint of step 4 was written before its validation, and its epoch is still open.
-    assert left(step=4, validated_step=2, epoch_is_open=True) == [
-        [1, 2, 3, 4], [2], [2], [1, 2, 3, 4],
-    ]  # fmt: skip
 
 
 def test_other_processes_write_nothing(tmp_path):

@@ -99,7 +99,9 @@ class Project:
         Snakemake's Slurm plugin asks a cluster's controller whenever Snakemake starts, and waits
         10 s for it where Slurm is installed but not running.
         """
-        return {**os.environ, "PYTHONPATH": str(self.folder / "src"), "SLURM_CONF": os.devnull}
+        paths = [str(self.folder / "src"), os.environ.get("PYTHONPATH", "")]
+        path = os.pathsep.join(filter(None, paths))
+        return {**os.environ, "PYTHONPATH": path, "SLURM_CONF": os.devnull}
 
     @staticmethod
     def command(*arguments: str) -> list[str]:
@@ -108,12 +110,20 @@ class Project:
 
     def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run Snakemake to its end, whatever that is; stderr is part of stdout."""
+        return self.run(self.command(*arguments), stderr=subprocess.STDOUT)
+
+    def python(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run Python with the copy's package."""
+        return self.run([sys.executable, *arguments], stderr=subprocess.PIPE)
+
+    def run(self, command: list[str], stderr: int) -> subprocess.CompletedProcess[str]:
+        """Run a program in the copy."""
         return subprocess.run(
-            self.command(*arguments),
+            command,
             cwd=self.folder,
             env=self.environment,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=stderr,
             text=True,
             timeout=850,  # pytest's own limit is shorter for most tests
         )

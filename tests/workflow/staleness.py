@@ -1,19 +1,16 @@
-"""A change of a finished project: what is said that it makes stale, and what then really runs."""
+"""A change of a finished project: which stages are said to be stale, and which then run."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.workflow.project import Project
 
 _JOB = re.compile(r"^(?:local)?(?:rule|checkpoint) (\w+):\n((?: {4}.*\n)+)", re.MULTILINE)
-_UNSEEN = ("logs", "benchmarks")
 
 
 @dataclass(frozen=True)
@@ -21,16 +18,12 @@ class Outcome:
     """What a change led to.
 
     Attributes:
-        told: stages that ``vrtspike why`` named before, each with its reasons.
+        told: stages that ``vrtspike why`` named before the run, each with its reasons.
         ran: stages whose jobs ran to their end.
-        written: results that are other files now, or new; stores as a whole.
-        output: what the run showed.
     """
 
     told: dict[str, str]
     ran: set[str]
-    written: set[str]
-    output: str
 
 
 def copied(project: Project, folder: Path) -> Project:
@@ -50,22 +43,15 @@ def _link_or_copy(source: str, target: str) -> None:
 def outcome(project: Project, *arguments: str) -> Outcome:
     """Ask ``vrtspike why``, then run Snakemake to its end and look what it did."""
     told = why(project, *arguments)
-    before, logs = _results(project), _logs(project)
-    output = project.make(*arguments)
+    logs = _logs(project)
+    project.make(*arguments)
     ran = set().union(*(_finished(log.read_text()) for log in _logs(project) - logs))
-    written = {name for name, file in _results(project).items() if before.get(name) != file}
-    return Outcome(told, ran, written, output)
+    return Outcome(told, ran)
 
 
 def why(project: Project, *arguments: str) -> dict[str, str]:
     """Stages that ``vrtspike why`` names, and its reasons."""
-    done = subprocess.run(
-        [sys.executable, "-m", "vrtspike", "why", *arguments],
-        cwd=project.folder,
-        env=project.environment,
-        capture_output=True,
-        text=True,
-    )
+    done = project.python("-m", "vrtspike", "why", *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line for line in done.stdout.splitlines() if not line.startswith("together ")]
     if lines == ["nothing to be done"]:
@@ -91,21 +77,4 @@ def _finished(log: str) -> set[str]:
         wildcards = dict(pairs)
         subject = wildcards.get("preset") or wildcards.get("dataset")
         found.add(f"{rule} {subject}" if subject else rule)
-    return found
-
-
-def _results(project: Project) -> dict[str, tuple[int, int]]:
-    """Inode and date of every result, of a store that of its folder."""
-    found = {}
-    top = project.folder / "results"
-    for folder, names, files in os.walk(top):
-        inside = Path(folder)
-        stores = [name for name in names if name.endswith(".zarr")]
-        hidden = _UNSEEN if inside == top else ()
-        names[:] = [name for name in names if name not in stores and name not in hidden]
-        for name in [*stores, *files]:
-            status = (inside / name).stat()
-            path = (inside / name).relative_to(top)
-            if path.suffix != ".lock":
-                found[path.as_posix()] = (status.st_ino, status.st_mtime_ns)
     return found

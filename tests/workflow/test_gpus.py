@@ -2,46 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
-from pathlib import Path
 
 import pytest
-
-from tests.workflow.project import Project
 
 pytestmark = pytest.mark.workflow
 
 
-@pytest.fixture
-def machine(tiny, tmp_path):
-    """Calls Snakemake on a machine with two GPUs of 40 GiB."""
-    gpus = [{"uuid": f"GPU-{letter}", "total": 40, "used": 0} for letter in "ab"]
-    (tmp_path / "gpus.json").write_text(json.dumps(gpus))
-    driver = Path(__file__).parent.parent / "fake_driver"
-    environment = {
-        **{key: value for key, value in tiny.environment.items() if key != "CUDA_VISIBLE_DEVICES"},
-        "PYTHONPATH": os.pathsep.join([str(tiny.folder / "src"), str(driver)]),
-        "FAKE_GPUS": str(tmp_path / "gpus.json"),
-    }
-
-    def call(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            Project.command(*arguments),
-            cwd=tiny.folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    return call
-
-
-def test_a_plan_shows_how_two_presets_share_two_gpus(machine):
-    said = machine(
+def test_a_plan_shows_how_two_presets_share_two_gpus(tiny, install_gpus):
+    install_gpus(*({"uuid": f"GPU-{letter}", "total": 40, "used": 0} for letter in "ab"))
+    said = tiny.snakemake(
         *("-n", "-p", "--cores", "40", "train_tiny", "train_other", "evaluate_tiny"),
         *("--resources", "gpu=2", "--config", "GPUS=auto"),
     ).stdout

@@ -25,7 +25,7 @@ from ruamel.yaml import YAML
 from vrtspike.cluster.scheduler import JOB_END, QUERY_S, REQUEUE_FILE, is_permanent, query
 from vrtspike.errors import RunError
 from vrtspike.io.files import json_digest, read_json, write_json
-from vrtspike.system.endings import STARTER
+from vrtspike.system.endings import SNAKEMAKE_PROCESS
 
 FOLDER = Path(".snakemake/batch")
 """Folder of the jobs' files, below the project's folder."""
@@ -250,7 +250,7 @@ def _number(folder: Path, first: str) -> str:
 
 def _failure_marker(name: str) -> Path:
     """File that marks a job as failed for good within the Snakemake run that submits it."""
-    return FOLDER / f"{json_digest([os.environ.get(STARTER), name])[:12]}.failed"
+    return FOLDER / f"{json_digest([os.environ.get(SNAKEMAKE_PROCESS), name])[:12]}.failed"
 
 
 def _is_gone(batch: BatchSystem, number: str) -> bool:

@@ -23,6 +23,9 @@ from vrtspike.errors import RunError
 from vrtspike.io.locks import lock_file, lock_holders
 from vrtspike.monitoring.nvml import Gpu, gpu_processes, installed_gpus
 
+if TYPE_CHECKING:
+    import torch
+
 FOLDER = "VRTSPIKE_GPU_LOCKS"
 """Environment variable: folder of the lock files, the same for all runs of this machine."""
 
@@ -102,10 +105,6 @@ def _open_lock(path: Path) -> int:
                 descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o644)
                 os.fchmod(descriptor, 0o644)
                 return descriptor
-
-
-if TYPE_CHECKING:
-    import torch
 
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -202,8 +201,6 @@ def take_gpus(
     most: int | None = None,
     batches: int | None = None,
     show: Callable[[str], None] = print,
-    list_gpus: Callable[[], Sequence[Gpu]] = installed_gpus,
-    folder: Path | None = None,
     timeout_s: float | None = None,
 ) -> Iterator[Devices]:
     """Lock free GPUs for the duration of the body, those with most free memory first.
@@ -217,15 +214,13 @@ def take_gpus(
         most: upper limit for ``auto``; None for none.
         batches: micro-batches of a step; the number that ``auto`` takes must divide it.
         show: called with a message before and after waiting.
-        list_gpus: lists the machine's GPUs.
-        folder: of the lock files; None for the machine's.
         timeout_s: seconds to wait for GPUs in use; None waits until they are free.
 
     Raises:
         RunError: if there are too few GPUs, too few become free in time, or the file system does
             not support locks.
     """
-    usable = [] if wanted == 0 else require_gpus(wanted, list_gpus())
+    usable = [] if wanted == 0 else require_gpus(wanted, installed_gpus())
     if not usable:
         yield Devices()
         return
@@ -234,11 +229,10 @@ def take_gpus(
         yield Devices(tuple(gpu.uuid for gpu in usable[:most]))
         return
     batches = batches if wanted == "auto" else None
-    folder = folder or lock_folder()
     begun = time.monotonic()
     announced = False
     while True:
-        devices, blocked = _lock_free_gpus(usable, least, most, batches, folder)
+        devices, blocked = _lock_free_gpus(usable, least, most, batches)
         if devices is not None:
             try:
                 if announced:
@@ -255,7 +249,7 @@ def take_gpus(
             show(f"waiting: {missing}")
             announced = True
         time.sleep(_POLL_S)
-        usable = require_gpus(wanted, list_gpus()) or usable
+        usable = require_gpus(wanted, installed_gpus()) or usable
 
 
 def _gpu_range(
@@ -269,11 +263,12 @@ def _gpu_range(
 
 
 def _lock_free_gpus(
-    usable: Sequence[Gpu], least: int, most: int, batches: int | None, folder: Path
+    usable: Sequence[Gpu], least: int, most: int, batches: int | None
 ) -> tuple[Devices | None, list[str]]:
     """Lock free GPUs; returns None and the reasons if there are too few."""
     blocked: list[str] = []
     taken: list[tuple[str, int]] = []
+    folder = lock_folder()
     with selection_lock(folder) as other:
         if other is not None:
             return None, [f"{other} is choosing"]

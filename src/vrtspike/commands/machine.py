@@ -154,12 +154,12 @@ def benchmark(arguments: argparse.Namespace) -> None:
     and results are not changed.
     """
     from vrtspike.analysis.benchmark import (
+        Length,
         apply_changes,
         benchmark_json,
         benchmark_text,
         run_benchmark,
     )
-    from vrtspike.analysis.turns import Length
     from vrtspike.config.workflow import read_plan
     from vrtspike.io.files import atomic_write_text
 

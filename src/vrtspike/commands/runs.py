@@ -156,8 +156,14 @@ def compare(arguments: argparse.Namespace) -> int:
         raise ConfigError("--tolerance judges by a baseline; give its file (--baseline)")
     for path in arguments.runs:
         _find_run(path)
-    from vrtspike.analysis.baseline import below_baseline, parse_tolerances, write_baseline
-    from vrtspike.analysis.compare import comparison_text, with_unique_names, write_comparison
+    from vrtspike.analysis.compare import (
+        below_baseline,
+        comparison_text,
+        parse_tolerances,
+        with_unique_names,
+        write_baseline,
+        write_comparison,
+    )
 
     tolerances = parse_tolerances(arguments.tolerance)
     candidates = with_unique_names([_candidate(path) for path in arguments.runs], arguments.runs)

@@ -1,12 +1,12 @@
 """The reference of every key, generated from the schema, for people and for editors.
 
-Its English texts are in ``reference.toml`` and in the schema, the Chinese ones in ``chinese.toml``.
+Its English texts are in ``reference.toml`` and in the schema, each with its Chinese in
+``chinese.toml``.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import operator
 import re
@@ -20,49 +20,41 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from vrtspike.config.aliases import Aliases, dotted
+from vrtspike.config.aliases import dotted
 from vrtspike.config.fields import is_operational
 from vrtspike.config.problems import PROBLEMS, find_problem
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.config.workflow import workflow_schema
-from vrtspike.errors import ConfigError
 
-Translate = Callable[[str, str], str]
-"""From a text's name and its English to the text of a page."""
-
-
-def english(name: str, text: str) -> str:
-    """The English text itself."""
-    return text
+Translate = Callable[[str], str]
+"""From an English text to that of a page."""
 
 
-def reference_page(translate: Translate = english) -> str:
-    """The text of ``config/README.md``, or translated that of ``docs/zh/configuration.md``.
+def reference_page(translate: Translate = str) -> str:
+    """The text of ``config/README.md``, or with :func:`chinese` of ``docs/zh/configuration.md``.
 
     Args:
-        translate: called with the name and the English of each text. A key's description has the
-            key's name, other texts have lower-case names.
+        translate: called with each English text of the page.
     """
-    aliases = _every_alias()
+    aliases = functools.reduce(
+        operator.or_, (find_problem(task).SETTINGS.aliases for task in PROBLEMS)
+    )
+    common = {name for name, _ in _leaves(RunSettings, "")}
 
     def own(name: str) -> str:
-        return translate(name, _TEXTS[name])
+        return translate(_TEXTS[name])
 
     parts = [own("introduction"), f"## {own('workflow')}\n", _table(workflow_schema(), translate)]
     parts += [f"## {own('presets')}\n", _table(find_problem(DEFAULT_TASK).SETTINGS, translate)]
     for task in PROBLEMS:
         if task != DEFAULT_TASK:
             title = own("presets of a task").format(task=task)
-            parts += [f"## {title}\n", own("besides"), _table_of_problem(task, translate)]
+            table = _table(find_problem(task).SETTINGS, translate, common)
+            parts += [f"## {title}\n", own("besides"), table]
     parts.append(own("other names").rstrip())
     parts += [f"| `{dotted(a)}` | `{dotted(b)}` |" for a, b in aliases.renamed.items()]
     parts.append(f"\n{own('old values')}")
     return "\n".join([*parts, ""])
-
-
-def _every_alias() -> Aliases:
-    """The other spellings of all problems."""
-    return functools.reduce(operator.or_, (find_problem(t).SETTINGS.aliases for t in PROBLEMS))
 
 
 def preset_json_schema() -> str:
@@ -83,16 +75,6 @@ def preset_json_schema() -> str:
     return json.dumps(schema, indent=1, sort_keys=True) + "\n"
 
 
-def _table_of_problem(task: str, translate: Translate) -> str:
-    """The keys that the presets of a problem have beside those of every preset."""
-    common = {name for name, _ in _leaves(RunSettings, "")}
-
-    def own(name: str, text: str) -> str:
-        return translate(name if name in ("titles", "required") else f"{task} {name}", text)
-
-    return _table(find_problem(task).SETTINGS, own, common)
-
-
 def _table(model: type[BaseModel], translate: Translate, excluded: Collection[str] = ()) -> str:
     rows: dict[tuple[object, ...], list[tuple[str, FieldInfo]]] = {}
     for name, field in _leaves(model, ""):
@@ -101,7 +83,7 @@ def _table(model: type[BaseModel], translate: Translate, excluded: Collection[st
             part, _, own = name.rpartition(".")
             same = (part.rpartition(".")[0], own, field.default, field.description)
             rows.setdefault(tuple(map(repr, same)) if part else (name,), []).append((name, field))
-    lines = [translate("titles", _TEXTS["titles"]), "|---|---|---|"]
+    lines = [translate(_TEXTS["titles"]), "|---|---|---|"]
     return "\n".join([*lines, *(_row(keys, translate) for keys in rows.values())]) + "\n"
 
 
@@ -120,8 +102,8 @@ def _leaves(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInf
 
 def _row(keys: Sequence[tuple[str, FieldInfo]], translate: Translate) -> str:
     """A line of the table for keys of the same default and meaning."""
-    name, field = keys[0]
-    meaning = translate(name, field.description or "").replace("|", "\\|")
+    field = keys[0][1]
+    meaning = translate(field.description or "").replace("|", "\\|")
     values = _names(field.annotation)
     if values:
         meaning += " (" + ", ".join(f"`{value}`" for value in values) + ")"
@@ -139,7 +121,7 @@ def _names(annotation: Any) -> list[str]:  # noqa: ANN401 - any type
 def _default(field: FieldInfo, translate: Translate) -> str:
     value: Any = field.default
     if value is PydanticUndefined:
-        return translate("required", "required")
+        return translate("required")
     return f"`{json.dumps(value)}`"
 
 
@@ -161,29 +143,15 @@ _TEXTS: dict[str, str] = tomllib.loads(
 )
 
 
-def digest(text: str) -> str:
-    """The digest of an English text that stands beside its translation.
-
-    >>> digest("Bins of the voxel grid")
-    '3a1f473c'
-    """
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
-def chinese(name: str, text: str) -> str:
+def chinese(text: str) -> str:
     """The Chinese for an English text; the English where there is none."""
-    known = _translations().get(name)
-    return known[1] if known is not None and known[0] == digest(text) else text
+    return translations().get(text, text)
 
 
-def untranslated() -> list[str]:
-    """A line for ``chinese.toml`` for each text without a translation, with the English text."""
-    known = _translations()
-    return [
-        f"{json.dumps(name)} = {json.dumps([digest(text), text], ensure_ascii=False)}"
-        for name, text in _english().items()
-        if known.get(name, ("", ""))[0] != digest(text)
-    ]
+@cache
+def translations() -> dict[str, str]:
+    """Every translated text: English to Chinese."""
+    return dict(tomllib.loads(TRANSLATIONS.read_text(encoding="utf-8"))["texts"])
 
 
 def missing_page(root: Path) -> str:
@@ -192,11 +160,13 @@ def missing_page(root: Path) -> str:
     Args:
         root: folder of the project.
     """
+    used: dict[str, None] = {}
+    reference_page(lambda text: used.setdefault(text) or text)
     parts = [_TEXTS["missing"]]
-    if lines := untranslated():
-        parts.append("\n".join(["```toml", *lines, "```\n"]))
-    if names := unused_translations():
-        parts.append(f"Not needed any more: {', '.join(names)}\n")
+    if new := [json.dumps(text, ensure_ascii=False) for text in used if text not in translations()]:
+        parts.append("\n".join(["```toml", *(f"[{text}, {text}]," for text in new), "```\n"]))
+    if old := [f"- {text}" for text in translations() if text not in used]:
+        parts.append("\n".join(["Not needed any more:\n", *old, ""]))
     for english, chinese in PAGES.items():
         texts = [(root / page).read_text(encoding="utf-8") for page in (english, chinese)]
         if gaps := page_gaps(*texts):
@@ -224,41 +194,3 @@ def page_gaps(english: str, chinese: str) -> list[str]:
 def _missing(english: str, chinese: str) -> list[str]:
     known = set(_SAME.findall(chinese))
     return [word for word in _SAME.findall(english) if word not in known]
-
-
-def unused_translations() -> list[str]:
-    """Names in ``chinese.toml`` that no text of the page has."""
-    return sorted(_translations().keys() - _english().keys())
-
-
-def _english() -> dict[str, str]:
-    """Every text of the page by its name."""
-    texts: dict[str, str] = {}
-
-    def note(name: str, text: str) -> str:
-        return texts.setdefault(name, text)
-
-    reference_page(note)
-    return texts
-
-
-@cache
-def _translations() -> dict[str, tuple[str, str]]:
-    """Digest and Chinese by name.
-
-    Raises:
-        ConfigError: if the file is not TOML, or an entry is not a list of two texts.
-    """
-    try:
-        entries = tomllib.loads(TRANSLATIONS.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{TRANSLATIONS}: {error}; put texts in quotation marks") from error
-    for name, entry in entries.items():
-        if not (
-            isinstance(entry, list) and len(entry) == 2 and all(isinstance(e, str) for e in entry)
-        ):
-            raise ConfigError(
-                f"{TRANSLATIONS}: {name} is {entry!r}, expected the digest of the English and the "
-                "Chinese"
-            )
-    return {name: (entry[0], entry[1]) for name, entry in entries.items()}

@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.errors import RunError, UserError, is_disk_full
-from vrtspike.system.endings import name_process
+from vrtspike.system.endings import process_identity
 
-_BLOCK = 1 << 20
 _PROBE = 1 << 16
 """Bytes of a test write that detects a full disk."""
 _TEMPORARY_NAME = re.compile(
@@ -30,8 +29,6 @@ _TEMPORARY_NAME = re.compile(
     r"\.(?:tmp(?P<suffix>(?:\.[^.]+)?)|old)"
 )
 """Names of :func:`atomic_path` for unfinished and replaced files."""
-_LONGEST_STEM = 180
-"""Longest stem in a temporary name, in bytes."""
 _ABANDONED_S = 24 * 3600.0
 """Age in seconds from which another machine's temporary file counts as abandoned."""
 
@@ -65,7 +62,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers_once(target.parent.absolute())
     # The suffix comes last, because writers such as OpenCV choose the format by it.
-    temporary = target.with_name(f".{_shorten_stem(target.stem)}.{_writer_id()}.tmp{target.suffix}")
+    temporary = target.with_name(f".{target.stem}.{_writer_id()}.tmp{target.suffix}")
     try:
         with writes_to(target, temporary), _naming_full_disks(temporary):
             yield temporary
@@ -129,7 +126,7 @@ def _replace_directory(temporary: Path, target: Path) -> None:
         for name in names:
             _sync_file(Path(folder) / name)
         _sync_directory(Path(folder))
-    old = target.with_name(f".{_shorten_stem(target.stem)}{target.suffix}.{_writer_id()}.old")
+    old = target.with_name(f".{target.name}.{_writer_id()}.old")
     if target.exists():
         target.rename(old)
     temporary.rename(target)
@@ -145,15 +142,6 @@ def file_mark(path: Path) -> tuple[int, int, int] | None:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _shorten_stem(stem: str) -> str:
-    """A stem shortened so that a temporary name has at most 255 bytes."""
-    contents = stem.encode(errors="surrogateescape")
-    if len(contents) <= _LONGEST_STEM:
-        return stem
-    digest = hashlib.sha256(contents).hexdigest()[:16]
-    return f"{contents[: _LONGEST_STEM - 17].decode(errors='ignore')}~{digest}"
-
-
 def _writer_id() -> str:
     """Part of a temporary name: identity of the process and a random number."""
     machine, process, start = _own_name()
@@ -162,7 +150,7 @@ def _writer_id() -> str:
 
 def _own_name() -> tuple[str, str, str]:
     """Digest of machine and PID namespace, process ID and start time of this process."""
-    name = name_process()
+    name = process_identity()
     if name is None:
         return "0" * 8, str(os.getpid()), "0"
     *machine, process, start = name.split()
@@ -179,13 +167,12 @@ def remove_leftovers(folder: str | os.PathLike[str], stems: Collection[str] | No
         stems: names without suffix that certainly no process writes now: their temporary files are
             removed in any case. None: all names.
     """
-    known = None if stems is None else set(map(_shorten_stem, stems))
     for path in Path(folder).glob(".*"):
         found = _TEMPORARY_NAME.fullmatch(path.name)
         if found is None:
             continue
         stem = found["stem"] if found["suffix"] is not None else Path(found["stem"]).stem
-        if not (known is None or stem in known or _is_abandoned(path, found)):
+        if not (stems is None or stem in stems or _is_abandoned(path, found)):
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
@@ -200,7 +187,7 @@ def _remove_leftovers_once(folder: Path) -> None:
 
 def _is_abandoned(path: Path, name: re.Match[str]) -> bool:
     if name["machine"] == _own_name()[0]:
-        living = name_process(int(name["process"]))
+        living = process_identity(int(name["process"]))
         return living is None or living.split()[-1] != name["start"]
     with contextlib.suppress(FileNotFoundError):
         return time.time() - path.stat().st_mtime > _ABANDONED_S
@@ -318,11 +305,8 @@ def file_digest(path: str | os.PathLike[str]) -> str:
         OSError: if it cannot be read, or is a pipe.
     """
     refuse_pipe(path)
-    digest = hashlib.sha256()
     with Path(path).open("rb") as stream:
-        while block := stream.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def json_digest(value: Any) -> str:  # noqa: ANN401 - any JSON value

@@ -27,7 +27,7 @@ from vrtspike.errors import (
     shown,
 )
 from vrtspike.system.cpus import available_cpus
-from vrtspike.system.endings import EndedBySignal, end_with_starter, exit_on_signals
+from vrtspike.system.endings import EndedBySignal, exit_on_signals, exit_with_snakemake
 from vrtspike.system.surroundings import expand_home, set_default_user
 
 _NOT_WRITABLE = (
@@ -185,7 +185,7 @@ def run(
     set_default_user()
     try:
         exit_on_signals()
-        end_with_starter()
+        exit_with_snakemake()
         _require_utf8(sys.argv)
         sys.argv[1:] = map(_expand_option, sys.argv[1:])
         status = main()

@@ -1,7 +1,7 @@
-"""How programs end on a signal, or when their parent has ended.
+"""How programs exit: on a signal, or when the process that they work for has ended.
 
-A program that writes removes what it has half written (:func:`exit_on_signals`). None goes on when
-the process on whose behalf it runs has died, however many shells lie between (:func:`end_with`).
+On a signal a program removes its temporary files (:func:`exit_on_signals`). A job exits when its
+Snakemake has died, however many shells are in between (:func:`exit_with_snakemake`).
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-STARTER = "VRTSPIKE_STARTER"
-"""Environment variable: the Snakemake whose jobs end with it, as :func:`name_process` tells it."""
+SNAKEMAKE_PROCESS = "VRTSPIKE_SNAKEMAKE"
+"""Environment variable: :func:`process_identity` of the Snakemake whose job this is."""
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 _START_TIME = 19
-"""Place of a process's start among the fields of ``/proc/<number>/stat`` after its name."""
+"""Index of the start time among the fields of ``/proc/<pid>/stat`` after the program's name."""
 
 
 class EndedBySignal(SystemExit):
-    """A program was asked to end; its exit status is that which a shell tells of such an end."""
+    """A signal asks this program to exit; the exit status is 128 plus its number, as in a shell."""
 
     def __init__(self, number: int) -> None:
         super().__init__(128 + number)
@@ -32,12 +32,12 @@ class EndedBySignal(SystemExit):
 
 
 def is_ignored(number: signal.Signals) -> bool:
-    """Whether a signal does nothing here, as SIGHUP under ``nohup``."""
+    """Whether this process ignores a signal, as SIGHUP under ``nohup``."""
     return signal.getsignal(number) is signal.SIG_IGN
 
 
 def describe_status(status: int) -> str:
-    """How a program ended, by its status as Python or a shell tells it.
+    """How a program ended, by its exit status in Python or in a shell.
 
     >>> describe_status(2), describe_status(-15), describe_status(255)
     ('ended with status 2', 'was ended by SIGTERM', 'ended with status 255')
@@ -52,32 +52,32 @@ def describe_status(status: int) -> str:
 
 
 def exit_on_signals() -> None:
-    """Have SIGTERM and SIGHUP end this program by :class:`EndedBySignal`."""
+    """Have SIGTERM and SIGHUP raise :class:`EndedBySignal`."""
     for number in _ENDING:
         if not is_ignored(number):
             signal.signal(number, _leave)
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
-    # Once is enough: another one must not cut short what removes the leftovers.
+    # A second signal must not interrupt the removal of temporary files.
     for each in (*_ENDING, signal.SIGINT):
         signal.signal(each, signal.SIG_IGN)
     raise EndedBySignal(number)
 
 
-def name_process(number: int | None = None) -> str | None:
-    """A process so that it is told from all others of all machines; None where /proc cannot say.
+def process_identity(number: int | None = None) -> str | None:
+    """An identity of a process that no other process of any machine has; None without ``/proc``.
 
     Args:
-        number: of the process; this one unless given.
+        number: process ID; None for this process.
 
     Returns:
-        The machine's start, the space of process numbers, the number, its start; with blanks.
+        boot ID of the machine, PID namespace, process ID and start time, separated by spaces.
     """
     number = os.getpid() if number is None else number
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        # Names of programs may hold blanks and brackets.
+        # The program's name may contain spaces and brackets.
         fields = Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rpartition(")")[2]
         space = Path("/proc/self/ns/pid").readlink()
     except OSError:
@@ -85,23 +85,23 @@ def name_process(number: int | None = None) -> str | None:
     return f"{boot} {space} {number} {fields.split()[_START_TIME]}"
 
 
-def lives(name: str) -> bool | None:
-    """Whether a process still runs, by its :func:`name_process`; None where that is elsewhere."""
-    boot, space, number, _ = name.split()
-    own = name_process()
-    if own is None or own.split()[:2] != [boot, space]:
+def is_running(identity: str) -> bool | None:
+    """Whether a process runs, by its :func:`process_identity`; None for another machine's."""
+    boot, namespace, number, _ = identity.split()
+    own = process_identity()
+    if own is None or own.split()[:2] != [boot, namespace]:
         return None
-    return name_process(int(number)) == name
+    return process_identity(int(number)) == identity
 
 
-def end_with(number: int, ending: signal.Signals = signal.SIGTERM) -> None:
-    """Send this process a signal when another one of this machine has ended (Linux only).
+def exit_with_process(number: int, ending: signal.Signals = signal.SIGTERM) -> None:
+    """Send this process a signal when another process of this machine has ended (Linux only).
 
-    Unlike the kernel's own signal to children it does not matter how far away the other process is.
+    The other process need not be the parent, as for the kernel's own signal (PR_SET_PDEATHSIG).
 
     Args:
-        number: of the other process.
-        ending: the signal; SIGKILL where nothing has to be put in order.
+        number: ID of the other process.
+        ending: the signal; SIGKILL if nothing has to be cleaned up.
     """
     if not hasattr(os, "pidfd_open"):
         return
@@ -112,8 +112,10 @@ def end_with(number: int, ending: signal.Signals = signal.SIGTERM) -> None:
         return
     except OSError:  # a kernel before Linux 5.3
         return
-    thread = threading.Thread(target=_wait, args=(process, ending), daemon=True, name="end_with")
-    # It inherits what is blocked: a signal that it took would not wake the main thread.
+    thread = threading.Thread(
+        target=_wait, args=(process, ending), daemon=True, name="exit_with_process"
+    )
+    # The thread inherits the blocked signals; one that it received would not wake the main thread.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     thread.start()
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -127,22 +129,23 @@ def _wait(process: int, ending: signal.Signals) -> None:
         os.kill(os.getpid(), ending)
     main = threading.main_thread().ident
     assert main is not None
-    # The main thread may wait for something within the system; only a signal of its own wakes it.
+    # The main thread may be in a system call, which only a signal to this thread interrupts.
     with contextlib.suppress(ProcessLookupError):
         signal.pthread_kill(main, ending)
 
 
-def end_with_starter() -> None:
-    """End this program in order when the Snakemake that runs it dies, or the shell in between.
+def exit_with_snakemake() -> None:
+    """Have this job receive SIGTERM when its Snakemake dies, or the shell in between.
 
-    Without :data:`STARTER`, or where that is this program or on another machine, do nothing.
+    Nothing is done without :data:`SNAKEMAKE_PROCESS`, or if that is this process or one of another
+    machine.
     """
-    starter = os.environ.get(STARTER)
-    if not starter or starter == name_process():
-        return  # a Snakemake that was started again (``exec``) finds itself there
-    living = lives(starter)
-    if living:
-        for other in {int(starter.split()[2]), os.getppid()}:
-            end_with(other)
-    elif living is False:
+    snakemake = os.environ.get(SNAKEMAKE_PROCESS)
+    if not snakemake or snakemake == process_identity():
+        return  # a Snakemake that has restarted itself (``exec``)
+    running = is_running(snakemake)
+    if running:
+        for other in {int(snakemake.split()[2]), os.getppid()}:
+            exit_with_process(other)
+    elif running is False:
         os.kill(os.getpid(), signal.SIGTERM)

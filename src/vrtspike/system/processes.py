@@ -9,13 +9,13 @@ import pickle
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from vrtspike.errors import RunError
-from vrtspike.system.endings import describe_status, end_with, exit_on_signals
+from vrtspike.system.endings import describe_status, exit_on_signals, exit_with_process
 
 _PR_SET_PDEATHSIG = 1
 _TERMINATE_TIMEOUT_S = 5.0
@@ -35,19 +35,16 @@ def stop_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
 
 
 def for_each(
-    work: Callable[[str], Any], items: Iterable[str], processes: int, *, fresh: bool = False
+    work: Callable[[str], Any], items: Sequence[str], processes: int
 ) -> Generator[Outcome, None, None]:
     """Call ``work`` for each item in several processes, and yield results as they are done.
 
-    With a single item or process the work is done in this process. Children end with this process,
-    and with the iteration.
+    They end with this process, and with the iteration.
 
     Args:
         work: a function that can be pickled.
         items: named by texts.
         processes: largest number of processes.
-        fresh: spawn new interpreters instead of forking this process, whose threads and CUDA
-            context a fork cannot use.
 
     Yields:
         The item, and the return value or the exception of its work.
@@ -55,27 +52,12 @@ def for_each(
     Raises:
         RunError: if a process is killed.
     """
-    waiting = list(items)
-    if not waiting:
+    if not items:
         return
-    if min(processes, len(waiting)) <= 1:
-        for item in waiting:
-            try:
-                outcome = work(item)
-            except Exception as error:  # the caller decides
-                outcome = error
-            yield item, outcome
-    else:
-        yield from _run_in_pool(work, waiting, min(processes, len(waiting)), fresh)
-
-
-def _run_in_pool(
-    work: Callable[[str], Any], items: Sequence[str], processes: int, fresh: bool
-) -> Iterator[Outcome]:
-    # Forked children need not import modules; the caller has no threads, or sets `fresh`.
-    forks = sys.platform == "linux" and not fresh
-    context = multiprocessing.get_context("fork" if forks else "spawn")
+    # Forked children need not import modules; the caller has no threads.
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     others = set(multiprocessing.active_children())
+    processes = min(processes, len(items))
     executor = ProcessPoolExecutor(processes, context, _init_child, (os.getpid(),))
     left = {executor.submit(_call, work, item): item for item in items}
     children = set(multiprocessing.active_children()) - others
@@ -110,7 +92,7 @@ def _init_child(parent: int) -> None:
     """Initialise a child process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends the child
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    end_with(parent)
+    exit_with_process(parent)
 
 
 def _call(work: Callable[[str], Any], item: str) -> Any:  # noqa: ANN401 - whatever it returns

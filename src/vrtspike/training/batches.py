@@ -12,7 +12,7 @@ import re
 import shutil
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -78,13 +78,13 @@ class LoaderOptions:
         workers: worker processes; 0 loads in the training process.
         prefetch: batches each worker reads ahead.
         pin_memory: page-locked host memory, for asynchronous copies to a GPU.
-        persistent: keep workers between two passes.
+        persistent: keep workers between two passes; training makes a single one.
     """
 
     workers: int = 0
     prefetch: int = 2
     pin_memory: bool = False
-    persistent: bool = True
+    persistent: bool = False
 
 
 _FIELDS = len(fields(CacheUse))
@@ -164,10 +164,9 @@ class ShuffledBatches:
 
     def stream(self, first: int, stride: int, until: int) -> Iterator[Any]:
         """Micro-batches ``first``, ``first + stride`` ... below ``until``."""
-        # One pass is the whole run, so workers need not persist.
-        once = replace(self._options, persistent=False)
         dataset = _Keyed(self._dataset, self._uses, self._observer)
-        return _explain_failures(iter(_loader(dataset, self.keys(first, stride, until), once)))
+        keys = self.keys(first, stride, until)
+        return _explain_failures(iter(_loader(dataset, keys, self._options)))
 
     def cache_use(self) -> CacheUse | None:
         """Use of the cache so far by this process and its workers."""

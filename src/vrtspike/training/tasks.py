@@ -84,7 +84,7 @@ class Trainable:
         training: the training batches.
         validation: the validation batches of this process; None for no validation.
         compiler: compiles the model in place if TRAIN.COMPILE_MODEL is set.
-        note: a line on model or data, for the log.
+        note: a line for the log, such as how the model computes.
         memory_advice: which keys to change, in this order, when the device's memory is full.
         rate_factors: factors on the learning rate, by parameter group.
         frozen_steps: number of first steps in which a parameter group is frozen.

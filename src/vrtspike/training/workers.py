@@ -22,7 +22,7 @@ from torch.utils.data import default_collate, get_worker_info
 from vrtspike.cluster.signals import HANDLED_SIGNALS, ignore
 from vrtspike.errors import RunError
 from vrtspike.system.cpus import available_cpus
-from vrtspike.system.endings import end_with
+from vrtspike.system.endings import exit_with_process
 
 if TYPE_CHECKING:
     from vrtspike.config.run_schema import DataloaderSettings, RunSettings
@@ -180,7 +180,7 @@ def init_worker(worker: int) -> None:
     ignore(HANDLED_SIGNALS)
     parent = multiprocessing.parent_process()
     if parent is not None and parent.pid is not None:
-        end_with(parent.pid, signal.SIGKILL)
+        exit_with_process(parent.pid, signal.SIGKILL)
 
 
 @cache

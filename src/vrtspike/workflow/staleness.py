@@ -31,8 +31,8 @@ Preset = Callable[[Any], str]
 def one_of(names: Iterable[str]) -> str:
     """A wildcard constraint that matches these names, and nothing if there are none.
 
-    >>> one_of(["demo", "low.ram"])
-    'demo|low\\\\.ram'
+    >>> one_of(["demo", "low.ram"]), one_of([])
+    ('demo|low\\\\.ram', '(?!)')
     """
     return "|".join(re.escape(name) for name in names) or "(?!)"
 

@@ -24,7 +24,7 @@ from vrtspike.errors import RunError, is_disk_full
 from vrtspike.io.file_dates import correct_future_dates
 from vrtspike.io.files import file_mark, writes_to
 from vrtspike.io.locks import lock_file, locked
-from vrtspike.system.endings import STARTER, end_with_starter, name_process
+from vrtspike.system.endings import SNAKEMAKE_PROCESS, exit_with_snakemake, process_identity
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 
 _POLL_S = 0.5
@@ -37,8 +37,8 @@ def prepare_process(snakemake: SnakemakeInternals) -> None:
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])
     if snakemake.is_main:
         # A Snakemake within a rule ends with the Snakemake that runs it.
-        end_with_starter()
-    os.environ[STARTER] = name_process() or ""
+        exit_with_snakemake()
+    os.environ[SNAKEMAKE_PROCESS] = process_identity() or ""
 
 
 def begin_run(

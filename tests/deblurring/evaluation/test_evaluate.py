@@ -174,7 +174,7 @@ def test_the_spikes_alone_are_compared_in_grey_at_every_scale(small_run, evaluat
     gray = np.stack([luma(frame) for frame in blur]).reshape(5, 24, 2, 32, 2).mean((2, 4))
     whole = spikes.mean(axis=1)
     gain = (gray * whole).sum() / (whole**2).sum()
-    window = (gain * spikes[:, 24 - 16 : 24 + 16].mean(axis=1)).astype(np.float32)
+    window = (gain * spikes[:, 24 - 10 : 24 + 10].mean(axis=1)).astype(np.float32)
     for scale in (1.0, 0.5):
         rows = frames[(frames["scale"] == scale) & (frames["sequence"] == "b")]
         expected = []

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import av
 import numpy as np
 import pytest
 
+from tests.deblurring.data.scenes import film
 from tests.deblurring.evaluation.conftest import BINS, arrays
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.exposure import Exposure, exposure_table
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
+from vrtspike.deblurring.data.simulation.sensor import simulate_spikes, synthesize_blur
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.evaluation.given_clips import (
     ArraySequence,
@@ -141,7 +146,12 @@ def test_a_single_step_is_not_compared_with_its_frame(tmp_path):
     table = tmp_path / "spike" / "exposures.csv"
     table.write_text(exposure_table({"1": Exposure(0, 1, 0)}))
     assert FolderSequence(tmp_path / "blur", tmp_path / "spike", 1).doubts() == []
+    other = shutil.copy(table, tmp_path)
+    with pytest.raises(DataError, match=rf"several tables of exposures: {table}, {other}; keep"):
+        FolderSequence(tmp_path / "blur", tmp_path / "spike", 1)
     table.unlink()
+    assert FolderSequence(tmp_path / "blur", tmp_path / "spike", 1).exposures[0].steps == 1
+    Path(other).unlink()
     write_spikes(tmp_path / "spike" / "1.dat", rng.integers(0, 2, (40, 32, 32), dtype=np.uint8))
     assert len(FolderSequence(tmp_path / "blur", tmp_path / "spike", 1).doubts()) == 1
 
@@ -218,3 +228,15 @@ def test_spikes_that_do_not_fit_the_frames_are_refused(sequence, tmp_path):
     with pytest.raises(DataError) as error:
         FolderSequence(sequence / "blur", tmp_path, BINS)
     assert all(f"{path.stem}.dat" in str(error.value) for path in (sequence / "blur").iterdir())
+
+
+def test_a_sensor_size_with_which_spikes_do_not_show_their_frame_is_refused(tmp_path):
+    video = film(1, 9, 192, 320, speed=1)
+    blur, spike = tmp_path / "blur", tmp_path / "spike"
+    write_png(blur / "1.png", synthesize_blur(video[:8]))
+    write_spikes(spike / "1.dat", simulate_spikes(video, downscale=4)[:64])
+    told = r"a sensor of 96 x 160 .* with one of 48 x 80 they do .*: give --sensor 48 80"
+    with pytest.raises(DataError, match=told):
+        FolderSequence(blur, spike, BINS).doubts()
+    (tmp_path / "config.yaml").write_text("spike_h: 48\nspike_w: 80\n")
+    assert FolderSequence(blur, spike, BINS).doubts() == []

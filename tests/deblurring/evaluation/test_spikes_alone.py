@@ -42,6 +42,13 @@ def test_intervals(store, spikes):
             assert found[row, column] == pytest.approx(255 * store.gain * rate, rel=1e-4)
 
 
+def test_the_window_follows_from_the_exposure(store, spikes):
+    """Ten steps of 56 on either side of the instant."""
+    found = SpikesAlone(store, RECONSTRUCTIONS["tfp"]).read(2)
+    rate = spikes[2, SHARP_STEP - 10 : SHARP_STEP + 10].mean(axis=0)
+    np.testing.assert_allclose(found, 255 * store.gain * rate, rtol=1e-5)
+
+
 def test_a_smaller_frame_averages_areas():
     gray = np.arange(24 * 32, dtype=np.float32).reshape(24, 32) / 4
     expected = np.rint(gray.reshape(12, 2, 16, 2).mean(axis=(1, 3)))

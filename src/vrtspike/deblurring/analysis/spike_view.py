@@ -265,11 +265,7 @@ def _draw_images(figure: Any, view: SpikeView) -> None:  # noqa: ANN401
     rate, instant = view.rate, view.window(first, steps)
     panels: list[tuple[NDArray[Any], str, float]] = [
         (rate, f"mean rate of {len(view.spikes)} steps", _white(rate)),
-        (
-            instant,
-            f"{steps} steps about {words} ({middle})",
-            _white(instant),
-        ),
+        (instant, f"{steps} steps about {words} ({middle})", _white(instant)),
     ]
     if view.gray is not None and view.found is not None:
         panels.append((view.gray, f"frame, correlation {view.found.correlation:.2f}", 255.0))
@@ -292,15 +288,7 @@ def _draw_raster(axes: Any, view: SpikeView) -> None:  # noqa: ANN401
     row = view.sensor.height // 2
     raster = np.stack([view.spikes[step][row] for step in range(len(view.spikes))])
     extent = (0, view.sensor.area.columns, view.start + len(view.spikes), view.start)
-    axes.imshow(
-        1 - raster,
-        cmap="gray",
-        aspect="auto",
-        interpolation="nearest",
-        extent=extent,
-        vmin=0,
-        vmax=1,
-    )
+    axes.imshow(raster, cmap="gray_r", aspect="auto", interpolation="nearest", extent=extent)
     axes.grid(visible=False)
     axes.set_title(f"spikes of row {row}", fontsize=9)
     axes.set_xlabel("column")

@@ -52,7 +52,8 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
         type=positive_int,
         nargs=2,
         metavar=("ROWS", "COLUMNS"),
-        help="size of the spike sensor; without it that of .npz files, else half the frames' size",
+        help="size of the spike sensor; without it that of .npz files or of a config.yaml beside "
+        "the files, else half the frames' size",
     )
     add(
         "--layout",
