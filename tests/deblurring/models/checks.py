@@ -7,6 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from vrtspike.deblurring.models.vrt import VRT
+from vrtspike.deblurring.models.weights import published_buffers
 from vrtspike.deblurring.models.windows import WindowPlan
 
 
@@ -48,3 +50,8 @@ def assert_same(found: list[Tensor], expected: list[Tensor], leaves: list[Tensor
     torch.testing.assert_close(
         torch.autograd.grad(found, leaves, grads), torch.autograd.grad(expected, leaves, grads)
     )
+
+
+def published_state_dict(vrt: VRT) -> dict[str, Tensor]:
+    """The model's state as a published checkpoint names and shapes it."""
+    return {**vrt.state_dict(), **published_buffers(vrt)}

@@ -13,9 +13,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn import functional
 
+from tests.deblurring.models.checks import published_state_dict
 from vrtspike.deblurring.models import PlainVRT, VRTSpike, build_model
 from vrtspike.deblurring.models.vrt import VRT
-from vrtspike.deblurring.models.weights import published_state_dict
 from vrtspike.deblurring.settings import Settings
 
 

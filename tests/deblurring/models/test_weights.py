@@ -9,12 +9,12 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from tests.deblurring.models.checks import published_state_dict
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.weights import (
     depths_of,
     load_spynet,
     load_vrt,
-    published_state_dict,
 )
 from vrtspike.errors import RunError
 from vrtspike.io.weights import read_weights

@@ -1,20 +1,26 @@
 """Parallel warping: flow-guided deformable alignment of each frame's neighbours.
 
 Source: VRT (Liang et al., 2022), after BasicVSR++ (Chan et al., 2022), whose first stage of
-alignment is the flow and whose second is a modulated deformable convolution (Zhu et al., 2019).
+alignment is the flow and whose second is a modulated deformable convolution (Zhu et al., 2019,
+"Deformable ConvNets v2").
 """
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
-from vrtspike.deblurring.models.deform_conv import KERNEL, POINTS, guided_deform_conv
 from vrtspike.deblurring.models.flow import flow_warp
 from vrtspike.deblurring.models.layers import Recomputed, start_at_zero
-from vrtspike.deblurring.models.mixed_precision import autocast_dtype
+from vrtspike.deblurring.models.mixed_precision import autocast_dtype, without_autocast
 
+KERNEL = 3
+POINTS = KERNEL * KERNEL
 _SLOPE = 0.1
+# Sampled values at once, 16 MiB: a frame at 64 x 64 with 96 channels, more frames of smaller ones.
+_MOST_SAMPLED = 1 << 22
 
 
 class DeformableAlignment(Recomputed):
@@ -82,3 +88,62 @@ class DeformableAlignment(Recomputed):
         return torch.cat(
             (torch.cat((later, edge), dim=1), torch.cat((edge, earlier), dim=1)), dim=-1
         )
+
+
+def guided_deform_conv(
+    x: Tensor, raw: Tensor, flow: Tensor, weight: Tensor, bias: Tensor, max_magnitude: float
+) -> Tensor:
+    """3 x 3 deformable convolution with padding 1 of pictures, whose samples follow a flow.
+
+    Sampled values, nine times the features, are made for some pictures at a time, and again for the
+    gradient.
+
+    Args:
+        x: (N, C, H, W).
+        raw: (N, groups * 27, H, W), of any value: first 18 numbers a group that become the
+            displacement of its 9 taps, ``max_magnitude * tanh(raw) + flow``, in (y, x) pairs; then
+            9 a group that become their modulation, ``sigmoid(raw)``.
+        flow: (N, 2, H, W), x first, pixels; of any length.
+        weight: (C', C, 3, 3).
+        bias: (C',).
+        max_magnitude: bound of the displacement beside the flow, pixels.
+
+    Returns:
+        (N, C', H, W). Positions are float32 or better in any case: half precision would round them
+        to whole pixels on a large picture.
+    """
+    matrix = weight.flatten(1)
+
+    def convolve(x: Tensor, raw: Tensor, flow: Tensor) -> Tensor:
+        with without_autocast(x):
+            sampled = _sampled(x, raw, flow, max_magnitude)
+        out = torch.matmul(matrix.to(x.dtype), sampled.to(x.dtype)) + bias.to(x.dtype)[:, None]
+        return out.unflatten(2, x.shape[2:])
+
+    pictures = max(_MOST_SAMPLED // (POINTS * x[0].numel()), 1)
+    parts = zip(*(t.split(pictures) for t in (x, raw, flow)), strict=True)
+    return torch.cat([checkpoint(convolve, *part, use_reentrant=False) for part in parts])
+
+
+def _sampled(x: Tensor, raw: Tensor, flow: Tensor, max_magnitude: float) -> Tensor:
+    """Modulated samples in the order of the weights, (N, C * 9, H * W)."""
+    pictures, _, height, width = x.shape
+    exact = torch.promote_types(raw.dtype, torch.float32)
+    x, raw, flow = x.to(exact), raw.to(exact), flow.to(exact)
+    groups = raw.shape[1] // (3 * POINTS)
+    moves, modulation = raw.split((2 * POINTS * groups, POINTS * groups), dim=1)
+    # Offsets come in (y, x) pairs, the flow in (x, y).
+    offsets = max_magnitude * moves.tanh().unflatten(1, (-1, 2)) + flow.flip(1).unsqueeze(1)
+    offsets = offsets.view(-1, KERNEL, KERNEL, 2, height, width)
+    tap, rows, columns = (torch.arange(n, device=x.device) for n in (KERNEL, height, width))
+    y = offsets[:, :, :, 0] + (tap[:, None, None, None] - KERNEL // 2 + rows[:, None])
+    x_at = offsets[:, :, :, 1] + (tap[:, None, None] - KERNEL // 2 + columns)
+    # Pixel p of n has its centre at (2p + 1) / n - 1 with align_corners=False; that convention,
+    # unlike the other, also holds for a single row or column.
+    grid = torch.stack(((2 * x_at + 1) / width - 1, (2 * y + 1) / height - 1), dim=-1)
+    grid = grid.view(-1, POINTS * height, width, 2)
+    by_group = x.reshape(pictures * groups, -1, height, width)
+    found = functional.grid_sample(by_group, grid, padding_mode="zeros", align_corners=False)
+    mask = modulation.sigmoid().reshape(-1, 1, POINTS, height, width)
+    found = found.unflatten(2, (POINTS, height)) * mask
+    return found.view(pictures, -1, height * width)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from vrtspike.deblurring.models.attention import attend
 from vrtspike.deblurring.models.layers import GEGLU, recomputed, start_at_zero
-from vrtspike.deblurring.models.window_attention import attend
 
 if TYPE_CHECKING:
     from vrtspike.deblurring.settings.model import FuseSettings, TemporalAttentionSettings

@@ -1,4 +1,4 @@
-"""Published checkpoints of VRT and of its flow: loading them strictly, and writing their form.
+"""Published checkpoints of VRT and of its flow, loaded strictly.
 
 Our parameter names are the published ones. Published checkpoints also carry, for every attention,
 buffers that are pure functions of the configuration (the relative position index and the sine
@@ -30,11 +30,6 @@ def published_buffers(vrt: VRT) -> dict[str, Tensor]:
             if module.mutual:
                 buffers[f"{name}.position_bias"] = module.position_bias
     return buffers
-
-
-def published_state_dict(vrt: VRT) -> dict[str, Tensor]:
-    """The model's state as a published checkpoint names and shapes it."""
-    return {**vrt.state_dict(), **published_buffers(vrt)}
 
 
 def depths_of(state: Mapping[str, Tensor]) -> list[int]:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.deblurring.models.checks import published_state_dict
 from vrtspike.deblurring.models.vrt import VRT
-from vrtspike.deblurring.models.weights import published_state_dict
 
 pytestmark = pytest.mark.shared
 

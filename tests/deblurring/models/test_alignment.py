@@ -11,9 +11,8 @@ from torch import Tensor
 from torchvision.ops import deform_conv2d
 
 from tests.deblurring.models.checks import kept_by
-from vrtspike.deblurring.models import deform_conv
-from vrtspike.deblurring.models.alignment import DeformableAlignment
-from vrtspike.deblurring.models.deform_conv import guided_deform_conv
+from vrtspike.deblurring.models import alignment
+from vrtspike.deblurring.models.alignment import DeformableAlignment, guided_deform_conv
 from vrtspike.deblurring.models.flow import flow_warp
 
 
@@ -54,7 +53,7 @@ def test_it_is_torchvisions(
     grad = torch.randn_like(expected)
     gradients = torch.autograd.grad(expected, inputs, grad, materialize_grads=True)
     for most in (1 << 22, 1):  # both pictures at once, one by one
-        monkeypatch.setattr(deform_conv, "_MOST_SAMPLED", most)
+        monkeypatch.setattr(alignment, "_MOST_SAMPLED", most)
         found = guided_deform_conv(*inputs, 3.0)
         torch.testing.assert_close(found, expected)
         torch.testing.assert_close(torch.autograd.grad(found, inputs, grad), gradients)
