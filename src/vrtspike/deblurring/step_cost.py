@@ -52,7 +52,7 @@ class StorageCounter(TorchDispatchMode):
                 self.add(tensor)
         return found
 
-    def leave_out(self, tensor: Tensor) -> None:
+    def exclude(self, tensor: Tensor) -> None:
         """Do not count what exists already, whichever operation returns it or a view of it."""
         self._note(tensor, 0)
 
@@ -123,9 +123,9 @@ def count_step(model: nn.Module, batch: Sequence[Tensor], loss: Callable[[], Ten
     """
     memory = StorageCounter()
     for tensor in itertools.chain(model.parameters(), model.buffers()):
-        memory.leave_out(tensor)
+        memory.exclude(tensor)
         if tensor.grad is not None:
-            memory.leave_out(tensor.grad)
+            memory.exclude(tensor.grad)
     for tensor in batch:
         memory.add(tensor)
     with memory:

@@ -15,7 +15,7 @@ from vrtspike.deblurring.evaluation.measure import (
     ranking_metric,
     select_metrics,
     sequence_means,
-    sequences_lost_to_spikes,
+    sequences_better_from_spikes,
     spikes_means,
 )
 from vrtspike.deblurring.metrics.metric import MotionScore, TemporalMetric, needs_nothing
@@ -154,10 +154,10 @@ def test_means_of_the_spikes_alone_are_over_sequences_too():
 
 def test_sequences_of_which_the_spikes_alone_are_better():
     frames = FRAMES.assign(psnr_spikes=[20.0, 20.0, 20.0, 25.5, 24.0, 24.0, 60.0])
-    found = sequences_lost_to_spikes(means_of(frames), PSNR)
+    found = sequences_better_from_spikes(means_of(frames), PSNR)
     assert found == [{"sequence": "b", "spikes": 25.5, "restored": 25.0}]
     lower = frames.rename(columns={"psnr": "tof", "psnr_spikes": "tof_spikes"})
-    found = sequences_lost_to_spikes(means_of(lower), TOF)
+    found = sequences_better_from_spikes(means_of(lower), TOF)
     assert [each["sequence"] for each in found] == ["a"]
 
 

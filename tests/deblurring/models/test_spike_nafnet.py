@@ -10,7 +10,7 @@ from vrtspike.deblurring.models.spike_nafnet import (
     NAFBlock,
     SpikeNAFNet,
     SpikePyramid,
-    contrast,
+    mean_and_deviations,
 )
 from vrtspike.deblurring.settings.model import NAFSettings
 
@@ -57,22 +57,22 @@ def test_a_block_is_that_of_the_paper():
 
 def test_a_frame_sees_brightness_deviations_and_the_nearest_bins_of_its_neighbours():
     voxels = torch.tensor([[1.0, 3.0, 5.0], [10, 20, 60], [0, 0, 3]]).reshape(1, 3, 3, 1, 1)
-    seen = contrast(voxels, 1)[0, :, :, 0, 0]
+    seen = mean_and_deviations(voxels, 1)[0, :, :, 0, 0]
     assert seen.tolist() == [
         [3, -2, 0, 2, 0, 10 - 3],
         [30, -20, -10, 30, 5 - 30, 0 - 30],
         [1, -1, -1, 2, 60 - 1, 0],
     ]
-    alone = contrast(voxels, 1, isolated=True)[0, :, :, 0, 0]
+    alone = mean_and_deviations(voxels, 1, isolated=True)[0, :, :, 0, 0]
     assert torch.equal(alone[:, :4], seen[:, :4])
     assert not alone[:, 4:].any()
-    assert torch.equal(contrast(voxels, 0)[0, :, :, 0, 0], seen[:, :4])
+    assert torch.equal(mean_and_deviations(voxels, 0)[0, :, :, 0, 0], seen[:, :4])
 
 
 def test_the_last_bins_of_the_frame_before_and_the_first_of_the_one_after():
     voxels = torch.arange(12.0).reshape(1, 3, 4, 1, 1)
     own = voxels[0, 1].mean()
-    neighbours = contrast(voxels, 2)[0, 1, 5:, 0, 0] + own
+    neighbours = mean_and_deviations(voxels, 2)[0, 1, 5:, 0, 0] + own
     assert neighbours.tolist() == [2, 3, 8, 9]
 
 

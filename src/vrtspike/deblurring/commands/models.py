@@ -188,7 +188,7 @@ def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
     for name in arguments.no_reference:
         before, after = (mean_figure(frames, each) for each in (f"{name}_blur", name))
         print(f"{name}: {before:.3f} -> {after:.3f}")
-    for line in _judged(frames):
+    for line in _no_reference_lines(frames):
         print(line)
     print(f"spikes: {record['spikes']['from']}")
     each = record["seconds_per_frame"]
@@ -200,7 +200,7 @@ def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
     )
 
 
-def _judged(frames: list[dict[str, Any]]) -> list[str]:
+def _no_reference_lines(frames: list[dict[str, Any]]) -> list[str]:
     """What spikes and blurry frames tell of restored ones without sharp frames."""
     from vrtspike.deblurring.evaluation.folder import mean_figure
 

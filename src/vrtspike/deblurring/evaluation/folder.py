@@ -42,7 +42,7 @@ SCHEMA = 3
 NO_SPIKES = "none, the model takes none"
 SIMULATED = "simulated from the blurry frames: they hold no more than the frames do"
 
-_OTHERS = {
+_DIFFERENCES = {
     "schema": "another version of this program",
     "run": "another model",
     "input": "other blurry frames",
@@ -274,7 +274,7 @@ def _known_record(output: Path, identity: dict[str, Any]) -> dict[str, Any] | No
     except (ValueError, AttributeError) as error:
         raise ConfigError(f"{path}: damaged, or of another program ({error}); {advice}") from error
     if differing:
-        others = ", ".join(_OTHERS[name] for name in differing)
+        others = ", ".join(_DIFFERENCES[name] for name in differing)
         raise ConfigError(f"{output}: holds frames restored with {others} ({path.name}); {advice}")
     record: dict[str, Any] = known
     return record

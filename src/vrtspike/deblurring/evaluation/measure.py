@@ -232,7 +232,7 @@ def spikes_means(
     return found
 
 
-def sequences_lost_to_spikes(
+def sequences_better_from_spikes(
     sequences: pd.DataFrame, metric: ImageMetric
 ) -> list[dict[str, str | float]]:
     """The sequences of which the spikes alone have a better figure than the model.

@@ -15,7 +15,7 @@ from vrtspike.deblurring.evaluation.measure import (
     mean_and_error,
     overall_means,
     ranking_metric,
-    sequences_lost_to_spikes,
+    sequences_better_from_spikes,
     spikes_means,
 )
 from vrtspike.deblurring.evaluation.protocols import Protocol
@@ -125,7 +125,7 @@ def _spikes_alone(
         "spikes_alone_note": definition(method),
         "spikes_alone_better": {
             "metric": ranking.name,
-            "sequences": sequences_lost_to_spikes(sequences, ranking),
+            "sequences": sequences_better_from_spikes(sequences, ranking),
         },
     }
 
@@ -244,12 +244,12 @@ def summary_lines(summary: Mapping[str, Any]) -> list[str]:
 
 def _sentences(summary: Mapping[str, Any]) -> Iterator[str]:
     """What a reader should know of single sequences and frames."""
-    if lost := summary.get("spikes_alone_better", {}).get("sequences"):
+    if better := summary.get("spikes_alone_better", {}).get("sequences"):
         metric = METRICS[summary["spikes_alone_better"]["metric"]]
         named = ", ".join(
             f"{each['sequence']} ({metric.text(each['spikes'])} against "
             f"{metric.text(each['restored'])})"
-            for each in lost
+            for each in better
         )
         why = (
             " They are compared in grey, so that an error of colours does not count against them."

@@ -28,8 +28,8 @@ CPU_OVERHEAD = 1.8
 """What a process grows by on a CPU for each byte of its tensors: libraries work on copies, and
 freed memory stays in pieces; 1.64 to 1.74 were measured with `demo` and `baseline`."""
 
-_PLENTY = 30_000
-"""Bytes for each pixel of each frame; presets of this project need half of it at most."""
+_MOST_PER_PIXEL = 30_000
+"""Bytes for each pixel of each frame, more than any preset needs: `baseline` needs 17,000."""
 
 _PROBES = (64, 128)
 """Sides of the tiles that are tried: what a model needs grows with their area."""
@@ -59,7 +59,7 @@ def fits_any_model(pixels: int, free: float) -> bool:
         pixels: of all its frames together.
         free: bytes.
     """
-    return pixels * _PLENTY <= free
+    return pixels * _MOST_PER_PIXEL <= free
 
 
 def measure_tile_memory(

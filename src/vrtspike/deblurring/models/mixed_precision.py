@@ -1,4 +1,4 @@
-"""What half precision must not touch: sums of many terms, and positions.
+"""What stays in float32 under autocast: sums of many terms, and positions.
 
 Under autocast, matrix products are made in a half type: their operands are rounded, their sums are
 not. What adds up over blocks, tokens or pyramid levels stays in float32, where a small term is not

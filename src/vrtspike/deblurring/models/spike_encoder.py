@@ -20,7 +20,7 @@ _STRIDE = 2
 _BLOCKS_PER_SCALE = 2
 
 
-def _contrast(voxels: Tensor) -> Tensor:
+def _mean_and_deviations(voxels: Tensor) -> Tensor:
     """Mean over the bins, and each bin's deviation from it: (..., K) -> (..., 1 + K)."""
     mean = voxels.mean(dim=-1, keepdim=True)
     return torch.cat((mean, voxels - mean), dim=-1)
@@ -71,7 +71,7 @@ class SpikeEncoder3D(Recomputed):
             the coarsest scale's factor, as VRT pads its frames.
         """
         padded = pad_to_multiple(voxels, _STRIDE ** (len(self.scales) - 1))
-        x = functional.relu(self.stem(_contrast(padded.permute(0, 1, 3, 4, 2))))
+        x = functional.relu(self.stem(_mean_and_deviations(padded.permute(0, 1, 3, 4, 2))))
         outputs = []
         for number, blocks in enumerate(self.scales):
             if number:

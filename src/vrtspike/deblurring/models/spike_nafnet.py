@@ -92,7 +92,7 @@ def pad_end(x: Tensor, height: int, width: int) -> Tensor:
     return repeated.contiguous(memory_format=torch.channels_last)
 
 
-def contrast(voxels: Tensor, neighbour_bins: int, *, isolated: bool = False) -> Tensor:
+def mean_and_deviations(voxels: Tensor, neighbour_bins: int, *, isolated: bool = False) -> Tensor:
     """What the first layer of the spikes sees of each frame.
 
     The mean over a frame's bins, which is brightness; each bin's deviation from it, in which motion
@@ -120,7 +120,7 @@ class SpikePyramid(nn.Module):
     """Features of spikes at the sensor's resolution and at halves of it.
 
     Args:
-        inputs: channels of :func:`contrast`.
+        inputs: channels of :func:`mean_and_deviations`.
         channels: of the features, the same at each level.
         levels: resolutions.
     """
@@ -225,7 +225,9 @@ class SpikeNAFNet(Restorer):
         scales = range(len(self.encoder))
         finest = max((s for s in scales if sensor_rows <= (rows + 2**s - 1) // 2**s), default=0)
         size = [(side + 2**finest - 1) // 2**finest for side in blur.shape[-2:]]
-        grids = contrast(voxels, self.neighbour_bins, isolated=self.shuffled).flatten(0, 1)
+        grids = mean_and_deviations(voxels, self.neighbour_bins, isolated=self.shuffled).flatten(
+            0, 1
+        )
         if list(grids.shape[-2:]) != size:
             grids = functional.interpolate(grids, size, mode="bilinear")
         # The size follows from that of the frames, so that an export knows both to be equal.

@@ -21,7 +21,7 @@ from vrtspike.monitoring.timing import section
 if TYPE_CHECKING:
     from vrtspike.deblurring.settings.model import ModelSettings
 
-_KINDS = 64
+_RECOMPILE_LIMIT = 64
 
 
 class VRTRestorer(Restorer):
@@ -46,7 +46,9 @@ class VRTRestorer(Restorer):
         All of them are instances of one class. They differ in width, kind of attention and clipped
         windows: about a dozen kinds, of which PyTorch would compile 8 and leave the rest as it is.
         """
-        torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, _KINDS)
+        torch._dynamo.config.recompile_limit = max(
+            torch._dynamo.config.recompile_limit, _RECOMPILE_LIMIT
+        )
         for module in self.modules():
             if isinstance(module, TMSABlock):
                 # Sizes differ between scales; dynamic graphs serve all of them.

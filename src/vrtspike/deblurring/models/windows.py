@@ -129,10 +129,10 @@ def _regions(geometry: WindowGeometry) -> NDArray[np.int64]:
     return ids
 
 
-def _ranks(regions: NDArray[np.int64]) -> NDArray[np.int64]:
+def _number_regions(regions: NDArray[np.int64]) -> NDArray[np.int64]:
     """Regions of each window, numbered from 0 to at most 7, two along each axis, in their order.
 
-    >>> _ranks(np.array([[4, 4, 5], [13, 22, 4]])).tolist()
+    >>> _number_regions(np.array([[4, 4, 5], [13, 22, 4]])).tolist()
     [[0, 0, 1], [1, 2, 0]]
     """
     there = np.zeros((len(regions), regions.max() + 1), dtype=np.int64)
@@ -156,7 +156,7 @@ def build_plan(geometry: WindowGeometry, device: torch.device) -> WindowPlan:
         query = np.concatenate([second, first])
         key = out = np.concatenate([first, second])
         regions = np.concatenate([regions[:, :half]] * 2)
-    regions = _ranks(regions)
+    regions = _number_regions(regions)
     _, first_of, pattern = np.unique(regions, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(pattern.reshape(-1), kind="stable")
     bounds = np.cumsum([0, *np.bincount(pattern.reshape(-1))]).tolist()
