@@ -19,7 +19,7 @@ from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.evaluation.sources import StoredSequence
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.settings import Settings
-from vrtspike.io.files import write_json
+from vrtspike.io.files import file_digest, write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.runs.identity import RunIdentity, write_statistics
 
@@ -83,14 +83,39 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> SmallRun:
     model = build_model(settings)
     # A new network returns its input; this one shall do something.
     torch.nn.init.normal_(model.get_submodule("vrt.conv_last").get_parameter("weight"), std=0.05)
-    train = folder / "train"
-    train.mkdir()
-    save_file(model.state_dict(), train / "weights.safetensors")
+    write_run(folder / "train", "small", settings, dataset, model)
+    return SmallRun(raw, dataset, folder / "train", settings)
+
+
+def write_run(
+    train: Path, name: str, settings: Settings, dataset: Path, network: torch.nn.Module
+) -> None:
+    """Write the result folder of a finished run."""
+    train.mkdir(parents=True)
+    save_file(network.state_dict(), train / "weights.safetensors")
     digest = load_dataset(dataset).digest
-    RunIdentity("small", settings, str(dataset), "0123456789ab", digest).write(train)
+    RunIdentity(name, settings, str(dataset), "0123456789ab", digest).write(train)
     write_statistics(train)
     write_json(train / "run.json", {"status": "finished"})
-    return SmallRun(raw, dataset, train, settings)
+
+
+def write_light_run(small_run: SmallRun, train: Path, *, use_spike: bool = True) -> None:
+    """Write the result folder of a model that can be exported, of random weights."""
+    chosen = small_run.settings.model_dump(mode="json", exclude_unset=True)
+    naf = {"WIDTH": 8, "ENCODER_BLOCKS": [1], "MIDDLE_BLOCKS": 1, "DECODER_BLOCKS": [1]}
+    naf["NEIGHBOUR_BINS"] = 2
+    chosen["MODEL"] = {"TYPE": "spike_nafnet", "NAF": naf, "USE_SPIKE": use_spike}
+    chosen["TEST"]["TILE"]["FRAMES"] = 8  # whole clips, as the file computes them
+    settings = Settings.model_validate(chosen)
+    torch.manual_seed(3)
+    network = build_model(settings)
+    for parameter in network.parameters():  # layers that start at zero shall do something
+        torch.nn.init.normal_(parameter, std=0.1)
+    write_run(train, train.name, settings, small_run.dataset, network)
+    files = [train / name for name in ("weights.safetensors", "statistics.json")]
+    record = {"status": "finished", "name": train.name, "fingerprint": "0123456789ab"}
+    record |= {"host": "node-17", "digests": {path.name: file_digest(path) for path in files}}
+    write_json(train / "run.json", record)
 
 
 @pytest.fixture

@@ -16,8 +16,7 @@ import pytest
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 
-from tests.deblurring.evaluation.conftest import arrays
-from tests.deblurring.evaluation.light_run import write_light_run
+from tests.deblurring.evaluation.conftest import arrays, write_light_run
 from vrtspike.commands.main import run_command
 from vrtspike.deblurring.evaluation import trained
 from vrtspike.deblurring.evaluation.onnx_model import TOLERANCE, export_model

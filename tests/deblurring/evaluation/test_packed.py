@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.deblurring.evaluation.conftest import arrays
-from tests.deblurring.evaluation.light_run import write_light_run
+from tests.deblurring.evaluation.conftest import arrays, write_light_run
 from vrtspike.commands.main import run_command
 from vrtspike.deblurring.evaluation.evaluate import evaluate_run
 from vrtspike.deblurring.evaluation.trained import load

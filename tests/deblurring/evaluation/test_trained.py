@@ -5,9 +5,8 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
 
-from tests.deblurring.evaluation.conftest import arrays
+from tests.deblurring.evaluation.conftest import arrays, write_run
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.evaluation.given_clips import FolderSequence
 from vrtspike.deblurring.evaluation.restore import restore_frames
@@ -17,8 +16,7 @@ from vrtspike.deblurring.evaluation.trained import TrainedModel, load
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import ConfigError, RunError
-from vrtspike.io.files import file_digest, write_json
-from vrtspike.runs.identity import RunIdentity
+from vrtspike.io.files import file_digest
 
 CPU = torch.device("cpu")
 
@@ -31,14 +29,11 @@ def model(small_run) -> TrainedModel:
 @pytest.fixture(scope="module")
 def plain(small_run, tmp_path_factory) -> TrainedModel:
     """A model without spikes."""
-    train = tmp_path_factory.mktemp("plain")
+    train = tmp_path_factory.mktemp("results") / "plain"
     chosen = small_run.settings.model_dump(mode="json")
     chosen["MODEL"]["USE_SPIKE"] = False
     settings = Settings.model_validate(chosen)
-    RunIdentity("plain", settings, str(small_run.dataset), "abc", "d").write(train)
-    write_json(train / "run.json", {"status": "finished"})
-    network = build_model(settings)
-    save_file(network.state_dict(), train / "weights.safetensors")
+    write_run(train, "plain", settings, small_run.dataset, build_model(settings))
     return load(str(train), device="cpu")
 
 
