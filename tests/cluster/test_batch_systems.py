@@ -132,7 +132,7 @@ def site(system, tmp_path, monkeypatch):
 
 
 @each_system
-def test_a_job_runs_and_its_end_is_told_by_its_own_status(site):
+def test_the_state_of_a_job_follows_its_exit_status(site):
     good = site.run("until [ -e go ]; do sleep 0.05; done; echo done > result\n")
     assert good.startswith(f"{site.system}:")
     assert state(good) == "running"
@@ -144,7 +144,7 @@ def test_a_job_runs_and_its_end_is_told_by_its_own_status(site):
     assert list((site.folder / ".snakemake/batch").iterdir()) == []
 
 
-def test_a_job_that_asks_for_it_is_handed_in_again(site):
+def test_a_job_that_asks_for_it_is_submitted_again(site):
     """As a training does that has saved before the end of its wall time."""
     job = site.run(
         "if [ -e begun ]; then until [ -e go ]; do sleep 0.05; done; exit 0; fi\n"
@@ -157,9 +157,7 @@ def test_a_job_that_asks_for_it_is_handed_in_again(site):
 
 
 @pytest.mark.parametrize(("status", "attempts"), [(1, 2), (2, 1)])
-def test_a_job_whose_cause_of_failure_stays_is_not_handed_in_again(
-    site, monkeypatch, status, attempts
-):
+def test_a_job_that_failed_permanently_is_not_submitted_again(site, monkeypatch, status, attempts):
     script = f"echo 'Command returned non-zero exit status {status}.'; exit 1\n"
     for run, begun in (("one", attempts), ("another", 2 * attempts)):
         monkeypatch.setenv("VRTSPIKE_SNAKEMAKE", run)
@@ -170,7 +168,7 @@ def test_a_job_whose_cause_of_failure_stays_is_not_handed_in_again(
         assert len(submitted) == begun
 
 
-def test_a_batch_system_that_takes_no_job_in_time_is_told_with_what_to_do(site, monkeypatch):
+def test_a_submission_without_an_answer_says_what_to_do(site, monkeypatch):
     monkeypatch.setattr(batch_systems, "SUBMIT_S", 0.5)
     (site.folder / "hangs").touch()
     with pytest.raises(RunError) as told:
@@ -200,7 +198,7 @@ def test_a_batch_system_that_does_not_answer_loses_no_job(site, monkeypatch):
 
 
 @each_system
-def test_a_killed_job_has_failed_once_it_is_gone_for_long(site, monkeypatch):
+def test_a_job_that_has_been_missing_for_long_has_failed(site, monkeypatch):
     job = site.run("sleep 1000\n")
     cancel([job])
     mark = site.folder / ".snakemake/batch" / job.split(":")[2] / "gone"
@@ -211,7 +209,7 @@ def test_a_killed_job_has_failed_once_it_is_gone_for_long(site, monkeypatch):
     assert state(job) == "failed"
 
 
-def test_a_refused_job_is_told_in_the_words_of_the_batch_system(site, monkeypatch):
+def test_a_refused_job_shows_the_message_of_the_batch_system(site, monkeypatch):
     (site.folder / "refuse").touch()
     with pytest.raises(RunError, match=r"refused the job \(qsub .*:\nno such queue"):
         site.run("true\n")
@@ -248,7 +246,7 @@ def test_what_a_job_asks_for_reaches_the_command(site):
     assert not re.search(r"gpu|\blab\b|long|\|-q\||partition|account|--flag", plain)
 
 
-def test_jobs_that_may_go_on_are_named_with_the_command_that_ends_them(site):
+def test_a_failed_cancellation_shows_the_command(site):
     job = site.run("until [ -e go ]; do sleep 0.05; done\n")
     (site.folder / "away").touch()
     refused = cancel([job])

@@ -101,7 +101,7 @@ def test_auto_takes_what_is_free_or_the_cpu(machine):
         assert cpu.names == ()
 
 
-def test_a_run_that_is_continued_takes_as_many_as_share_its_batches(machine):
+def test_auto_takes_a_number_of_gpus_that_divides_the_micro_batches(machine):
     four = [*GPUS, gpu("GPU-d", 3)]
     with machine("auto", installed=four, batches=6) as some:
         assert some.names == ("GPU-a", "GPU-b", "GPU-c")
@@ -125,7 +125,7 @@ def test_the_emptiest_gpus_come_first_and_those_of_others_not_at_all(machine):
         machine(3, installed=installed).__enter__()
 
 
-def test_what_is_in_the_way_is_named(machine):
+def test_who_holds_or_uses_a_gpu_is_named(machine):
     with machine(3), pytest.raises(RunError) as caught, machine(1):
         pass
     # The process that holds them is this one.
@@ -136,7 +136,7 @@ def test_what_is_in_the_way_is_named(machine):
         machine(1, installed=installed).__enter__()
 
 
-def test_more_than_exist_is_a_clear_error_at_once(machine):
+def test_more_gpus_than_exist_are_an_error_at_once(machine):
     with (
         pytest.raises(RunError, match=r"4 GPUs are asked for, but 3 can be used"),
         machine(4, timeout_s=None),
@@ -157,7 +157,7 @@ def test_of_a_divided_gpu_a_run_takes_one_part(machine):
     assert [gpu.uuid for gpu in require_gpus(2, [*PARTS, *GPUS[1:]])] == ["GPU-b", "GPU-c"]
 
 
-def test_what_only_a_batch_system_knows_is_taken_as_it_is(machine, monkeypatch):
+def test_gpus_of_a_batch_system_are_used_without_locks(machine, monkeypatch):
     """It is another device in each job and node, and has been handed out."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     with machine(1, installed=[]) as one, machine("auto", installed=[]) as both:
@@ -188,7 +188,7 @@ def test_a_run_waits_and_says_for_what_until_a_device_is_free(machine, monkeypat
         assert named.names == ("GPU-a",)
 
 
-def test_while_another_run_chooses_nothing_is_taken(machine, tmp_path):
+def test_no_gpu_is_locked_while_another_run_selects_its_own(machine, tmp_path):
     with selection_lock(tmp_path), pytest.raises(RunError, match=r"process \d+ of .* is choosing"):
         machine(1).__enter__()
     with machine(3) as all_of_them:
@@ -228,7 +228,7 @@ def test_a_gpu_is_taken_where_there_is_one(monkeypatch):
         assert device.type == "cuda"
 
 
-def test_what_is_computed_on_is_what_is_held(install_gpus, monkeypatch):
+def test_a_process_uses_the_gpu_that_it_has_locked(install_gpus, monkeypatch):
     """The driver is a file of answers; nothing is computed."""
     install_gpus(
         *({"uuid": f"GPU-{n}", "total": 40, "used": used} for n, used in (("a", 30), ("b", 0)))
@@ -243,7 +243,7 @@ def test_what_is_computed_on_is_what_is_held(install_gpus, monkeypatch):
             pass
 
 
-def test_the_folder_is_one_for_all_users(monkeypatch, tmp_path):
+def test_all_users_have_one_folder_of_locks(monkeypatch, tmp_path):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.delenv("VRTSPIKE_GPU_LOCKS", raising=False)
     assert lock_folder() == Path("/dev/shm/vrtspike-gpus")
@@ -251,7 +251,7 @@ def test_the_folder_is_one_for_all_users(monkeypatch, tmp_path):
     assert lock_folder() == Path("/scratch/locks")
 
 
-def test_a_device_has_one_file_whatever_its_name(tmp_path):
+def test_the_lock_file_is_named_by_the_uuid(tmp_path):
     for name in ("GPU-a", "MIG-a"):
         assert lock_path(Gpu(name), tmp_path) == tmp_path / f"{name}.lock"
     (tmp_path / "0.lock").touch()

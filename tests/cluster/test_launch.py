@@ -110,7 +110,7 @@ def family(request, tmp_path, install_gpus) -> Iterator[list[psutil.Process]]:
         ("faulty", 1, "failed while it was"),
     ],
 )
-def test_a_crash_is_no_stop(tmp_path, kind, code, said):
+def test_a_crash_and_a_stop_before_training_have_other_statuses(tmp_path, kind, code, said):
     (tmp_path / kind).touch()
     with start(tmp_path) as (launcher, _):
         launcher.terminate()
@@ -150,7 +150,7 @@ def test_the_end_of_a_job_stops_training(tmp_path, monkeypatch):
     assert "the time limit of the job is near: asking training to stop" in done.stdout
 
 
-def test_a_signal_to_every_process_of_a_job_kills_none_and_wakes_who_stands_still(family, tmp_path):
+def test_a_signal_to_every_process_of_a_job_stops_training_in_order(family, tmp_path):
     launcher, *others = family
     others[-1].send_signal(signal.SIGSTOP)
     for process in reversed(others):
@@ -160,7 +160,7 @@ def test_a_signal_to_every_process_of_a_job_kills_none_and_wakes_who_stands_stil
     assert (tmp_path / "stopped").read_text() == "SIGTERM"
 
 
-def test_how_it_failed_is_told_with_how_to_go_on(tmp_path, install_gpus):
+def test_a_failure_names_the_process_and_how_to_continue(tmp_path, install_gpus):
     install_gpus(*TWO)
     for gpus, which, said in (
         ("0", 1, "its process was"),
@@ -217,7 +217,7 @@ def test_a_run_that_took_no_step_is_not_queued_again(tmp_path, step, expected):
     assert has_advanced(tmp_path) == expected
 
 
-def test_the_command_is_told_how_it_ended(tmp_path, capsys):
+def test_on_end_gets_the_status_in_its_environment(tmp_path, capsys):
     write_json(tmp_path / "run.json", {"status": "whatever", "step": 7, "metrics": {"psnr": 30.5}})
     command = 'echo "$VRTSPIKE_PRESET $VRTSPIKE_STATUS $VRTSPIKE_STEP $VRTSPIKE_METRICS"'
     command += '; echo "$VRTSPIKE_RUN" >&2; echo "$VRTSPIKE_RESULT"'
@@ -229,7 +229,7 @@ def test_the_command_is_told_how_it_ended(tmp_path, capsys):
         ]
 
 
-def test_a_command_that_fails_is_told_and_changes_nothing(tmp_path, capsys):
+def test_a_failure_of_on_end_is_a_warning(tmp_path, capsys):
     log = tmp_path / "train.log"
     run_end_hook("echo one; echo two; exit 3", "demo", tmp_path, tmp_path, 0, Messages(log))
     warning = "warning: LOG.ON_END ended with 3: two"

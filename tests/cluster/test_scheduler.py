@@ -21,7 +21,7 @@ from vrtspike.cluster.scheduler import (
 from vrtspike.errors import ConfigError
 
 
-def test_a_program_that_reads_waits_for_nobody():
+def test_a_query_has_no_standard_input():
     kept, (reading, writing) = os.dup(0), os.pipe()
     os.dup2(reading, 0)
     try:
@@ -32,7 +32,7 @@ def test_a_program_that_reads_waits_for_nobody():
             os.close(descriptor)
 
 
-def test_settings_of_the_users_own_do_not_change_an_answer(monkeypatch):
+def test_the_users_variables_for_slurm_are_not_passed_on(monkeypatch):
     """``SQUEUE_PARTITION`` would leave out the jobs of other partitions: they would seem lost."""
     for name in ("SQUEUE_PARTITION", "SACCT_FORMAT", "SCANCEL_INTERACTIVE", "SLURM_CLUSTERS"):
         monkeypatch.setenv(name, "mine")
@@ -67,7 +67,7 @@ SRUN = "srun: error: n0: task 0: Out Of Memory"
         ("Command 'x' died with <Signals.SIGTERM: 15>.", "was ended by SIGTERM"),
     ],
 )
-def test_what_slurm_calls_failed_is_told_by_the_log(line, why):
+def test_the_log_of_a_failed_job_explains_it(line, why):
     assert why in explain("FAILED", f"step 7\n{line}\nmore\n")
     # What Slurm says itself counts more.
     assert explain("NODE_FAIL", line) == "its node failed"
@@ -107,7 +107,7 @@ def squeue(tmp_path, monkeypatch) -> Path:
     return program
 
 
-def test_a_step_has_every_node_and_as_many_gpus(squeue, monkeypatch):
+def test_srun_gets_all_nodes_and_gpus_of_the_job(squeue, monkeypatch):
     # Snakemake's job steps take SLURM_JOB_NUM_NODES away: Slurm is asked then.
     monkeypatch.delenv("SLURM_JOB_NUM_NODES", raising=False)
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
@@ -165,13 +165,13 @@ def test_training_stops_before_the_end_of_its_job(clock, answers, expected):
 
 
 @pytest.mark.parametrize("failure", ["exit 1", "echo '7 1:00'; exit 1", "echo '7 NOT_SET'"])
-def test_the_job_s_own_line_tells_the_end_and_no_answer_sets_none(squeue, failure):
+def test_the_time_limit_is_that_of_the_job_and_unknown_without_an_answer(squeue, failure):
     assert 500 < time_limit({"SLURM_JOB_ID": "7"}).seconds() <= 600 - MARGIN_S
     squeue.write_text(f"#!/bin/sh\n{failure}\n")
     assert time_limit({"SLURM_JOB_ID": "7"}).seconds() == math.inf
 
 
-def test_a_job_may_tell_its_end_itself():
+def test_the_time_limit_may_be_given_in_the_environment():
     assert time_limit({}) is None
     assert time_limit({"VRTSPIKE_JOB_ENDS": "soon"}) is None
     end = time_limit({"VRTSPIKE_JOB_ENDS": str(int(time.time()) + 4000)})

@@ -32,14 +32,6 @@ def test_every_shipped_preset_loads(repository):
             check_files(settings)
 
 
-def test_full_training_starts_from_published_weights(repository):
-    settings = load_preset(
-        repository / "config/presets/reproduce.yaml", ["MODEL.VRT.PRETRAINED=no/such.pth"]
-    )
-    with pytest.raises(ConfigError, match=r"MODEL.VRT.PRETRAINED: no such file: no/such.pth"):
-        check_files(settings)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

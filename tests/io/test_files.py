@@ -25,6 +25,7 @@ from vrtspike.io.files import (
     json_digest,
     read_json,
     remove_leftovers,
+    replaced_folder,
     write_json,
 )
 
@@ -64,7 +65,7 @@ def test_the_temporary_name_keeps_the_suffix(tmp_path):
         temporary.write_bytes(b"x")
 
 
-def test_the_mark_of_a_file_changes_with_what_happens_to_it(tmp_path):
+def test_the_mark_of_a_file_changes_with_every_write(tmp_path):
     path = tmp_path / "a.log"
     assert file_mark(path) is None
     path.write_text("a")
@@ -137,7 +138,7 @@ def writer(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], set[Path]]]:
             process.kill()
 
 
-def test_what_killed_writers_left_goes_and_what_others_write_stays(tmp_path):
+def test_temporary_files_of_killed_writers_are_removed_and_of_running_ones_kept(tmp_path):
     kept = {tmp_path / name for name in (".a.tmp", ".hidden.json", "x.0a1b2c3d-1-2-0a1b2c3d.tmp")}
     for path in kept:
         path.touch()
@@ -149,7 +150,7 @@ def test_what_killed_writers_left_goes_and_what_others_write_stays(tmp_path):
     assert {*tmp_path.iterdir()} == kept | begun
 
 
-def test_the_next_writer_into_a_folder_removes_what_is_left_there(tmp_path):
+def test_the_next_writer_removes_temporary_files_of_killed_ones(tmp_path):
     with writer(tmp_path) as (process, left):
         process.kill()
         process.wait()
@@ -158,8 +159,9 @@ def test_the_next_writer_into_a_folder_removes_what_is_left_there(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["other.txt"]
 
 
-def test_what_another_machine_has_begun_stays_for_a_day(tmp_path):
-    path = tmp_path / f".a.0a1b2c3d-{os.getpid()}-5-0a1b2c3d.tmp.json"
+def test_temporary_files_of_another_machine_are_kept_for_a_day(tmp_path):
+    # ca978112 is the digest of "a".
+    path = tmp_path / f".ca978112.0a1b2c3d-{os.getpid()}-5-0a1b2c3d.tmp.json"
     path.touch()
     remove_leftovers(tmp_path)
     assert path.exists()
@@ -174,7 +176,7 @@ def test_what_another_machine_has_begun_stays_for_a_day(tmp_path):
 
 
 @pytest.mark.skipif(missing() is not None, reason=missing() or "")
-def test_a_full_disk_is_told_as_one_whatever_a_library_says(tmp_path):
+def test_a_full_disk_replaces_the_error_of_a_library(tmp_path):
     path = tmp_path / "disk/result"
 
     def fail(error: Exception) -> None:
@@ -192,3 +194,11 @@ def test_a_full_disk_is_told_as_one_whatever_a_library_says(tmp_path):
             with pytest.raises(RunError):
                 fail(RunError("what a user can fix is told as it is"))
         assert [*path.parent.iterdir()] == []
+
+
+@pytest.mark.parametrize("stem", ["a" * 230, "场" * 75])
+def test_the_longest_names_have_temporary_ones(tmp_path, stem):
+    for number in range(2):
+        with replaced_folder(tmp_path / f"{stem}.zarr") as folder:
+            (folder / "chunk").write_text(str(number))
+    assert (tmp_path / f"{stem}.zarr/chunk").read_text() == "1"

@@ -38,7 +38,7 @@ def refuse(monkeypatch, install_gpus) -> Callable[[int], None]:
 
 
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK])
-def test_a_file_system_without_locks_is_named_with_a_way_out(tmp_path, refuse, number):
+def test_a_file_system_without_locks_is_an_error_that_says_what_to_do(tmp_path, refuse, number):
     refuse(number)
     advice = ("RUNS in config", "set VRTSPIKE_GPU_LOCKS")
     for way, way_out in zip(ways_to_lock(tmp_path), advice, strict=True):
@@ -48,14 +48,14 @@ def test_a_file_system_without_locks_is_named_with_a_way_out(tmp_path, refuse, n
             assert words in str(told.value)
 
 
-def test_another_error_of_a_lock_is_handed_on(tmp_path, refuse):
+def test_other_errors_of_a_lock_are_raised_unchanged(tmp_path, refuse):
     refuse(errno.EIO)
     for way in ways_to_lock(tmp_path):
         with pytest.raises(OSError, match="Input/output error"), way:
             pass
 
 
-def test_shards_and_plans_go_on_without_locks(tmp_path, refuse, capsys):
+def test_shards_and_snakemakes_work_without_locks(tmp_path, refuse, capsys):
     """They do no harm without."""
     refuse(errno.ENOLCK)
     ingestion, shard = Ingestion("", tmp_path, "blur", "auto"), tmp_path / "shards/0-of-1.json"
@@ -67,7 +67,7 @@ def test_shards_and_plans_go_on_without_locks(tmp_path, refuse, capsys):
     ]
 
 
-def test_who_comes_second_is_told_and_waits_if_it_wants_to(tmp_path):
+def test_a_second_process_can_wait_for_the_lock(tmp_path):
     path, events = tmp_path / "folder/lock", list[object]()
 
     def second() -> None:
@@ -85,7 +85,7 @@ def test_who_comes_second_is_told_and_waits_if_it_wants_to(tmp_path):
     assert events == [False, "waits", "first", "second"]
 
 
-def test_holders_are_named_while_they_hold(tmp_path):
+def test_the_process_that_holds_a_lock_is_found(tmp_path):
     path = tmp_path / "lock"
     assert lock_holders(path) == []
     with path.open("w") as mine:

@@ -117,7 +117,7 @@ def test_limits_of_all_groups_on_the_way_to_this_process_count(
     tmp_path, monkeypatch, row, tree, names, unlimited
 ):
     (tmp_path / "own").write_text(f"9:name=systemd:/\n{row}\n")
-    monkeypatch.setattr("vrtspike.system.cgroups.MEMBERSHIP", tmp_path / "own")
+    monkeypatch.setattr("vrtspike.system.cpus.MEMBERSHIP", tmp_path / "own")
 
     def group(place: str, limit: str, used: int) -> None:
         folder = tmp_path / tree / place

@@ -26,7 +26,7 @@ def program(tmp_path) -> Path:
     return path
 
 
-SETTLE = """
+RECORD = """
 import sys
 from pathlib import Path
 from vrtspike.runs.code import record_code
@@ -34,15 +34,15 @@ print(record_code(Path(sys.argv[1]), Path(sys.argv[2]), "sst"))
 """
 
 
-def settle(folder: Path, program: Path) -> str:
+def record(folder: Path, program: Path) -> str:
     """In a process of its own: sources are read once in a process."""
-    command = [sys.executable, "-c", SETTLE, str(folder), str(program)]
+    command = [sys.executable, "-c", RECORD, str(folder), str(program)]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_a_run_keeps_the_code_it_began_with(tmp_path, program):
+def test_code_is_recorded_until_the_first_checkpoint_and_compared_afterwards(tmp_path, program):
     folder = tmp_path / "run"
-    assert settle(folder, program) == "[]"
+    assert record(folder, program) == "[]"
     begun = read_code(folder)
     names = ("train.py:FACTOR", "train.py:(module)", "helper.py:double")
     own = {name for name in begun if name.startswith("scripts/")}
@@ -50,18 +50,18 @@ def test_a_run_keeps_the_code_it_began_with(tmp_path, program):
     helper = program.with_name("helper.py")
     helper.write_text(helper.read_text().replace("2 * x", "x + x"))
     # Nothing was computed yet: the run begins with today's code.
-    assert settle(folder, program) == "[]"
+    assert record(folder, program) == "[]"
     assert read_code(folder) != begun
     save_checkpoint(folder / "checkpoints", {"step": 1}, 1)
     begun = read_code(folder)
     helper.write_text(helper.read_text().replace("x + x", "2 * x").replace("UNUSED = 1", ""))
     program.write_text(program.read_text().replace("FACTOR = 3", "FACTOR = 4"))
-    assert settle(folder, program) == "['scripts/helper.py:double', 'scripts/train.py:FACTOR']"
+    assert record(folder, program) == "['scripts/helper.py:double', 'scripts/train.py:FACTOR']"
     assert read_code(folder) == begun
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"definitions": 3}', '{"schema": 1}'])
-def test_nothing_readable_tells_nothing(tmp_path, text):
+def test_a_missing_or_damaged_record_of_code_is_none(tmp_path, text):
     assert read_code(tmp_path) is None
     (tmp_path / "code.json").write_text(text)
     assert read_code(tmp_path) is None

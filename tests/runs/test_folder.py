@@ -45,7 +45,7 @@ def start(folder: Path, role: str, job: str = "12") -> subprocess.Popen[str]:
     )
 
 
-def test_a_run_is_held_by_one_process_and_freed_by_its_death(tmp_path):
+def test_a_run_is_locked_by_one_process_until_it_dies(tmp_path):
     holder = start(tmp_path, "training")
     assert holder.stdout.readline() == "at work\n"
     notes: list[str] = []
@@ -60,7 +60,7 @@ def test_a_run_is_held_by_one_process_and_freed_by_its_death(tmp_path):
     assert len(notes) == 1
 
 
-def test_a_launcher_says_whom_it_waits_for_and_has_its_turn_when_that_is_gone(tmp_path):
+def test_a_second_launcher_names_the_first_one_and_waits_for_it(tmp_path):
     first = start(tmp_path, "launcher")
     assert first.stdout.readline() == "at work\n"
     second = start(tmp_path, "launcher", "13")
@@ -75,7 +75,7 @@ def test_a_launcher_says_whom_it_waits_for_and_has_its_turn_when_that_is_gone(tm
     second.communicate()
 
 
-def test_only_a_finished_run_is_finished(tmp_path):
+def test_only_the_status_finished_is_finished(tmp_path):
     assert not is_finished(tmp_path)
     for status in ("running", "interrupted", "failed", "finished"):
         write_json(tmp_path / "run.json", {"status": status})
@@ -85,7 +85,7 @@ def test_only_a_finished_run_is_finished(tmp_path):
         is_finished(tmp_path)
 
 
-def test_a_run_that_makes_room_is_kept(tmp_path):
+def test_a_run_that_is_set_aside_keeps_its_files(tmp_path):
     folder = tmp_path / "abc"
     for number in (1, 2):
         write_json(folder / "run.json", {"status": "finished", "number": number})
@@ -97,7 +97,7 @@ def test_a_run_that_makes_room_is_kept(tmp_path):
 @pytest.mark.parametrize(
     "hold", [lock_run, lambda folder: lock_launcher(folder, print)], ids=["training", "launching"]
 )
-def test_a_run_at_work_makes_no_room(tmp_path, hold):
+def test_a_locked_run_is_not_set_aside(tmp_path, hold):
     """Nor one whose launcher waits for a GPU: it would train in the place of the next."""
     folder = tmp_path / "abc"
     with hold(folder), pytest.raises(RunError, match="is training in this run folder"):
@@ -121,7 +121,7 @@ def test_record_keeps_every_start(tmp_path):
     assert (found["name"], found["fingerprint"], found["dataset_digest"]) == ("small", "abc", "d")
 
 
-def test_a_failure_that_was_overcome_is_forgotten(tmp_path):
+def test_the_failure_of_an_earlier_start_is_removed(tmp_path):
     record = RunRecord(tmp_path, enabled=True)
     record.start(RUN, 0)
     record.update("failed", 3, failure="RuntimeError: no space left")

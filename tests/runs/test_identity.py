@@ -184,7 +184,7 @@ def test_every_key_that_names_weights_is_among_those_of_a_training():
         ({"TEST": {"METRICS": ["lpips"]}}, [], ["alexnet-owt-7be5be79.pth"]),
     ],
 )
-def test_losses_and_metrics_ask_for_their_backbones(sections, training, evaluation):
+def test_losses_and_metrics_need_the_weights_of_their_backbones(sections, training, evaluation):
     settings = Settings.model_validate({**sections, "WEIGHTS": {"DIR": "w"}})
     assert list(training_weights(settings).values()) == [Path("w") / name for name in training]
     if evaluation is not None:
@@ -253,7 +253,7 @@ def damaged(path: Path, how: str) -> None:
         ("gone", "no such file; expected the folder of a run"),
     ],
 )
-def test_what_is_no_identity_is_refused(tmp_path, how, message):
+def test_a_damaged_identity_is_refused(tmp_path, how, message):
     RunIdentity("small", Settings(), "dataset.json", "abc").write(tmp_path)
     damaged(tmp_path / "settings.json", how)
     with pytest.raises(RunError, match=rf"settings\.json.*{message}"):
@@ -295,45 +295,45 @@ def place(tmp_path) -> Path:
     return tmp_path
 
 
-def begin(place: Path) -> RunIdentity:
+def start_run(place: Path) -> RunIdentity:
     prepare_folder(place / "run", place / "p.yaml", place / "dataset.json")
     return RunIdentity.read(place / "run")
 
 
-def go_on(place: Path) -> RunIdentity:
+def continue_run(place: Path) -> RunIdentity:
     prepare_folder(place / "run", None, None)
     return RunIdentity.read(place / "run")
 
 
-def test_a_new_run_is_its_preset_and_goes_on_as_it_began(place):
-    run = begin(place)
+def test_a_new_run_has_the_settings_of_its_preset_and_continues_with_them(place):
+    run = start_run(place)
     assert (run.name, run.settings.TRAIN.OPTIM.LR) == ("p", 1e-3)
     assert run.dataset == str(place / "dataset.json")
-    assert go_on(place) == run
-    assert begin(place) == run
+    assert continue_run(place) == run
+    assert start_run(place) == run
 
 
-def test_another_run_does_not_enter_the_folder(place):
-    run = begin(place)
+def test_a_folder_that_holds_another_run_is_refused(place):
+    run = start_run(place)
     with (place / "p.yaml").open("a") as stream:
         stream.write("SEED: 5\n")
     with pytest.raises(RunError, match=f"holds run {run.fingerprint}; this would be run"):
-        begin(place)
+        start_run(place)
     assert RunIdentity.read(place / "run") == run
 
 
 def test_changed_data_are_refused(place):
-    begin(place)
+    start_run(place)
     write_dataset(place / "dataset.json", STATISTICS, "of other data")
     with pytest.raises(RunError, match=r"dataset\.json has changed since this run began"):
-        go_on(place)
+        continue_run(place)
 
 
-def test_changed_weights_are_refused_wherever_they_are_named(place):
-    begin(place)
+def test_changed_weights_are_refused(place):
+    start_run(place)
     (place / "spynet.pth").write_bytes(b"flaw")
     with pytest.raises(RunError, match=r"MODEL\.VRT\.SPYNET \(.*spynet\.pth\) has changed since"):
-        go_on(place)
+        continue_run(place)
 
 
 def test_preset_and_dataset_belong_together(place):
@@ -341,10 +341,10 @@ def test_preset_and_dataset_belong_together(place):
         with pytest.raises(RunError, match="belong together"):
             prepare_folder(place / "run", preset, dataset)
     with pytest.raises(RunError, match=r"settings\.json: no such file; expected"):
-        go_on(place)
+        continue_run(place)
     (place / "spynet.pth").unlink()
     with pytest.raises(ConfigError, match=r"SPYNET: no such file"):
-        begin(place)
+        start_run(place)
     assert not (place / "run").exists()
 
 
@@ -357,7 +357,7 @@ def make_run(tmp_path, **sections):
     return folder
 
 
-def test_the_file_says_with_what_and_of_which_data(tmp_path):
+def test_statistics_json_names_the_data_set_and_its_statistics(tmp_path):
     folder = make_run(tmp_path)
     write_statistics(folder)
     assert read_json(folder / "statistics.json") == {
@@ -378,7 +378,7 @@ def test_the_file_says_with_what_and_of_which_data(tmp_path):
         ),
     ],
 )
-def test_what_the_settings_say_of_them(tmp_path, sections, kept, read):
+def test_settings_decide_which_statistics_are_kept(tmp_path, sections, kept, read):
     folder = make_run(tmp_path, **sections)
     write_statistics(folder)
     found = read_json(folder / "statistics.json")
@@ -386,12 +386,12 @@ def test_what_the_settings_say_of_them(tmp_path, sections, kept, read):
     assert read_statistics(folder) == read
 
 
-def test_a_run_has_them_from_its_beginning_and_after_an_update(place):
-    begin(place)
+def test_statistics_are_written_when_a_run_starts_and_when_it_continues(place):
+    start_run(place)
     path = place / "run" / "statistics.json"
     assert read_json(path)["statistics"] == STATISTICS
     path.unlink()
-    go_on(place)
+    continue_run(place)
     assert read_json(path)["statistics"] == STATISTICS
 
 
@@ -403,7 +403,7 @@ def finish(folder):
         (folder / name).touch()
 
 
-def test_a_run_of_an_earlier_version_is_published_with_them(tmp_path):
+def test_a_run_of_an_earlier_version_is_published_with_statistics(tmp_path):
     folder = make_run(tmp_path)
     finish(folder)
     (folder / "metrics.jsonl").write_text('{"kind": "train", "step": 1, "losses": {"a": 2}}\n')
@@ -419,7 +419,7 @@ def test_a_run_of_an_earlier_version_is_published_with_them(tmp_path):
     }
 
 
-def test_a_run_on_data_of_others_is_published_without(tmp_path):
+def test_a_run_of_fit_is_published_without_statistics(tmp_path):
     folder = make_run(tmp_path)
     identity = read_json(folder / "settings.json") | {"dataset_digest": None}
     write_json(folder / "settings.json", identity)
@@ -428,7 +428,7 @@ def test_a_run_on_data_of_others_is_published_without(tmp_path):
     assert not (tmp_path / "out" / "statistics.json").exists()
 
 
-def test_what_cannot_be_made_is_told(tmp_path):
+def test_missing_statistics_are_refused_with_the_reason(tmp_path):
     folder = make_run(tmp_path)
     write_dataset(tmp_path / "dataset.json", STATISTICS, "of other data")
     with pytest.raises(RunError, match=r"statistics\.json: no such file.*has changed since"):
@@ -440,7 +440,7 @@ def test_what_cannot_be_made_is_told(tmp_path):
 
 
 @pytest.mark.parametrize("contents", ["{", "[]", "{}", '{"statistics": {"mean": 1}}'])
-def test_damage_is_told(tmp_path, contents):
+def test_damaged_statistics_are_refused(tmp_path, contents):
     (tmp_path / "statistics.json").write_text(contents)
     with pytest.raises(RunError, match=r"statistics\.json: damaged, or not the statistics"):
         read_statistics(tmp_path)

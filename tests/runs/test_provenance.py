@@ -217,7 +217,7 @@ def test_each_definition_has_a_digest_of_all_that_runs(tmp_path, old, new, chang
     assert [name for name in before if after[name] != before[name]] == [f"{label}:{changed}"]
 
 
-def test_a_table_of_dotted_names_uses_what_they_name(tmp_path):
+def test_dotted_names_in_strings_count_as_uses(tmp_path):
     """Not what names a module alone: programs ask for parts of that."""
     table = 'TABLE = {"a": "vrtspike.sst.model.Block", "b": "vrtspike.sst.grid"}\n'
     (tmp_path / "subject.py").write_text(table)
@@ -243,12 +243,12 @@ def ask(entry: Path, answer: str, question: str = "files") -> str:
     return found
 
 
-def memory(entry: Path) -> Path:
+def cache_file(entry: Path) -> Path:
     (file,) = entry.parent.glob("__pycache__/run.*.code.json")
     return file
 
 
-def test_the_same_sources_have_the_same_answer(entry):
+def test_a_value_is_cached_as_long_as_the_sources_are_the_same(entry):
     assert ask(entry, "first") == "first"
     assert ask(entry, "second") == "first"
     os.utime(entry)
@@ -258,7 +258,7 @@ def test_the_same_sources_have_the_same_answer(entry):
 
 
 @pytest.mark.parametrize("name", ["programs/run.py", "programs/helper.py", "package/part/used.py"])
-def test_files_that_change_come_go_or_get_another_name_are_seen(entry, name):
+def test_changed_new_removed_and_renamed_sources_are_noticed(entry, name):
     path = entry.parents[1] / name
     more, other = path.with_name("more.py"), path.with_name("other.py")
     status = path.stat()
@@ -272,16 +272,16 @@ def test_files_that_change_come_go_or_get_another_name_are_seen(entry, name):
         assert ask(entry, f"after {number}") == f"after {number}"
 
 
-def test_another_python_prints_code_in_another_way(entry, monkeypatch):
+def test_the_cache_is_that_of_one_version_of_python(entry, monkeypatch):
     ask(entry, "first")
     monkeypatch.setattr(sys, "version", "3.99")
     assert ask(entry, "second") == "second"
 
 
 @pytest.mark.parametrize("damage", ["", "[]", "{}", '{"sources": 1}', '{"answers": 3', "\xff"])
-def test_a_damaged_memory_is_made_again(entry, damage):
+def test_a_damaged_cache_is_written_again(entry, damage):
     ask(entry, "first")
-    file = memory(entry)
+    file = cache_file(entry)
     whole = file.read_bytes()
     file.write_bytes(damage.encode("latin-1"))
     assert ask(entry, "first") == "first"
@@ -289,13 +289,13 @@ def test_a_damaged_memory_is_made_again(entry, damage):
     assert json.loads(whole)["answers"] == {"files": "first"}
 
 
-def test_without_a_place_to_remember_it_is_found_each_time(entry):
+def test_without_a_writable_cache_the_value_is_computed_each_time(entry):
     (entry.parent / "__pycache__").write_text("no folder")
     assert ask(entry, "first") == "first"
     assert ask(entry, "second") == "second"
 
 
-def test_what_is_found_during_an_edit_is_not_remembered(entry):
+def test_a_value_computed_during_an_edit_is_not_cached(entry):
     def answer() -> str:
         entry.write_text("X = 2\n")
         return "of either"

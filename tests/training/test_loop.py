@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import signal
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -117,18 +116,6 @@ def test_resumed_with_another_number_of_workers_is_bit_identical(tmp_path):
     train(tmp_path / "cut", settings)
     assert_same(final_state(tmp_path / "none"), final_state(tmp_path / "cut"))
     assert records(tmp_path / "none") == records(tmp_path / "cut")
-
-
-def test_accumulation_goes_on_across_epochs(tmp_path):
-    settings = forecast_settings({"GRADIENT_ACCUMULATION_STEPS": 3, "MAX_STEPS": 5})
-    task = ForecastTask()
-    train(tmp_path, settings, samples=10, task=task)
-    training = task.seen[:15]
-    # 5 batches of 2 make an epoch; validation came after the fifth step, the last.
-    epochs = [sorted(chain(*training[start : start + 5])) for start in (0, 5, 10)]
-    assert epochs == [list(range(10))] * 3
-    orders = {tuple(map(tuple, training[start : start + 5])) for start in (0, 5, 10)}
-    assert len(orders) == 3
 
 
 def test_total_steps():

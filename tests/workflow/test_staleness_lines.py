@@ -87,7 +87,7 @@ def test_how_voxels_are_computed_decides_nothing_that_is_only_shown(repository, 
 
 
 @pytest.fixture
-def asked(tmp_path) -> Callable[..., list[tuple[str, str]]]:
+def forced(tmp_path) -> Callable[..., list[tuple[str, str]]]:
     """What is made again of what stands in a folder, and why."""
 
     def ask(*arguments: Any, **more: Any) -> list[tuple[str, str]]:
@@ -99,31 +99,31 @@ def asked(tmp_path) -> Callable[..., list[tuple[str, str]]]:
     return ask
 
 
-def test_a_manifest_is_damaged_wherever_it_is_cut(tmp_path, asked):
+def test_a_manifest_is_damaged_wherever_it_is_cut(tmp_path, forced):
     path = tmp_path / "a.json"
     known = {"sequences": ["train/a"], "excluded": {}, "overlaps": {}}
     write_json(path, {"schema": ACCEPTED.schema, **known})
-    assert asked("{name}.json", ACCEPTED) == []
+    assert forced("{name}.json", ACCEPTED) == []
     whole = path.read_bytes()
     damaged = [(str(path), f"{path} is damaged")]
     for length in range(len(whole) - 1):
         path.write_bytes(whole[:length])
-        assert asked("{name}.json", ACCEPTED) == damaged, length
+        assert forced("{name}.json", ACCEPTED) == damaged, length
     write_json(path, {"schema": ACCEPTED.schema + 1, **known})
-    assert asked("{name}.json", ACCEPTED) == damaged
+    assert forced("{name}.json", ACCEPTED) == damaged
 
 
-def test_what_is_missing_is_missed_where_something_was_made_of_it(tmp_path, asked):
+def test_a_missing_file_is_made_again_if_later_results_exist(tmp_path, forced):
     path = str(tmp_path / "a.csv")
     missed = [(path, "no result yet")]
-    assert asked("{name}.csv") == missed
-    assert asked("{name}.csv", later_results=["{name}/*.json"]) == []
+    assert forced("{name}.csv") == missed
+    assert forced("{name}.csv", later_results=["{name}/*.json"]) == []
     (tmp_path / "a").mkdir()
     (tmp_path / "a/b.json").touch()
-    assert asked("{name}.csv", later_results=["{name}/*.json"]) == missed
+    assert forced("{name}.csv", later_results=["{name}/*.json"]) == missed
     (tmp_path / "a.csv").touch()
-    assert asked("{name}.csv", later_results=["{name}/*.json"]) == []
-    behind = asked("{name}.csv", damage=lambda wildcards: f"{wildcards['name']}: no store")
+    assert forced("{name}.csv", later_results=["{name}/*.json"]) == []
+    behind = forced("{name}.csv", damage=lambda wildcards: f"{wildcards['name']}: no store")
     assert behind == [(path, "a: no store")]
 
 

@@ -69,7 +69,9 @@ class Second:
         return self.waited
 
 
-def test_who_makes_the_same_file_is_named_and_waited_for(holder, tmp_path, monkeypatch):
+def test_a_snakemake_that_makes_the_same_file_is_named_and_waited_for(
+    holder, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     other = holder("a", "b", "c")
     # One file has one name wherever Snakemake was started.
@@ -88,7 +90,7 @@ def test_who_makes_the_same_file_is_named_and_waited_for(holder, tmp_path, monke
     assert [path.name for path in tmp_path.glob("*.plan")] == [OWN]  # of the unconcerned
 
 
-def test_what_is_made_is_not_waited_for_and_what_is_stale_is(holder, tmp_path):
+def test_only_files_that_are_not_made_yet_are_waited_for(holder, tmp_path):
     made = tmp_path / "made"
     made.touch()
     os.utime(made, (1e9, 1e9))
@@ -101,7 +103,7 @@ def test_what_is_made_is_not_waited_for_and_what_is_stale_is(holder, tmp_path):
     other.communicate()
 
 
-def test_who_was_killed_is_forgotten_and_so_is_a_plan_that_goes(holder, tmp_path):
+def test_lists_of_killed_snakemakes_are_removed(holder, tmp_path):
     other = holder("a")
     other.kill()
     other.communicate()
@@ -112,7 +114,7 @@ def test_who_was_killed_is_forgotten_and_so_is_a_plan_that_goes(holder, tmp_path
     assert {path.name for path in tmp_path.glob("*.plan")} == {"gone.plan", OWN}
 
 
-def test_two_do_not_begin_at_the_same_moment(tmp_path):
+def test_files_are_reserved_by_one_process_at_a_time(tmp_path):
     with (tmp_path / "lock").open("w") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         second = Second(tmp_path, "a")

@@ -39,7 +39,7 @@ def student_of(teacher: str) -> dict:
     return {"TRAIN": {"DISTILL": {"TEACHER": teacher}}}
 
 
-def test_weights_are_trained_fetched_or_given(here):
+def test_weights_are_trained_here_downloaded_or_given_by_the_user(here):
     found = trainings(
         large={},
         student=student_of("results/train/large"),
@@ -112,7 +112,7 @@ def test_given_weights_must_be_there_where_a_trained_preset_is_trained_again(her
         found.require_files("p", retrain=changed == "again")
 
 
-def test_a_run_s_own_record_tells_what_has_changed(here):
+def test_changes_since_a_training_are_those_of_its_settings_json(here):
     give("vrt.pth")
     publish(GIVEN, file_digest("vrt.pth"))
     manifest = dict.fromkeys(DATASET.keys, 0) | {"schema": DATASET.schema, "digest": "d"}
@@ -158,7 +158,7 @@ def test_changed_code_of_a_trained_preset_is_one_line(here):
     assert found.code_notice("q") is None
 
 
-def test_who_is_trained_again_of_several_seeds():
+def test_retrain_means_all_seeds_of_a_preset():
     plan = Workflow(WorkflowSettings(RETRAIN="p"), {"p": Settings(SEEDS=2), "q": Settings()})
     assert retrained(plan) == {"p", "p-seed-2"}
 
@@ -167,7 +167,7 @@ def test_who_is_trained_again_of_several_seeds():
     ("retrain", "expected"),
     [("", set()), ("p", {"p"}), ("p-without-spikes", {"p-without-spikes"}), ("p q", {"p", "q"})],
 )
-def test_who_is_trained_again(retrain, expected):
+def test_retrain_names_trainings(retrain, expected):
     plan = Workflow(WorkflowSettings(RETRAIN=retrain), {"p": Settings(), "q": Settings()})
     assert retrained(plan) == expected
 

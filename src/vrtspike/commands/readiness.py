@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from vrtspike.analysis.advice import advice
+from vrtspike.analysis.findings import advice
 from vrtspike.commands.hardware import GpuKind, find_gpus, free_bytes
 from vrtspike.commands.preset_advice import PresetData, find_data, stores_needed
 from vrtspike.config.problems import find_problem

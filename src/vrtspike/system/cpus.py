@@ -1,13 +1,15 @@
-"""How many CPUs this process may use, and how threads wait for each other."""
+"""How many CPUs this process may use, and its control groups (container, batch job, service)."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from vrtspike.system.cgroups import ROOT, cgroup_folders
+ROOT = Path("/sys/fs/cgroup")
+MEMBERSHIP = Path("/proc/self/cgroup")
+"""The control groups of this process."""
 
 CPUS = "VRTSPIKE_CPUS"
 """Environment variable: number of CPUs that a program may use; the rules set it."""
@@ -63,3 +65,27 @@ def _cgroup_cpus(group: Path) -> int | None:
     if quota == "max" or int(quota) <= 0:
         return None
     return max(1, math.floor(int(quota) / int(period)))
+
+
+def cgroup_folders(controller: str, root: Path = ROOT) -> Iterator[Path]:
+    """Folders of the nested control groups of this process, from the inner to the outermost one.
+
+    Each may have a limit, and the smallest counts: that of a Slurm job is two groups above its
+    step. Both versions of control groups are included; some of the folders may not exist.
+
+    Args:
+        controller: of version 1, such as ``memory``; version 2 has one tree for all.
+        root: mount point.
+    """
+    try:
+        rows = MEMBERSHIP.read_text().splitlines()
+    except OSError:
+        rows = []
+    for row in [*rows, "0::/", f"0:{controller}:/"]:
+        _, controllers, path = row.split(":", 2)
+        trees = [root, root / "unified"] if not controllers else []
+        trees += [root / controller] if controller in controllers.split(",") else []
+        for tree in trees:
+            # In a container, the path may be that on the host.
+            own = tree / path.lstrip("/")
+            yield from (group for group in (own, *own.parents) if group.is_relative_to(tree))
