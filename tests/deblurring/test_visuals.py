@@ -40,13 +40,10 @@ def test_three_columns_in_the_order_blurry_restored_sharp(frames):
 
 
 def test_the_detail_shows_the_most_blurred_part(frames):
-    blur, _, sharp = frames
     picture = comparison(*frames)
     detail = column(picture, 0)[LABEL_HEIGHT + 270 + GAP : -GAP]
     assert detail.max() == 0
     assert column(picture, 2)[LABEL_HEIGHT + 270 + GAP : -GAP].max() > 200
-    assert blur[30:48, 60:92].max() == 0
-    assert sharp.shape == blur.shape
 
 
 def test_the_detail_does_not_depend_on_what_was_restored(frames):

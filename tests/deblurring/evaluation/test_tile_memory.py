@@ -12,7 +12,6 @@ from vrtspike.deblurring.evaluation.tile_memory import (
     SHARE,
     TileMemory,
     choose_size,
-    fits_any_model,
     free_memory,
     measure_tile_memory,
 )
@@ -103,12 +102,6 @@ def test_a_frame_that_fits_is_restored_as_a_whole():
     assert choose_size((2, 400, 640), Tiling(64, 32, 5, 1), 8, 2 * 400 * 640) == 0
     assert choose_size((2, 720, 1280), Tiling(64, 32, 0, 0), 8, 2 * 720 * 1280) == 0
     assert choose_size((2, 720, 1280), Tiling(64, 32, 0, 0), 8, 2 * 720 * 1280 - 1) > 0
-
-
-def test_no_model_is_tried_for_what_is_small():
-    assert fits_any_model(100_000, 3e9)
-    assert not fits_any_model(100_001, 3e9)
-    assert fits_any_model(720 * 1280, 1e12)
 
 
 def test_free_memory_is_no_more_than_the_machine_has():

@@ -28,8 +28,9 @@ CPU_OVERHEAD = 1.8
 """What a process grows by on a CPU for each byte of its tensors: libraries work on copies, and
 freed memory stays in pieces; 1.64 to 1.74 were measured with `demo` and `baseline`."""
 
-_MOST_PER_PIXEL = 30_000
-"""Bytes for each pixel of each frame, more than any preset needs: `baseline` needs 17,000."""
+MOST_PER_PIXEL = 30_000
+"""Bytes for each pixel of each frame, more than any preset needs (`baseline` 17,000): where so many
+are free for a whole frame, no model need be tried, which takes up to minutes."""
 
 _PROBES = (64, 128)
 """Sides of the tiles that are tried: what a model needs grows with their area."""
@@ -50,16 +51,6 @@ class TileMemory:
     def pixels(self, free: float) -> int:
         """Pixels, of all frames together, that a tile may have in ``free`` bytes."""
         return max(0, int((free - self.fixed) / self.per_pixel))
-
-
-def fits_any_model(pixels: int, free: float) -> bool:
-    """Whether a tile is so small that no model need be tried.
-
-    Args:
-        pixels: of all its frames together.
-        free: bytes.
-    """
-    return pixels * _MOST_PER_PIXEL <= free
 
 
 def measure_tile_memory(

@@ -24,10 +24,10 @@ from vrtspike.deblurring.evaluation.restore import (
     torch_compute,
 )
 from vrtspike.deblurring.evaluation.tile_memory import (
+    MOST_PER_PIXEL,
     SHARE,
     TileMemory,
     choose_size,
-    fits_any_model,
     free_memory,
     measure_tile_memory,
 )
@@ -185,7 +185,7 @@ class ClipModel(ABC):
         fitted = Tiling(2 * overlap, overlap, asked.frames, asked.frames_overlap)
         frames = min(asked.frames, shape[0])
         free = SHARE[self.device.type] * free_memory(self.device)
-        if fits_any_model(shape[1] * shape[2] * frames, free):
+        if shape[1] * shape[2] * frames * MOST_PER_PIXEL <= free:
             return Tiling(0, overlap, asked.frames, asked.frames_overlap)
         need = self.tile_memory(frames, max(1, round(source.ratio)))
         size = choose_size(shape, fitted, unit, need.pixels(free))
