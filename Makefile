@@ -86,5 +86,5 @@ lock:  ## resolve requirements.lock and requirements-lowest.lock from pyproject.
 	  --output-file requirements-lowest.lock
 
 clean:  ## remove what the demos made
-	rm -rf data/demo results/demo results/*/{demo,light_demo} runs/{demo,light_demo} data/sst_demo results/sst_demo \
+	rm -rf data/demo results/demo results/*/{demo,light_demo} runs/{demo,light_demo} results/sst_demo \
 	  results/*/sst_demo results/data/sst_Generated_globe_* runs/sst_demo

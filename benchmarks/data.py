@@ -46,7 +46,9 @@ from data_made import (
 )
 from measured_figures import write_figures
 from vrtspike.deblurring.data.clips.clips import ClipDataset
+from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
+from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.raw.spikes import read_rows
 from vrtspike.deblurring.data.store.reading import MEMORY_PER_BYTE, ChunkReader, Store, cache_use
@@ -130,7 +132,7 @@ def ingestion(folder: Path, manifest: Path) -> Figures:
             read_rows(path, HEIGHT // 2, WIDTH // 2)
 
     def check() -> None:
-        ingest_sequence(raw, "train", "s0", blur_dir="blur", source_version="benchmark")
+        ingest_sequence(raw, find_sequence(raw, "train", "s0", "blur"), "blur")
 
     times = cpu_times({"read": read, "check": check}, 3)
     found = {name: statistics.median(each) / FRAMES for name, each in times.items()}
@@ -160,7 +162,7 @@ def clips_of(manifest: Path, kind: str = "counts", cache_bytes: int = 0) -> Clip
         CROP_SIZE=CROP, CLIP_LEN=CLIP, NUM_VOXEL_BINS=BINS, USE_PRECOMPUTED_VOXELS=kind == "counts"
     )
     chunks = ChunkReader(cache_bytes)
-    return ClipDataset(manifest, "train", settings, seed=2, reader=chunks)
+    return ClipDataset(load_dataset(manifest), "train", settings, seed=2, reader=chunks)
 
 
 class Samples:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from vrtspike.deblurring.data.bins import bin_edges
 from vrtspike.deblurring.data.clips.dataset import merge_dataset
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
+from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.raw.spikes import read_rows, read_spikes, write_spikes
 from vrtspike.deblurring.data.store.build import build_store
@@ -55,10 +56,10 @@ def make_data(folder: Path, spikes: Path | None, frame: Path | None) -> Path:
                 recorded = read_spikes(spikes, HEIGHT // 2, WIDTH // 2)
                 write_spikes(target, np.roll(recorded, -place, axis=2))
         ingest = folder / "ingest" / f"s{number}.json"
-        found = ingest_sequence(
-            folder / "raw", "train", f"s{number}", blur_dir="blur", source_version="benchmark"
-        )
-        found["faults"] = []  # one recording stands for every frame
+        files = find_sequence(folder / "raw", "train", f"s{number}", "blur")
+        found = ingest_sequence(folder / "raw", files, "blur")
+        # One recording stands for every frame, so there are faults.
+        found |= {"source_version": "", "recipe": "", "faults": []}
         write_json(ingest, found)
         manifests.append(folder / "k32" / "train" / f"s{number}.json")
         build_store(folder / "raw", ingest, BINS, manifests[-1])

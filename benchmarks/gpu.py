@@ -24,18 +24,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model_step import GIB, describe, loss
 from vrtspike.deblurring.evaluation.tiling import even_side, recomputation, tile_unit, tiling_for
+from vrtspike.deblurring.losses.charbonnier import charbonnier
 from vrtspike.deblurring.models import Restorer, build_model
 from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.settings.schema import load_video_preset
 from vrtspike.errors import RunError
 from vrtspike.io.files import finite_or_null, read_json, write_json
-from vrtspike.monitoring.clocks import clock_for
+from vrtspike.monitoring.timing import clock_for
 from vrtspike.system import cli
 from vrtspike.training.optimizers import build_optimizer
 from vrtspike.training.precision import Precision
+from vrtspike.training.run_log import describe_environment
 
+GIB = 2**30
 REPOSITORY = Path(__file__).resolve().parent.parent
 FIRST = ("baseline", "light", "fast")
 MORE = ("reproduce", "compact", "low_memory", "low_ram", "opt", "demo", "light_demo")
@@ -62,11 +64,10 @@ def presets(device: torch.device, names: Sequence[str]) -> Sequence[str]:
     return names if device.type == "cuda" else SMALL
 
 
-def build(settings: Settings, device: torch.device, side: int) -> Restorer:
+def build(settings: Settings, device: torch.device) -> Restorer:
     """The preset's untrained model, in which all layers take part."""
     torch.manual_seed(0)
-    sizes = {"bins": settings.DATA.NUM_VOXEL_BINS, "clip_len": settings.DATA.CLIP_LEN}
-    model = build_model(settings.MODEL, **sizes, crop_size=side, pretrained=False)
+    model = build_model(settings, pretrained=False)
     with torch.no_grad():
         for parameter in model.parameters():
             if not parameter.any():  # the last layer's, and with it all gradients
@@ -94,11 +95,16 @@ def milliseconds(device: torch.device, call: Callable[[], object]) -> float:
     return statistics.median(clock.milliseconds(*pair) for pair in marks)
 
 
+def loss(restored: Tensor) -> Tensor:
+    """Charbonnier loss against grey, in float32."""
+    return charbonnier(restored.float(), torch.tensor(0.5, device=restored.device))
+
+
 def agreement(device: torch.device) -> Figures:
     """Output and gradients beside those of a CPU in float32, nothing dropped at random."""
     for name in presets(device, FIRST[:2]):
         settings = load(name)
-        model = build(settings, torch.device("cpu"), SIDE).eval()
+        model = build(settings, torch.device("cpu")).eval()
         clip = clips(settings, torch.device("cpu"), (settings.DATA.CLIP_LEN, SIDE, SIDE))
         # Float32 products are not to be rounded to ten bits (TF32).
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
@@ -146,7 +152,7 @@ def train(settings: Settings, device: torch.device, compiled: bool) -> dict[str,
     on_gpu = device.type == "cuda"
     side, batch = (settings.DATA.CROP_SIZE, settings.TRAIN.BATCH_SIZE) if on_gpu else (SIDE, 1)
     precision = Precision(settings.TRAIN, device)
-    model = precision.prepare(build(settings, device, side))
+    model = precision.prepare(build(settings, device))
     groups: list[dict[str, object]] = [{"params": list(model.parameters()), "lr": 1e-6}]
     optimizer = build_optimizer(groups, settings.TRAIN.OPTIM)
     clip = clips(settings, device, (settings.DATA.CLIP_LEN, side, side), batch)
@@ -180,7 +186,7 @@ def restoring(device: torch.device) -> Figures:
         tile = [even_side(side, tiling.size, tiling.overlap, unit) for side in sides]
         if device.type != "cuda":
             tile = [SIDE, SIDE]
-        model = build(settings, device, settings.DATA.CROP_SIZE).eval()
+        model = build(settings, device).eval()
         clip = clips(settings, device, (tiling.frames, *tile))
         with torch.inference_mode(), Precision(settings.TRAIN, device).autocast():
             ms = milliseconds(device, partial(model, *clip))
@@ -223,8 +229,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             answer[name] = finite_or_null(figures)
             write_json(options.answer, answer)
         return 0
-    results: dict[str, Any] = {"machine": describe(device), "parts": {}}
-    name = re.sub(r"[^a-z0-9]+", "_", f"gpu {results['machine']['device']}".lower()).strip("_")
+    results: dict[str, Any] = {"machine": describe_environment(device), "parts": {}}
+    name = re.sub(r"[^a-z0-9]+", "_", f"gpu {results['machine']['device']['name']}".lower()).strip(
+        "_"
+    )
     options.output.mkdir(parents=True, exist_ok=True)
     file = options.output / f"{name}.json"
     for part in options.only:

@@ -17,7 +17,6 @@ Examples:
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import math
 import platform
@@ -37,7 +36,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, RandomSampler
 
-from measured_figures import markdown, require_current, with_part
+from measured_figures import experiment_options, markdown, require_current, with_part
 from vrtspike.config.workflow import load_workflow
 from vrtspike.deblurring.data.bins import bin_edges
 from vrtspike.deblurring.data.clips.clips import ClipDataset
@@ -360,19 +359,11 @@ def page(results: Mapping[str, Any]) -> str:
 
 def main() -> None:
     """Measure what is asked for, keep the results and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=cli.HelpFormatter)
+    parser = experiment_options(__doc__)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
-    parser.add_argument(
-        "--dataset",
-        type=Path,
-        default=Path("results/data/demo/k32/dataset.json"),
-        help="the demo's",
-    )
     parser.add_argument("--steps", type=int, default=300, help="of a network's training")
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, help="of the networks")
     parser.add_argument("--only", help="train again the networks whose name has this in it")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--check", action="store_true", help="exit with 1 if the page is outdated")
     arguments = parser.parse_args()
     results: dict[str, Any] = read_json(RESULTS) if RESULTS.is_file() else {}
     if arguments.check:

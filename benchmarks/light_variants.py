@@ -12,14 +12,12 @@ Examples:
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -28,7 +26,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from learning import CPU, PAGE, ROOT, SEEDS, preset_settings, restored_split, summary, trained
-from measured_figures import markdown, require_current, with_part
+from measured_figures import experiment_options, markdown, require_current, with_part
 from vrtspike.deblurring.data.clips.dataset import DatasetManifest, load_dataset
 from vrtspike.deblurring.metrics.psnr import psnr
 from vrtspike.deblurring.metrics.tof import flow_distance, optical_flow
@@ -36,6 +34,7 @@ from vrtspike.deblurring.models import spike_nafnet
 from vrtspike.deblurring.models.spike_nafnet import SpikeNAFNet
 from vrtspike.deblurring.preset import build_trainable
 from vrtspike.deblurring.settings import Settings
+from vrtspike.deblurring.settings.model import NAFSettings
 from vrtspike.io.files import atomic_write_text, read_json, write_json
 from vrtspike.system import cli
 
@@ -48,8 +47,8 @@ SIDE = 128
 class NeighboursFeatures(SpikeNAFNet):
     """Each scale sees the spike features of both neighbouring frames, too; 0 at a clip's ends."""
 
-    def __init__(self, bins: int, **arguments: Any) -> None:  # noqa: ANN401, as its parent's
-        super().__init__(bins, **arguments)
+    def __init__(self, settings: NAFSettings, **arguments: Any) -> None:  # noqa: ANN401, as its parent's
+        super().__init__(settings, **arguments)
         own = self.readout.in_channels
         for number, layer in enumerate(self.fusion):
             assert isinstance(layer, nn.Conv2d)
@@ -109,8 +108,8 @@ class CrossModalFusion(nn.Module):
 class CrossModalAttention(SpikeNAFNet):
     """The fusion of each scale is a :class:`CrossModalFusion`."""
 
-    def __init__(self, bins: int, **arguments: Any) -> None:  # noqa: ANN401, as its parent's
-        super().__init__(bins, **arguments)
+    def __init__(self, settings: NAFSettings, **arguments: Any) -> None:  # noqa: ANN401, as its parent's
+        super().__init__(settings, **arguments)
         spikes = self.readout.in_channels
         for number, layer in enumerate(self.fusion):
             assert isinstance(layer, nn.Conv2d)
@@ -200,13 +199,9 @@ def section(runs: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
 
 def main() -> None:
     """Measure what is missing, keep the results and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=cli.HelpFormatter)
-    default = Path("results/data/demo/k32/dataset.json")
-    parser.add_argument("--dataset", type=Path, default=default, help="the demo's")
+    parser = experiment_options(__doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     parser.add_argument("--only", help="train again the variants whose name has this in it")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--check", action="store_true", help="exit with 1 if the page is outdated")
     arguments = parser.parse_args()
     runs: dict[str, dict[str, dict[str, float]]] = read_json(RESULTS) if RESULTS.is_file() else {}
     if arguments.check:

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from vrtspike.system import cli
+
+
+def experiment_options(about: str | None) -> argparse.ArgumentParser:
+    """The options of experiments on the demo's data, whose figures a page shows."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=cli.HelpFormatter)
+    default = Path("results/data/demo/k32/dataset.json")
+    parser.add_argument("--dataset", type=Path, default=default, help="the demo's")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--check", action="store_true", help="exit with 1 if the page is outdated")
+    return parser
 
 
 def write_figures(rows: Iterable[tuple[str, float, str]], folder: Path | None, name: str) -> None:

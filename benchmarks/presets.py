@@ -109,7 +109,7 @@ def count(name: str) -> dict[str, Any]:
     settings = load(name)
     clip = settings.DATA.CLIP_LEN, largest_crop(settings), largest_crop(settings)
     side = probe(settings)
-    found = step_cost(settings, 1, side)
+    found = step_cost(settings, side)
     pixels = clip[1] * clip[2] / side**2
     print(f"counted: {name}", flush=True)
     return {

@@ -12,10 +12,8 @@ Examples:
 
 from __future__ import annotations
 
-import argparse
 import statistics
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +22,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from learning import CPU, PAGE, ROOT, preset_settings, trained
-from measured_figures import markdown, require_current, with_part
+from measured_figures import experiment_options, markdown, require_current, with_part
 from vrtspike.deblurring.data.clips.dataset import DatasetManifest, load_dataset
 from vrtspike.deblurring.data.simulation.demo import FRAMES_PER_EXPOSURE, SCENES, Scene, render
 from vrtspike.deblurring.data.simulation.sensor import SensorModel, simulate_spikes
@@ -146,16 +144,7 @@ def page(results: Mapping[str, Mapping[str, float]]) -> str:
 
 def main() -> None:
     """Measure what is not known yet and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=cli.HelpFormatter)
-    parser.add_argument(
-        "--dataset",
-        type=Path,
-        default=Path("results/data/demo/k32/dataset.json"),
-        help="the demo's",
-    )
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--check", action="store_true", help="exit with 1 if the page is outdated")
-    arguments = parser.parse_args()
+    arguments = experiment_options(__doc__).parse_args()
     results: dict[str, Any] = read_json(RESULTS) if RESULTS.is_file() else {}
     if arguments.check:
         require_current(PAGE, page(results), "robustness.py")

@@ -25,6 +25,7 @@ import numpy as np
 from measured_figures import write_figures
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.manifests import SURVEY
+from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.versions import source_version
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.data.store.build import build_store
@@ -82,8 +83,9 @@ def write_manifests(folder: Path, sequences: int, frames: int) -> None:
     """Ingest and build the first sequence; write the manifests of all as if they were like it."""
     root = folder / DATA
     ingested = folder / RESULTS / "ingest/train" / f"{FIRST}.json"
-    version = source_version(root, FIRST, "train", ingested)
-    found = ingest_sequence(root, "train", FIRST, blur_dir="blur", source_version=version)
+    files = find_sequence(root, "train", FIRST, "blur")
+    found = ingest_sequence(root, files, "blur")
+    found |= {"source_version": source_version(root, files, "blur", ingested), "recipe": ""}
     write_json(ingested, found)
     stored = build_store(root, ingested, 8, folder / RESULTS / "k8/train" / f"{FIRST}.json")
     found["frames"] = [dict(found["frames"][0], name=f"{n:06d}") for n in range(frames)]

@@ -11,22 +11,24 @@ Examples:
 
 from __future__ import annotations
 
-import argparse
 import math
 import statistics
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from measured_figures import markdown, require_current, with_part
+from measured_figures import experiment_options, markdown, require_current, with_part
 from vrtspike.deblurring.data.clips.dataset import SequenceEntry, load_dataset
+from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.evaluation.measure import ClipMeter, FrameImages, Scores, select_metrics
 from vrtspike.deblurring.evaluation.sources import StoredSequence
 from vrtspike.deblurring.evaluation.spikes_alone import (
+    RECONSTRUCTIONS,
     Reconstruction,
     SpikesAlone,
     gray_frame,
@@ -36,7 +38,7 @@ from vrtspike.deblurring.metrics.psnr import PSNR_Y
 from vrtspike.deblurring.metrics.registry import METRICS
 from vrtspike.deblurring.metrics.ssim import SSIM_Y
 from vrtspike.deblurring.metrics.tof import TOF
-from vrtspike.deblurring.spike_images import TFP_WINDOW, tfi, tfp
+from vrtspike.deblurring.spike_images import tfp
 from vrtspike.io.files import atomic_write_text, read_json, write_json
 from vrtspike.system import cli
 
@@ -51,10 +53,15 @@ INTERVALS = "intervals (TFI)"
 
 def reconstructions() -> dict[str, Reconstruction]:
     """What is compared, by its name in the table."""
-    windows: dict[str, Reconstruction] = {
-        f"window of {length} steps (TFP)": partial(tfp, window=length) for length in WINDOWS
-    }
-    return windows | {INTERVALS: tfi}
+
+    def with_window(length: int) -> Reconstruction:
+        def rate(spikes: NDArray[np.uint8], seen: Exposure) -> NDArray[np.float32]:
+            return tfp(spikes, int(seen.sharp), length)
+
+        return rate
+
+    windows = {f"window of {length} steps (TFP)": with_window(length) for length in WINDOWS}
+    return windows | {INTERVALS: RECONSTRUCTIONS["tfi"]}
 
 
 def measure(entry: SequenceEntry, rate: Reconstruction, scores: Scores) -> dict[str, float]:
@@ -100,18 +107,11 @@ def page(results: Mapping[str, Any]) -> str:
 
 def main() -> None:
     """Measure, keep the results and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=cli.HelpFormatter)
-    parser.add_argument(
-        "--dataset",
-        type=Path,
-        default=Path("results/data/demo/k32/dataset.json"),
-        help="the demo's",
-    )
-    parser.add_argument("--check", action="store_true", help="exit with 1 if the page is outdated")
-    arguments = parser.parse_args()
+    arguments = experiment_options(__doc__).parse_args()
     if arguments.check:
         require_current(PAGE, page(read_json(RESULTS)), "spikes_alone.py")
         return
+    torch.set_num_threads(arguments.threads)
     entries = load_dataset(arguments.dataset).split("test")
     scores = select_metrics(MEASURED, "no weights needed", torch.device("cpu"))
     figures: list[dict[str, Any]] = []
@@ -120,7 +120,6 @@ def main() -> None:
         means = {m.name: statistics.fmean(row[m.name] for row in rows) for m in MEASURED}
         figures.append({"reconstruction": name, **means})
     results = {
-        "window": TFP_WINDOW,
         "sequences": len(entries),
         "metrics": [metric.name for metric in MEASURED],
         "figures": figures,

@@ -53,7 +53,6 @@ def main() -> None:
             spike_root=arguments.spike_root,
         ),
         Shard.parse(arguments.shard).of(surveyed(read_manifest(arguments.survey, SURVEY))),
-        arguments.ingested,
         arguments.output,
         arguments.threads,
         partial(print, flush=True),

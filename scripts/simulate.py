@@ -8,6 +8,7 @@ of blurry and sharp videos only the spikes are missing: they are written below a
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -19,10 +20,11 @@ from vrtspike.deblurring.data.simulation.sequence import (
     FrameFolder,
     frame_files,
     frame_folders,
-    simulate_folder,
     simulate_pairs,
+    write_sequence,
 )
-from vrtspike.errors import DataError, list_faults
+from vrtspike.errors import ConfigError, DataError, list_faults
+from vrtspike.io.images import read_rgb
 from vrtspike.system.cli import HelpFormatter, run
 from vrtspike.system.progress_bar import progress_bar
 
@@ -81,8 +83,10 @@ def main() -> None:
     )
     parser.add_argument("--layout", choices=[AUTO, *LAYOUTS], default=AUTO, help="of the pairs")
     parser.add_argument("--output", type=Path, required=True, help="folder of the data set")
-    parser.add_argument("--split", default="train", help="split of sequences that have none")
-    parser.add_argument("--sequence", help="name of the new sequence; default: the folder's name")
+    parser.add_argument("--split", help="split of sequences that have none; default: train")
+    parser.add_argument(
+        "--sequence", help="with --frames: name of the new sequence; default: the folder's name"
+    )
     parser.add_argument(
         "--frames-per-exposure",
         type=int,
@@ -117,15 +121,18 @@ def main() -> None:
         help="between frames: mix them, or move them by optical flow",
     )
     arguments = parser.parse_args()
-    sensor_model(arguments)  # refused before anything is read
+    # Refused before anything is read.
+    sensor_model(arguments)
+    refuse_idle_options(arguments)
     if arguments.pairs:
         simulate_spikes_of_pairs(arguments)
         return
     if arguments.source:
-        folders = frame_folders(arguments.source, arguments.split)
+        refuse_pairs(arguments.source, arguments.splits)
+        folders = frame_folders(arguments.source, arguments.split or "train")
     else:
         name = arguments.sequence or arguments.frames.resolve().name
-        folders = [FrameFolder(arguments.frames, arguments.split, name)]
+        folders = [FrameFolder(arguments.frames, arguments.split or "train", name)]
     # All folders are looked at before the first of them is simulated, which takes long.
     for_each(
         folders,
@@ -138,6 +145,41 @@ def main() -> None:
         lambda folder: simulate(folder, arguments),
         "folders that could not be simulated",
         "The other folders are done; fix these and run again.",
+    )
+
+
+def refuse_idle_options(arguments: argparse.Namespace) -> None:
+    """Refuse options that would change nothing.
+
+    Raises:
+        ConfigError: naming them.
+    """
+    idle = {
+        "source": ["sequence"],
+        "pairs": ["sequence", "split", "frames_per_exposure", "gamma"],
+    }
+    for mode, names in idle.items():
+        given = [option(name) for name in names if getattr(arguments, name) is not None]
+        if getattr(arguments, mode) and given:
+            words = " and ".join(given)
+            raise ConfigError(f"found {words} with {option(mode)}, which changes nothing there")
+
+
+def refuse_pairs(root: Path, splits: Sequence[str]) -> None:
+    """Refuse a data set with blurry frames, which would be taken for sharp ones.
+
+    Raises:
+        DataError: naming its layout.
+    """
+    for split in splits:
+        with contextlib.suppress(DataError):  # none of the known ones
+            layout = survey(root, [split], "blur")["layout"]
+            break
+    else:
+        return
+    raise DataError(
+        f"{root}: found blurry frames beside sharp ones (layout {layout}), expected folders of "
+        "sharp frames only; the spikes of such a data set are simulated by --pairs"
     )
 
 
@@ -174,7 +216,7 @@ def simulate_spikes_of_pairs(arguments: argparse.Namespace) -> None:
         split, name = sequence["split"], sequence["name"]
         folder = arguments.output / split / name
         with progress_bar(f"simulate {split}/{name}") as progress:
-            written = simulate_pairs(
+            count = simulate_pairs(
                 root,
                 find_sequence(root, split, name, "blur", arguments.layout),
                 folder,
@@ -185,7 +227,7 @@ def simulate_spikes_of_pairs(arguments: argparse.Namespace) -> None:
                 interpolation=arguments.interpolation,
                 progress=progress,
             )
-        print(f"{folder}: spikes of {written.exposures} frames")
+        print(f"{folder}: spikes of {count} frames")
 
 
 def sensor_model(arguments: argparse.Namespace) -> SensorModel:
@@ -197,22 +239,24 @@ def simulate(source: FrameFolder, arguments: argparse.Namespace) -> None:
     """Simulate one sequence."""
     folder = arguments.output / source.split / source.sequence
     known = source.frames_per_exposure or FRAMES_PER_EXPOSURE
+    length = arguments.frames_per_exposure or known
+    files = frame_files(source.path)
     with progress_bar(f"simulate {source.split}/{source.sequence}") as progress:
-        written = simulate_folder(
-            source.path,
+        exposures, left = write_sequence(
             folder,
-            frames_per_exposure=arguments.frames_per_exposure or known,
+            map(read_rgb, files),
+            frames_per_exposure=length,
             gamma=arguments.gamma,
             steps_per_frame=arguments.steps_per_frame or STEPS_PER_SOURCE_FRAME,
             sensor=sensor_model(arguments),
             seed=arguments.seed,
             downscale=arguments.downscale,
             interpolation=arguments.interpolation,
-            progress=progress,
+            progress=lambda done: progress(done, len(files)),
         )
     print(
-        f"{folder}: {written.exposures} exposures from {written.frames_used} frames"
-        + (f", {written.frames_left} frames left over" if written.frames_left else "")
+        f"{folder}: {exposures} exposures from {exposures * length} frames"
+        + (f", {left} frames left over" if left else "")
     )
 
 

@@ -42,11 +42,10 @@ def main() -> None:
     accepted = read_manifest(arguments.accepted, ACCEPTED)
     make_shard(
         Building(
-            *(arguments.root, arguments.ingested, arguments.bins, arguments.stores),
-            context=arguments.context,
+            *(arguments.root, arguments.stores, arguments.ingested),
+            *(arguments.bins, arguments.context),
         ),
         Shard.parse(arguments.shard).of(accepted["sequences"]),
-        arguments.stores,
         arguments.output,
         arguments.threads,
         partial(print, flush=True),

@@ -13,8 +13,7 @@ import pytest
 from nbclient import NotebookClient
 
 import vrtspike
-from tests.deblurring.evaluation.conftest import small_run
-from tests.deblurring.evaluation.test_sources import arrays
+from tests.deblurring.evaluation.conftest import arrays, small_run
 from vrtspike.deblurring.evaluation.trained import load
 from vrtspike.deblurring.video import read_video
 from vrtspike.io.images import read_rgb

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-LINES = {"src": 27_230, "tests": 28_250, "benchmarks": 1_850}
+LINES = {"src": 26_540, "tests": 27_190, "benchmarks": 1_670}
 """At most so many lines of Python, without blanks, comments and docstrings."""
-FILES = 264
+FILES = 254
 """At most so many Python files of ``src``."""
 SERVING, SERVING_LINES = ("runs", "cluster", "workflow"), 2_500
 """The packages that serve the workflow, and at most so many lines of theirs together."""

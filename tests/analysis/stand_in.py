@@ -7,7 +7,6 @@ each appends what it was asked for to ``asked.jsonl``.
 
 import argparse
 import json
-import os
 import signal
 import sys
 import time
@@ -40,11 +39,13 @@ record = {
     "status": "running",
     "processes": 1,
     "environment": {"device": {"type": "cpu", "name": turn.get("device", "abacus")}},
-    "starts": [{"process": 2**30 if "gone" in turn else os.getpid()}],
 }
 (run / "run.json").write_text(json.dumps(record))
-memory = [{"kind": "memory", "gpu": None if mb is None else {"peak_mb": mb}} for mb in turn["mb"]]
-(run / "logs/memory.jsonl").write_text("".join(json.dumps(line) + "\n" for line in memory))
+with (run / "logs/memory.jsonl").open("w") as stream:
+    for mb in turn["mb"]:
+        gpu = None if mb is None else {"peak_mb": mb}
+        line = {"kind": "memory", "process_peak_mb": 900, "children_mb": 100, "gpu": gpu}
+        stream.write(json.dumps(line) + "\n")
 lines = [{"kind": "work", "flops_per_sample": 1.0}]
 lines += [
     {
@@ -61,6 +62,6 @@ with (run / "logs/timing_20251021-120000.jsonl").open("w") as stream:
             time.sleep(turn.get("last_after_s", 0))
         stream.write(json.dumps(line) + "\n")
         stream.flush()
-while not stopped and "gone" not in turn:
+while not stopped:
     time.sleep(0.01)
 sys.exit(turn.get("status", 75))

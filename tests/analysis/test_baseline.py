@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.analysis.test_compare import evaluation, find_candidates
-from vrtspike.analysis.baseline import below_baseline, parse_tolerances, write_baseline
+from vrtspike.analysis.compare import below_baseline, parse_tolerances, write_baseline
 from vrtspike.commands.main import run_command
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import read_json, write_json
@@ -53,7 +53,7 @@ def test_speed_and_memory_are_judged_where_asked_for(tmp_path, runs):
     faster = {"samples/s": 2.5}
     assert judge(tmp_path, runs, **faster) == []
     assert judge(tmp_path, runs, ["samples/s=10%"], **faster) == [
-        "one: samples/s: 2, the baseline is 2.5: worse by 0.5, 10 % is allowed"
+        "one: samples/s: 2, the baseline is 2.5: worse by 0.5, 10% is allowed"
     ]
     assert judge(tmp_path, runs, ["samples/s=20%"], **faster) == []
     memory = {"memory MB": 900.0}  # 1000 MB now
@@ -94,7 +94,7 @@ def test_what_cannot_be_judged_is_refused(tmp_path, runs, publish):
         below_baseline(path, runs, {})
     with pytest.raises(RunError, match="write it with --write-baseline"):
         below_baseline(tmp_path / "nosuch.json", runs, {})
-    path.write_text("[]")
+    path.write_text("{}")
     with pytest.raises(RunError, match="no baseline of runs"):
         below_baseline(path, runs, {})
     path.write_text("{")

@@ -7,6 +7,8 @@ import pytest
 
 from vrtspike.analysis.benchmark import (
     Benchmark,
+    Length,
+    Turn,
     apply_changes,
     benchmark_json,
     benchmark_text,
@@ -15,7 +17,6 @@ from vrtspike.analysis.benchmark import (
     timing_settings,
     timing_settings_pair,
 )
-from vrtspike.analysis.turns import Length, Turn
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import ConfigError
 from vrtspike.training.optimizers import total_steps

@@ -16,7 +16,6 @@ from vrtspike.analysis.figures import (
     Memory,
     RunFigures,
     run_figures,
-    step_parts,
     summarize_sections,
     throughput,
 )
@@ -225,36 +224,6 @@ def test_the_best_validation_is_the_lowest_where_lower_is_better(publish):
 def timing(*steps: dict[str, float]) -> pd.DataFrame:
     rows = [(n, name, ms) for n, step in enumerate(steps, 1) for name, ms in step.items()]
     return pd.DataFrame(rows, columns=["step", "section", "ms"])
-
-
-def test_parents_stand_before_children_although_they_end_later():
-    table = summarize_sections(
-        timing({"step/data": 1.0, "step/forward/vrt/stage1": 1.0, "step/forward/vrt/stage2": 1.0,
-                "step/forward/vrt": 2.0, "step/forward": 2.0, "step/loss": 1.0, "step": 5.0,
-                "checkpoint": 2.0})
-    )  # fmt: skip
-    assert table["section"].tolist() == [
-        "step", "step/data", "step/forward", "step/forward/vrt", "step/forward/vrt/stage1",
-        "step/forward/vrt/stage2", "step/loss", "checkpoint",
-    ]  # fmt: skip
-
-
-def test_siblings_stand_in_the_order_of_their_beginning():
-    table = summarize_sections(
-        timing({"step/b/first": 1.0, "step/a": 1.0, "step/b/last": 1.0, "step/b": 2.0, "step": 4.0})
-    )
-    assert table["section"].tolist() == [
-        "step", "step/b", "step/b/first", "step/b/last", "step/a",
-    ]  # fmt: skip
-
-
-def test_the_parts_of_a_step_add_up():
-    table = summarize_sections(
-        timing({"step": 10.0, "step/data": 2.0, "step/forward": 5.0, "step/forward/vrt": 5.0})
-    )
-    assert step_parts(table) == pytest.approx({"data": 0.2, "forward": 0.5, "other": 0.3})
-    assert step_parts(summarize_sections(timing({"validation": 3.0}))) == {}
-    assert step_parts(summarize_sections(timing())) == {}
 
 
 def test_nothing_and_a_single_step():

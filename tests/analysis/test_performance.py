@@ -79,7 +79,8 @@ def test_a_run_without_timing_is_analysed_all_the_same(publish, tmp_path):
         (folder / name).write_text("")
     assert analyze_run(folder, tmp_path / "out") == []
     assert "no symptom crossed its limit" in (tmp_path / "out" / "findings.html").read_text()
-    assert "was timed" in (tmp_path / "out" / "time_per_section.svg").read_text()
+    assert "LOG.ENABLE_TIMING_LOG" in (tmp_path / "out" / "time_per_section.svg").read_text()
+    assert "no memory was logged" in (tmp_path / "out" / "memory.svg").read_text()
 
 
 def words(path, plot, *arguments, **options) -> str:
@@ -107,11 +108,3 @@ def test_curves_in_panels_with_gaps(tmp_path):
     assert "PSNR, dB" in text
     assert "optimiser step" in text
     assert "nothing" not in text
-
-
-def test_without_data_the_picture_says_why(tmp_path):
-    path, empty = tmp_path / "a.svg", summarize_sections(pd.DataFrame(columns=["step"]))
-    assert "LOG.ENABLE_TIMING_LOG" in words(path, plot_time_per_section, empty)
-    assert "no validation in this run" in words(
-        path, plot_lines, {}, missing="no validation in this run"
-    )

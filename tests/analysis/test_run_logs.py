@@ -44,16 +44,6 @@ def test_a_published_file_is_preferred_to_the_folder_of_logs(tmp_path):
     assert read_run_logs(tmp_path).timing["ms"].tolist() == [2.0]
 
 
-def test_the_later_record_of_a_repeated_step_counts(tmp_path):
-    records = [train(1, 0.5), train(2, 0.4), train(2, 0.3), train(3, None)]
-    records.append({"kind": "validation", "step": 3, "psnr": 30.0, "ssim": 0.9, "time": 2.0})
-    write_lines(tmp_path / "metrics.jsonl", records)
-    logs = read_run_logs(tmp_path)
-    assert logs.train["loss"].tolist()[:2] == [0.5, 0.3]
-    assert logs.train["loss"].isna().tolist() == [False, False, True]
-    assert logs.validation[["step", "psnr"]].values.tolist() == [[3, 30.0]]
-
-
 def test_the_timings_of_a_long_run_are_not_held_as_objects(tmp_path):
     write_lines(tmp_path / "metrics.jsonl", [train(1, 0.5)])
     steps, names = 300, [f"step/forward/vrt/stage{number}/attention" for number in range(200)]

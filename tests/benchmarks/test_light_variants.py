@@ -16,6 +16,7 @@ SMALL = {
     "MODEL.NAF.SPIKE_WIDTH": 8,
     "MODEL.NAF.ENCODER_BLOCKS": "[1,1]",
     "MODEL.NAF.DECODER_BLOCKS": "[1,1]",
+    "DATA.NUM_VOXEL_BINS": 8,
 }
 
 
@@ -25,7 +26,7 @@ def network(name: str) -> spike_nafnet.SpikeNAFNet:
     settings = preset_settings("light_demo", {**SMALL, **variant.settings})
     torch.manual_seed(0)
     with patch.object(spike_nafnet, "SpikeNAFNet", variant.network):
-        built = build_model(settings.MODEL, bins=8, clip_len=3, crop_size=32)
+        built = build_model(settings)
     assert isinstance(built, spike_nafnet.SpikeNAFNet)
     for parameter in built.parameters():
         torch.nn.init.normal_(parameter, std=0.1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import spikes_alone as module
 from vrtspike.deblurring.settings import Settings
-from vrtspike.deblurring.spike_images import TFP_WINDOW
+from vrtspike.deblurring.spike_images import short_window
 from vrtspike.io.files import read_json
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -29,5 +29,5 @@ def test_the_best_of_each_column_is_set_off():
 def test_the_window_of_the_baseline_is_the_best_that_was_measured():
     rows = read_json(BENCHMARKS / "results" / "spikes_alone.json")["figures"]
     best = max(rows, key=lambda row: row["psnr_y"])
-    assert best["reconstruction"] == f"window of {TFP_WINDOW} steps (TFP)"
+    assert best["reconstruction"] == f"window of {short_window(88)} steps (TFP)"
     assert Settings().TEST.SPIKES_ALONE == "tfp"

@@ -1,4 +1,4 @@
-"""``vrtspike benchmark`` as a user types it; tests/analysis/test_turns.py has the turns."""
+"""``vrtspike benchmark`` as a user types it; tests/analysis/test_turns.py has what goes wrong."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statistics import median
 
 import pytest
 
-from tests.analysis.benchmarked import asked, planned, temporary
+from tests.analysis.benchmarked import MANIFEST, asked, files, planned, temporary
 from vrtspike.commands.main import run_command
 from vrtspike.errors import UserError
 
@@ -21,6 +21,7 @@ CHANGE = ["--against", "TRAIN.EMA=0.9", "DATALOADER.TRAIN_WORKERS=1"]
 
 def test_the_printed_ratio_is_that_of_the_records(planned, temporary, capsys):
     folder = planned(*({"ms": ms} for ms in TIMES))
+    before = files(folder)
     assert not run_command(["benchmark", "tiny", *CHANGE, *LENGTH, "-o", "out/b.txt"])
     shown = capsys.readouterr()
     steps = [ms[1:] for ms in TIMES]
@@ -36,9 +37,14 @@ def test_the_printed_ratio_is_that_of_the_records(planned, temporary, capsys):
     )
     assert shown.err.endswith("written to out/b.txt\n")
     assert (folder / "out/b.txt").read_text() == shown.out
-    given = [each["settings"]["TRAIN"]["EMA"] for each in asked(folder)]
-    assert given == [0.0, 0.9] * 3
-    assert asked(folder)[0]["workflow"]["GPUS"] == 0
+    for each, average in zip(asked(folder), [0.0, 0.9] * 3, strict=True):
+        workflow = each["workflow"]
+        assert each["settings"]["TRAIN"]["EMA"] == average
+        assert (each["dataset"], workflow["GPUS"]) == (str(MANIFEST), 0)
+        for place in (workflow["RUNS"], workflow["RESULTS"], each["output"], each["log"]):
+            assert place.startswith(f"{temporary}/")
+    assert files(folder) - before == {"asked.jsonl", "out/b.txt"}
+    assert list(temporary.iterdir()) == []
 
 
 def test_json_and_what_first_steps_are(planned, capsys):

@@ -56,6 +56,18 @@ def test_a_number_that_makes_no_sense_is_refused(words, told, capsys):
     assert told in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("place", [f"{__file__}/out.onnx", "/dev/null/out.onnx", "/proc/out.onnx"])
+@pytest.mark.parametrize(
+    "words",
+    [["restore", "run", "in"], ["export", "run"], ["pack", "run"], ["show", "a.dat"]],
+    ids=lambda words: words[0],
+)
+def test_a_place_that_cannot_be_written_to_is_told_before_anything_is_read(words, place, capsys):
+    with pytest.raises(SystemExit):
+        parser_for(words[0]).parse_args([*words, "-o", place])
+    assert f"--output: {place}: cannot be written there" in capsys.readouterr().err
+
+
 def test_help_of_commands_imports_nothing_heavy():
     # What takes long is imports: counted, since a time would depend on the machine.
     code = f"""

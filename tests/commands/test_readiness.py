@@ -5,21 +5,24 @@ import shutil
 
 import pytest
 
-from vrtspike.commands import machine_checks, readiness
+from vrtspike.commands import readiness
 from vrtspike.commands.hardware import GpuKind
-from vrtspike.commands.machine_checks import (
+from vrtspike.commands.readiness import (
     MACHINE,
     OPTIONAL,
     PRESETS,
     Check,
     compiler_check,
+    disk_check,
     driver_fault,
     memory_checks,
     packages_check,
+    project_checks,
     python_check,
+    show_checks,
     torch_checks,
+    weight_check,
 )
-from vrtspike.commands.readiness import disk_check, project_checks, show_checks, weight_check
 from vrtspike.io.files import file_digest
 from vrtspike.io.pretrained import PUBLISHED
 from vrtspike.monitoring.process_memory import SystemMemory
@@ -47,7 +50,7 @@ def test_pythons(version, state):
 def test_a_missing_and_an_old_package_are_named(monkeypatch):
     assert packages_check() == Check("packages", "ok", "all are there")
     lines = ["numpy>=99", "nosuchpackage>=1", "wandb; extra == 'tracking'", "pandas>=1"]
-    monkeypatch.setattr(machine_checks.metadata, "requires", lambda name: lines)
+    monkeypatch.setattr(readiness.metadata, "requires", lambda name: lines)
     found = packages_check()
     assert found.state == "broken"
     assert "numpy 2" in found.found
@@ -90,16 +93,14 @@ def test_a_compiler_is_tried(tmp_path, monkeypatch):
 
 def test_little_memory_and_little_shared_memory(monkeypatch):
     little = SystemMemory(8000, 2000, 0, 64, 0, 0)
-    monkeypatch.setattr(machine_checks, "system_memory", lambda: little)
+    monkeypatch.setattr(readiness, "system_memory", lambda: little)
     memory, shared = memory_checks()
     assert memory.state == "note"
     assert memory.found.startswith("2.0 of 7.8 GiB free")
     assert shared.state == "broken"
     assert "/dev/shm has 64 MB" in shared.found
     assert "--shm-size" in shared.cure
-    monkeypatch.setattr(
-        machine_checks, "system_memory", lambda: SystemMemory(8000, 5000, 0, 2048, 0, 0)
-    )
+    monkeypatch.setattr(readiness, "system_memory", lambda: SystemMemory(8000, 5000, 0, 2048, 0, 0))
     assert [check.state for check in memory_checks()] == ["ok", "ok"]
 
 

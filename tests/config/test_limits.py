@@ -164,6 +164,10 @@ def backbone(dims: list[int], **vrt: object) -> Settings:
         ),
         ([*SOUND[:-1], 64], {}, r"of stage 8 are \[60, 60, 60, 64\]"),
         (SOUND, {"DEFORMABLE_GROUPS": 5}, "no multiple of VRT.DEFORMABLE_GROUPS, 5"),
+        ([10] * 7 + [60] * 4, {"DEFORMABLE_GROUPS": 5}, "is 10; stages 1-7 need a multiple of 4"),
+        (SOUND[:-1], {}, "EMBED_DIMS has 10 entries and VRT_DEPTHS has 11"),
+        (SOUND, {"MLP_RATIO": 0.01}, "hidden layer would be empty"),
+        (SOUND, {"INDEP_RECONSTS": [1, 8]}, r"INDEP_RECONSTS names \[1\]; .* numbered from 7"),
     ],
 )
 def test_faults_of_a_backbone_each_by_its_stage(dims, vrt, message) -> None:

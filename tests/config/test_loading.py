@@ -114,6 +114,7 @@ def test_a_circle_of_parents_is_an_error(tmp_path):
         ("TRAIN: {SCHED: {TYPE: cosine}}", "TRAIN.SCHED.TYPE"),
         ("MODEL: {VRT: {RECOMPUTE: cheap}}", "MODEL.VRT.RECOMPUTE"),
         ("MODEL: {DISABLE_KERNELS: [all]}", "MODEL.DISABLE_KERNELS"),
+        ("MODEL: {FUSE: {CHUNK_SHAPE: wide}}", "MODEL.FUSE.CHUNK_SHAPE"),
         *((f"DATA: {{READER: {reader}}}", "DATA.READER") for reader in ("mapped", "tensorstore")),
     ],
 )

@@ -98,15 +98,9 @@ def test_the_count_agrees_with_a_real_step():
     from vrtspike.deblurring.step_cost import FORMULAS, step_cost
 
     settings = preset("light_demo", "DATA.CROP_SIZE=32")
-    counted = step_cost(settings, batch=1)
+    counted = step_cost(settings, 32)
     data = settings.DATA
-    model = build_model(
-        settings.MODEL,
-        bins=data.NUM_VOXEL_BINS,
-        clip_len=data.CLIP_LEN,
-        crop_size=data.CROP_SIZE,
-        pretrained=False,
-    )
+    model = build_model(settings)
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     blur = torch.rand(1, data.CLIP_LEN, 3, 32, 32)

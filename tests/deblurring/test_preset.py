@@ -27,9 +27,9 @@ from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.losses.charbonnier import charbonnier
+from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.preset import (
     build,
-    build_network,
     build_task,
     build_trainable,
     load_teacher,
@@ -126,7 +126,7 @@ def test_a_run_publishes_weights_settings_records_and_their_figures(place, resul
 def validated_by_hand(place: Path, folder: Path) -> float:
     """The PSNR of a run's final weights on the two validation clips, from the raw files."""
     settings = RunIdentity.read(folder).settings
-    model = build_network(settings).eval()
+    model = build_model(settings).eval()
     model.load_state_dict(load_file(folder / "weights.safetensors"))
     raw = place / "raw" / "test" / "three"
     blur, sharp = (
@@ -204,7 +204,7 @@ def check_published(folder: Path) -> None:
         "memory.jsonl",
     }
     settings = RunIdentity.read(folder).settings
-    model = build_network(settings)
+    model = build_model(settings)
     model.load_state_dict(load_file(folder / "weights.safetensors"))
     run = json.loads((folder / "run.json").read_text())
     assert run["status"] == "finished"
@@ -410,10 +410,10 @@ def test_teacher_guides_the_student(place, result, tmp_path):
     batches = training_batches(settings, dataset, NO_WORKERS, ALONE)
     batch = task.prepare(next(batches.stream(0, 1, 1)), CPU)
     # Without its random paths, so that it says the same twice.
-    student = build_network(settings).eval()
+    student = build_model(settings).eval()
     losses = task.losses(task.forward(student, batch), batch, step=0)
     assert losses.keys() == {"charbonnier", "distillation"}
-    expected = load_teacher(teacher, settings)(batch.clip.blur, batch.clip.voxels)
+    expected = load_teacher(teacher, settings, CPU)(batch.clip.blur, batch.clip.voxels)
     distance = charbonnier(student(batch.clip.blur, batch.clip.voxels), expected)
     torch.testing.assert_close(losses["distillation"], 0.5 * distance)
     # In validation nobody teaches.
@@ -433,7 +433,7 @@ def test_missing_or_unfitting_teacher_is_an_error(place, result, tmp_path):
     publish(result, teacher)
     data = settings.DATA.model_copy(update={"NUM_VOXEL_BINS": 8})
     with pytest.raises(RunError, match=r"DATA\.NUM_VOXEL_BINS = 4, this preset has 8"):
-        load_teacher(teacher, settings.model_copy(update={"DATA": data}))
+        load_teacher(teacher, settings.model_copy(update={"DATA": data}), CPU)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.deblurring.evaluation.conftest import small_run
-from tests.deblurring.evaluation.test_sources import arrays
+from tests.deblurring.evaluation.conftest import arrays, small_run
 from vrtspike.deblurring.evaluation.trained import load
 
 __all__ = ["small_run"]

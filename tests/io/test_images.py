@@ -60,7 +60,10 @@ def test_a_pipe_is_refused_at_once(tmp_path):
 def test_shrinking_averages_areas(factor):
     image = np.random.default_rng(0).integers(0, 256, (4 * factor, 6 * factor), dtype=np.uint8)
     expected = image.reshape(4, factor, 6, factor).mean(axis=(1, 3))
-    np.testing.assert_allclose(shrink(image, 4, 6), expected, rtol=1e-5)
+    np.testing.assert_allclose(shrink(image.astype(np.float32), 4, 6), expected, rtol=1e-5)
+    whole = shrink(image, 4, 6)
+    assert whole.dtype == np.uint8
+    np.testing.assert_allclose(whole, expected, atol=0.5)
 
 
 def test_luma_is_that_of_bt_601():

@@ -59,7 +59,7 @@ def test_shards_and_snakemakes_work_without_locks(tmp_path, refuse, capsys):
     """They do no harm without."""
     refuse(errno.ENOLCK)
     ingestion, shard = Ingestion("", tmp_path, "blur", "auto"), tmp_path / "shards/0-of-1.json"
-    make_shard(ingestion, [], tmp_path, shard, 1, print)
+    make_shard(ingestion, [], shard, 1, print)
     assert not reserve_files(tmp_path / "turns", ["a"], print)
     assert capsys.readouterr().out.splitlines() == [
         f"{shard.with_suffix('.lock')}: no locks on this file system; going on without",

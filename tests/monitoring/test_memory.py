@@ -40,6 +40,8 @@ def test_children_of_any_depth_and_the_system_are_measured():
     # The memory of other children, such as workers of other tests, may shrink meanwhile.
     assert during["children_mb"] - before["children_mb"] >= 200
     assert 0 < during["process_mb"] < during["system_total_mb"]
+    # The system counts both approximately.
+    assert 0.9 * during["process_mb"] <= during["process_peak_mb"] < during["system_total_mb"]
     assert during["gpu"] is None
     # Used is what is not available; both are rounded to whole megabytes.
     share = 100 * during["system_used_mb"] / during["system_total_mb"]

@@ -10,10 +10,9 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from vrtspike.monitoring.clocks import Clock
 from vrtspike.monitoring.display import Display
 from vrtspike.monitoring.records import read_records
-from vrtspike.monitoring.timing import TimingLogger, section
+from vrtspike.monitoring.timing import Clock, TimingLogger, section
 
 
 def quiet(tmp_path: Path, **options: object) -> TimingLogger:

@@ -100,16 +100,6 @@ def test_frames_are_ranked_by_the_metric_that_the_evaluation_names(tmp_path):
     assert found["frame_rows"][0][2:] == [0.5, 0.25]
 
 
-def test_a_metric_that_the_table_does_not_know_has_its_own_name(tmp_path):
-    figures = {"blurry": 2.0, "restored": 1.0, "gain": 1.0}
-    definitions = {"flicker": "made up; lower is better"}
-    folder = make_evaluation(tmp_path, "a")
-    (found,) = read(folder, metrics={"flicker": figures}, definitions=definitions, worst=[])[
-        "metrics"
-    ]
-    assert (found["title"], found["larger_is_better"], found["restored"]) == ("flicker", False, 1.0)
-
-
 def test_infinite_figures_leave_sentences_to_another_metric(tmp_path):
     none = {"blurry": None, "restored": None, "gain": None, "reason": "equal"}
     some = {"blurry": 0.5, "restored": 0.2, "gain": 0.3}

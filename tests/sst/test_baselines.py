@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray
 
-from vrtspike.sst.baselines import BASELINES, baseline_forecasts, linear_inverse, trend_line
+from vrtspike.sst.baselines import BASELINES, fit_baselines, linear_inverse, trend_line
 
 MEMORY = 0.8
 MONTHS = 1500
@@ -45,7 +45,7 @@ def errors(
 ) -> dict[str, float]:
     """Mean squared error of every baseline on a later series."""
     now = later[:-months]
-    said = baseline_forecasts(training, cells, ahead(months), now, now["time"]).isel(lead=0)
+    said = fit_baselines(training, cells, ahead(months))(now, now["time"]).isel(lead=0)
     found = ((said - later[months:].values) ** 2).mean(("time", "row", "column"))
     return {name: float(found.sel(system=name)) for name in BASELINES}
 
@@ -53,7 +53,7 @@ def errors(
 def slopes(kelvin: xarray.DataArray, months: int) -> np.ndarray:
     """What damped persistence makes of an anomaly of 1."""
     one = xarray.ones_like(kelvin[-1])
-    said = baseline_forecasts(kelvin, lines(*kelvin.shape[:2]), ahead(months), one, 0)
+    said = fit_baselines(kelvin, lines(*kelvin.shape[:2]), ahead(months))(one, 0)
     return said.sel(system="damped")[0].values.ravel()
 
 
@@ -105,7 +105,7 @@ def test_what_is_not_known_is_forecast_as_the_climatology_or_its_trend():
     cells, now = lines(600, 2, 0.1), series(red_noise(600, cells=2))
     last = xarray.DataArray([[np.nan], [0.5]], dims=("row", "column"))
     training = now + trend_line(cells, now.time)
-    said = baseline_forecasts(training, cells, ahead(1), last, 1000)
+    said = fit_baselines(training, cells, ahead(1))(last, 1000)
     assert np.isfinite(said).all()
     for name in ("persistence", "damped", "climatology"):
         assert said.sel(system=name)[0, 0, 0] == 0
@@ -149,5 +149,5 @@ def test_a_linear_inverse_model_keeps_the_largest_components():
     expected = (components[-1] @ step @ step) @ vt[:5] / np.sqrt(weights)
     now = series(kelvin)
     weight = lines(1, 30)["weight"].copy(data=weights[:, None])
-    found = linear_inverse(now, weight, ahead(2), now[-1])
+    found = linear_inverse(now, weight, ahead(2))(now[-1])
     np.testing.assert_allclose(found[0, :, 0], expected, rtol=1e-8)

@@ -60,8 +60,8 @@ def score(found: Evaluation, name: str, system: str, lead: int) -> float:
 @pytest.fixture(scope="module")
 def by_hand(icy) -> dict:
     """(system, months ahead) to lists of (weights, forecast, observed, trend, month), by cells."""
-    sst = icy.read("sst").astype(np.float64)
-    frozen = icy.read("siconc") >= 0.15
+    sst = icy.fields["sst"].values.astype(np.float64)
+    frozen = icy.fields["siconc"].values >= 0.15
     training = np.where(frozen, np.nan, sst)[:60].reshape(5, 12, *icy.grid.shape)
     rows = np.cos(np.deg2rad(icy.grid.latitudes))[:, None] * np.ones(icy.grid.shape[1])
     open_years = np.isfinite(training).sum(axis=0)
@@ -70,8 +70,8 @@ def by_hand(icy) -> dict:
         variance = np.nanmean((training - climatology) ** 2, axis=0)
     anomaly = np.where(frozen, np.nan, sst) - np.tile(climatology, (9, 1, 1))
     deviation = np.fmax(np.sqrt(variance), 0.1)
-    slope, middle = (icy.read(name).astype(float) for name in ("trend", "middle"))
-    first, sea = icy.first_month, icy.read("sea")
+    slope, middle = (icy.fields[name].values.astype(float) for name in ("trend", "middle"))
+    first, sea = icy.first_month, icy.fields["sea"].values
     pairs: dict = {}
     for start in range(84, 84 + SAMPLES):
         last = start + 2
@@ -118,7 +118,7 @@ def test_every_score_is_that_of_its_definition(found, by_hand, system, ahead):
 
 def test_the_share_that_is_masked_is_told(found, by_hand, icy):
     weights = [case[0].sum() for ahead in (2, 3) for case in by_hand["model", ahead]]
-    rows = np.cos(np.deg2rad(icy.grid.latitudes))[:, None] * icy.read("sea")
+    rows = np.cos(np.deg2rad(icy.grid.latitudes))[:, None] * icy.fields["sea"].values
     assert found.means["masked"] == pytest.approx(1 - np.mean(weights) / rows.sum(), rel=1e-3)
     assert 0.001 < found.means["masked"] < 0.2
 
@@ -129,7 +129,7 @@ def test_the_index_of_nino34_is_the_mean_of_its_box(found, icy, data):
     rows = np.sin(edges[:-1]) - np.sin(edges[1:])
     west = np.arange(120, 280, 8)
     columns = np.clip(np.minimum(west + 8, 240) - np.maximum(west, 190), 0, None)
-    box = np.outer(rows, columns) * icy.read("sea")
+    box = np.outer(rows, columns) * icy.fields["sea"].values
     kelvin = np.nan_to_num(icy.anomalies)
     index = (kelvin * box).sum((1, 2)) / box.sum()
     last = np.array([data.last_month(i) for i in range(SAMPLES)]) - icy.first_month
@@ -152,7 +152,10 @@ def test_maps_of_error(found, by_hand, icy):
     squares = np.array([(f - o) ** 2 for _, f, o, _ in by_hand["persistence", 3]])
     counts = np.array([w > 0 for w, *_ in by_hand["persistence", 3]])
     expected = np.sqrt((squares * counts).sum(0) / counts.sum(0))
-    error, sea = found.means["cells"].sel(system="persistence", lead=3).values, icy.read("sea")
+    error, sea = (
+        found.means["cells"].sel(system="persistence", lead=3).values,
+        icy.fields["sea"].values,
+    )
     assert np.isnan(error[~sea]).all()
     np.testing.assert_allclose(error[sea], expected, rtol=1e-3)
 

@@ -117,8 +117,8 @@ def test_axes_that_cannot_be_used_are_named(lat, lon, words):
 @pytest.mark.parametrize(
     ("lon", "lat", "words"),
     [
-        ([0, 0], [-1, 1], "that differ"),
-        ([-180, 181], [-1, 1], "a turn apart"),
+        ([0, 0], [-1, 1], "expected two longitudes"),
+        ([-180, 181], [-1, 1], "less than a turn apart"),
         ([-181, 0], [-1, 1], "from -180 to 360"),
         ([0, 361], [-1, 1], "from -180 to 360"),
         ([0, 10], [10, 10], "southern one first"),
@@ -126,7 +126,7 @@ def test_axes_that_cannot_be_used_are_named(lat, lon, words):
         ([0, 10], [-91, 10], "from -90 to 90"),
         ([0, 10], [0, 91], "from -90 to 90"),
         ([0, 10, 20], [0, 10], "expected two numbers each"),
-        ([360, -0.5], [0, 10], "turn apart"),
+        ([360, -0.5], [0, 10], "less than a turn apart"),
         ([0, 10], "ab", "lat 'ab', expected two numbers each"),
     ],
 )

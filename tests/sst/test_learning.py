@@ -59,8 +59,10 @@ def best_possible(globe: Globe, test: ERA5SSTMonthlyDataset):
             now = test.last_month(next(places))
             for n in ahead:
                 kind = (now + n) % 12
-                anomaly = kelvin[n][now - store.first_month] - store.read("climatology")[kind]
-                found.append(np.nan_to_num(anomaly / store.read("deviation")[kind]))
+                anomaly = (
+                    kelvin[n][now - store.first_month] - store.fields["climatology"].values[kind]
+                )
+                found.append(np.nan_to_num(anomaly / store.fields["deviation"].values[kind]))
         return torch.from_numpy(np.array(found)).unflatten(0, (len(past), test.lead))
 
     return forecast

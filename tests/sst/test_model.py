@@ -189,10 +189,10 @@ def test_weights_know_no_region():
     ("options", "words"),
     [
         ({"d_model": 18}, "found 18, expected a multiple of 4 heads"),
-        ({"num_layers": 0}, "found 0 among"),
-        ({"recursion_depth": 1.5}, "found 1.5 among"),
-        ({"lead": 0}, "found 0 among"),
-        ({"patch_size": -1}, "found -1 among"),
+        ({"num_layers": 0}, "num_layers: found 0"),
+        ({"recursion_depth": 1.5}, "recursion_depth: found 1.5"),
+        ({"lead": 0}, "lead: found 0"),
+        ({"patch_size": -1}, "patch_size: found -1"),
         ({"dropout": 1.0}, "dropout: found 1.0"),
     ],
 )

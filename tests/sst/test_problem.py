@@ -18,10 +18,9 @@ from vrtspike.runs.provenance import code_digests
 from vrtspike.runs.published import PublishedRun
 from vrtspike.sst import problem
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
-from vrtspike.sst.generate import generate
 from vrtspike.sst.model import RecursiveAttentionTransformer, build_model
 from vrtspike.sst.problem import open_split
-from vrtspike.sst.settings import GenerateSettings, SSTSettings
+from vrtspike.sst.settings import SSTSettings
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.workers import Workers
 
@@ -70,15 +69,17 @@ def test_a_preset_prepares_its_region(download, tmp_path):
         problem.check_data(manifest, settings(SEQ_LEN=24))
 
 
-def test_files_are_generated_beside_nothing_else(tmp_path):
-    root = tmp_path / "globe"
-    generate(root, GenerateSettings(YEARS=2))
-    first = (root / "sst.nc").read_bytes()
-    generate(root, GenerateSettings(YEARS=2, SEED=5))
-    assert (root / "sst.nc").read_bytes() != first
-    (root / "generated.json").unlink()
-    with pytest.raises(DataError, match=r"globe: DATA\.GENERATE would write here"):
-        generate(root, GenerateSettings(YEARS=2))
+def test_a_globe_is_generated_beside_the_prepared_data(tmp_path):
+    digests = set()
+    for seed in (0, 5):
+        asked = settings(GENERATE={"YEARS": 4, "SEED": seed}, YEARS=None, ROOT=str(tmp_path / "no"))
+        manifest = tmp_path / f"{seed}/dataset.json"
+        problem.prepare(asked, manifest, print)
+        digests.add(problem.dataset_digest(manifest))
+        assert problem.data_files(asked) == ()
+        assert problem.statistics(asked, manifest)["years"]["TEST"] == [1983, 1983]
+    assert len(digests) == 2
+    assert not (tmp_path / "no").exists()
 
 
 def test_the_network_is_found_by_name_and_knows_its_cells(store):
@@ -88,7 +89,7 @@ def test_the_network_is_found_by_name_and_knows_its_cells(store):
     network = build_model(model, samples(store))
     assert isinstance(network, RecursiveAttentionTransformer)
     assert network.recursion_depth == 3
-    assert np.array_equal(network.sea.numpy(), store.read("sea"))
+    assert np.array_equal(network.sea.numpy(), store.fields["sea"].values)
     said = network.eval()(torch.zeros(1, 3, *store.grid.shape), torch.tensor([0]))
     assert said.shape == (1, 2, *store.grid.shape)
 
@@ -97,7 +98,7 @@ def test_the_network_is_found_by_name_and_knows_its_cells(store):
     ("section", "said"),
     [
         ({"TRAIN": {"PROGRESSIVE": [{"CROP_SIZE": 8, "EPOCHS": 1}]}}, "unknown key TRAIN"),
-        ({"MODEL": {"TYPE": "vrt_spike"}}, "expected one of recursive_attention"),
+        ({"MODEL": {"TYPE": "vrt_spike"}}, "should match pattern .*recursive_attention"),
         ({"DATA": {"YEARS": {"TRAIN": [1980, 1990], "VAL": [1985, 1986], "TEST": [1991, 1992]}}},
          "TRAIN|train"),
     ],
@@ -147,5 +148,5 @@ def test_figures_of_the_years_that_validation_looked_at_say_so(store, tmp_path):
     cpu = torch.device("cpu")
     problem.evaluate(weights, run, store.path, tmp_path / "out", cpu, lambda done, total: None)
     (warning,) = read_json(tmp_path / "out/summary.json")["warnings"]
-    assert warning.startswith("not a test: validation looked at these years")
+    assert warning.startswith("chosen on the validation split: validation looked at it")
     assert warning in (tmp_path / "out/metrics.html").read_text()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from vrtspike.sst.task import SSTTask, side_by_side
+from vrtspike.sst.task import SSTTask
 
 SEA = np.array([[True, True, False], [True, False, True]])
 WEIGHTS = np.array([[0.4, 0.2, 0.0], [0.1, 0.0, 0.3]])
@@ -84,23 +84,8 @@ def test_the_task_is_that_of_the_store(store):
     }
     # An error of one standard deviation everywhere: the weighted mean of January's variances.
     (found,) = task.metrics(torch.ones(1, 1, 10, 20), given)
-    rows = np.cos(np.deg2rad(store.grid.latitudes))[:, None] * store.read("sea")
+    rows = np.cos(np.deg2rad(store.grid.latitudes))[:, None] * store.fields["sea"].values
     expected = np.sqrt(
-        (rows / rows.sum() * store.read("deviation")[0].astype(np.float64) ** 2).sum()
+        (rows / rows.sum() * store.fields["deviation"].values[0].astype(np.float64) ** 2).sum()
     )
     assert found["rmse"] == pytest.approx(expected, rel=1e-5)
-
-
-def test_pictures_show_cold_blue_warm_red_and_land_grey():
-    fields = [np.full((2, 3), value, np.float32) for value in (-3, 0, 3)]
-    picture = side_by_side(fields, SEA)
-    assert picture.dtype == np.uint8
-    times = 320 // 3
-    # Three maps of three columns with a line of land between them.
-    assert picture.shape == (2 * times, 11 * times, 3)
-    small = picture[::times, ::times]
-    assert small[0, 0].tolist() == [5, 48, 97]
-    assert np.abs(small[0, 4].astype(int) - 247).max() <= 1
-    assert small[0, 8].tolist() == [103, 0, 31]
-    for place in ((0, 2), (1, 9), (0, 3), (1, 7)):
-        assert small[place].tolist() == [160, 160, 160]

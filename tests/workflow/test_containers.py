@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.workflow.project import PARTS, Project
-from vrtspike.commands.machine_checks import NEWEST_PYTHON, OLDEST_PYTHON
+from vrtspike.commands.readiness import NEWEST_PYTHON, OLDEST_PYTHON
 
 FOLDER = Path("workflow/containers")
 

@@ -54,7 +54,7 @@ def test_page_and_analysis_name_what_was_measured(finished):
     page = (results / "index.html").read_text()
     assert "(baseline) to" in page
     assert page.count('id="figure-') == 2
-    assert "not a test" not in (results / "evaluate/sea/metrics.html").read_text()
+    assert "chosen on" not in (results / "evaluate/sea/metrics.html").read_text()
     table = pd.read_csv(results / "compare/table.csv")
     assert {"rmse baseline", "rmse forecast", "rmse gain"} <= set(table)
     findings = json.loads((results / "performance/sea/findings.json").read_text())

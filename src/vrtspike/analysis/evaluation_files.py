@@ -33,6 +33,8 @@ VIDEOS = "videos"
 
 WORST = 5
 """Frames that a summary names as the worst."""
+Summary = Mapping[str, Any]
+"""The contents of ``summary.json``."""
 DIGEST = "digest"
 """Key of a summary: the digest of all its other keys."""
 
@@ -118,6 +120,15 @@ def write_evaluation(
     return summary
 
 
+def chosen_on(data: str, key: str) -> str:
+    """The warning that figures are of data on which the training was chosen.
+
+    >>> chosen_on("the test split", "VALIDATION: test")
+    'chosen on the test split: validation looked at it during the training (VALIDATION: test)'
+    """
+    return f"chosen on {data}: validation looked at it during the training ({key})"
+
+
 def worst_frames(frames: pd.DataFrame, metric: Metric) -> list[dict[str, str | float]]:
     """The frames with the worst figures, the worst first.
 
@@ -167,3 +178,20 @@ def read_summary(path: Path) -> dict[str, Any]:
             f"expected {written[:8]}), its figures cannot be trusted; remove it and evaluate again"
         )
     return found
+
+
+def find_evaluation(folder: Path, run: PublishedRun) -> Summary | None:
+    """The evaluation of a run, ``<results>/evaluate/<preset>``; None without one.
+
+    Args:
+        folder: the run's result folder, ``<results>/train/<preset>``.
+        run: an evaluation with another fingerprint is ignored.
+
+    Raises:
+        RunError: if the summary is damaged, or was changed after the evaluation.
+    """
+    path = folder.absolute().parent.parent / "evaluate" / folder.absolute().name / SUMMARY
+    if not path.is_file():
+        return None
+    summary = read_summary(path)
+    return summary if summary["fingerprint"] == run.fingerprint else None

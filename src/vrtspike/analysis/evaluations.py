@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.evaluation_files import SUMMARY, read_summary
+from vrtspike.analysis.evaluation_files import Summary, find_evaluation
 from vrtspike.config.problems import Metric, find_problem
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.errors import RunError
 from vrtspike.io.flatten import unequal
 from vrtspike.runs.identity import result_settings
 from vrtspike.runs.published import PublishedRun, read_published
-
-Summary = Mapping[str, Any]
-"""The contents of an evaluation's ``summary.json``."""
 
 
 def require_names(runs: Sequence[PublishedRun]) -> None:
@@ -32,40 +30,34 @@ def require_names(runs: Sequence[PublishedRun]) -> None:
         raise RunError(f"runs to compare need different names, found: {', '.join(names)}")
 
 
-def find_evaluation(folder: Path, run: PublishedRun) -> Summary | None:
-    """The evaluation of a run, ``<results>/evaluate/<preset>``; None without one.
+@dataclass(frozen=True)
+class Evaluated:
+    """A run and its evaluation."""
+
+    run: PublishedRun
+    summary: Summary
+
+
+def read_evaluated(folders: Sequence[Path]) -> list[Evaluated]:
+    """Runs and their evaluations.
 
     Args:
-        folder: the run's result folder, ``<results>/train/<preset>``.
-        run: an evaluation with another fingerprint is ignored.
-
-    Raises:
-        RunError: if the summary is damaged, or was changed after the evaluation.
-    """
-    path = folder.absolute().parent.parent / "evaluate" / folder.absolute().name / SUMMARY
-    if not path.is_file():
-        return None
-    summary = read_summary(path)
-    return summary if summary["fingerprint"] == run.fingerprint else None
-
-
-def read_evaluated(folders: Sequence[Path]) -> tuple[list[PublishedRun], dict[str, Summary]]:
-    """Runs in the order of their result folders, and their evaluations by name.
+        folders: result folders of the runs, in order.
 
     Raises:
         RunError: if a folder holds no run, one was not evaluated, or two have one name.
     """
-    runs = [read_published(folder) for folder in folders]
-    require_names(runs)
-    evaluations = {}
-    for run, folder in zip(runs, folders, strict=True):
-        if (found := find_evaluation(folder, run)) is None:
+    found = []
+    for folder in folders:
+        run = read_published(folder)
+        if (summary := find_evaluation(folder, run)) is None:
             raise RunError(
                 f"run {run.name} ({run.fingerprint}): found no evaluation beside {folder}; "
                 f"evaluate it: snakemake results/evaluate/{run.name}/summary.json"
             )
-        evaluations[run.name] = found
-    return runs, evaluations
+        found.append(Evaluated(run, summary))
+    require_names([each.run for each in found])
+    return found
 
 
 TEST_FRAMES = ("protocol", "dataset", "split", "blur_dir", "scale", "sequences", "frames")

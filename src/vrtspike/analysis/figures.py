@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from vrtspike.analysis.run_logs import RunLogs
 from vrtspike.config.problems import Metric
-from vrtspike.monitoring.timing_layout import ROOT
+from vrtspike.monitoring.timing_layout import ROOT, tree_order
 
 WARM_UP_STEPS = 1
 """First steps that are left out, because of compilation, autotuning and the first batches."""
@@ -41,51 +42,23 @@ def summarize_sections(timing: pd.DataFrame) -> pd.DataFrame:
     if timing.empty:
         types = {name: str if name == "section" else float for name in SUMMARY_COLUMNS}
         return pd.DataFrame(columns=SUMMARY_COLUMNS).astype(types)
-    steady = without_warm_up(timing)
-    grouped = steady.groupby("section", sort=False)["ms"]
-    table = grouped.agg(
-        count="count",
-        mean="mean",
-        p50="median",
-        p95=lambda values: values.quantile(0.95),
-        min="min",
-        max="max",
-        total="sum",
-    ).reset_index()
-    table["section"] = table["section"].astype(str)
-    step_total = table.loc[table["section"] == ROOT, "total"].sum()
-    table["share"] = table["total"] / step_total if step_total else float("nan")
-    table["depth"] = table["section"].str.count("/")
-    return _in_tree_order(table)[SUMMARY_COLUMNS].reset_index(drop=True)
-
-
-def _in_tree_order(table: pd.DataFrame) -> pd.DataFrame:
-    """Depth first; siblings in order of their first appearance."""
-    sections: list[str] = table["section"].tolist()
-    first: dict[str, int] = {}
-    for number, section in enumerate(sections):
-        for ancestor in _lineage(section):
-            first.setdefault(ancestor, number)
-    keys = [tuple(first[ancestor] for ancestor in _lineage(section)) for section in sections]
-    return table.iloc[sorted(range(len(keys)), key=keys.__getitem__)]
-
-
-def _lineage(section: str) -> list[str]:
-    """``a/b/c`` as [``a``, ``a/b``, ``a/b/c``]."""
-    parts = section.split("/")
-    return ["/".join(parts[: end + 1]) for end in range(len(parts))]
+    grouped = without_warm_up(timing).groupby("section", sort=False)["ms"]
+    table = grouped.describe(percentiles=[0.5, 0.95])
+    table = table.rename(columns={"50%": "p50", "95%": "p95"})
+    table.index = table.index.astype(str)
+    total = table["count"] * table["mean"]
+    table["share"] = total / (total.get(ROOT) or math.nan)
+    table["depth"] = table.index.str.count("/")
+    table = table.loc[tree_order(table.index)].rename_axis("section")
+    return table.reset_index()[SUMMARY_COLUMNS]
 
 
 def step_parts(sections: pd.DataFrame) -> dict[str, float]:
     """Share of the step (0 to 1) of each section directly under it, and of the rest."""
-    children = sections[sections["section"].str.match(rf"{ROOT}/[^/]+$")]
-    if children.empty or ROOT not in set(sections["section"]):
-        return {}
-    parts = {
-        str(section).removeprefix(ROOT + "/"): float(share)
-        for section, share in zip(children["section"], children["share"], strict=True)
-    }
-    return parts | {"other": max(0.0, 1.0 - sum(parts.values()))}
+    shares = sections.set_index("section")["share"].dropna()
+    children = shares[shares.index.str.match(rf"{ROOT}/[^/]+$")]
+    parts = {str(name).removeprefix(f"{ROOT}/"): float(v) for name, v in children.items()}
+    return parts | {"other": max(0.0, 1.0 - sum(parts.values()))} if parts else {}
 
 
 def throughput(steps: pd.DataFrame, timing: pd.DataFrame, points: int = 100) -> pd.DataFrame:
@@ -255,20 +228,25 @@ def run_figures(
 def _speed(logs: RunLogs, micro_batches: int) -> Speed:
     sections = summarize_sections(logs.timing)
     by_name = sections.set_index("section")
+    mean, share = (by_name[column].dropna() for column in ("mean", "share"))
+    each = {str(name): float(ms) / micro_batches for name, ms in mean.items()}
     steady = without_warm_up(logs.timing)
     whole = steady[steady["section"] == ROOT]
     seconds = float(whole["ms"].sum()) / 1e3
     counted = logs.steps[logs.steps["step"].isin(whole["step"])]
+    # Of the run's time, in steps and between them; the table's shares are of the time in steps.
+    outside = {name: share[name] for name in (VALIDATION, CHECKPOINT) if name in share}
+    of_run = {name: part / (1 + sum(outside.values())) for name, part in outside.items()}
     return Speed(
-        step_ms=_value(by_name, ROOT, "mean"),
-        data_ms=_value(by_name, DATA, "mean", micro_batches),
-        data_share=_value(by_name, DATA, "share"),
-        forward_ms=_value(by_name, FORWARD, "mean", micro_batches),
-        recomputation_share=_value(by_name, RECOMPUTATION, "share"),
+        step_ms=mean.get(ROOT),
+        data_ms=each.get(DATA),
+        data_share=share.get(DATA),
+        forward_ms=each.get(FORWARD),
+        recomputation_share=share.get(RECOMPUTATION),
         **_stalls(steady),
-        validation_share=_share_beside(by_name, VALIDATION),
-        checkpoint_share=_share_beside(by_name, CHECKPOINT),
-        slowest_section=_slowest_leaf(sections, micro_batches),
+        validation_share=of_run.get(VALIDATION),
+        checkpoint_share=of_run.get(CHECKPOINT),
+        slowest_section=_slowest_leaf(each),
         step_parts=step_parts(sections),
         samples_per_second=float(counted["samples"].sum()) / seconds if seconds else None,
         frames_per_second=float(counted["frames"].sum()) / seconds if seconds else None,
@@ -289,44 +267,32 @@ def _stalls(steady: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _share_beside(sections: pd.DataFrame, name: str) -> float | None:
-    """Share of a section outside the steps in the run's whole time (the table's: in the steps')."""
-    share = _value(sections, name, "share")
-    beside = [_value(sections, other, "share") for other in (VALIDATION, CHECKPOINT)]
-    return None if share is None else share / (1 + sum(other or 0.0 for other in beside))
-
-
-def _slowest_leaf(sections: pd.DataFrame, micro_batches: int) -> tuple[str, float] | None:
-    """The slowest section of the forward pass that holds no other, with its milliseconds."""
-    names = [str(name) for name in sections["section"]]
-    parents = {name.rpartition("/")[0] for name in names}
+def _slowest_leaf(milliseconds: Mapping[str, float]) -> tuple[str, float] | None:
+    """The slowest section of the forward pass that contains no other, with its milliseconds."""
+    parents = {name.rpartition("/")[0] for name in milliseconds}
     leaves = {
-        name.removeprefix(FORWARD + "/"): float(mean) / micro_batches
-        for name, mean in zip(names, sections["mean"], strict=True)
-        if name.startswith(FORWARD + "/") and name not in parents
+        name.removeprefix(f"{FORWARD}/"): ms
+        for name, ms in milliseconds.items()
+        if name.startswith(f"{FORWARD}/") and name not in parents
     }
     return max(leaves.items(), key=lambda leaf: leaf[1], default=None)
 
 
 def _health(logs: RunLogs, metrics: Sequence[Metric]) -> Health:
-    losses = [float(loss) for loss in logs.train["loss"]]
-    not_finite = [
-        int(step)
-        for step, loss in zip(logs.train["step"], losses, strict=True)
-        if not math.isfinite(loss)
-    ]
+    losses = _numbers(logs.train, "loss")
+    not_finite = logs.train["step"][~np.isfinite(losses)]
     norms = _numbers(logs.train, "grad_norm").dropna()
     measured = {m: _numbers(logs.validation, m.name).dropna() for m in metrics}
     best = {m.name: _finite(m.best(values)) for m, values in measured.items() if len(values)}
     best_step, later = _best_validation(logs.validation["step"], measured)
-    first_losses, last_losses = _ends(pd.Series(losses, dtype=float))
+    first_losses, last_losses = _ends(losses)
     first_norms, last_norms = _ends(norms)
     return Health(
         logged_steps=len(losses),
         skipped_steps=int(logs.train["skipped"].eq(True).sum()) if "skipped" in logs.train else 0,
         losses_not_finite=len(not_finite),
-        first_not_finite=not_finite[0] if not_finite else None,
-        last_loss=_finite(losses[-1]) if losses else None,
+        first_not_finite=None if not_finite.empty else int(not_finite.iloc[0]),
+        last_loss=None if losses.empty else _finite(losses.iloc[-1]),
         gradient_norm_median=_finite(norms.median()),
         gradient_norm_max=_finite(norms.max()),
         first_losses=first_losses,
@@ -403,11 +369,6 @@ def _numbers(table: pd.DataFrame, column: str) -> pd.Series:
     if column not in table:
         return pd.Series(dtype=float)
     return pd.to_numeric(table[column]).astype(float)
-
-
-def _value(table: pd.DataFrame, row: str, column: str, parts: int = 1) -> float | None:
-    value = _finite(table.at[row, column]) if row in table.index else None
-    return None if value is None else value / parts
 
 
 def _finite(value: Any) -> float | None:  # noqa: ANN401 - any scalar of pandas

@@ -16,9 +16,10 @@ from typing import Any, get_args
 import pandas as pd
 from ruamel.yaml import YAML
 
+from vrtspike.analysis import rules
 from vrtspike.analysis.advice import advice
 from vrtspike.analysis.figures import RunFigures
-from vrtspike.analysis.rules import CONDITIONS, WARNING_SHARE, Observation, Run, Severity
+from vrtspike.analysis.rules import WARNING_SHARE, Observation, Run, Severity
 from vrtspike.config.documents import Document, nested
 from vrtspike.config.loading import override_with_document
 from vrtspike.config.run_schema import RunSettings
@@ -65,6 +66,7 @@ class Symptom:
     """An entry of ``advice.yaml``, which documents the attributes."""
 
     symptom: str
+    condition: str
     measured: str
     reported: str
     cause: str
@@ -76,10 +78,12 @@ class Symptom:
 
     def check(self, run: Run) -> Finding | None:
         """The finding if a run has the symptom; else None."""
-        seen = CONDITIONS[self.symptom](run, self.limit)
+        seen: Observation | None = getattr(rules, self.condition)(run, self.limit)
         if seen is None:
             return None
-        values = {**seen.values, "limit": self.limit, "faster": speed_up(seen.gain or 0.0)}
+        faster = speed_up(seen.gain or 0.0)
+        values = {"run": run, "limit": self.limit, "faster": faster, **vars(run), **vars(seen)}
+        values |= seen.values
         return Finding(
             self.symptom,
             seen.severity or self.severity or severity_of_gain(seen.gain or 0.0),

@@ -5,7 +5,7 @@ Each takes a run and the limits of its symptom, and returns an observation or No
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -30,12 +30,51 @@ CHUNK_TOKENS = 65536
 
 
 class Run:
-    """Figures and settings of a run."""
+    """Figures and settings of a run.
+
+    Attributes:
+        gpu_peak: GPU memory at the peak, in GiB; 0 if unknown.
+        gpu_total: of the GPU; 0 without one.
+    """
 
     def __init__(self, figures: RunFigures, settings: RunSettings) -> None:
         self.settings, self.train, self.loader = settings, settings.TRAIN, settings.DATALOADER
         self.speed, self.health, self.memory = figures.speed, figures.health, figures.memory
         self.processes = figures.processes
+        self.gpu_peak = (self.memory.gpu_peak_mb or 0.0) / 1024
+        self.gpu_total = (self.memory.gpu_total_mb or 0.0) / 1024
+
+    @property
+    def has_loss_scale(self) -> bool:
+        """Whether it trains in float16."""
+        return self.train.PRECISION in ("16-mixed", "mixed")
+
+    @property
+    def last_resort(self) -> str:
+        """The end of advice on lost losses."""
+        return "" if self.train.PRECISION == "32" else ", then TRAIN.PRECISION: '32'"
+
+    @property
+    def crops(self) -> str:
+        """The problem's word for its crops; empty if it has none."""
+        return "crops" if self.settings.value("DATA.CROP_SIZE") is not None else ""
+
+    @property
+    def smaller_model(self) -> str:
+        """Changes that make the network cheaper and change the result."""
+        depth = self.settings.value("MODEL.depth_key")
+        crops = f" or smaller {self.crops} (DATA.CROP_SIZE), which change" if self.crops else ""
+        if depth is None:
+            return f"a smaller model{crops or ', which changes'} the result"
+        return (
+            f"fewer blocks ({depth}) in the slowest stage, windows of 7 or 6 pixels "
+            f"(MODEL.WINDOW_SIZE){crops or ', which change'} the result"
+        )
+
+    @property
+    def recomputation(self) -> list[str]:
+        """Settings that store activations, the one that saves least memory first."""
+        return [f"{key}=false" for key in self.settings.recompute_keys]
 
 
 @dataclass(frozen=True)
@@ -44,7 +83,7 @@ class Observation:
 
     Attributes:
         weight: affected share of the run's time (0 to 1).
-        values: for the texts of ``advice.yaml``, by name.
+        values: for the texts of ``advice.yaml``, by name; these may use the run, too.
         keys: dotted configuration keys and their proposed values.
         gain: share of the run's time that can be saved.
         severity: replaces that of the table or of the gain.
@@ -61,17 +100,11 @@ class Observation:
     effect: str | None = None
 
 
-Condition = Callable[[Run, Limits], Observation | None]
-
-
 def not_finite(run: Run, limit: Limits) -> Observation | None:
     """A loss that is not a number."""
-    health = run.health
-    if health.losses_not_finite == 0:
+    if run.health.losses_not_finite == 0:
         return None
-    values = {"first": health.first_not_finite, "lost": health.losses_not_finite}
-    values["steps"] = health.logged_steps
-    return Observation(1.0, values | _last_resort(run), _more_stable(run))
+    return Observation(1.0, keys=_more_stable(run))
 
 
 def exploding_gradient(run: Run, limit: Limits) -> Observation | None:
@@ -80,9 +113,8 @@ def exploding_gradient(run: Run, limit: Limits) -> Observation | None:
     if median is None or largest is None or largest <= limit["times"] * median:
         return None
     harmed = run.train.MAX_GRAD_NORM is None or run.health.losses_not_finite > 0
-    values = {"largest": largest, "median": median, "times": largest / median}
-    values |= _last_resort(run)
-    return Observation(0.5, values, _more_stable(run), severity="error" if harmed else None)
+    severity: Severity | None = "error" if harmed else None
+    return Observation(0.5, {"times": largest / median}, _more_stable(run), severity=severity)
 
 
 def vanishing_gradient(run: Run, limit: Limits) -> Observation | None:
@@ -90,31 +122,18 @@ def vanishing_gradient(run: Run, limit: Limits) -> Observation | None:
     first, last = run.health.first_gradient_norms, run.health.last_gradient_norms
     if first is None or last is None or last >= limit["ratio"] * first:
         return None
-    keys = {"TRAIN.PRECISION": "bf16-mixed"} if _has_loss_scale(run) else {}
-    return Observation(0.5, {"first": first, "last": last}, keys)
+    return Observation(0.5, keys={"TRAIN.PRECISION": "bf16-mixed"} if run.has_loss_scale else {})
 
 
 def skipped_steps(run: Run, limit: Limits) -> Observation | None:
     """Optimiser steps that were skipped because of gradients that are not finite."""
-    skipped, steps = run.health.skipped_steps, run.health.logged_steps
-    share = skipped / max(1, steps)
-    if share <= limit["share"]:
-        return None
-    values = {"skipped": skipped, "steps": steps, "share": share}
-    return Observation(share, values | _last_resort(run), _more_stable(run))
-
-
-def _has_loss_scale(run: Run) -> bool:
-    return run.train.PRECISION in ("16-mixed", "mixed")
-
-
-def _last_resort(run: Run) -> dict[str, Any]:
-    return {"float32": "" if run.train.PRECISION == "32" else ", then TRAIN.PRECISION: '32'"}
+    share = run.health.skipped_steps / max(1, run.health.logged_steps)
+    return None if share <= limit["share"] else Observation(share, keys=_more_stable(run))
 
 
 def _more_stable(run: Run) -> Keys:
     keys: Keys = {}
-    if _has_loss_scale(run):
+    if run.has_loss_scale:
         keys["TRAIN.PRECISION"] = "bf16-mixed"
         keys["TRAIN.AMP_INIT_SCALE"] = min(run.train.AMP_INIT_SCALE, 1024.0)
     norm = run.train.MAX_GRAD_NORM
@@ -127,22 +146,19 @@ def stuck_loss(run: Run, limit: Limits) -> Observation | None:
     if first is None or last is None or last <= limit["ratio"] * first:
         return None
     look = "spikes" if run.settings.value("MODEL.USE_SPIKE") else "samples"
-    values = {"first": first, "last": last}
     if run.settings.value("MODEL.VRT.PRETRAINED") is not None:
-        return Observation(0.0, values, severity="hint", change=look)
-    return Observation(1.0, values, {"TRAIN.OPTIM.LR": run.train.OPTIM.LR / 2}, change=look)
+        return Observation(0.0, severity="hint", change=look)
+    return Observation(1.0, keys={"TRAIN.OPTIM.LR": run.train.OPTIM.LR / 2}, change=look)
 
 
 def late_run(run: Run, limit: Limits) -> Observation | None:
     """A run that continues long after its best validation."""
-    health = run.health
-    if run.train.EARLY_STOPPING is not None or health.best_step is None:
+    if run.train.EARLY_STOPPING is not None or run.health.best_step is None:
         return None
-    if health.later_validations < limit["validations"]:
+    if run.health.later_validations < limit["validations"]:
         return None
     stopping = {"METRIC": "main", "PATIENCE": limit["validations"]}
-    values = {"best": health.best_step, "later": health.later_validations}
-    return Observation(0.0, values, {"TRAIN.EARLY_STOPPING": stopping})
+    return Observation(0.0, keys={"TRAIN.EARLY_STOPPING": stopping})
 
 
 def full_memory(run: Run, limit: Limits) -> Observation | None:
@@ -150,13 +166,12 @@ def full_memory(run: Run, limit: Limits) -> Observation | None:
     used, own = run.memory.system_percent, run.memory.process_mb
     if used is None or used <= limit["percent"]:
         return None
-    values: dict[str, Any] = {"used": used}
-    values["own"] = "" if own is None else f"; this run with its workers: {own / 1024:.1f} GiB"
+    this_run = "" if own is None else f"; this run with its workers: {own / 1024:.1f} GiB"
+    values, keys = {"this_run": this_run}, _fewer_workers(run)
     if not uses_cache(run.settings):
-        return Observation(used / 100, values, _fewer_workers(run), effect="workers")
-    half = run.settings.value("DATA.CACHE_SIZE_GB") / 2
-    keys = {"DATA.CACHE_SIZE_GB": half} | _fewer_workers(run)
-    return Observation(used / 100, values | {"half": half}, keys, effect="cache")
+        return Observation(used / 100, values, keys, effect="workers")
+    keys = {"DATA.CACHE_SIZE_GB": run.settings.value("DATA.CACHE_SIZE_GB") / 2} | keys
+    return Observation(used / 100, values, keys, effect="cache")
 
 
 def _fewer_workers(run: Run) -> Keys:
@@ -185,8 +200,7 @@ def growing_memory(run: Run, limit: Limits) -> Observation | None:
         free = memory.system_total_mb * (1 - memory.system_percent / 100)
         when = f"; at this pace the machine is full after {free / growth * steps:,.0f} more"
     keys = {"DATALOADER.PERSISTENT_WORKERS": False} if run.loader.PERSISTENT_WORKERS else {}
-    values = {"growth": growth, "steps": steps, "own": own, "when": when}
-    return Observation(growth / own, values, keys)
+    return Observation(growth / own, {"when": when}, keys)
 
 
 def large_cache(run: Run, limit: Limits) -> Observation | None:
@@ -198,7 +212,7 @@ def large_cache(run: Run, limit: Limits) -> Observation | None:
     if size <= limit["share"] * machine:
         return None
     most = int(10 * limit["share"] * machine) / 10
-    values = {"size": size, "machine": machine, "freed": size - most}
+    values = {"size": size, "freed": size - most}
     return Observation(size / machine, values, {"DATA.CACHE_SIZE_GB": most})
 
 
@@ -211,7 +225,7 @@ def data_wait(run: Run, limit: Limits) -> Observation | None:
     wait *= usual / share
     if usual < limit["least"] or (wait <= limit["ms"] and usual <= limit["share"]):
         return None
-    return Observation(usual, {"wait": wait, "share": usual}, _faster_data(run), gain=usual)
+    return Observation(usual, {"wait": wait}, _faster_data(run), gain=usual)
 
 
 def _faster_data(run: Run) -> Keys:
@@ -243,8 +257,7 @@ def stalls(run: Run, limit: Limits) -> Observation | None:
     if not share or longest is None or share <= limit["share"]:
         return None
     keys = {} if run.loader.PERSISTENT_WORKERS else {"DATALOADER.PERSISTENT_WORKERS": True}
-    values = {"stalls": run.speed.stalls, "longest": longest / 1e3, "share": share}
-    values["steps"] = STALL_STEPS
+    values = {"longest": longest / 1e3, "steps": STALL_STEPS}
     return Observation(share, values, keys, gain=share)
 
 
@@ -260,7 +273,7 @@ def cold_cache(run: Run, limit: Limits) -> Observation | None:
     size = _larger_cache(run)
     keys = {} if size is None else {"DATA.CACHE_SIZE_GB": size}
     stake = (share or 0.0) * (1 - rate)
-    return Observation(stake, {"rate": rate}, keys, gain=stake)
+    return Observation(stake, keys=keys, gain=stake)
 
 
 def uses_cache(settings: RunSettings) -> bool:
@@ -284,19 +297,19 @@ def _has_memory(run: Run) -> bool:
 
 def idle_gpu(run: Run, limit: Limits) -> Observation | None:
     """Low GPU utilisation."""
-    busy, memory = run.memory.gpu_utilisation, run.memory
+    busy, more = run.memory.gpu_utilisation, run.memory.gpu_activations_mb
     if busy is None or busy >= limit["percent"]:
         return None
     gain = 1 - busy / limit["target"]
     if (run.speed.data_share or 0.0) > WARNING_SHARE:
-        return Observation(1 - busy / 100, {"busy": busy}, gain=gain, change="data")
+        return Observation(1 - busy / 100, gain=gain, change="data")
     keys: Keys = {}
-    peak, total, more = memory.gpu_peak_mb, memory.gpu_total_mb, memory.gpu_activations_mb
-    if None in (peak, total, more) or peak + more <= GPU_MEMORY_USABLE * total:  # type: ignore[operator]
+    usable = GPU_MEMORY_USABLE * run.gpu_total
+    if not (run.gpu_peak and usable and more) or run.gpu_peak + more / 1024 <= usable:
         keys |= _larger_batch(run, most=2 * run.train.BATCH_SIZE)
     if not run.train.COMPILE_MODEL:
         keys["TRAIN.COMPILE_MODEL"] = True
-    return Observation(1 - busy / 100, {"busy": busy}, keys, gain=gain)
+    return Observation(1 - busy / 100, keys=keys, gain=gain)
 
 
 def slow_forward(run: Run, limit: Limits) -> Observation | None:
@@ -309,8 +322,8 @@ def slow_forward(run: Run, limit: Limits) -> Observation | None:
         slowest = f"; most of it in {part[0]}, {part[1]:.0f} ms ({part[1] / forward:.0%})"
         keys |= _larger_chunks(part[0], run)
     share = run.speed.step_parts.get("forward", 1.0)
-    values = {"forward": forward, "slowest": slowest, "smaller": _smaller_model(run)}
-    return Observation(share, values, keys, gain=share, severity=None if keys else "hint")
+    severity: Severity | None = None if keys else "hint"
+    return Observation(share, {"slowest": slowest}, keys, gain=share, severity=severity)
 
 
 def _faster_arithmetic(run: Run) -> Keys:
@@ -334,22 +347,6 @@ def _larger_chunks(section: str, run: Run) -> Keys:
     return {}
 
 
-def _smaller_model(run: Run) -> str:
-    """Changes that make the network cheaper and change the result."""
-    depth = run.settings.value("MODEL.depth_key")
-    if depth is None:
-        crops = " or smaller crops (DATA.CROP_SIZE), which change" if _has_crops(run) else ""
-        return f"a smaller model{crops or ', which changes'} the result"
-    return (
-        f"fewer blocks ({depth}) in the slowest stage, windows of 7 or 6 pixels "
-        "(MODEL.WINDOW_SIZE) or smaller crops (DATA.CROP_SIZE), which change the result"
-    )
-
-
-def _has_crops(run: Run) -> bool:
-    return run.settings.value("DATA.CROP_SIZE") is not None
-
-
 def single_precision(run: Run, limit: Limits) -> Observation | None:
     """Training in float32 on a GPU."""
     if not run.memory.has_gpu or run.train.PRECISION != "32":
@@ -358,7 +355,7 @@ def single_precision(run: Run, limit: Limits) -> Observation | None:
         return None  # the symptom "slow forward pass" proposes it
     parts = run.speed.step_parts
     share = parts.get("forward", 0.0) + parts.get("backward", 0.0)
-    return Observation(share, {"share": share}, {"TRAIN.PRECISION": "bf16-mixed"})
+    return Observation(share, keys={"TRAIN.PRECISION": "bf16-mixed"})
 
 
 def deterministic(run: Run, limit: Limits) -> Observation | None:
@@ -373,23 +370,21 @@ def low_throughput(run: Run, limit: Limits) -> Observation | None:
     rate, parts = run.speed.samples_per_second, run.speed.step_parts
     if rate is None or rate >= limit["rate"]:
         return None
-    values: dict[str, Any] = {"rate": rate, "what": "the parts of a step were not timed"}
     if not parts:
+        values = {"what": "the parts of a step were not timed"}
         return Observation(1.0, values, severity="hint", change="unknown", effect="unknown")
     part, share = max(parts.items(), key=lambda each: each[1])
-    values |= {"part": part, "what": f"{part} takes {share:.0%} of a step"}
+    values = {"part": part, "what": f"{part} takes {share:.0%} of a step"}
     if part == "backward" and run.settings.recompute_keys:
         return _less_recomputation(run, share, values)
     known = part in ("data", "loss", "sync", "optimizer", "forward", "backward")
     keys = _faster_data(run) if part == "data" else {}
     if part not in ("data", "loss", "sync", "optimizer"):
         keys = _faster_arithmetic(run)
-    smaller = _smaller_model(run)
-    if keys:
-        smaller = f"half precision and compiled blocks, where proposed; beyond that {smaller}"
+    first = "half precision and compiled blocks, where proposed; beyond that " if keys else ""
     return Observation(
         share,
-        values | {"smaller": smaller},
+        values | {"first": first},
         keys,
         gain=share,
         severity=None if keys else "hint",
@@ -400,17 +395,15 @@ def low_throughput(run: Run, limit: Limits) -> Observation | None:
 
 def _less_recomputation(run: Run, share: float, values: Mapping[str, Any]) -> Observation:
     """Less recomputation in the backward pass, if memory allows."""
-    first, *others = run.settings.recompute_keys
-    order = f"{first}=false" + "".join(f", then {name}=false" for name in others)
     # If it was not timed: recomputation is at most another forward pass.
     gain = run.speed.recomputation_share
     gain = run.speed.step_parts.get("forward") if gain is None else gain
-    used = (run.memory.gpu_peak_mb or 0.0) / (run.memory.gpu_total_mb or 1.0)
+    used = run.gpu_peak / (run.gpu_total or 1.0)
     is_full = used > GPU_MEMORY_USABLE
     return Observation(
         share,
-        {**values, "order": order, "used": used},
-        {} if is_full else {first: False},
+        {**values, "order": ", then ".join(run.recomputation), "used": used},
+        {} if is_full else {run.settings.recompute_keys[0]: False},
         gain=share if gain is None else gain,
         severity="hint" if is_full else None,
         change="full" if is_full else "recompute",
@@ -427,9 +420,7 @@ def slow_loss(run: Run, limit: Limits) -> Observation | None:
         return None
     vgg = active.get("VGG_PERCEPTUAL")
     keys = {"LOSS.VGG_PERCEPTUAL.EVERY": 2 * vgg.EVERY} if vgg else {}
-    return Observation(
-        share, {"share": share, "networks": ", ".join(networks)}, keys, gain=share / 2
-    )
+    return Observation(share, {"networks": ", ".join(networks)}, keys, gain=share / 2)
 
 
 def slow_sync(run: Run, limit: Limits) -> Observation | None:
@@ -438,7 +429,7 @@ def slow_sync(run: Run, limit: Limits) -> Observation | None:
     if share <= limit["share"]:
         return None
     twice = 2 * run.train.GRADIENT_ACCUMULATION_STEPS
-    return Observation(share, {"share": share, "twice": twice}, gain=share / 2)
+    return Observation(share, {"twice": twice}, gain=share / 2)
 
 
 def slow_validation(run: Run, limit: Limits) -> Observation | None:
@@ -457,69 +448,56 @@ def _too_often(share: float | None, limit: Limits, key: str, every: int) -> Obse
     """An activity outside of the steps, to be done half as often."""
     if share is None or share <= limit["share"]:
         return None
-    return Observation(share, {"share": share, "every": every}, {key: 2 * every}, gain=share / 2)
+    return Observation(share, {"every": every}, {key: 2 * every}, gain=share / 2)
 
 
 def full_gpu(run: Run, limit: Limits) -> Observation | None:
     """GPU memory nearly full."""
-    peak, total, train = run.memory.gpu_peak_mb, run.memory.gpu_total_mb, run.train
-    if not peak or not total or peak <= limit["share"] * total:
+    train = run.train
+    if not run.gpu_peak or not run.gpu_total or run.gpu_peak <= limit["share"] * run.gpu_total:
         return None
-    values = {"peak": peak / 1024, "total": total / 1024, "share": peak / total}
+    share = run.gpu_peak / run.gpu_total
     if train.BATCH_SIZE % 2 == 0:
-        micro_steps = 2 * train.GRADIENT_ACCUMULATION_STEPS
-        keys = _batch_keys(train.BATCH_SIZE // 2, micro_steps)
-        return Observation(peak / total, values, keys, change="batch")
+        keys = _batch_keys(train.BATCH_SIZE // 2, 2 * train.GRADIENT_ACCUMULATION_STEPS)
+        return Observation(share, keys=keys, change="batch")
     if train.OPTIM.TYPE == "adamw":
-        return Observation(
-            peak / total, values, {"TRAIN.OPTIM.TYPE": "adamw8bit"}, change="moments"
-        )
+        return Observation(share, keys={"TRAIN.OPTIM.TYPE": "adamw8bit"}, change="moments")
     less = []
     if run.settings.value("MODEL.VRT.USE_CHECKPOINT_ATTN") is not None:
         less.append("recomputation (MODEL.VRT.USE_CHECKPOINT_ATTN, USE_CHECKPOINT_FFN)")
-    if _has_crops(run):
-        less.append("smaller crops")
-    return Observation(peak / total, values | {"less": ", ".join(less) or "a smaller model"})
+    if run.crops:
+        less.append(f"smaller {run.crops}")
+    return Observation(share, {"less": ", ".join(less) or "a smaller model"})
 
 
 def large_optimizer(run: Run, limit: Limits) -> Observation | None:
     """An optimiser state that takes much of the GPU memory."""
-    memory = run.memory
-    peak, total, state = memory.gpu_peak_mb, memory.gpu_total_mb, memory.gpu_optimizer_mb
+    peak, total, state = run.gpu_peak, run.gpu_total, (run.memory.gpu_optimizer_mb or 0.0) / 1024
     if not peak or not total or not state or run.train.OPTIM.TYPE != "adamw":
         return None
     if state <= limit["share"] * peak or peak < limit["used"] * total:
         return None
-    freed = OPTIMIZER_SAVED * state
-    stored = [f"{key}=false" for key in run.settings.recompute_keys[:1]]
-    values: dict[str, Any] = {"state": state / 1024, "peak": peak / 1024, "share": state / peak}
-    values |= {"freed": freed / 1024, "use": ", or ".join([*stored, "larger batches"])}
+    freed, use = OPTIMIZER_SAVED * state, [*run.recomputation[:1], "larger batches"]
+    values = {"state": state, "share": state / peak, "freed": freed, "use": ", or ".join(use)}
     return Observation(freed / total, values, {"TRAIN.OPTIM.TYPE": "adamw8bit"})
 
 
 def gpu_headroom(run: Run, limit: Limits) -> Observation | None:
     """Unused GPU memory, for larger batches or less recomputation."""
-    peak, total, activations = (
-        run.memory.gpu_peak_mb,
-        run.memory.gpu_total_mb,
-        run.memory.gpu_activations_mb,
-    )
+    peak, total, batch = run.gpu_peak, run.gpu_total, run.train.BATCH_SIZE
     if not peak or not total or peak >= total * (1 - limit["share"]):
         return None
-    free, batch = GPU_MEMORY_USABLE * total - peak, run.train.BATCH_SIZE
-    more = int(free // (activations / batch)) if activations else 0
+    free, sample = GPU_MEMORY_USABLE * total - peak, (run.memory.gpu_activations_mb or 0.0) / 1024
+    sample /= batch
+    more = int(free // sample) if sample else 0
     keys = _larger_batch(run, most=batch + more) if more >= 1 else {}
     values = {
-        "peak": peak / 1024,
-        "total": total / 1024,
         "unused": 1 - peak / total,
-        "free": free / 1024,
-        "sample": (activations or 0.0) / batch / 1024,
+        "free": free,
+        "sample": sample,
         "batch": keys.get("TRAIN.BATCH_SIZE"),
-        "crops": "crops or " if _has_crops(run) else "",
-        "recompute": "".join(
-            f"; or recompute less ({key}=false)" for key in run.settings.recompute_keys[:1]
-        ),
+        "crops": f"{run.crops} or " if run.crops else "",
+        "recompute": "".join(f"; or recompute less ({key})" for key in run.recomputation[:1]),
     }
     return Observation(free / total, values, keys)
 
@@ -540,32 +518,3 @@ def _larger_batch(run: Run, most: int) -> Keys:
     if train.SCALE_LR == "none":
         keys |= {"TRAIN.SCALE_LR": "sqrt", "TRAIN.BASE_BATCH_SIZE": step * run.processes}
     return keys
-
-
-CONDITIONS: Mapping[str, Condition] = {
-    "loss not finite": not_finite,
-    "gradient norm exploding": exploding_gradient,
-    "gradient norm vanishing": vanishing_gradient,
-    "skipped steps": skipped_steps,
-    "loss does not fall": stuck_loss,
-    "validation no longer improves": late_run,
-    "system memory nearly full": full_memory,
-    "memory grows": growing_memory,
-    "cache of most of the memory": large_cache,
-    "waiting for data": data_wait,
-    "stalls of the data loader": stalls,
-    "cache misses": cold_cache,
-    "GPU idle": idle_gpu,
-    "slow forward pass": slow_forward,
-    "low throughput": low_throughput,
-    "slow loss": slow_loss,
-    "slow exchange of gradients": slow_sync,
-    "much time in validation": slow_validation,
-    "much time in checkpoints": slow_checkpoints,
-    "float32 on a GPU": single_precision,
-    "deterministic algorithms": deterministic,
-    "GPU memory nearly full": full_gpu,
-    "optimiser fills the GPU": large_optimizer,
-    "unused GPU memory": gpu_headroom,
-}
-"""Conditions by symptom."""

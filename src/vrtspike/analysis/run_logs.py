@@ -30,7 +30,6 @@ class RunLogs:
     """The logs of a run.
 
     Attributes:
-        folder: of the logs.
         timing: one row per step and section: ``step``, ``section`` (a path, categorical), ``ms``.
         steps: one row per timed step: ``step``, ``time`` (seconds since the epoch), ``samples``,
             ``frames``.
@@ -40,7 +39,6 @@ class RunLogs:
         gpu_categories: GPU memory at its peak by category, megabytes; empty on a CPU.
     """
 
-    folder: Path
     timing: pd.DataFrame
     steps: pd.DataFrame
     train: pd.DataFrame
@@ -74,7 +72,6 @@ def read_run_logs(folder: str | Path) -> RunLogs:
     timed = _iter_records(_log_files(folder, "timing"))
     timing, steps = _timings(record for record in timed if record.get("kind") == "step")
     return RunLogs(
-        folder,
         timing=timing,
         steps=steps,
         train=_frame([r for r in records if r.get("kind") == "train"], TRAIN_COLUMNS),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
 from rich.box import SIMPLE_HEAD
 from rich.console import Group
-from rich.table import Table
+from rich.table import Column, Table
 
 from vrtspike.analysis.evaluations import OWN_PROTOCOL, column_name
 from vrtspike.config.problems import Metric
@@ -55,57 +56,48 @@ def demo_summary(
         folder: of all benchmarks.
         metrics: of the problem.
     """
-    tables = {path.parent.name: pd.read_csv(path, dtype={"sequence": str}) for path in sequences}
-    return Group(
-        _quality(tables, list(metrics)),
-        _seconds(stage_seconds(benchmarks, folder)),
-    )
-
-
-def _quality(tables: Mapping[str, pd.DataFrame], metrics: Sequence[Metric]) -> Table:
-    table = Table(title="Test sequences", title_justify="left", box=SIMPLE_HEAD)
-    table.add_column("metric", no_wrap=True)
-    table.add_column("sequence" if len(tables) == 1 else "preset", no_wrap=True)
-    tables = {preset: _main_rows(sequences) for preset, sequences in tables.items()}
-    known = {column for sequences in tables.values() for column in sequences}
+    tables = {path.parent.name: _main_rows(path) for path in sequences}
+    known = {column for table in tables.values() for column in table}
     measured = [metric for metric in metrics if set(metric.columns) <= known]
-    for header in measured[0].kinds if measured else ():
-        table.add_column(header, justify="right", no_wrap=True)
-    for metric in measured:
-        for preset, sequences in tables.items():
-            _add_rows(table, metric, sequences, "" if len(tables) == 1 else preset)
-    return table
+    several = len(tables) > 1
+    quality = Table(
+        Column("metric", no_wrap=True),
+        Column("preset" if several else "sequence", no_wrap=True),
+        *(Column(kind, justify="right", no_wrap=True) for kind in measured[0].kinds),
+        title="Test sequences",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+    )
+    for metric, (preset, table) in itertools.product(measured, tables.items()):
+        protocol = table.get("protocol", pd.Series([OWN_PROTOCOL])).iloc[0]
+        title = column_name(metric.title, protocol)
+        values = table.reindex(columns=list(metric.columns))
+        if not several:
+            for name, row in zip(table["sequence"], values.to_numpy(), strict=True):
+                quality.add_row(title, name, *_quality_cells(metric, *row))
+        cells = _quality_cells(metric, *values.mean())
+        quality.add_row(title, preset if several else "mean", *cells, style="bold")
+    seconds = Table(
+        "stage",
+        Column("jobs", justify="right"),
+        Column("seconds", justify="right"),
+        title="Seconds per stage",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+    )
+    for stage, (jobs, duration) in stage_seconds(benchmarks, folder).items():
+        seconds.add_row(stage, str(jobs), f"{duration:.1f}")
+    return Group(quality, seconds)
 
 
-def _main_rows(sequences: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the first protocol and the first scale."""
+def _main_rows(path: Path) -> pd.DataFrame:
+    """The rows of the first protocol and the first scale of a table of sequences."""
+    sequences = pd.read_csv(path, dtype={"sequence": str})
     for column in {"protocol", "scale"} & set(sequences):
         sequences = sequences[sequences[column] == sequences[column].iloc[0]]
     return sequences
 
 
-def _add_rows(table: Table, metric: Metric, sequences: pd.DataFrame, preset: str) -> None:
-    """Rows for all sequences and their mean; with several presets only the mean."""
-    protocol = sequences.get("protocol", pd.Series([OWN_PROTOCOL])).iloc[0]
-    title = column_name(metric.title, protocol)
-    values = sequences.reindex(columns=list(metric.columns))
-    if not preset:
-        for name, row in zip(sequences["sequence"], values.to_numpy(), strict=True):
-            table.add_row(title, name, *_quality_cells(metric, *row))
-    cells = _quality_cells(metric, *values.mean())
-    table.add_row(title, preset or "mean", *cells, style="bold")
-
-
 def _quality_cells(metric: Metric, blurry: float, restored: float) -> list[str]:
     gain = metric.gain(restored, blurry)
     return [metric.text(blurry), metric.text(restored), f"{gain:+{metric.format}}"]
-
-
-def _seconds(stages: dict[str, tuple[int, float]]) -> Table:
-    table = Table(title="Seconds per stage", title_justify="left", box=SIMPLE_HEAD)
-    table.add_column("stage")
-    table.add_column("jobs", justify="right")
-    table.add_column("seconds", justify="right")
-    for stage, (jobs, seconds) in stages.items():
-        table.add_row(stage, str(jobs), f"{seconds:.1f}")
-    return table

@@ -10,25 +10,21 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from vrtspike.analysis.evaluation_files import chosen_on
 from vrtspike.analysis.evaluations import require_names
 from vrtspike.analysis.run_logs import read_run_logs
 from vrtspike.config.problems import Metric, find_problem
 from vrtspike.config.run_schema import split_seed
 from vrtspike.errors import RunError
 from vrtspike.io.files import atomic_write_text
-from vrtspike.plotting.pages import Table, write_page
+from vrtspike.plotting.pages import Table, write_tables
 from vrtspike.runs.published import PublishedRun, read_published
 
-TABLE = "table"
 PLOT = "parallel_coordinates.html"
 NOTE = (
     "Figures of the last validation, the best preset first; the test split is not read for them. "
     "To train one of these presets further or to evaluate it, name its results: "
     "snakemake results/evaluate/PRESET/summary.json"
-)
-CHOSEN_ON_TEST = (
-    "Validation used the test split (DATA.VALIDATION: test), so that a preset chosen here is "
-    "selected on test data."
 )
 
 Values = Mapping[str, Mapping[str, Any]]
@@ -67,11 +63,10 @@ def write_sweep(folders: Sequence[Path], values: Values, output: Path, title: st
         table = table.sort_values(shown[0].name, ascending=best_last, kind="stable")
     keys = list(dict.fromkeys(key for each in values.values() for key in each))
     if any(run.settings.value("DATA.VALIDATION") == "test" for run, _ in runs):
-        table = table.assign(note=CHOSEN_ON_TEST)
-    atomic_write_text(output / f"{TABLE}.csv", table.to_csv(index=False, float_format="%.6g"))
+        table = table.assign(note=chosen_on("the test split", "DATA.VALIDATION is test"))
     formats = {metric.name: metric.format for metric in shown}
     formats |= {f"{name} spread": spec for name, spec in formats.items()} | {"parameters": ","}
-    write_page(output / f"{TABLE}.html", f"Sweep {title}", NOTE, [Table(table, formats=formats)])
+    write_tables(output, f"Sweep {title}", NOTE, [Table(table, formats=formats)])
     text = parallel_coordinates(table, keys, shown).to_html(include_plotlyjs=True)
     atomic_write_text(output / PLOT, text)
     return table

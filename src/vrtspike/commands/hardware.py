@@ -17,6 +17,7 @@ from vrtspike.deblurring.costs import TrainingCost
 from vrtspike.errors import RunError
 from vrtspike.monitoring.nvml import driver_version, installed_gpus
 from vrtspike.monitoring.process_memory import system_memory
+from vrtspike.system.cli import nearest_existing
 from vrtspike.system.cpus import available_cpus
 
 MULTI_GPU_EFFICIENCY = 0.9
@@ -129,19 +130,6 @@ def named_gpu(name: str, count: int) -> GpuKind:
     if kind not in GPUS:
         raise RunError(f"--gpu {name}: expected {', '.join(GPUS)}; or run on that machine")
     return GpuKind(kind, count, GPUS[kind].memory_gib, "", GPUS[kind].tflops)
-
-
-def nearest_existing(path: Path) -> Path:
-    """The path, or the nearest parent folder that exists and is accessible."""
-    path = path.absolute()
-    return next(place for place in (path, *path.parents) if _exists(place))
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:
-        return False
 
 
 def free_bytes(path: Path) -> int:

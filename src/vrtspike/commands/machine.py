@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vrtspike.errors import RunError
-from vrtspike.system.cli import add_configuration, positive_int, positive_number
+from vrtspike.system.cli import add_configuration, output_path, positive_int, positive_number
 
 if TYPE_CHECKING:
     from vrtspike.config.workflow import Workflow
@@ -132,7 +132,7 @@ def add_benchmark(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=("text", "json"), default="text", help="of what is printed"
     )
-    parser.add_argument("-o", "--output", type=Path, help="file that it is also written to")
+    parser.add_argument("-o", "--output", type=output_path, help="file that it is also written to")
 
 
 def _turns_option(text: str) -> int:
@@ -154,12 +154,12 @@ def benchmark(arguments: argparse.Namespace) -> None:
     and results are not changed.
     """
     from vrtspike.analysis.benchmark import (
+        Length,
         apply_changes,
         benchmark_json,
         benchmark_text,
         run_benchmark,
     )
-    from vrtspike.analysis.turns import Length
     from vrtspike.config.workflow import read_plan
     from vrtspike.io.files import atomic_write_text
 

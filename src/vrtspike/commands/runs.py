@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vrtspike.errors import ConfigError, RunError
+from vrtspike.system.cli import output_path
 
 if TYPE_CHECKING:
     from vrtspike.analysis.compare import Candidate
@@ -23,7 +24,7 @@ def add_pack(parser: argparse.ArgumentParser) -> None:
         "run_path", type=Path, metavar="RUN", help="result folder, such as results/train/demo"
     )
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FOLDER", help="folder to write"
+        "-o", "--output", type=output_path, required=True, metavar="FOLDER", help="folder to write"
     )
     parser.add_argument(
         "--licence",
@@ -71,7 +72,7 @@ def add_analyze(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        type=Path,
+        type=output_path,
         help="folder that tables, plots, findings.html and a proposed preset are written to",
     )
     parser.add_argument(
@@ -129,7 +130,7 @@ def add_compare(parser: argparse.ArgumentParser) -> None:
         help="of what is printed",
     )
     parser.add_argument(
-        "-o", "--output", type=Path, help="folder that tables and curves are also written to"
+        "-o", "--output", type=output_path, help="folder that tables and curves are also written to"
     )
     parser.add_argument("--baseline", type=Path, metavar="FILE", help="judge the runs by this file")
     parser.add_argument(
@@ -155,8 +156,14 @@ def compare(arguments: argparse.Namespace) -> int:
         raise ConfigError("--tolerance judges by a baseline; give its file (--baseline)")
     for path in arguments.runs:
         _find_run(path)
-    from vrtspike.analysis.baseline import below_baseline, parse_tolerances, write_baseline
-    from vrtspike.analysis.compare import comparison_text, with_unique_names, write_comparison
+    from vrtspike.analysis.compare import (
+        below_baseline,
+        comparison_text,
+        parse_tolerances,
+        with_unique_names,
+        write_baseline,
+        write_comparison,
+    )
 
     tolerances = parse_tolerances(arguments.tolerance)
     candidates = with_unique_names([_candidate(path) for path in arguments.runs], arguments.runs)

@@ -10,7 +10,7 @@ from pathlib import Path
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence, layout_of
-from vrtspike.deblurring.data.raw.recordings import noted_sensor
+from vrtspike.deblurring.data.raw.recordings import file_sensor
 from vrtspike.deblurring.data.raw.spikes import count_spike_frames, picture_area
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.store.layout import StoreLayout
@@ -96,14 +96,12 @@ def _exposure(
 ) -> tuple[tuple[int, int], int]:
     """Size of the sensor's picture and steps of an exposure."""
     paths = list(files.spikes.values()) or [files.stream or ""]
-    first = root / paths[0]
-    layout = layout_of(files)
-    part = (frame[0] // layout.scale, frame[1] // layout.scale)
-    size = noted_sensor(root, files, given) or part
+    size = file_sensor(root, files, frame, given)
+    area = picture_area(size, frame, layout_of(files))
     try:
-        total = count_spike_frames(first, *size)
+        total = count_spike_frames(root / paths[0], *size)
     except DataError:
-        return part, _USUAL_STEPS  # a fault that the check of its files names
+        # A fault that the check of its files names.
+        return (area.rows, area.columns), _USUAL_STEPS
     steps = total if files.spikes else total // max(1, len(files.sharp))
-    area = picture_area(size, frame, layout)
     return (area.rows, area.columns), max(1, steps)

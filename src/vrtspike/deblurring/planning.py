@@ -24,6 +24,7 @@ from vrtspike.deblurring.data.manifests import (
     surveyed,
 )
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
+from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.raw.versions import (
     RawState,
@@ -245,10 +246,11 @@ class Shards:
             known = read_manifest(path, INGESTED)
             if contents_digest(known) != entry["contents"]:
                 return True
-            now = source_version(
-                *(dataset.root, sequence, split, path, dataset.blur_dir, dataset.layout),
-                spike_root=dataset.spike_root,
+            files = find_sequence(
+                *(dataset.root, split, sequence, dataset.blur_dir, dataset.layout),
+                dataset.spike_root,
             )
+            now = source_version(dataset.root, files, dataset.blur_dir, path)
         except DataError:
             return True  # the job meets the same error and reports it
         return bool(now != entry["version"])

@@ -10,8 +10,8 @@ from torch import nn
 
 from vrtspike.deblurring.data.clips.clips import ClipDataset
 from vrtspike.deblurring.data.clips.dataset import HELD_OUT, DatasetManifest, load_dataset
-from vrtspike.deblurring.data.clips.requirements import largest_crop
 from vrtspike.deblurring.data.store.reading import ChunkReader, cache_share, cache_use
+from vrtspike.deblurring.evaluation.restore import load_model
 from vrtspike.deblurring.losses.registry import build_terms
 from vrtspike.deblurring.metrics.metric import ImageMetric, Score
 from vrtspike.deblurring.models import Restorer, build_model
@@ -20,10 +20,8 @@ from vrtspike.deblurring.settings import Settings, deblurring_settings
 from vrtspike.deblurring.settings.train import VideoTrainSettings
 from vrtspike.deblurring.task import VALIDATION, DeblurringTask, Teacher
 from vrtspike.errors import RunError, UserError
-from vrtspike.io.weights import load_trained
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import WEIGHTS
-from vrtspike.runs.published import require_published
 from vrtspike.training.batches import (
     Batches,
     PhasedBatches,
@@ -34,7 +32,6 @@ from vrtspike.training.batches import (
 from vrtspike.training.batches import validation_batches as batches_of
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.optimizers import OTHERS
-from vrtspike.training.precision import Precision
 from vrtspike.training.tasks import Trainable
 from vrtspike.training.workers import Workers
 
@@ -59,7 +56,7 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
         build_task(settings, dataset, ranks.device),
         training_batches(settings, dataset, workers, ranks),
         validation_batches(settings, dataset, workers, ranks),
-        note=model.describe(ranks.device, Precision(settings.TRAIN, ranks.device).compute_type),
+        note=model.describe(),
         memory_advice=MEMORY_ADVICE,
         rate_factors=rate_factors(settings.TRAIN),
         frozen_steps={FLOW: settings.TRAIN.FREEZE_FLOW_STEPS or 0},
@@ -82,23 +79,12 @@ def build_trainable(settings: Settings) -> Restorer:
     A clip of one frame has no neighbours, so that flow and alignment take no part; processes that
     exchange gradients would wait for theirs.
     """
-    model = build_network(settings)
+    model = build_model(settings)
     if settings.DATA.CLIP_LEN == 1:
         unused = set(model.rate_groups()[FLOW])
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(name not in unused)
     return model
-
-
-def build_network(settings: Settings, *, pretrained: bool = True) -> Restorer:
-    """The model of a preset, for its largest crops."""
-    return build_model(
-        settings.MODEL,
-        bins=settings.DATA.NUM_VOXEL_BINS,
-        clip_len=settings.DATA.CLIP_LEN,
-        crop_size=largest_crop(settings),
-        pretrained=pretrained,
-    )
 
 
 def build_task(
@@ -118,11 +104,11 @@ def build_task(
     distill = settings.TRAIN.DISTILL
     if distill is None:
         return DeblurringTask(statistics, terms, scores)
-    teacher = load_teacher(Path(distill.TEACHER), settings).to(device)
+    teacher = load_teacher(Path(distill.TEACHER), settings, device)
     return DeblurringTask(statistics, terms, scores, Teacher(teacher, distill.WEIGHT))
 
 
-def load_teacher(folder: Path, settings: Settings) -> nn.Module:
+def load_teacher(folder: Path, settings: Settings, device: torch.device) -> nn.Module:
     """The trained model in a published result folder, frozen.
 
     Raises:
@@ -136,9 +122,7 @@ def load_teacher(folder: Path, settings: Settings) -> nn.Module:
         )
     try:
         taught = deblurring_settings(RunIdentity.read(folder).settings)
-        model = build_network(taught, pretrained=False)
-        load_trained(model, weights)
-        require_published(weights)
+        model = load_model(weights, taught, device)
     except UserError as error:
         raise RunError(
             f"TRAIN.DISTILL.TEACHER {folder}: the teacher is damaged, or its files are of "
@@ -151,7 +135,7 @@ def load_teacher(folder: Path, settings: Settings) -> nn.Module:
             f"{taught.DATA.NUM_VOXEL_BINS}, this preset has {settings.DATA.NUM_VOXEL_BINS}; they "
             "must be equal"
         )
-    return model.eval().requires_grad_(False)
+    return model.requires_grad_(False)
 
 
 def training_batches(

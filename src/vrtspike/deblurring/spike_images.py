@@ -10,12 +10,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-TFP_WINDOW = 32
-"""Steps of the short window: four source frames. Shorter ones hold too few spikes to tell grey
-values apart, longer ones are blurred (``benchmarks/spikes_alone.py``)."""
+
+def short_window(steps: int) -> int:
+    """Steps of the short window in an exposure: three eighths of it, an even number.
+
+    Shorter ones hold too few spikes to tell grey values apart, longer ones are blurred
+    (``benchmarks/spikes_alone.py``).
+
+    >>> short_window(88)
+    32
+    """
+    return 2 * (3 * steps // 16)
 
 
-def tfp(spikes: NDArray[np.uint8], step: int, window: int = TFP_WINDOW) -> NDArray[np.float32]:
+def tfp(spikes: NDArray[np.uint8], step: int, window: int) -> NDArray[np.float32]:
     """Spikes per step in a short window about an instant.
 
     Args:

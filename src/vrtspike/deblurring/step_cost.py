@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,7 +21,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode, conv_flop_count
 
-from vrtspike.deblurring.costs import state_bytes
 from vrtspike.deblurring.losses.charbonnier import charbonnier
 from vrtspike.deblurring.models import build_model
 from vrtspike.training.precision import Precision
@@ -79,25 +78,17 @@ class StepCost:
     """What forward and backward pass of one micro-step need.
 
     Attributes:
-        state: bytes of weights, buffers, gradients, the optimizer's moments and the moving average.
-        kept: bytes of the batch and of what the forward pass leaves for the backward pass.
-        working: bytes of all else at the most: activations, their gradients, temporary results.
+        working: bytes at the most beside weights, gradients and the optimizer's state: the batch,
+            activations, their gradients, temporary results.
         forward_flop: floating-point operations of matrix products and convolutions.
         flop: the same with the backward pass, and what it computes again.
         parameters: of the model.
     """
 
-    state: int
-    kept: int
     working: int
     forward_flop: int
     flop: int
     parameters: int
-
-    @property
-    def peak(self) -> int:
-        """Bytes at the most."""
-        return self.state + self.working
 
 
 def _convolution_backward(
@@ -127,67 +118,50 @@ def count_step(model: nn.Module, batch: Sequence[Tensor], loss: Callable[[], Ten
 
     Args:
         model: its parameters hold gradients already, as after the first micro-step of a step.
-        batch: what ``loss`` reads; it is part of ``kept``.
+        batch: what ``loss`` reads.
         loss: runs the forward pass; the result is back-propagated.
-
-    Returns:
-        The cost, without an optimizer in its ``state``.
     """
-    own = list(itertools.chain(model.parameters(), model.buffers()))
-    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
     memory = StorageCounter()
-    for tensor in (*own, *gradients):
+    for tensor in itertools.chain(model.parameters(), model.buffers()):
         memory.leave_out(tensor)
+        if tensor.grad is not None:
+            memory.leave_out(tensor.grad)
     for tensor in batch:
         memory.add(tensor)
     with memory:
-        value = loss()
-        kept = memory.now
-        value.backward()
-    del value
+        loss().backward()
     # A pass of its own: the hooks of this mode hold what a step alone would have freed.
     with FlopCounterMode(display=False, custom_mapping=FORMULAS) as work:
         value = loss()
         forward = work.get_total_flops()
         value.backward()
-    state = sum(tensor.untyped_storage().nbytes() for tensor in (*own, *gradients))
-    flop = int(work.get_total_flops())
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    return StepCost(state, kept, memory.peak, int(forward), flop, parameters)
+    return StepCost(memory.peak, int(forward), int(work.get_total_flops()), parameters)
 
 
-def step_cost(settings: Settings, batch: int | None = None, crop: int | None = None) -> StepCost:
-    """What a micro-step of a preset needs; nothing on the device is allocated.
+def step_cost(settings: Settings, side: int) -> StepCost:
+    """What a micro-step of one clip of a preset needs; nothing on the device is allocated.
 
     Args:
         settings: of the preset.
-        batch: clips of the micro-step; None is ``TRAIN.BATCH_SIZE``.
-        crop: side of the crops in pixels; None is ``DATA.CROP_SIZE``.
+        side: of the crops in pixels.
     """
-    data, train = settings.DATA, settings.TRAIN
-    side = data.CROP_SIZE if crop is None else crop
-    size = (train.BATCH_SIZE if batch is None else batch, data.CLIP_LEN)
+    frames, bins = settings.DATA.CLIP_LEN, settings.DATA.NUM_VOXEL_BINS
     vrt = settings.MODEL.VRT.model_copy(update={"ATTENTION": "recompute"})
+    recomputing = settings.MODEL.model_copy(update={"VRT": vrt})
     with FakeTensorMode(allow_non_fake_inputs=True), torch.random.fork_rng(devices=()):
         torch.manual_seed(0)
-        model = build_model(
-            settings.MODEL.model_copy(update={"VRT": vrt}),
-            bins=data.NUM_VOXEL_BINS,
-            clip_len=data.CLIP_LEN,
-            crop_size=side,
-            pretrained=False,
-        )
-        precision = Precision(train, _CPU)
+        model = build_model(settings.model_copy(update={"MODEL": recomputing}), pretrained=False)
+        precision = Precision(settings.TRAIN, _CPU)
         precision.prepare(model)
         for parameter in model.parameters():
             parameter.grad = torch.zeros_like(parameter)
-        blur = torch.empty(*size, 3, side, side)
-        voxels = torch.empty(*size, data.NUM_VOXEL_BINS, side, side)
+        blur = torch.empty(1, frames, 3, side, side)
+        voxels = torch.empty(1, frames, bins, side, side)
 
         def loss() -> Tensor:
             with precision.autocast():
                 restored = model(blur, voxels).float()
             return charbonnier(restored, torch.zeros_like(restored))
 
-        found = count_step(model, (blur, voxels), loss)
-    return replace(found, state=state_bytes(found.parameters, settings))
+        return count_step(model, (blur, voxels), loss)

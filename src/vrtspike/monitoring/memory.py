@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -25,6 +26,7 @@ def measure_memory(device: torch.device) -> dict[str, Any]:
 
     Returns:
         ``process_mb`` and ``children_mb`` (resident, data loading workers are children),
+        ``process_peak_mb`` (resident, since the start),
         ``system_used_mb``, ``system_total_mb`` and ``system_percent`` of the machine or of the
         container, whichever has less, and ``gpu``: None on a CPU,
         else ``utilisation_percent`` (from :func:`gpu_utilisation`),
@@ -35,6 +37,7 @@ def measure_memory(device: torch.device) -> dict[str, Any]:
     process = psutil.Process()
     return {
         "process_mb": process.memory_info().rss // MEGABYTE,
+        "process_peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "children_mb": sum(map(_resident, process.children(recursive=True))) // MEGABYTE,
         "system_used_mb": int(used),
         "system_total_mb": int(total),

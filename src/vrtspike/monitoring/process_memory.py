@@ -196,32 +196,6 @@ def page_sums(pid: int) -> dict[str, float]:
     return {row[0].removesuffix(":"): int(row[1]) / 1024 for row in rows}
 
 
-def peak_memory(pid: int) -> float:
-    """Peak RSS of a training process plus the present PSS of its children, in megabytes.
-
-    The memory of data loading workers is nearly constant.
-
-    Raises:
-        psutil.NoSuchProcess: if the process has ended.
-    """
-    process = psutil.Process(pid)
-    total = _peak_resident(process)
-    for child in process.children(recursive=True):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            pages = page_sums(child.pid)
-            total += pages["Pss"] if pages else child.memory_info().rss / MEGABYTE
-    return total
-
-
-def _peak_resident(process: psutil.Process) -> float:
-    """Peak RSS of a process; its present RSS if that is unknown."""
-    with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) / 1024
-    return float(process.memory_info().rss / MEGABYTE)
-
-
 def system_memory(cgroups: Path = ROOT) -> SystemMemory:
     """Memory of the machine, and of the container or batch job.
 

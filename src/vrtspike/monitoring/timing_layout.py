@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
@@ -169,7 +170,7 @@ def summarize(
         ``flops_per_second`` and ``flop_utilisation``.
     """
     sections: dict[str, dict[str, float]] = {}
-    for path in _tree_order(list(history)):
+    for path in tree_order(history):
         ms = np.asarray(history[path], dtype=np.float64)
         figures = [ms.mean(), *np.percentile(ms, [0, 100, 50, 95])]
         named = zip(_FIGURES, figures, strict=True)
@@ -186,13 +187,19 @@ def summarize(
     }
 
 
-def _tree_order(paths: Sequence[str], parent: str = "") -> list[str]:
-    """Each path before those below it, else in the given order."""
-    ordered: list[str] = []
-    for path in paths:
-        if path.rpartition("/")[0] == parent:
-            ordered += [path, *_tree_order(paths, path)]
-    return ordered
+def tree_order(paths: Iterable[str]) -> list[str]:
+    """Paths with parents before their children, siblings in order of their first appearance.
+
+    >>> tree_order(["step/b/first", "step/a", "step/b/last", "step"])
+    ['step', 'step/b/first', 'step/b/last', 'step/a']
+    """
+    known = list(paths)
+    lineages = {path: list(accumulate(path.split("/"), "{}/{}".format)) for path in known}
+    first: dict[str, int] = {}
+    for path in known:
+        for ancestor in lineages[path]:
+            first.setdefault(ancestor, len(first))
+    return sorted(known, key=lambda path: [first[ancestor] for ancestor in lineages[path]])
 
 
 def _total_ms(sections: Mapping[str, Mapping[str, float]], path: str) -> float:

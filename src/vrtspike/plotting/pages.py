@@ -70,6 +70,15 @@ def write_page(
     atomic_write_text(path, text)
 
 
+def write_tables(
+    folder: Path, title: str, note: str, tables: Sequence[Table], closing: Sequence[str] = ()
+) -> None:
+    """Write ``table.html``, a page of :func:`write_page`, and its first table as ``table.csv``."""
+    first = tables[0].frame.to_csv(index=False, float_format="%.6g")
+    atomic_write_text(folder / "table.csv", first)
+    write_page(folder / "table.html", title, note, tables, closing)
+
+
 def _cell(value: object, specification: str) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)) or value is pd.NA:
         return "–"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,50 +30,7 @@ from vrtspike.config.problems import Metric
 from vrtspike.errors import RunError
 from vrtspike.io.files import read_mapping
 
-
-@dataclass(frozen=True)
-class StageFiles:
-    """Reads the files of a stage.
-
-    Attributes:
-        name: of the stage in messages, such as ``evaluation``.
-        advice: what to do if a file is damaged, such as ``evaluate again``.
-    """
-
-    name: str
-    advice: str
-
-    def read_json(self, path: Path) -> dict[str, Any]:
-        """Read a JSON file with a mapping.
-
-        Raises:
-            RunError: if the file is damaged.
-        """
-        return read_mapping(path, self.advice)
-
-    def mismatch(self, contents: Mapping[str, Any], fingerprint: str) -> str:
-        """A message if a file belongs to another run; empty if it is of this fingerprint."""
-        found = contents.get("fingerprint")
-        if found == fingerprint:
-            return ""
-        return f"the {self.name} belongs to another run ({found}, not {fingerprint}); {self.advice}"
-
-    def read_table(self, path: Path, types: Mapping[str, type] | None = None) -> pd.DataFrame:
-        """Read a CSV table; only empty cells are missing values.
-
-        Args:
-            path: of the file.
-            types: of columns that pandas must not guess.
-
-        Raises:
-            RunError: if it is missing.
-        """
-        if not path.is_file():
-            raise RunError(f"{path}: no such file, which every {self.name} writes; {self.advice}")
-        return pd.read_csv(path, dtype=dict(types or {}), keep_default_na=False, na_values=[""])
-
-
-EVALUATION = StageFiles("evaluation", "evaluate again")
+_ADVICE = "evaluate again"
 
 PARTS = ("blurry", "restored", "sharp", "spikes")
 """Pictures of an example; the first three are required."""
@@ -118,16 +75,15 @@ def read_evaluation(folder: Path, fingerprint: str) -> Contents:
         summary = read_summary(path)
     except ChangedSummaryError as error:
         return {"reason": str(error)}
-    if other := EVALUATION.mismatch(summary, fingerprint):
+    if other := other_run("evaluation", summary, fingerprint, _ADVICE):
         return {"reason": other}
     if missing := [name for name in REQUIRED if name not in summary]:
         raise RunError(
-            f"{path}: keys {', '.join(missing)} are missing; {EVALUATION.advice}, or have "
+            f"{path}: keys {', '.join(missing)} are missing; {_ADVICE}, or have "
             "the problem write what docs/extending.md lists"
         )
     frames, sequences = (
-        _main_rows(EVALUATION.read_table(folder / name, {"sequence": str, "frame": str}), summary)
-        for name in (FRAMES, SEQUENCES)
+        _main_rows(read_table(folder / name, _ADVICE), summary) for name in (FRAMES, SEQUENCES)
     )
     metrics = _metrics(summary)
     step = max(1, math.ceil(len(frames) / MAX_FRAMES))
@@ -155,6 +111,33 @@ def read_evaluation(folder: Path, fingerprint: str) -> Contents:
             figure["caption"]: folder / figure["file"] for figure in summary.get("figures") or ()
         },
     }
+
+
+def other_run(what: str, contents: Mapping[str, Any], fingerprint: str, advice: str) -> str:
+    """A message if the results of a stage belong to another run; empty if to this one.
+
+    Args:
+        what: the results, such as ``evaluation``.
+        contents: with their fingerprint.
+        fingerprint: of the expected run.
+        advice: what to do.
+    """
+    found = contents.get("fingerprint")
+    if found == fingerprint:
+        return ""
+    return f"the {what} belongs to another run ({found}, not {fingerprint}); {advice}"
+
+
+def read_table(path: Path, advice: str) -> pd.DataFrame:
+    """Read a CSV table; names are texts, and only empty cells are missing values.
+
+    Raises:
+        RunError: if it is missing, with the advice.
+    """
+    if not path.is_file():
+        raise RunError(f"{path}: no such file, which this stage writes; {advice}")
+    names = dict.fromkeys(("split", "sequence", "frame"), str)
+    return pd.read_csv(path, dtype=names, keep_default_na=False, na_values=[""])
 
 
 def _main_rows(table: pd.DataFrame, summary: Mapping[str, Any]) -> pd.DataFrame:
@@ -189,50 +172,38 @@ def finite(value: object) -> float | None:
 
 
 def rows_of(table: pd.DataFrame) -> list[list[Any]]:
-    """Rows as JSON values: numbers with six digits, None for numbers that are not finite."""
-    return [[_json_value(value) for value in row] for row in table.itertuples(index=False)]
-
-
-def _json_value(value: Any) -> Any:  # noqa: ANN401 - a value of a table
-    if isinstance(value, str):
-        return value
-    number = finite(value.item() if hasattr(value, "item") else value)
-    return None if number is None else float(f"{number:.6g}")
+    """Rows as JSON values: numbers with six decimals, None for numbers that are not finite."""
+    rows: list[list[Any]] = json.loads(table.to_json(orient="values", double_precision=6))
+    return rows
 
 
 def _metrics(summary: Mapping[str, Any]) -> list[Contents]:
     """The metrics, that which ranks frames first, then in the order of the problem's table.
 
-    Unknown ones come last. Each has the means of the input (``blurry``), the result (``restored``),
-    the ``gain`` and of pictures from ``spikes`` alone; None if there is no finite number, with the
-    ``reason``.
+    Each has the means of the input (``blurry``), the result (``restored``), the ``gain`` and of
+    pictures from ``spikes`` alone; None if there is no finite number, with the ``reason``.
     """
     ranking = [name for entry in summary.get("worst") or () for name in entry]
-    table = metrics_of_task(summary)
-    names = dict.fromkeys([*ranking, *table, *summary["metrics"]])
-    return [_metric(name, table.get(name), summary) for name in names if name in summary["metrics"]]
+    known = metrics_of_task(summary)
+    names = dict.fromkeys([*ranking, *known])
+    return [_metric(known[n], summary) for n in names if n in known and n in summary["metrics"]]
 
 
-def _metric(name: str, known: Metric | None, summary: Mapping[str, Any]) -> Contents:
+def _metric(metric: Metric, summary: Mapping[str, Any]) -> Contents:
+    name, protocol = metric.name, summary.get("protocol", OWN_PROTOCOL)
     figures, alone = summary["metrics"][name], summary.get("spikes_alone") or {}
-    definition = summary.get("definitions", {}).get(name, "")
-    protocol = summary.get("protocol", OWN_PROTOCOL)
-    column = f"{name}_blur" if known is None else known.columns[0]
-    if known is None:
-        larger = "lower is better" not in definition
-        known = Metric(name, name, "", larger_is_better=larger, before="blurry", after="restored")
     return {
-        **{key: getattr(known, key) for key in _METRIC_FIELDS},
+        **{key: getattr(metric, key) for key in _METRIC_FIELDS},
         # With the protocol, because the page compares metrics of one name.
         "name": column_name(name, protocol),
-        "title": column_name(known.title, protocol),
-        "definition": definition,
-        "before_column": column_name(name, protocol) + column.removeprefix(name),
-        "blurry": finite(figures.get(known.before)),
-        "restored": finite(figures.get(known.after)),
+        "title": column_name(metric.title, protocol),
+        "definition": summary.get("definitions", {}).get(name, ""),
+        "before_column": column_name(name, protocol) + metric.columns[0].removeprefix(name),
+        "blurry": finite(figures.get(metric.before)),
+        "restored": finite(figures.get(metric.after)),
         "gain": finite(figures.get("gain")),
         "spikes": finite(alone.get(name)),
-        "spikes_in_gray": getattr(known, "of_colour", True),
+        "spikes_in_gray": getattr(metric, "of_colour", True),
         "reason": figures.get("reason", ""),
     }
 
@@ -252,7 +223,7 @@ def _examples(folder: Path) -> Contents:
     path = folder / EXAMPLES_INDEX
     if not path.is_file():
         return {"choice": "", "examples": []}
-    contents = EVALUATION.read_json(path)
+    contents = read_mapping(path, _ADVICE)
     return {
         "choice": contents["choice"],
         "examples": [_example(folder, entry) for entry in contents["examples"]],

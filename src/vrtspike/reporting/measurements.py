@@ -10,9 +10,10 @@ import pandas as pd
 
 from vrtspike.analysis.findings import key_line
 from vrtspike.config.problems import Metric
-from vrtspike.reporting.evaluations import Contents, StageFiles, finite, rows_of
+from vrtspike.io.files import read_mapping
+from vrtspike.reporting.evaluations import Contents, finite, other_run, read_table, rows_of
 
-PERFORMANCE = StageFiles("performance analysis", "analyse again")
+_ADVICE = "analyse again"
 
 POINTS = 800
 """Largest number of points of a curve."""
@@ -123,18 +124,20 @@ def read_performance(folder: Path, fingerprint: str) -> Contents:
     path = folder / "findings.json"
     if not path.is_file():
         return {"reason": "not analysed"}
-    contents = PERFORMANCE.read_json(path)
-    if other := PERFORMANCE.mismatch(contents, fingerprint):
+    contents = read_mapping(path, _ADVICE)
+    if other := other_run("performance analysis", contents, fingerprint, _ADVICE):
         return {"reason": other}
     speed, memory = contents["figures"]["speed"], contents["figures"]["memory"]
-    sections = PERFORMANCE.read_table(folder / "timing.csv").reindex(columns=list(SECTION_COLUMNS))
+    sections, throughput, memory_log = (
+        read_table(folder / f"{name}.csv", _ADVICE) for name in ("timing", "throughput", "memory")
+    )
     return {
         **{name: speed[name] for name in ("step_ms", "samples_per_second", "data_share")},
         **{name: memory[name] for name in ("process_mb", "gpu_peak_mb", "gpu_total_mb")},
         "parts": speed["step_parts"],
-        "sections": rows_of(sections),
-        "throughput": curves_of(PERFORMANCE.read_table(folder / "throughput.csv"), RATES),
-        "memory": curves_of(PERFORMANCE.read_table(folder / "memory.csv"), MEMORY),
+        "sections": rows_of(sections.reindex(columns=list(SECTION_COLUMNS))),
+        "throughput": curves_of(throughput, RATES),
+        "memory": curves_of(memory_log, MEMORY),
         "findings": [
             entry | {"keys": [key_line(key, value) for key, value in entry["keys"].items()]}
             for entry in contents["findings"]
@@ -156,17 +159,13 @@ def read_alignment(path: Path) -> Contents | None:
     """
     if not path.is_file():
         return None
-    texts = {"split": str, "sequence": str, "frame": str}
-    # A sequence may be called NA or null.
-    table = pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])
+    table = read_table(path, "prepare the data again")
     table["offset"] = table["center"] - table["expected_center"]
-    groups = table.groupby(["split", "sequence"], sort=True)
-    summary = groups.size().rename("exposures").to_frame()
-    for name in ("offset", "correlation"):
-        summary[name] = groups[name].median()
-        summary[f"{name}_low"] = groups[name].min()
-        summary[f"{name}_high"] = groups[name].max()
-    summary = summary.reset_index()
+    spread = (("", "median"), ("_low", "min"), ("_high", "max"))
+    summary = table.groupby(["split", "sequence"], as_index=False).agg(
+        exposures=("frame", "size"),
+        **{f"{n}{end}": (n, how) for n in ("offset", "correlation") for end, how in spread},
+    )
     known = summary.dropna(subset=["correlation"]).sort_values("correlation", kind="stable")
     names = known["split"] + "/" + known["sequence"]
     ((offset, correlation),) = rows_of(table[["offset", "correlation"]].median().to_frame().T)

@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from vrtspike.analysis.evaluation_files import SUMMARY, read_summary
+from vrtspike.analysis.evaluation_files import find_evaluation
 from vrtspike.config.problems import find_problem
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import atomic_path, file_digest, write_json
@@ -55,8 +55,10 @@ def pack_run(folder: Path, output: Path, licence: str) -> list[str]:
     run = read_finished(folder)
     require_published(folder / WEIGHTS)
     record, missing = read_record(folder) or {}, []
-    figures = _figures(folder, run)
-    if figures is None:
+    figures = find_evaluation(folder, run)
+    if figures is not None:  # without paths
+        figures = {name: figures[name] for name in _SUMMARY_KEYS if name in figures}
+    else:
         missing.append(f"no figures: evaluate it first (snakemake evaluate_{run.name})")
     with atomic_path(output) as temporary:
         temporary.mkdir(parents=True)
@@ -106,17 +108,6 @@ def find_model(given: str | Path) -> Path:
             f"{given}: no such folder, expected that of a finished run (results/train/<preset>) or "
             f"a packed one; the Hugging Face hub has no such model or was not reached ({first})"
         ) from error
-
-
-def _figures(folder: Path, run: PublishedRun) -> dict[str, Any] | None:
-    """The summary of the run's evaluation, without paths."""
-    path = folder.absolute().parent.parent / "evaluate" / folder.absolute().name / SUMMARY
-    if not path.is_file():
-        return None
-    summary = read_summary(path)
-    if summary.get("fingerprint") != run.fingerprint:
-        return None
-    return {name: summary[name] for name in _SUMMARY_KEYS if name in summary}
 
 
 def _card(

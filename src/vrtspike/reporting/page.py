@@ -10,12 +10,13 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, PackageLoader
 from plotly.offline import get_plotlyjs
 
 from vrtspike.analysis.evaluations import TEST_FRAMES
@@ -172,7 +173,11 @@ EXAMPLE_BYTES = 900
 """Size of an example's HTML elements besides the pictures."""
 
 SCRIPTS = ("dom.js", "tables.js", "viewer.js", "charts.js", "page.js")
-STYLES = ("page.css",)
+_TEMPLATES = Environment(
+    loader=PackageLoader("vrtspike.reporting", "assets"),
+    autoescape=True,
+    keep_trailing_newline=True,
+)
 
 
 def write_report_page(
@@ -204,13 +209,15 @@ def write_report_page(
     alignments = [table for table in tables if table is not None]
     headline, embedded = verdict(runs), {**embedded_videos(runs), **embedded_figures(runs)}
     examples = [example["files"] for run in runs for example in _from_evaluation(run, "examples")]
-    no_pictures = Pictures(ENCODINGS[0], (), ())
+    no_pictures = Pictures(ENCODINGS[0], {})
     shared = {"best": headline.preset, "alignments": alignments}
-    empty = _page(headline, shared | _data(runs, embedded, output, no_pictures), {}, embedded)
+    empty = _page(
+        headline, shared | _data(runs, embedded, output, no_pictures), no_pictures, embedded
+    )
     budget = page_bytes - len(empty.encode()) - EXAMPLE_BYTES * len(examples)
     pictures = encode_examples(examples, budget)
     data = shared | _data(runs, embedded, output, pictures)
-    atomic_write_text(output, _page(headline, data, _picture_texts(pictures), embedded))
+    atomic_write_text(output, _page(headline, data, pictures, embedded))
     return headline
 
 
@@ -255,9 +262,9 @@ def _data(
     pictures: Pictures,
 ) -> Contents:
     """Data for the page's JavaScript; pictures are separate elements with the IDs given here."""
-    kept, numbers = dict(zip(pictures.kept, pictures.of, strict=True)), itertools.count()
+    numbers = itertools.count()
     shown = [
-        run | {"evaluation": _evaluation(run["evaluation"], numbers, kept, embedded, output)}
+        run | {"evaluation": _evaluation(run["evaluation"], numbers, pictures.of, embedded, output)}
         for run in runs
     ]
     examples = sum(len(_from_evaluation(run, "examples")) for run in runs)
@@ -265,7 +272,7 @@ def _data(
         "runs": shown,
         "columns": {"alignment": ALIGNMENT_COLUMNS, "sections": SECTION_COLUMNS},
         "error": {"top": ERROR_TOP, "colours": error_colours()},
-        "pictures": {"form": str(pictures.encoding), "left_out": examples - len(kept)},
+        "pictures": {"form": str(pictures.encoding), "left_out": examples - len(pictures.of)},
     }
 
 
@@ -305,42 +312,21 @@ def _video(label: str, path: Path, embedded: Mapping[Path, str], output: Path) -
     }
 
 
-def _picture_texts(pictures: Pictures) -> dict[str, str]:
-    return {
-        f"e{number}-{what}": text
-        for number, texts in zip(pictures.kept, pictures.of, strict=True)
-        for what, text in texts.items()
-    }
-
-
 def _page(
-    headline: Verdict,
-    data: Mapping[str, Any],
-    pictures: Mapping[str, str],
-    videos: Mapping[Path, str],
+    headline: Verdict, data: Mapping[str, Any], pictures: Pictures, videos: Mapping[Path, str]
 ) -> str:
-    def joined(names: Iterable[str]) -> str:
-        return "\n".join(_asset(name) for name in names)
-
-    stored = dict(pictures)
-    for path, name in videos.items():
-        stored[name] = base64.b64encode(path.read_bytes()).decode()
-    stored["plotly"] = _packed_plotly()
-    parts = {
-        "title": html.escape(headline.text),
-        "style": joined(STYLES),
-        "verdict": re.sub(r"\*\*(.*?)\*\*", r"<strong>\1</strong>", html.escape(headline.sentence)),
-        "facts": "".join(f"<li>{html.escape(fact)}</li>" for fact in headline.facts),
-        "about": f'<p class="about">{html.escape(headline.about)}</p>' if headline.about else "",
-        "data": script_json(data),
-        "stored": "\n".join(
-            f'<script type="text/plain" id="{name}">{text}</script>'
-            for name, text in stored.items()
-        ),
-        "script": joined(SCRIPTS),
-    }
-    # In one pass, so that inserted texts are not searched for placeholders.
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _asset("page.html"))
+    stored = {name: base64.b64encode(path.read_bytes()).decode() for path, name in videos.items()}
+    for number, texts in pictures.of.items():
+        stored |= {f"e{number}-{what}": text for what, text in texts.items()}
+    strong = re.sub(r"\*\*(.*?)\*\*", r"<strong>\1</strong>", html.escape(headline.sentence))
+    return _TEMPLATES.get_template("page.html").render(
+        headline=headline,
+        verdict=strong,
+        style=_asset("page.css"),
+        data=script_json(data),
+        stored=stored | {"plotly": _packed_plotly()},
+        script="\n".join(map(_asset, SCRIPTS)),
+    )
 
 
 @functools.cache

@@ -80,15 +80,13 @@ class Pictures:
 
     Attributes:
         encoding: of all pictures.
-        kept: indices of the examples with pictures, in order; not all if even the smallest
-            encoding is too large.
-        of: pictures of each of these examples by kind, WebP in base64; with the added kinds
-            ``error`` and ``thumbnail``.
+        of: pictures by index of the example and kind, WebP in base64, with the added kinds
+            ``error`` and ``thumbnail``; not of all examples if even the smallest encoding is too
+            large.
     """
 
     encoding: Encoding
-    kept: tuple[int, ...]
-    of: tuple[Mapping[str, str], ...]
+    of: Mapping[int, Mapping[str, str]]
 
 
 def error_map(restored: Picture, sharp: Picture) -> Picture:
@@ -165,7 +163,7 @@ def encode_examples(
         kept = _evenly(len(found), int(len(found) * budget / size))
         while kept and sum(_characters(found[place]) for place in kept) > budget:
             kept = _evenly(len(found), len(kept) - 1)
-    return Pictures(encodings[number], kept, tuple(found[place] for place in kept))
+    return Pictures(encodings[number], {place: found[place] for place in kept})
 
 
 def _evenly(count: int, wanted: int) -> tuple[int, ...]:

@@ -65,10 +65,13 @@ OTHER_NAMES: Mapping[str, tuple[str, Mapping[Any, Any]]] = {
 CLIPPING = "gradient_clip_algorithm"
 """Taken with the only value there is, ``norm``."""
 
-
+_CHOSEN = ("TRAIN.SCHED.WARMUP_STEPS", "TRAIN.EARLY_STOPPING.PATIENCE")
+"""Keys of which None is no value: the first is chosen by the steps, the second is off."""
 _LEARNING_RATE = 1e-3
 _MOST_WARMUP = 100
 _GRID = ("sea", "latitudes", "longitudes")
+_FIRST = os.environ.get("RANK", "0") == "0"
+"""Whether this is the first process of a run."""
 
 
 def read_model(
@@ -144,7 +147,6 @@ class BaseTrainer:
         self.model_class, self.dataset_class = model_class, dataset_class
         self.save_path = Path(save_path)
         self.pre_model = self.save_path if pre_model is True else pre_model
-        self.parameters = read_trainer_parameters(trainer_params or {})
         self._taken = inspect.signature(model_class).parameters
         own = dict(model_params or {})
         self.learning_rate = own.get("learning_rate", _LEARNING_RATE)
@@ -154,7 +156,7 @@ class BaseTrainer:
         self.dataset_params = plain_parameters(
             dataset_class, dataset_params or {}, "dataset_params", area=area, split="train"
         )
-        preset_values(self.parameters, self.learning_rate)  # what makes no sense is told at once
+        self.settings = preset_values(trainer_params or {}, self.learning_rate)
 
     @property
     def folder(self) -> Path:
@@ -220,7 +222,7 @@ class BaseTrainer:
         grid = map(torch.as_tensor, dataset.store.placement)
         weights = {name: values.detach().cpu() for name, values in model.state_dict().items()}
         contents = {"facts": facts, "weights": weights, **dict(zip(_GRID, grid, strict=True))}
-        if _is_first_process():
+        if _FIRST:
             with atomic_path(self.save_path) as temporary:
                 torch.save(contents, temporary)
         _show(f"{self.title}: finished after {outcome.step} steps; model: {self.save_path}")
@@ -228,76 +230,60 @@ class BaseTrainer:
 
     def _settings(self, samples: int) -> dict[str, Any]:
         """Sections of a preset for :func:`fit`; what was chosen is printed."""
-        asked, chosen = self.parameters, dict(self.parameters)
-        batches = math.ceil(samples / asked["batch_size"])
-        per_step = asked["accumulate_grad_batches"] * int(os.environ.get("WORLD_SIZE", "1"))
-        steps = max(1, asked["epochs"] * batches // per_step)
-        steps = min(steps, asked["max_steps"] or steps)
-        if asked["warmup_steps"] is None:
-            chosen["warmup_steps"] = min(_MOST_WARMUP, steps // 20)
-        if asked["precision"] == "16-mixed" and not torch.cuda.is_available():
-            chosen["precision"] = "32"  # a CPU computes float16 slowly
+        asked, chosen = self.settings, dict(self.settings)
+        size = asked["TRAIN.BATCH_SIZE"]
+        batches = math.ceil(samples / size)
+        processes = int(os.environ.get("WORLD_SIZE", "1"))
+        per_step = asked["TRAIN.GRADIENT_ACCUMULATION_STEPS"] * processes
+        steps = max(1, asked["TRAIN.EPOCHS"] * batches // per_step)
+        steps = min(steps, asked["TRAIN.MAX_STEPS"] or steps)
+        chosen.setdefault("TRAIN.SCHED.WARMUP_STEPS", min(_MOST_WARMUP, steps // 20))
+        if asked["TRAIN.PRECISION"] == "16-mixed" and not torch.cuda.is_available():
+            chosen["TRAIN.PRECISION"] = "32"  # a CPU computes float16 slowly
         _show(f"========== {self.title}, {self.area.name} ==========")
         _show(f"samples: {samples}, steps: {steps}, learning_rate: {self.learning_rate}")
-        for name, value in chosen.items():
-            other = value != asked[name]
-            _show(f"{name}: {value}" + f" instead of {asked[name]}" * other)
-        values = preset_values(chosen, self.learning_rate) | {
-            "TRAIN.VAL_BATCH_SIZE": asked["batch_size"],
-            "LOG.VAL_EVERY_STEPS": max(1, batches // per_step),
-        }
-        return nested(values)
+        for name, (key, _) in PARAMETERS.items():
+            value, before = chosen.get(key), asked.get(key)
+            _show(f"{name}: {value}" + f" instead of {before}" * (value != before))
+        every = {"TRAIN.VAL_BATCH_SIZE": size, "LOG.VAL_EVERY_STEPS": max(1, batches // per_step)}
+        return nested(chosen | every)
 
 
-def read_trainer_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
-    """All parameters with their defaults; other names of some of them are understood.
+def preset_values(given: Mapping[str, Any], learning_rate: object) -> dict[str, Any]:
+    """Values by the keys of a preset; other names of some parameters are understood.
 
     Raises:
-        ConfigError: a name is unknown (the nearest known one is told), or two names of one
-            parameter disagree.
+        ConfigError: a name is unknown (the nearest known one is told), a value is none of those
+            allowed, or two names of one parameter disagree.
 
-    >>> read_trainer_parameters({"ims_per_gpu": 8, "use_fp16": False})["precision"]
+    >>> preset_values({"ims_per_gpu": 8, "use_fp16": False}, 1e-3)["TRAIN.PRECISION"]
     '32'
     """
+    values = dict(PARAMETERS.values())
+    values |= {"TRAIN.OPTIM.LR": learning_rate, "DATALOADER.DROP_LAST": False}
+    places: dict[KeyPath, str] = {("TRAIN", "OPTIM", "LR"): "model_params: learning_rate"}
+    known = [*PARAMETERS, *OTHER_NAMES]
     if given.get(CLIPPING, "norm") != "norm":
         raise ConfigError(f"trainer_params: {CLIPPING} is {given[CLIPPING]!r}, expected 'norm'")
-    known = [*PARAMETERS, *OTHER_NAMES]
-    found: dict[str, Any] = {}
-    for name, value in given.items():
-        if name == CLIPPING:
-            continue
-        if name not in known:
+    for name in (name for name in given if name != CLIPPING):
+        place = f"trainer_params: {name}"
+        own, meanings = OTHER_NAMES.get(name, (name, {}))
+        if own not in PARAMETERS:
             near = difflib.get_close_matches(str(name).lower(), known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
             raise ConfigError(f"trainer_params: unknown parameter {name}; {hint}")
-        own, meanings = OTHER_NAMES.get(name, (name, {}))
-        if meanings:
-            if not isinstance(value, bool):
-                raise ConfigError(f"trainer_params: {name} is {value!r}, expected True or False")
-            value = meanings[value]
+        key = PARAMETERS[own][0]
+        path: KeyPath = tuple(key.split("."))
+        value = meanings.get(given[name], given[name])
         value = str(value) if own == "precision" else value
-        if found.setdefault(own, value) != value:
+        if path in places and values[key] != value:
             raise ConfigError(
-                f"trainer_params: {name} says {own} {value!r}, another name {found[own]!r}; give "
-                "one of them"
+                f"{place} says {own} {value!r}, another name {values[key]!r}; give one of them"
             )
-    return {name: found.get(name, default) for name, (_, default) in PARAMETERS.items()}
-
-
-def preset_values(parameters: Mapping[str, Any], learning_rate: object) -> dict[str, Any]:
-    """Values by the dotted keys of a preset.
-
-    Raises:
-        ConfigError: a value is none of those allowed.
-    """
-    values = {place: parameters[name] for name, (place, _) in PARAMETERS.items()}
-    values |= {"TRAIN.OPTIM.LR": learning_rate, "DATALOADER.DROP_LAST": False}
-    values = {place: value for place, value in values.items() if value is not None}
-    names = {place: f"trainer_params: {name}" for name, (place, _) in PARAMETERS.items()}
-    names["TRAIN.OPTIM.LR"] = "model_params: learning_rate"
-    places: dict[KeyPath, str] = {(*place.split("."),): name for place, name in names.items()}
+        values[key], places[path] = value, place
+    values = {key: v for key, v in values.items() if v is not None or key not in _CHOSEN}
     validate(RunSettings, Document(nested(values), places), "docs/sst.md explains them.")
-    return {"TRAIN.MAX_GRAD_NORM": None, **values}
+    return values
 
 
 def plain_parameters(
@@ -327,9 +313,5 @@ def plain_parameters(
 
 def _show(line: str) -> None:
     """Print on the first process of a run."""
-    if _is_first_process():
+    if _FIRST:
         print(line, flush=True)
-
-
-def _is_first_process() -> bool:
-    return os.environ.get("RANK", "0") == "0"

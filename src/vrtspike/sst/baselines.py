@@ -14,6 +14,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import xarray
 
@@ -36,14 +38,10 @@ _NOTHING = 1e-12
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-def baseline_forecasts(
-    training: xarray.DataArray,
-    cells: xarray.Dataset,
-    leads: xarray.DataArray,
-    last: xarray.DataArray,
-    now: xarray.DataArray | int,
-) -> xarray.DataArray:
-    """(system, lead, ..., row, column) anomalies in kelvin; ``system`` are those of BASELINES.
+def fit_baselines(
+    training: xarray.DataArray, cells: xarray.Dataset, leads: xarray.DataArray
+) -> Callable[[xarray.DataArray, xarray.DataArray | int], xarray.DataArray]:
+    """Fit all baselines.
 
     Args:
         training: (time, row, column) kelvin of the consecutive months that all are fitted to, by
@@ -51,27 +49,34 @@ def baseline_forecasts(
         cells: by row and column: ``weight`` (share of the area), ``trend`` (kelvin a year) and
             ``middle`` (number of the month at which the line of the trend is 0).
         leads: (lead,) the months ahead that are forecast, by themselves.
-        last: (..., row, column) anomalies of the last month, NaN where they are not known: there
-            the climatology, or its trend, is the best guess.
-        now: the number of that month.
+
+    Returns:
+        a function of the anomalies of the last month, (..., row, column), and its number, that
+        forecasts (system, lead, ..., row, column) kelvin; ``system`` are those of BASELINES. Where
+        an anomaly is NaN, the climatology, or its trend, is the best guess.
     """
     about_trend = training - trend_line(cells, training["time"])
-    known = last.fillna(0)
-    beyond = (last - trend_line(cells, now)).fillna(0)
-    later = trend_line(cells, now + leads)
     damping, damping_beyond = (
         xarray.concat([lagged_regression(each, n) for n in leads.values], leads)
         for each in (training, about_trend)
     )
-    said = {
-        "persistence": known,
-        "damped": damping * known,
-        "climatology": 0 * known,
-        "trend": later,
-        "damped_trend": later + damping_beyond * beyond,
-        "lim": later + linear_inverse(about_trend, cells["weight"], leads, beyond),
-    }
-    return xarray.Dataset(said).to_dataarray("system").transpose("system", "lead", ..., *CELLS)
+    inverse = linear_inverse(about_trend, cells["weight"], leads)
+
+    def forecast(last: xarray.DataArray, now: xarray.DataArray | int) -> xarray.DataArray:
+        known = last.fillna(0)
+        beyond = (last - trend_line(cells, now)).fillna(0)
+        later = trend_line(cells, now + leads)
+        said = {
+            "persistence": known,
+            "damped": damping * known,
+            "climatology": 0 * known,
+            "trend": later,
+            "damped_trend": later + damping_beyond * beyond,
+            "lim": later + inverse(beyond),
+        }
+        return xarray.Dataset(said).to_dataarray("system").transpose("system", "lead", ..., *CELLS)
+
+    return forecast
 
 
 def trend_line(cells: xarray.Dataset, month: xarray.DataArray | int) -> xarray.DataArray:
@@ -92,20 +97,18 @@ def lagged_regression(anomalies: xarray.DataArray, months: int) -> xarray.DataAr
 
 
 def linear_inverse(
-    training: xarray.DataArray,
-    weights: xarray.DataArray,
-    leads: xarray.DataArray,
-    anomaly: xarray.DataArray,
-) -> xarray.DataArray:
-    """(lead, ..., row, column) anomalies some months after others; 0 where the weight is.
-
-    Principal components, of which each month's follow from those before by one matrix.
+    training: xarray.DataArray, weights: xarray.DataArray, leads: xarray.DataArray
+) -> Callable[[xarray.DataArray], xarray.DataArray]:
+    """Fit principal components, of which each month's follow from those before by one matrix.
 
     Args:
         training: (time, row, column) of consecutive months; what is not known counts as 0.
         weights: (row, column) shares of the area.
         leads: (lead,) the months ahead, by themselves.
-        anomaly: (..., row, column).
+
+    Returns:
+        a function from anomalies (..., row, column) to those some months later,
+        (lead, ..., row, column); 0 where the weight is.
     """
     scale = weights**0.5
     scaled = (training.fillna(0) * scale).transpose("time", *CELLS).data
@@ -122,6 +125,10 @@ def linear_inverse(
     step = np.linalg.lstsq(components[:-1][pairs], components[1:][pairs])[0]
     powers = np.stack([np.linalg.matrix_power(step, n) for n in leads.values])
     steps = xarray.DataArray(powers, leads.coords, ("lead", "component", "later"))
-    now = xarray.dot(anomaly * scale, patterns, dim=CELLS)
-    later = xarray.dot(now, steps, dim="component").rename(later="component")
-    return xarray.dot(later, patterns, dim="component") / scale.where(scale > 0, 1)
+
+    def forecast(anomaly: xarray.DataArray) -> xarray.DataArray:
+        now = xarray.dot(anomaly * scale, patterns, dim=CELLS)
+        later = xarray.dot(now, steps, dim="component").rename(later="component")
+        return xarray.dot(later, patterns, dim="component") / scale.where(scale > 0, 1)
+
+    return forecast

@@ -13,7 +13,7 @@ from torch.utils.data import Dataset
 
 from vrtspike.errors import ConfigError, DataError
 from vrtspike.sst.grid import Area
-from vrtspike.sst.settings import MONTHS, Years, month_name
+from vrtspike.sst.settings import MONTHS, Years, month_name, require_whole
 from vrtspike.sst.store import PreparedStore, prepared_store
 
 DATA_ROOT = "VRTSPIKE_ERA5"
@@ -60,10 +60,8 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
         prepared: str | Path | None = None,
         store: str | Path | None = None,
     ) -> None:
-        numbers = {"seq_len": (seq_len, 1), "offset": (offset, 0), "lead": (lead, 1)}
-        for name, (value, least) in numbers.items():
-            if type(value) is not int or value < least:
-                raise ConfigError(f"{name}: found {value!r}, expected a whole number from {least}")
+        require_whole(1, seq_len=seq_len, lead=lead)
+        require_whole(0, offset=offset)
         self.seq_len, self.offset, self.lead, self.split = seq_len, offset, lead, split
         if store is not None:
             self.store = PreparedStore(store)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,17 +28,15 @@ from matplotlib.figure import Figure
 from torch import nn
 from torch.utils.data import DataLoader
 
-from vrtspike.analysis.evaluation_files import PICTURES, TABLE, write_evaluation
+from vrtspike.analysis.evaluation_files import PICTURES, TABLE, chosen_on, write_evaluation
 from vrtspike.io.files import replaced_folder
 from vrtspike.plotting.drawing import draw
 from vrtspike.plotting.pages import Table, write_page
-from vrtspike.sst.baselines import BASELINES, baseline_forecasts, trend_line
+from vrtspike.runs.published import PublishedRun
+from vrtspike.sst.baselines import BASELINES, fit_baselines, trend_line
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
 from vrtspike.sst.grid import CELLS, Area
 from vrtspike.sst.settings import METRICS, RMSE, month_name
-
-if TYPE_CHECKING:
-    from vrtspike.runs.published import PublishedRun
 
 MODEL = "model"
 SYSTEMS = {MODEL: MODEL} | BASELINES
@@ -59,13 +57,14 @@ BLOCK = 12
 RESAMPLES = 1000
 LEVEL = 0.95
 _SAME = "not distinguishable from"
+_VALUES = 2_000_000
+"""Forecast values that are compared at once; with all baselines they take a gigabyte."""
 _NOTHING = 1e-12
 """Kelvin squared below which there is no anomaly to correlate."""
 _LAND = "#a0aec0"
 _HIGHEST = 0.99
 """Quantile of the errors at which the colours end: a few cells must not darken the rest."""
 
-CHOSEN_ON = "not a test: validation looked at these years during the training (TEST.SPLIT is val)"
 _SCORES = (
     "acc_centred: after each field's mean was taken off; _detrended: anomalies about the linear "
     "trend of the training years; nino34: correlation of the index; difference_k: RMSE of the "
@@ -185,25 +184,22 @@ class Evaluation:
         that it is never 0 (Davison and Hinkley, 1997).
         """
         best = self.table["rmse_k"].sel(system=list(BASELINES)).idxmin("system")
-        beside = self.table.sel(system=best).drop_vars("system")
-        drawn = self._resampled["difference_k"].sel(system=best).drop_vars("system")
+        beside = self.table.sel(system=best).to_dataframe()
+        drawn = self._resampled["difference_k"].sel(system=best)
         beyond = np.minimum((drawn >= 0).sum("resample"), (drawn <= 0).sum("resample"))
         low, high = beside["difference_k_low"], beside["difference_k_high"]
         found = np.select([high < 0, low > 0], ["better than", "worse than"], _SAME)
         columns = {
-            "verdict": (
-                "lead",
-                [f"{a} {BASELINES[b]}" for a, b in zip(found, best.values, strict=True)],
-            ),
-            "baseline": best,
-            "rmse_k": self.table["rmse_k"].sel(system=MODEL, drop=True),
+            "verdict": found + " " + beside["system"].map(BASELINES),
+            "baseline": beside["system"],
+            "rmse_k": self.table["rmse_k"].sel(system=MODEL).to_series(),
             "baseline_k": beside["rmse_k"],
             "difference_k": beside["difference_k"],
             "low_k": low,
             "high_k": high,
-            "p": np.minimum(1, 2 * (beyond + 1) / (RESAMPLES + 1)),
+            "p": np.minimum(1, 2 * (np.asarray(beyond) + 1) / (RESAMPLES + 1)),
         }
-        return xarray.Dataset(columns).to_dataframe()
+        return pd.DataFrame(columns)
 
     @cached_property
     def _resampled(self) -> xarray.Dataset:
@@ -230,46 +226,43 @@ def evaluate(
     """
     if isinstance(forecast, nn.Module):
         forecast.eval()
-    outputs = []
-    for batch in DataLoader(dataset, batch_size):
-        output = forecast(batch["past"].to(device), batch["month"].to(device))
-        outputs.append(output.float().cpu().numpy())
-        progress(sum(map(len, outputs)), len(dataset))
     store = dataset.store
     ahead = np.arange(dataset.lead) + dataset.offset + 1
     leads = xarray.DataArray(ahead, {"lead": ahead}, ("lead",), "lead")
-    now = xarray.DataArray(list(map(dataset.last_month, range(len(dataset)))), dims="sample")
-    months = now + leads
-    # What follows is computed at the end, by as many samples at once.
-    last, observed, deviation = (
-        field.drop_vars("time", errors="ignore").astype(float).chunk(sample=batch_size)
-        for field in (
-            *(store.anomalies.sel(time=each) for each in (now, months)),
-            store.of_month("deviation", months),
-        )
-    )
-    cells = store.fields[["trend", "middle"]].astype(float).assign(weight=store.weights)
+    cells = store.fields[["trend", "middle"]].astype(float).assign(weight=store.weights).compute()
     training = store.anomalies.sel(time=store.years.months("train")).astype(float)
-    others = baseline_forecasts(training, cells, leads, last, now)
-    own = (deviation * np.concatenate(outputs)).expand_dims(system=[MODEL])
-    said = xarray.concat([own, others], "system").chunk(sample=batch_size)
-    known = observed.notnull()
-    about = {
-        name: field_means(said - base, observed - base, cells["weight"] * known)
-        for name, base in (("climatology", 0), ("trend", trend_line(cells, months)))
-    }
+    baselines = fit_baselines(training, cells, leads)
     # Where a part of the box lies outside of the region, its mean is not the index.
     shares = store.grid.shares(NINO34)
     box = store.fields["sea"] * shares * (shares.sum() > 1 - 1e-6)
-    index, truth = (each.weighted(box * known).mean(CELLS) for each in (said, observed))
-    means = xarray.concat(about.values(), pd.Index(about, name="about"))
-    found = means.assign(
-        nino34=index,
-        nino34_observed=truth,
-        cells=((said - observed) ** 2).mean("sample") ** 0.5,
-        masked=1 - (known * cells["weight"]).sum(CELLS).mean(),
-    )
-    return Evaluation(dataset, found.compute())
+    parts: list[xarray.Dataset] = []
+    maps: list[xarray.Dataset] = []
+    done = 0
+    for batch in DataLoader(dataset, max(1, min(batch_size, _VALUES // (len(leads) * box.size)))):
+        output = forecast(batch["past"].to(device), batch["month"].to(device)).float().cpu().numpy()
+        places = range(done, done := done + len(output))
+        now = xarray.DataArray(list(map(dataset.last_month, places)), dims="sample")
+        months = now + leads
+        last, observed = (
+            store.anomalies.sel(time=each).drop_vars("time").astype(float).compute()
+            for each in (now, months)
+        )
+        own = store.of_month("deviation", months).astype(float).compute() * output
+        said = xarray.concat([own.expand_dims(system=[MODEL]), baselines(last, now)], "system")
+        trend = trend_line(cells, months)
+        base = xarray.concat([0 * trend, trend], pd.Index(["climatology", "trend"], name="about"))
+        known = observed.notnull()
+        weights = cells["weight"] * known
+        index, truth = (each.weighted(box * known).mean(CELLS) for each in (said, observed))
+        means = field_means(said - base, observed - base, weights)
+        measured = {"nino34": index, "nino34_observed": truth, "measured": weights.sum(CELLS)}
+        parts.append(means.assign(measured))
+        squares = ((said - observed) ** 2).sum("sample")
+        maps.append(xarray.Dataset({"squares": squares, "count": known.sum("sample")}))
+        progress(done, len(dataset))
+    means, sums = xarray.concat(parts, "sample"), xarray.concat(maps, "batch").sum("batch")
+    errors = (sums["squares"] / sums["count"]) ** 0.5
+    return Evaluation(dataset, means.assign(cells=errors, masked=1 - means["measured"].mean()))
 
 
 def draw_evaluation(folder: Path, found: Evaluation, title: str) -> None:
@@ -287,23 +280,20 @@ def draw_evaluation(folder: Path, found: Evaluation, title: str) -> None:
         figure.legend(places[0].lines, table["system"].values, loc="outside right upper")
         figure.suptitle(title)
 
-    shown = sorted({0, len(leads) // 2, len(leads) - 1})
-    area = found.dataset.store.area
+    shown = leads[sorted({0, len(leads) // 2, len(leads) - 1})]
+    best = found.verdicts["baseline"]
+    pairs = [(lead, system) for lead in shown for system in (MODEL, best[lead])]
+    area, errors = found.dataset.store.area, found.means["cells"]
     extent = (area.lon[0], area.lon[0] + area.width, *area.lat)
-    systems = [MODEL, *found.verdicts["baseline"].unique()]
-    errors = found.means["cells"].sel(system=systems)
-    most = float(errors.quantile(_HIGHEST))
+    most = float(errors.sel(system=[MODEL, *best.unique()]).quantile(_HIGHEST))
 
     def maps(figure: Figure) -> None:
         places = figure.subplots(len(shown), 2, squeeze=False, sharex=True, sharey=True)
-        for row, lead in zip(places, shown, strict=True):
-            for place, system in zip(
-                row, (MODEL, found.verdicts["baseline"].iloc[lead]), strict=True
-            ):
-                field = errors.sel(system=system).isel(lead=lead)
-                image = place.imshow(field, extent=extent, vmin=0, vmax=most)
-                place.set_facecolor(_LAND)
-                place.set_title(f"{SYSTEMS[system]}, {leads[lead]} ahead", fontsize=9)
+        for place, (lead, system) in zip(places.flat, pairs, strict=True):
+            field = errors.sel(lead=lead, system=system)
+            image = place.imshow(field, extent=extent, vmin=0, vmax=most)
+            place.set_facecolor(_LAND)
+            place.set_title(f"{SYSTEMS[system]}, {lead} ahead", fontsize=9)
         figure.colorbar(image, ax=places, label="RMSE in kelvin", extend="max", shrink=0.8)
         figure.suptitle(title)
 
@@ -336,21 +326,19 @@ def write_results(
         what a person reads of it.
     """
     samples, verdicts = found.dataset, found.verdicts.reset_index()
-    masked = float(found.means["masked"])
+    store, split, masked = samples.store, samples.split, float(found.means["masked"])
     told = [
         f"{row.lead} ahead: RMSE {row.rmse_k:.3f} K, {row.verdict} ({row.baseline_k:.3f} K; "
         f"difference {row.difference_k:+.3f} K, 95 % interval {row.low_k:+.3f} to "
         f"{row.high_k:+.3f}, p = {row.p:.3f})"
         for row in verdicts.itertuples()
     ]
-    months = samples.store.years.months(samples.split)
-    ends = " to ".join(month_name(months[place]) for place in (0, -1))
-    title = f"{samples.store.area.name}, {ends} ({samples.split})"
-    ice = samples.store.manifest["ice"]
-    warnings = [CHOSEN_ON] if samples.split == "val" else []
+    first, last = getattr(store.years, split.upper())
+    title = f"{store.area.name}, {first} to {last} ({split})"
+    warnings = [chosen_on("the validation split", "TEST.SPLIT is val")] * (split == "val")
     notes = [
         f"{len(samples) * samples.lead} forecasts",
-        f"{masked:.1%} of the sea is masked as ice ({ice})",
+        f"{masked:.1%} of the sea is masked as ice ({store.manifest['ice']})",
         f"{samples.left_out} samples with missing months are left out",
         *warnings,
     ]
@@ -374,14 +362,14 @@ def write_results(
         output,
         run,
         manifest,
-        samples.split,
+        split,
         frame_table(found),
         sequence_table(found),
         scale=1.0,
         definitions=definitions,
         warnings=warnings,
         figures=[{"file": f"{PICTURES}/{n}", "caption": c} for n, c in CAPTIONS.items()],
-        ice=ice,
+        ice=store.manifest["ice"],
         masked=masked,
         left_out=samples.left_out,
         leads=verdicts.to_dict("records"),
@@ -392,19 +380,18 @@ def write_results(
 
 def sequence_table(found: Evaluation) -> pd.DataFrame:
     """A row for each number of months ahead, over all its forecasts together."""
-    table = _metric_table(found.table, found).drop(columns="lead")
-    return table.assign(frames=len(found.dataset))
+    return _metric_table(found.table, found, "lead").assign(frames=len(found.dataset))
 
 
 def frame_table(found: Evaluation) -> pd.DataFrame:
     """A row for each month forecast: RMSE in kelvin and correlation of every system."""
     each = skill(found.means.rename(sample="frame").expand_dims("sample"))
-    table = _metric_table(each, found)
+    table = _metric_table(each, found, "lead", "frame")
     last = table["frame"].map(found.dataset.last_month)
-    return table.assign(frame=[month_name(month) for month in last + table.pop("lead")])
+    return table.assign(frame=[month_name(month) for month in last + table["lead"]])
 
 
-def _metric_table(table: xarray.Dataset, found: Evaluation) -> pd.DataFrame:
+def _metric_table(table: xarray.Dataset, found: Evaluation, *dims: str) -> pd.DataFrame:
     """Both metrics of the model, of the best baseline and of each baseline."""
     best = xarray.DataArray(found.verdicts["baseline"])
     systems = {"": MODEL, "_baseline": best, **{f"_{name}": name for name in BASELINES}}
@@ -413,8 +400,6 @@ def _metric_table(table: xarray.Dataset, found: Evaluation) -> pd.DataFrame:
         for suffix, system in systems.items()
         for metric, score in zip(METRICS, ("rmse_k", "acc"), strict=True)
     }
-    others = [dim for dim in table.dims if dim not in ("system", "lead")]
-    rows = xarray.Dataset(columns).to_dataframe(["lead", *others]).reset_index()
+    rows = xarray.Dataset(columns).to_dataframe(dims).reset_index()
     ahead = [f"{lead} month{'s' * (lead > 1)} ahead" for lead in rows["lead"]]
-    rows.insert(0, "sequence", ahead)
-    return rows.assign(scale=1.0)
+    return rows.assign(sequence=ahead, scale=1.0)

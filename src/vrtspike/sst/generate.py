@@ -18,19 +18,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from vrtspike.errors import DataError
-from vrtspike.io.files import atomic_path, write_json
+from vrtspike.io.files import atomic_path
 from vrtspike.sst.reading import ICE, SST
 from vrtspike.sst.settings import MONTHS, month_number
-
-if TYPE_CHECKING:
-    from vrtspike.sst.settings import GenerateSettings
 
 PERIOD, DECAY = 28.0, 30.0
 """Months of a turn of the oscillation, and after which a third of its amplitude is left."""
@@ -44,8 +40,6 @@ WEATHER_K = 0.2
 TREND_K = 0.02
 """Warming in kelvin a year at the equator, half of it at 60 degrees."""
 FREEZING_K = 271.35
-GENERATED = "generated.json"
-"""Says that the files beside it were generated, and how."""
 _SPIN_UP = 240
 
 _Array = NDArray[np.float64]
@@ -186,19 +180,3 @@ def write_example(folder: str | Path, globe: Globe = Globe()) -> Path:
     with atomic_path(path) as temporary:
         dataset.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
     return path
-
-
-def generate(root: Path, asked: GenerateSettings) -> None:
-    """Generate files where nothing stands that was not generated.
-
-    Raises:
-        DataError: if there is something else.
-    """
-    mark = root / GENERATED
-    if root.exists() and not mark.is_file() and (not root.is_dir() or any(root.iterdir())):
-        raise DataError(
-            f"{root}: DATA.GENERATE would write here, and this was not generated; set DATA.ROOT "
-            "to a folder of its own, or remove DATA.GENERATE to use what is there"
-        )
-    write_json(mark, asked.model_dump(mode="json"))
-    write_example(root, Globe(years=asked.YEARS, seed=asked.SEED, anomalies=asked.ANOMALIES))

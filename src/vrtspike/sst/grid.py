@@ -65,10 +65,12 @@ class Area:
             (west, east), (south, north) = (map(float, pair) for pair in (self.lon, self.lat))
         except (TypeError, ValueError):
             raise ConfigError(f"{found}, expected two numbers each, such as [-80, 80]") from None
-        if west == east or min(west, east) < -180 or max(west, east) > 360:
-            raise ConfigError(f"{found}, expected two longitudes from -180 to 360 that differ")
-        if not -_TURN < east - west <= _TURN:
-            raise ConfigError(f"{found}, expected longitudes at most a turn apart")
+        within = -180 <= min(west, east) < max(west, east) <= 360
+        if not within or not -_TURN < east - west <= _TURN:
+            raise ConfigError(
+                f"{found}, expected two longitudes from -180 to 360, less than a turn apart, or "
+                "from west to east a whole one"
+            )
         if not -90 <= south < north <= 90:
             raise ConfigError(f"{found}, expected latitudes from -90 to 90, the southern one first")
         object.__setattr__(self, "lon", (west, east))

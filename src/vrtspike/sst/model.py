@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -16,7 +16,7 @@ from torch.nn import functional
 from vrtspike.errors import ConfigError
 from vrtspike.monitoring.timing import section
 from vrtspike.sst.models import MODELS
-from vrtspike.sst.settings import MONTHS, SSTModelSettings
+from vrtspike.sst.settings import MONTHS, SSTModelSettings, require_whole
 
 if TYPE_CHECKING:
     from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
@@ -78,14 +78,9 @@ class RecursiveAttentionTransformer(nn.Module):
         patch_size: int = 4,
     ) -> None:
         super().__init__()
-        sizes = (width, height, seq_len, d_model, num_heads, num_layers, dim_feedforward)
-        for size in (*sizes, recursion_depth, lead, patch_size):
-            if type(size) is not int or size < 1:
-                raise ConfigError(
-                    f"found {size!r} among width, height, seq_len, d_model, num_heads, num_layers, "
-                    "dim_feedforward, recursion_depth, lead and patch_size, expected whole numbers "
-                    "from 1"
-                )
+        require_whole(1, width=width, height=height, seq_len=seq_len, lead=lead, d_model=d_model)
+        require_whole(1, num_heads=num_heads, num_layers=num_layers, patch_size=patch_size)
+        require_whole(1, dim_feedforward=dim_feedforward, recursion_depth=recursion_depth)
         if d_model % num_heads:
             raise ConfigError(f"d_model: found {d_model}, expected a multiple of {num_heads} heads")
         if not 0 <= dropout < 1:
@@ -249,8 +244,7 @@ def make_model(
     model: SSTModelSettings, shape: tuple[int, int], seq_len: int, lead: int
 ) -> nn.Module:
     """The network of a preset for a grid (height, width) whose cells are all sea."""
-    module, _, name = MODELS[model.TYPE].rpartition(".")
-    model_class: Callable[..., nn.Module] = getattr(import_module(module), name)
+    model_class: Callable[..., nn.Module] = resolve_name(MODELS[model.TYPE])
     height, width = shape
     sizes = model.model_dump(exclude={"TYPE", "PRETRAINED"}).items()
     given = {key.lower(): value for key, value in sizes}

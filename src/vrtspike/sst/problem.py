@@ -49,24 +49,25 @@ def data_files(settings: SSTSettings) -> Sequence[Path]:
 
 def data_settings(settings: SSTSettings) -> Mapping[str, Any]:
     """Region, resolution, years, and what is generated."""
-    dumped = settings.DATA.model_dump(mode="json")
-    return {name: dumped[name] for name in ("AREA", "RESOLUTION", "YEARS", "GENERATE")}
+    decisive = {"AREA", "RESOLUTION", "YEARS", "GENERATE"}
+    return settings.DATA.model_dump(mode="json", include=decisive)
 
 
 def prepare(settings: SSTSettings, manifest: Path, show: Callable[[str], None]) -> None:
-    """Generate the files if that is asked for, and write the store of region and resolution.
+    """Generate a globe if that is asked for, and write the store of region and resolution.
 
     Raises:
         UserError: if the files cannot be used.
     """
-    from vrtspike.sst.generate import generate
+    from vrtspike.sst.generate import Globe, write_example
     from vrtspike.sst.store import prepare as prepare_store
 
-    data = settings.DATA
-    if data.GENERATE is not None:
-        show(f"generating {data.GENERATE.YEARS} years in {data.ROOT}")
-        generate(Path(data.ROOT), data.GENERATE)
-    store = prepare_store(data.ROOT, data.AREA.area, data.RESOLUTION, manifest, data.YEARS)
+    data, root = settings.DATA, Path(settings.DATA.ROOT)
+    if asked := data.GENERATE:
+        globe = Globe(years=asked.YEARS, seed=asked.SEED, anomalies=asked.ANOMALIES)
+        root = write_example(manifest.parent / "generated", globe)
+        show(f"{root}: {asked.YEARS} years were generated")
+    store = prepare_store(root, data.AREA.area, data.RESOLUTION, manifest, data.YEARS)
     found, (rows, columns) = store.manifest, store.grid.shape
     show(
         f"{found['months']} months of {found['sea_cells']} cells of sea, {rows} x {columns}; "
@@ -145,19 +146,16 @@ def memory(settings: SSTSettings) -> tuple[float, float]:
 
 
 def statistics(settings: SSTSettings, manifest: Path) -> Mapping[str, Any]:
-    """Where the cells of a store lie, and its climatology and deviation over all of them.
+    """Where the cells of a store lie, and the years of its climatology and deviation.
 
     Raises:
         DataError: if the data are not there.
     """
-    from vrtspike.sst.store import PreparedStore
+    from vrtspike.sst.store import PREPARED
 
-    store = PreparedStore(manifest)
-    found = {name: store.manifest[name] for name in ("area", "resolution", "years", "sea_cells")}
-    for name in ("climatology", "deviation"):
-        means = store.fields[name].weighted(store.weights).mean(["row", "column"])
-        found[f"{name}_k"] = means.values.astype(float).tolist()
-    return {"dataset": manifest.parent.name, "dataset_digest": store.digest, **found}
+    found = read_manifest(manifest, PREPARED)
+    told = {name: found[name] for name in ("area", "resolution", "years", "sea_cells")}
+    return {"dataset": manifest.parent.name, "dataset_digest": found["digest"], **told}
 
 
 def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:

@@ -136,10 +136,10 @@ def _normal(field: xarray.DataArray, path: Path) -> xarray.DataArray:
         )
     known = {*_AXES, *_TIMES, "expver"}
     field = field.squeeze([d for d in field.dims if d not in known and field.sizes[d] == 1])
-    time = next((t for t in _TIMES if t in field.dims), None)
-    if time is None and (time := next((t for t in _TIMES if t in field.coords), None)):
+    time = next((t for t in (*field.dims, *field.coords) if t in _TIMES), _TIMES[0])
+    if time in field.coords and time not in field.dims:
         field = field.expand_dims(time)
-    if time is None or {*field.dims} - {"expver"} != {time, *_AXES}:
+    if {*field.dims} - {"expver"} != {time, *_AXES}:
         raise DataError(
             f"{path}: {name} has the dimensions {', '.join(map(str, field.dims))}, expected time "
             "or valid_time, latitude and longitude; download the reanalysis on its regular grid, "
@@ -156,8 +156,8 @@ def _normal(field: xarray.DataArray, path: Path) -> xarray.DataArray:
     months, version = xarray.broadcast(months, version)
     field = field.drop_vars([each for each in field.coords if each not in _AXES])
     field = field.chunk({time: MONTHS, **dict.fromkeys(_AXES, -1)})
-    beside = {"month": months.variable, "version": version.variable}
-    field = field.assign_coords(beside).stack(step=months.dims, create_index=False)
+    field = field.assign_coords(month=months.variable, version=version.variable)
+    field = field.stack(step=months.dims, create_index=False)
     if len(months.dims) > 1:
         # Each month stands in one of the versions and is missing in the others.
         field = field[{"step": field.notnull().any(_AXES).values}]

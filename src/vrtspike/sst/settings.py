@@ -8,10 +8,9 @@ seen what it is tested on.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import combinations, pairwise
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import field_validator, model_validator
+from pydantic import model_validator
 
 from vrtspike.config.checking import validate
 from vrtspike.config.documents import document_of_values
@@ -82,6 +81,17 @@ def month_name(number: int) -> str:
     return f"{number // MONTHS:04d}-{number % MONTHS + 1:02d}"
 
 
+def require_whole(least: int, **numbers: object) -> None:
+    """Check parameters that are whole numbers.
+
+    Raises:
+        ConfigError: naming one that is not, or is smaller than ``least``.
+    """
+    for name, value in numbers.items():
+        if type(value) is not int or value < least:
+            raise ConfigError(f"{name}: found {value!r}, expected a whole number from {least}")
+
+
 class AreaSettings(Section):
     """The region, by its edges in degrees; across the date line where east is less than west."""
 
@@ -111,17 +121,14 @@ class Years(Section):
     TEST: Span = key("Evaluation")
 
     @model_validator(mode="after")
-    def _check_overlap(self) -> Self:
-        spans: dict[str, Span] = dict(self)
-        for name, (first, last) in spans.items():
-            if first > last:
-                raise ValueError(f"{name} is {[first, last]}, expected the first year first")
-        for (one, a), (other, b) in combinations(spans.items(), 2):
-            if max(a[0], b[0]) <= min(a[1], b[1]):
-                raise ValueError(
-                    f"{one} {list(a)} and {other} {list(b)} overlap; give each year to "
-                    "one split, or a model is tested on what it was trained on"
-                )
+    def _check_order(self) -> Self:
+        years = [year for _, (first, last) in self for year in range(first, last + 1)]
+        backwards = any(first > last for _, (first, last) in self)
+        if backwards or len({*years}) < len(years):
+            raise ValueError(
+                f"found {self}, expected the first year first, and each year in one split, or a "
+                "model is tested on what it was trained on"
+            )
         return self
 
     def months(self, split: str) -> range:
@@ -167,20 +174,19 @@ def default_years(first: int, last: int, name: str) -> Years:
     Years(TRAIN=(1981, 2004), VAL=(2005, 2007), TEST=(2008, 2010))
     """
     begin, end = -(-first // MONTHS), (last + 1) // MONTHS - 1
-    count = end - begin + 1
+    count = max(0, end - begin + 1)
     if count < 4:
         raise DataError(
-            f"{name} reaches from {month_name(first)} to {month_name(last)}: {max(0, count)} whole "
-            "years, expected four or more to train, to validate and to test; download more years"
+            f"{name} reaches from {month_name(first)} to {month_name(last)}: {count} whole years, "
+            "expected four or more to train, to validate and to test; download more years"
         )
     held = max(1, round(_HELD_OUT * count))
-    ends = begin - 1, end - 2 * held, end - held, end
-    train, val, test = ((a + 1, b) for a, b in pairwise(ends))
-    return Years(TRAIN=train, VAL=val, TEST=test)
+    val, test = end - 2 * held + 1, end - held + 1
+    return Years(TRAIN=(begin, val - 1), VAL=(val, test - 1), TEST=(test, end))
 
 
 class GenerateSettings(Section):
-    """A globe that is generated instead of downloaded, in the layout of ERA5's files."""
+    """A globe that is generated instead of downloaded."""
 
     YEARS: Positive = key("How many, from 1980", 40)
     SEED: NonNegative = key("Seed of El Nino and weather", 0)
@@ -192,7 +198,7 @@ class SSTDataSettings(Section):
 
     ROOT: Place = operational("Downloaded files of ERA5, a file or a folder", "data/era5")
     GENERATE: GenerateSettings | None = key(
-        "Generate the files below ROOT; null: they are there", None
+        "Generate a globe instead of reading ROOT; null: read it", None
     )
     AREA: AreaSettings = key("Region", AreaSettings())
     RESOLUTION: PositiveFloat = key("Degrees of a cell", 2.0)
@@ -208,7 +214,7 @@ class SSTDataSettings(Section):
 class SSTModelSettings(Section):
     """The network."""
 
-    TYPE: str = key("Which one", "recursive_attention")
+    TYPE: str = key("Which one", "recursive_attention", pattern=f"^({'|'.join(MODELS)})$")
     D_MODEL: Positive = key("Size of a token", 64)
     NUM_HEADS: Positive = key("Heads of attention; a divisor of D_MODEL", 4)
     NUM_LAYERS: Positive = key("Blocks", 2)
@@ -217,13 +223,6 @@ class SSTModelSettings(Section):
     RECURSION_DEPTH: Positive = key("How often the blocks are applied, with the same weights", 2)
     PATCH_SIZE: Positive = key("Side of a patch in cells", 4)
     PRETRAINED: Place | None = weights("weights.safetensors of a run to start from", None)
-
-    @field_validator("TYPE")
-    @classmethod
-    def _known(cls, value: str) -> str:
-        if value not in MODELS:
-            raise ValueError(f"found {value!r}, expected one of {', '.join(MODELS)}")
-        return value
 
     @model_validator(mode="after")
     def _heads_divide(self) -> Self:

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.errors import DataError, UserError
+from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_path, json_digest, write_json
 from vrtspike.io.locks import locked
 from vrtspike.io.manifests import ManifestKind, file_entry, read_manifest
@@ -103,7 +103,6 @@ def prepare(
     cells = cells.drop_vars(["version", "source"]).astype(np.float32)
     store = output.with_suffix(".nc")
     header = {
-        "area": asdict(area),
         "resolution": resolution,
         "years": years.model_dump(mode="json"),
         "first_month": first,
@@ -112,22 +111,21 @@ def prepare(
     with atomic_path(store) as temporary:
         _write(temporary, cells.reindex(time=np.arange(first, last + 1)).chunk(time=MONTHS))
         with _opened(temporary) as stored:
-            _require_plausible(stored[SST].sel(time=fields.time), area)
-            fitted = _fitted(stored, years, f"{root}: area {area.name}")
+            fitted, present = _fitted(stored, years, f"{root}: area {area.name}")
         _write(temporary, fitted)
         with _opened(temporary) as stored:
-            digest = contents_digest(header, stored)
-    present = set(fields.time.values.tolist())
+            digest = contents_digest({**header, "area": {"lon": area.lon, "lat": area.lat}}, stored)
     late = fields.time.values[fields.version.values != FINAL].tolist()
     write_json(
         output,
         {
             "schema": PREPARED.schema,
+            "area": asdict(area),
             **header,
             "sea_cells": int(fitted["sea"].sum()),
             "files": [file_entry(path.parent, path.name) for path in find_files(root)],
-            "preliminary": [month_name(month) for month in late],
-            "missing": [month_name(m) for m in range(first, last + 1) if m not in present],
+            "preliminary": list(map(month_name, late)),
+            "missing": [month_name(first + int(n)) for n in np.flatnonzero(~present)],
             "ice": ICE if ICE in fields else f"{SST} below {ICE_LIMIT_K} K",
             "store": store.name,
             "digest": digest,
@@ -172,17 +170,13 @@ def prepared_store(
 
 
 def contents_digest(header: Mapping[str, Any], fields: xarray.Dataset) -> str:
-    """SHA-256 of where and when the cells are and of all arrays, decoded, year by year.
-
-    The region's name and description do not count.
-    """
-    edges = {key: header["area"][key] for key in ("lon", "lat")}
-    digest = hashlib.sha256(json_digest({**header, "area": edges}).encode())
+    """SHA-256 of where and when the cells are and of all arrays, decoded, year by year."""
+    digest = hashlib.sha256(json_digest(header).encode())
     for name in sorted(map(str, fields.data_vars)):
         field = fields[name]
         digest.update(f"{name} {field.dtype} {field.shape}".encode())
         for start in range(0, len(field), MONTHS):
-            digest.update(np.ascontiguousarray(field[start : start + MONTHS].values).data)
+            digest.update(field[start : start + MONTHS].values.tobytes())
     return digest.hexdigest()
 
 
@@ -199,13 +193,10 @@ class PreparedStore:
     def __init__(self, manifest: str | os.PathLike[str]) -> None:
         self.path = Path(manifest)
         self.manifest = read_manifest(self.path, PREPARED)
-        try:
-            self.area = Area(**self.manifest["area"])
-            self.grid = Grid(self.area, float(self.manifest["resolution"]))
-            self.years = Years.of(self.manifest["years"])
-            self.first_month = int(self.manifest["first_month"])
-        except (TypeError, ValueError, UserError) as error:
-            raise DataError(f"{self.path}: damaged ({error}); prepare it again") from error
+        self.area = Area(**self.manifest["area"])
+        self.grid = Grid(self.area, self.manifest["resolution"])
+        self.years = Years.of(self.manifest["years"])
+        self.first_month = int(self.manifest["first_month"])
         self.file = self.path.with_name(self.manifest["store"])
         self.digest = str(self.manifest["digest"])
 
@@ -222,10 +213,6 @@ class PreparedStore:
             raise DataError(
                 f"{self.file}: cannot be read ({error}); delete it and prepare it again"
             ) from error
-
-    def read(self, name: str) -> NDArray[Any]:
-        """One of the arrays as a whole."""
-        return self.fields[name].values
 
     @cached_property
     def anomalies(self) -> xarray.DataArray:
@@ -250,7 +237,7 @@ class PreparedStore:
     @property
     def placement(self) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.float64]]:
         """Where the cells lie: (H, W) which are sea, (H,) latitudes and (W,) longitudes."""
-        return self.read("sea"), self.grid.latitudes, self.grid.longitudes
+        return self.fields["sea"].values, self.grid.latitudes, self.grid.longitudes
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the open arrays: a worker process opens its own."""
@@ -276,20 +263,6 @@ def _write(path: Path, fields: xarray.Dataset) -> None:
     fields.to_netcdf(path, mode="a", engine="h5netcdf", encoding=encoding)
 
 
-def _require_plausible(sst: xarray.DataArray, area: Area) -> None:
-    """See that the temperatures of every month are those of a sea."""
-    lows, highs = sst.min(CELLS).values, sst.max(CELLS).values
-    least, most = _PLAUSIBLE_K
-    for place in np.flatnonzero(~((lows >= least) & (highs <= most))):
-        found = "no sea" if np.isnan(lows[place]) else f"{lows[place]:g} to {highs[place]:g}"
-        raise DataError(
-            f"{sst.source[place].item()}: {month_name(int(sst.time[place]))} has {found} in area "
-            f"{area.name}, expected kelvin from {least:g} to {most:g} in cells that are sea by "
-            "half or more; take the file as it was downloaded, or choose a region with sea or a "
-            "finer resolution"
-        )
-
-
 def _open_sea(fields: xarray.Dataset) -> xarray.DataArray:
     """Temperatures of the sea without those under ice."""
     sst = fields[SST]
@@ -297,18 +270,35 @@ def _open_sea(fields: xarray.Dataset) -> xarray.DataArray:
     return sst.where(fields["sea"] & ~ice)
 
 
-def _fitted(stored: xarray.Dataset, years: Years, title: str) -> xarray.Dataset:
-    """Which cells are sea, and climatology, deviation and trend of the training years."""
+def _fitted(
+    stored: xarray.Dataset, years: Years, title: str
+) -> tuple[xarray.Dataset, NDArray[np.bool_]]:
+    """What follows from the cells' temperatures.
+
+    Returns:
+        which cells are sea, climatology, deviation and trend of the training years; and in which
+        months there is any value.
+
+    Raises:
+        DataError: naming the data, if there is no sea, or its temperatures are none.
+    """
     import xarray
 
-    known = stored[SST].notnull()
-    present = known.any(CELLS)
-    sea = (known | ~present).all("time").compute()
+    sst = stored[SST]
+    known = sst.notnull()
+    present = known.any(CELLS).compute()
+    sea = (known | ~present).all("time") & known.any("time")
+    found = {"sea": sea, "low": sst.min(), "high": sst.max()}
+    sea, low, high = xarray.Dataset(found).compute().values()
     if not sea.any():
-        dropped = int(known.any("time").sum())
         raise DataError(
-            f"{title} has no cell that is sea by half or more in every month ({dropped} cells "
-            "have values in some months only); choose a region with sea or a finer resolution"
+            f"{title} has no cell that is sea by half or more in every month; choose a region with "
+            "sea or a finer resolution"
+        )
+    if low < _PLAUSIBLE_K[0] or high > _PLAUSIBLE_K[1]:
+        raise DataError(
+            f"{title} has temperatures from {float(low):g} to {float(high):g}, expected kelvin "
+            f"within {_PLAUSIBLE_K}; take the files as they were downloaded"
         )
     training = years.months("train")
     in_training = xarray.Dataset({"sst": _open_sea(stored.assign(sea=sea)), "present": present})
@@ -328,4 +318,5 @@ def _fitted(stored: xarray.Dataset, years: Years, title: str) -> xarray.Dataset:
         "trend": trend.fillna(0),
         "middle": months.mean(along).fillna(0),
     }
-    return xarray.Dataset(fitted).compute().astype(np.float32).assign(sea=sea)
+    arrays = xarray.Dataset(fitted).compute().astype(np.float32).assign(sea=sea)
+    return arrays, present.values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,6 @@ from torch import nn
 
 from vrtspike.sst.settings import CORRELATION, MONTHS, RMSE
 from vrtspike.sst.store import PreparedStore
-
-_SHOWN = 3.0
-"""Anomaly in standard deviations at which a picture's colours end."""
-_LAND = "#a0a0a0"
-_MAGNIFIED = 320
-"""Columns to which a small map is magnified."""
 
 SampleBatch = dict[str, torch.Tensor]
 
@@ -44,7 +38,7 @@ class SSTTask:
     @classmethod
     def of_store(cls, store: PreparedStore, offset: int = 0) -> SSTTask:
         """The task for prepared data."""
-        return cls(store.weights.values, store.read("deviation"), offset)
+        return cls(store.weights.values, store.fields["deviation"].values, offset)
 
     def prepare(self, batch: Mapping[str, Any], device: torch.device) -> SampleBatch:
         """Bring the samples to the device, and with them what is the same for all of them."""
@@ -87,10 +81,8 @@ class SSTTask:
         return len(batch["past"]), len(batch["past"]) * months
 
     def pictures(self, output: torch.Tensor, batch: SampleBatch) -> dict[str, NDArray[np.uint8]]:
-        """The first month forecast: last month read, forecast, what came."""
-        maps = (batch["past"][0, -1], output[0, 0], batch["future"][0, 0])
-        sea = (self._weights > 0).cpu().numpy()
-        return {"forecast": side_by_side([field.float().cpu().numpy() for field in maps], sea)}
+        """None: maps are drawn in the evaluation."""
+        return {}
 
     def _mean(self, field: torch.Tensor, batch: SampleBatch) -> torch.Tensor:
         """(B, lead, H, W) to (B, lead): the mean over the open sea."""
@@ -106,17 +98,3 @@ class SSTTask:
         """(B, lead, H, W) kelvin of the months forecast, by the month of the last one read."""
         ahead = torch.arange(1 + self._offset, 1 + self._offset + lead, device=month.device)
         return self._deviation[(month[:, None] + ahead) % MONTHS]
-
-
-def side_by_side(maps: Sequence[NDArray[np.float32]], sea: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """Maps (H, W) of anomalies in standard deviations as one picture, blue to red, land grey."""
-    from matplotlib import colormaps
-
-    # A line of land between two maps.
-    fields = np.where(sea, np.stack(maps), np.nan)
-    fields = np.pad(fields, ((0, 0), (0, 0), (0, 1)), constant_values=np.nan)
-    shown = np.concatenate([*fields], axis=1)[:, :-1]
-    colours = colormaps["RdBu_r"].with_extremes(bad=_LAND)
-    picture: NDArray[np.uint8] = colours((shown / _SHOWN + 1) / 2, bytes=True)[..., :3]
-    times = max(1, _MAGNIFIED // sea.shape[1])
-    return picture.repeat(times, axis=0).repeat(times, axis=1)

@@ -11,6 +11,7 @@ import os
 import re
 import select
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from importlib import metadata
@@ -109,6 +110,36 @@ def add_shard(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", type=Path, required=True, help="what was made of the shard, to write (JSON)"
     )
+
+
+def nearest_existing(path: Path) -> Path:
+    """The path, or the nearest parent folder that exists and is accessible."""
+    path = path.absolute()
+    return next(place for place in (path, *path.parents) if _exists(place))
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def output_path(text: str) -> Path:
+    """A path that can be written to, for ``type`` of an argument; nothing is left there.
+
+    Raises:
+        argparse.ArgumentTypeError: if its nearest folder takes no file.
+    """
+    path = Path(text)
+    place = nearest_existing(path.parent if path.is_file() else path)
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            return path
+    except OSError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text}: cannot be written there ({error.strerror}); give another place"
+        ) from error
 
 
 def positive_int(text: str) -> int:

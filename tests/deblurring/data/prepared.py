@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from tests.deblurring.data.conftest import SEQUENCES
 from vrtspike.deblurring.data.clips.dataset import merge_dataset
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
+from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
+from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
+from vrtspike.deblurring.data.raw.spikes import pack_rows
 from vrtspike.deblurring.data.store.build import build_store
+from vrtspike.deblurring.data.store.layout import StoreLayout
+from vrtspike.deblurring.data.store.voxels import voxelize
+from vrtspike.deblurring.data.store.writing import StoredFrame
 from vrtspike.io.files import write_json
 
 
-def check(root: Path, name: str, blur_dir: str = "blur", **options: Any) -> dict[str, Any]:
+def check(
+    root: Path,
+    name: str = SEQUENCES[0],
+    blur_dir: str = "blur",
+    spike_size: tuple[int, int] | None = None,
+    **places: Any,
+) -> dict[str, Any]:
     """The manifest of a sequence, which is named ``split/sequence``."""
-    split, _, sequence = name.partition("/")
-    return ingest_sequence(root, split, sequence, blur_dir=blur_dir, source_version="v", **options)
+    files = find_sequence(root, *name.split("/"), blur_dir, **places)
+    found = ingest_sequence(root, files, blur_dir, spike_size)
+    return {**found, "source_version": "v", "recipe": ""}
 
 
 def checked(root: Path, names: Iterable[str], folder: Path, **changes: Any) -> list[Path]:
@@ -43,3 +59,23 @@ def prepared(root: Path, names: Iterable[str], folder: Path, bins: int) -> Path:
     stores = built(root, names, folder, bins)
     write_json(path, merge_dataset(stores, dataset=folder.name, bins=bins, folder=path.parent))
     return path
+
+
+def layout_of(
+    lengths: Sequence[int], rgb_size: tuple[int, int], spike_size: tuple[int, int], bins: int = 4
+) -> StoreLayout:
+    """The layout of a store with exposures of Spk-GoPro of these lengths."""
+    names = tuple(f"{number:06d}" for number in range(len(lengths)))
+    exposures = tuple(map(spk_gopro_exposure, lengths))
+    return StoreLayout(names, tuple(lengths), rgb_size, spike_size, bins, exposures)
+
+
+def random_frames(layout: StoreLayout, seed: int = 0) -> Iterator[StoredFrame]:
+    """Random frames and spikes of a layout, with the counts of these spikes."""
+    assert layout.spike_size is not None
+    random = np.random.default_rng(seed)
+    for exposure in layout.exposures:
+        spikes = random.integers(0, 2, (exposure.steps, *layout.spike_size), dtype=np.uint8)
+        pictures = random.integers(0, 256, (2, *layout.rgb_size, 3), dtype=np.uint8)
+        voxels = voxelize(spikes, layout.bins, exposure.sharp)
+        yield StoredFrame(*pictures, voxels=voxels, bits=pack_rows(spikes))

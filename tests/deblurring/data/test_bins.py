@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vrtspike.deblurring.data.bins import bin_edges, bin_table, most_bins
+from vrtspike.deblurring.data.bins import bin_edges, most_bins
 from vrtspike.deblurring.data.exposure import Exposure, middle_frame
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.errors import DataError
@@ -105,9 +105,3 @@ def test_bins_that_cannot_be_held_are_refused(frames, bins, advice):
         match=rf"{bins} voxel bins.*({advice}.*NUM_VOXEL_BINS|NUM_VOXEL_BINS.*{advice})",
     ):
         bin_steps(frames, bins)
-
-
-def test_a_table_has_the_steps_of_each_exposure_in_their_order():
-    table = bin_table([spk_gopro_exposure(steps) for steps in (88, 56, 88)], 4)
-    assert table.dtype == np.uint8
-    assert table.tolist() == [[35, 5, 6, 42], [21, 3, 4, 28], [35, 5, 6, 42]]

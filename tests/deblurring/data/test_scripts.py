@@ -52,14 +52,12 @@ def test_the_gate_stops_with_every_fault_and_writes_nothing(script, dataset, tmp
     survey = tmp_path / "survey.json"
     message = script(
         *("accept", "--survey", survey, "--ingested", tmp_path / "ingest"),
-        *("--clip-length", 5, "--crop-sizes", "test=200", "a=b=1"),
+        *("--crop-sizes", "test=200", "a=b=1"),
         *("--output", tmp_path / "accepted.json"),
         status=2,
     )
     assert "blur/000001.png: not a readable image" in message
     assert "spike/000003.dat: 5 bytes" in message
-    clips = "clips of training and validation take DATA.CLIP_LEN = 5"
-    assert f"{SEQUENCES[1]}: 3 frames, but {clips}" in message
     assert f"{SEQUENCES[2]}: frames of 96 x 128, but crops" in message
     assert f"{SEQUENCES[1]}: frames" not in message
     assert not (tmp_path / "accepted.json").exists()
@@ -123,6 +121,11 @@ def test_more_sequences_than_a_command_line_can_name(script, tmp_path):
     assert len(load_dataset(output).split(split)) == 3000
 
 
+def test_blurry_frames_are_not_taken_for_sharp_ones(script, plain, tmp_path):
+    message = script("simulate", "--source", plain, "--output", tmp_path / "out", status=2)
+    assert "found blurry frames beside sharp ones (layout spk_gopro)" in message
+
+
 def test_simulating_many_folders_names_every_fault_at_the_end(script, tmp_path):
     for name, count in (("short", 2), ("broken", 4), ("sound", 4)):
         for number, frame in enumerate(film(0, count, 32, 32)):
@@ -135,6 +138,8 @@ def test_simulating_many_folders_names_every_fault_at_the_end(script, tmp_path):
     assert "nothing was written (1):" in script(*command, status=2)
     assert not (tmp_path / "out").exists()
     gap.unlink()
+    idle = script(*command, "--sequence", "a", status=2)
+    assert "found --sequence with --source, which changes nothing there" in idle
     message = script(*command, status=2)
     assert "could not be simulated (2):" in message
     assert "broken/1.png: not a readable image" in message

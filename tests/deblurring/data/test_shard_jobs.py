@@ -7,8 +7,6 @@ import fcntl
 import multiprocessing
 import os
 import shutil
-import subprocess
-import sys
 import threading
 from dataclasses import dataclass
 from functools import partial
@@ -16,12 +14,17 @@ from pathlib import Path
 
 import pytest
 
-import vrtspike
 from tests.concurrency import is_waited_for, wait_until
 from tests.deblurring.data.conftest import SEQUENCES
 from vrtspike.deblurring.data import shard_jobs
 from vrtspike.deblurring.data.manifests import INGEST_SHARD, INGESTED, STORE_SHARD
-from vrtspike.deblurring.data.shard_jobs import Building, Ingestion, NewResult, make_shard
+from vrtspike.deblurring.data.shard_jobs import (
+    Building,
+    Ingestion,
+    NewResult,
+    SequenceStage,
+    make_shard,
+)
 from vrtspike.errors import DataError, DiskFullError, RunError
 from vrtspike.io.files import folder_size, read_json, write_json
 from vrtspike.io.manifests import read_manifest
@@ -31,10 +34,9 @@ NAMES = ["test/c", "train/a", "train/b.1"]
 
 
 @dataclass(frozen=True)
-class Writing:
+class Writing(SequenceStage):
     """Writes a text for each sequence; names in ``bad`` fail."""
 
-    folder: Path
     bad: tuple[str, ...] = ()
     error: Exception | None = None
 
@@ -60,9 +62,9 @@ def run(tmp_path):
 
     def run(stage=None, names=NAMES, processes=1):
         lines.clear()
-        stage = stage or Writing(tmp_path)
+        stage = stage or Writing("", tmp_path)
         output = tmp_path / "shards/0-of-1.json"
-        make_shard(stage, names, tmp_path, output, processes, lines.append)
+        make_shard(stage, names, output, processes, lines.append)
         return read_manifest(output, INGEST_SHARD)["sequences"]
 
     run.lines = lines
@@ -88,24 +90,10 @@ WRITER = "0123abcd-1-2-0123abcd"
 """In a temporary name: a process of another machine."""
 
 
-def test_what_holds_is_kept(run, tmp_path):
-    run()
-    (tmp_path / NAMES[1]).unlink()
-    (tmp_path / NAMES[0]).write_text("as it was")
-    entries = run()
-    assert run.lines == [
-        "[0/1] shard 0-of-1: 3 sequences, 1 of them to do",
-        "[1/1] train/a: written",
-    ]
-    assert entries[NAMES[0]] == {"text": "as it was"}
-    run()
-    assert run.lines == ["[0/0] shard 0-of-1: 3 sequences, 0 of them to do"]
-
-
 @pytest.mark.parametrize("processes", [1, 2])
 def test_one_that_fails_stops_no_other_and_all_are_told(run, tmp_path, processes):
     with pytest.raises(DataError) as caught:
-        run(Writing(tmp_path, bad=("test/c", "train/b.1")), processes=processes)
+        run(Writing("", tmp_path, bad=("test/c", "train/b.1")), processes=processes)
     assert "2 of 3 sequences could not be done, the others are (2):" in str(caught.value)
     for name in ("test/c", "train/b.1"):
         assert f"  - {name}: torn" in str(caught.value)  # whether the error names it or not
@@ -129,7 +117,7 @@ def test_one_that_fails_stops_no_other_and_all_are_told(run, tmp_path, processes
 def test_what_concerns_all_stops_at_once(run, tmp_path, processes, error):
     # What is caught keeps all that it passed; children do not wait for its end.
     with pytest.raises(type(error), match=str(error.args[-1])) as caught:
-        run(Writing(tmp_path, bad=tuple(NAMES), error=error), processes=processes)
+        run(Writing("", tmp_path, bad=tuple(NAMES), error=error), processes=processes)
     assert caught.value
     wait_until(lambda: not multiprocessing.active_children())
     assert not any((tmp_path / name).exists() for name in NAMES)
@@ -138,21 +126,19 @@ def test_what_concerns_all_stops_at_once(run, tmp_path, processes, error):
 
 def test_what_killed_jobs_left_is_removed_and_nothing_else(run, tmp_path):
     left = [
-        *(f"train/.a.{WRITER}.tmp.json", f"train/.b.1.{WRITER}.tmp.zarr/x"),
+        f"train/.a.{WRITER}.tmp.json",
+        f"train/.b.1.{WRITER}.tmp.zarr/x",
         f"test/.c.{WRITER}.tmp.json",
-        *(
-            f"train/.b.1.zarr.{WRITER}.old/x",
-            f"shards/.0-of-1.{WRITER}.tmp.json",
-        ),
+        f"train/.b.1.zarr.{WRITER}.old/x",
+        f"shards/.0-of-1.{WRITER}.tmp.json",
     ]
     others = [
         # Of sequences and shards that another job may write now, and what is no leftover at all.
-        *(f"train/.c.{WRITER}.tmp.json", f"train/.b.{WRITER}.tmp.zarr/x"),
-        *(
-            f"shards/.1-of-2.{WRITER}.tmp.json",
-            "train/.a.json",
-            f"train/.a.{WRITER}x.tmp.json",
-        ),
+        f"train/.c.{WRITER}.tmp.json",
+        f"train/.b.{WRITER}.tmp.zarr/x",
+        f"shards/.1-of-2.{WRITER}.tmp.json",
+        "train/.a.json",
+        f"train/.a.{WRITER}x.tmp.json",
     ]
     for name in [*left, *others]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -182,25 +168,25 @@ def test_another_job_on_the_same_shard_is_waited_for(run, tmp_path):
 # --- The check of raw files, and the building of stores -------------------------------------------
 
 
-def work(stage, folder, kind):
+def work(stage, kind):
     """Names of what was made, and the shard's file."""
     lines: list[str] = []
-    output = folder / "shards/0-of-1.json"
-    make_shard(stage, sorted(SEQUENCES), folder, output, 1, lines.append)
+    output = stage.folder / "shards/0-of-1.json"
+    make_shard(stage, sorted(SEQUENCES), output, 1, lines.append)
     made = sorted(line.split()[1].rstrip(":") for line in lines[1:])
     return made, read_manifest(output, kind)["sequences"]
 
 
 def check(folder, **options):
     stage = Ingestion(str(folder / "dataset"), folder / "ingest", "blur", "auto", **options)
-    return work(stage, folder / "ingest", INGEST_SHARD)
+    return work(stage, INGEST_SHARD)
 
 
 def build(folder, bins=8):
     check(folder)
     stores = folder / f"k{bins}"
-    stage = Building(str(folder / "dataset"), folder / "ingest", bins, stores)
-    return work(stage, stores, STORE_SHARD)
+    stage = Building(str(folder / "dataset"), stores, folder / "ingest", bins)
+    return work(stage, STORE_SHARD)
 
 
 @pytest.fixture(scope="module")
@@ -278,7 +264,7 @@ def test_other_options_and_other_code_do_everything_again(built, checked, monkey
     made, other = built(bins=4)
     assert made == sorted(SEQUENCES)
     assert other[NAME]["digest"] != stores[NAME]["digest"]
-    monkeypatch.setattr(shard_jobs, "recipe", lambda module, **ingredients: "of other code")
+    monkeypatch.setattr(shard_jobs, "code_digests", lambda path: {path.name: "of other code"})
     # The same is found: of what follows nothing else has to be done again.
     assert {n: e["contents"] for n, e in checked()[1].items()} == {
         n: e["contents"] for n, e in before.items()
@@ -318,20 +304,6 @@ def test_a_store_that_is_not_complete_is_built_again(built, tmp_path, damage):
     assert folder_size(store) == size
 
 
-def test_a_raw_file_that_changed_since_the_check_is_named_and_stops_no_other(
-    built, dataset, tmp_path
-):
-    change(dataset / NAME / "spike/000002.dat")
-    shutil.rmtree(tmp_path / "k8")
-    stage = Building(str(dataset), tmp_path / "ingest", 8, tmp_path / "k8")
-    with pytest.raises(DataError, match=f"files of {NAME} changed since ingestion"):
-        work(stage, tmp_path / "k8", STORE_SHARD)
-    stores = sorted(str(p.relative_to(tmp_path / "k8")) for p in tmp_path.glob("k8/*/*.zarr"))
-    assert stores == sorted(f"{name}.zarr" for name in SEQUENCES[1:])
-    assert not list(tmp_path.glob("k8/*/.*"))
-    assert not (tmp_path / "k8/shards/0-of-1.json").exists()
-
-
 def test_a_file_that_could_not_be_read_is_no_known_version(checked, dataset, tmp_path):
     link = dataset / NAME / "blur/000002.png"
     link.unlink()
@@ -368,33 +340,17 @@ def test_files_that_change_while_they_are_checked_are_named(
         checked()
 
 
-def test_a_recipe_is_that_of_options_and_of_the_code_that_the_module_uses(tmp_path):
-    """Run by another Python, because sources are read once."""
-    package = tmp_path / "vrtspike"
-    source = vrtspike.__path__[0]
-    shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
-
-    def ask():
-        text = (
-            "from vrtspike.deblurring.data.shard_jobs import *\n"
-            "checks = [('blur', 'auto', None), ('blur_gamma', 'auto', None),"
-            " ('blur', 'kair', None), ('blur', 'auto', (250, 400)), ('blur', 'auto', (400, 250)),"
-            " ('blur', 'auto', None, 'spikes')]\n"
-            "for check in checks: print(Ingestion('', Path(), *check).recipe)\n"
-            "for bins, context in ((8, 0), (8, 4), (4, 0)):"
-            " print(Building('', Path(), bins, Path(), context).recipe)"
-        )
-        command, variables = [sys.executable, "-c", text], {"PYTHONPATH": str(tmp_path)}
-        return subprocess.run(
-            command, env=variables, capture_output=True, text=True, check=True
-        ).stdout.split()
-
-    before = ask()
-    assert len({*before}) == 9
-    gate = package / "deblurring/data/gate/ingest.py"
-    text = gate.read_text()
-    assert "most_common(1)" in text
-    gate.write_text(text.replace("most_common(1)", "most_common(2)"))
-    after = ask()
-    assert not {*after[:6]} & {*before}
-    assert after[6:] == before[6:]
+def test_the_recipe_depends_on_every_option():
+    checks = [
+        *[
+            ("blur", "auto"),
+            ("blur_gamma", "auto"),
+            ("blur", "kair"),
+            ("blur", "auto", None, "spikes"),
+        ],
+        *[("blur", "auto", (250, 400)), ("blur", "auto", (400, 250))],
+    ]
+    recipes = {Ingestion("", Path(), *check).recipe for check in checks}
+    builds = [(8, 0), (8, 4), (4, 0)]
+    recipes |= {Building("", Path(), Path(), bins, context).recipe for bins, context in builds}
+    assert len(recipes) == len(checks) + len(builds)

@@ -13,10 +13,14 @@ from skimage import data as photographs
 
 from tests.deblurring.data.prepared import prepared
 from vrtspike.deblurring.data.clips.dataset import load_dataset
+from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
+from vrtspike.deblurring.data.store.reading import Store
+from vrtspike.deblurring.evaluation.sources import StoredSequence
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.settings import Settings
 from vrtspike.io.files import write_json
+from vrtspike.io.images import read_rgb
 from vrtspike.runs.identity import RunIdentity, write_statistics
 
 BINS = 4
@@ -76,7 +80,7 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> SmallRun:
     dataset = prepared(raw, sequences, folder / "small", BINS)
     settings = small_settings()
     torch.manual_seed(0)
-    model = build_model(settings.MODEL, bins=BINS, clip_len=3, crop_size=32)
+    model = build_model(settings)
     # A new network returns its input; this one shall do something.
     torch.nn.init.normal_(model.get_submodule("vrt.conv_last").get_parameter("weight"), std=0.05)
     train = folder / "train"
@@ -87,3 +91,25 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> SmallRun:
     write_statistics(train)
     write_json(train / "run.json", {"status": "finished"})
     return SmallRun(raw, dataset, train, settings)
+
+
+@pytest.fixture
+def sequence(small_run: SmallRun) -> Path:
+    """The raw files of a test sequence."""
+    return small_run.raw / "test" / "b"
+
+
+@pytest.fixture
+def stored(small_run: SmallRun) -> StoredSequence:
+    """The store of the same sequence."""
+    return StoredSequence(Store(load_dataset(small_run.dataset).split("test")[0].store))
+
+
+def arrays(sequence: Path) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Blurry frames of a raw sequence, and the spikes of each."""
+    blur = sorted((sequence / "blur").iterdir())
+    spikes = sorted((sequence / "spike").iterdir())
+    return (
+        np.stack([read_rgb(path) for path in blur]),
+        [read_spikes(path, 24, 32) for path in spikes],
+    )

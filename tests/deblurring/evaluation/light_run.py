@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from tests.deblurring.evaluation.conftest import BINS, SmallRun
+from tests.deblurring.evaluation.conftest import SmallRun
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.settings import Settings
@@ -24,7 +24,7 @@ def write_light_run(small_run: SmallRun, train: Path, *, use_spike: bool = True)
     chosen["TEST"]["TILE"]["FRAMES"] = 8  # whole clips, as the file computes them
     settings = Settings.model_validate(chosen)
     torch.manual_seed(3)
-    network = build_model(settings.MODEL, bins=BINS, clip_len=3, crop_size=32)
+    network = build_model(settings)
     for parameter in network.parameters():  # layers that start at zero shall do something
         torch.nn.init.normal_(parameter, std=0.1)
     train.mkdir(parents=True)

@@ -58,7 +58,7 @@ def restored_by_hand(small_run: SmallRun, sequence: str, mean: float, std: float
     rate = np.stack([spikes[:, a:b].mean(axis=1) for a, b in pairwise(BIN_EDGES)], axis=1)
     voxels = ((gain * rate - mean) / std).repeat(2, axis=2).repeat(2, axis=3)
     blur = torch.from_numpy(frames.transpose(0, 3, 1, 2) / 255).float()
-    model = build_model(small_run.settings.MODEL, bins=4, clip_len=3, crop_size=32).eval()
+    model = build_model(small_run.settings).eval()
     model.load_state_dict(load_file(small_run.train / "weights.safetensors"))
     with torch.no_grad():
         first, last = (
@@ -153,7 +153,7 @@ def test_other_statistics_and_luma(small_run, restored, tmp_path):
     assert summary["use_spike"] is True
     assert summary["bins"] == 4
     # The file of weights holds constants as well.
-    model = build_model(small_run.settings.MODEL, bins=4, clip_len=3, crop_size=32)
+    model = build_model(small_run.settings)
     learned = {name for name, _ in model.named_parameters()}
     stored = load_file(small_run.train / "weights.safetensors")
     assert summary["parameters"] == sum(v.numel() for k, v in stored.items() if k in learned)
@@ -174,7 +174,7 @@ def test_the_spikes_alone_are_compared_in_grey_at_every_scale(small_run, evaluat
     gray = np.stack([luma(frame) for frame in blur]).reshape(5, 24, 2, 32, 2).mean((2, 4))
     whole = spikes.mean(axis=1)
     gain = (gray * whole).sum() / (whole**2).sum()
-    window = (gain * spikes[:, 24 - 16 : 24 + 16].mean(axis=1)).astype(np.float32)
+    window = (gain * spikes[:, 24 - 10 : 24 + 10].mean(axis=1)).astype(np.float32)
     for scale in (1.0, 0.5):
         rows = frames[(frames["scale"] == scale) & (frames["sequence"] == "b")]
         expected = []

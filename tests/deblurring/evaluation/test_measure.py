@@ -69,14 +69,6 @@ def test_where_every_frame_counts_alike_longer_sequences_count_more():
     assert means["restored_error"] == pytest.approx((1.5 * (deviations**2).sum()) ** 0.5 / 6)
 
 
-def test_protocols_have_rows_of_their_own():
-    both = pd.concat([FRAMES, FRAMES.assign(protocol="vrt", psnr=1.0)])
-    sequences = sequence_means(both)
-    assert sequences[["protocol", "psnr"]].to_numpy().tolist() == [
-        ["own", 33.0], ["own", 25.0], ["own", 24.0], ["own", 50.0], *[["vrt", 1.0]] * 4,
-    ]  # fmt: skip
-
-
 def test_a_mean_that_is_not_finite_is_left_out_with_the_reason():
     perfect = FRAMES.replace({"psnr": {25.0: np.inf}})
     entry = overall_means(means_of(perfect), [PSNR])["psnr"]

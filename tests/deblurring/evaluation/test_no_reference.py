@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+
 import cv2
 import numpy as np
 import pytest
 from skimage import data
 
-from tests.deblurring.data.raw.published import CONTEXT, frames, write_dat, write_picture
+from tests.deblurring.data.raw.published import CONTEXT, frames, write_picture
 from vrtspike.deblurring.data.exposure import Exposure, exposure_table
 from vrtspike.deblurring.data.raw.layouts.s_sdm import RSB
+from vrtspike.deblurring.data.raw.spikes import write_spikes
 from vrtspike.deblurring.evaluation.given_clips import FolderSequence
 from vrtspike.deblurring.evaluation.no_reference import (
     FIGURES,
@@ -27,7 +30,7 @@ def recorded(tmp_path_factory):
     # A sensor of 250 x 400 sees a quarter of 1000 x 1600.
     for number, frame in enumerate(frames("train", 56, 30, size=(1000, 1600), scale=4)):
         write_picture(root / f"blur_data/a/{number}.jpg", frame.blur)
-        write_dat(root / f"spike_data/a/{number}.dat", frame.spikes)
+        write_spikes(root / f"spike_data/a/{number}.dat", frame.spikes)
         table[str(number)] = Exposure(CONTEXT, CONTEXT + 56, CONTEXT + 30.5)
         sharp.append(frame.sharp)
     (root / "spike_data/a/exposures.csv").write_text(exposure_table(table))
@@ -43,41 +46,32 @@ def test_the_true_frame_exceeds_the_blurry_one_and_that_of_another_instant(recor
     source = opened(root)
     assert (source.exposures[0].sharp, source.ratio) == (CONTEXT + 30.5, 4)
     blur = source.pictures.read(slice(0, 1))[0]
-    true, late = (
-        no_reference_figures(source, 0, blur, sharp[0]),
-        no_reference_figures(source, 0, blur, sharp[1]),
+    true, late, same = (
+        no_reference_figures(source, 0, blur, shown) for shown in (sharp[0], sharp[1], blur)
     )
     assert set(true) == {*FIGURES}
     assert true["reblur"] > true["reblur_blur"] + 3 > late["reblur"]
     assert true["agreement"] > true["agreement_blur"] + 0.05
     assert true["agreement"] > true["agreement_outside"] + 0.2
     assert late["agreement_outside"] > late["agreement"]
-    same = no_reference_figures(source, 0, blur, blur)
     assert (same["reblur"], same["agreement"]) == (same["reblur_blur"], same["agreement_blur"])
 
 
 def test_without_its_table_nobody_guesses_the_exposures(recorded, tmp_path):
-    root, _ = recorded
-    table = root / "spike_data/a/exposures.csv"
-    kept = table.rename(tmp_path / "kept.csv")
-    try:
-        with pytest.raises(DataError, match=r"nothing says when the shutter was open .*rsb"):
-            opened(root)
-    finally:
-        kept.rename(table)
+    ignored = shutil.ignore_patterns("exposures.csv")
+    root = shutil.copytree(recorded[0], tmp_path / "rsb", ignore=ignored)
+    with pytest.raises(DataError, match=r"nothing says when the shutter was open .*rsb"):
+        opened(root)
 
 
 @pytest.mark.parametrize(("steps", "light"), [(4, 1), (36, 0)], ids=["short", "dark"])
-def test_an_exposure_too_short_for_a_window_or_without_a_spike_is_not_judged(
-    tmp_path, steps, light
-):
+def test_short_exposures_and_those_without_a_spike_are_not_judged(tmp_path, steps, light):
     frame = next(frames("train", steps, 2, context=2))
     write_picture(tmp_path / "blur/1.png", frame.blur)
-    write_dat(tmp_path / "spike/1.dat", light * frame.spikes)
+    write_spikes(tmp_path / "spike/1.dat", light * frame.spikes)
     source = FolderSequence(tmp_path / "blur", tmp_path / "spike", bins=2)
-    assert no_reference_figures(source, 0, frame.blur, np.zeros_like(frame.blur)) == dict.fromkeys(
-        FIGURES
-    )
+    found = no_reference_figures(source, 0, frame.blur, np.zeros_like(frame.blur))
+    assert found == dict.fromkeys(FIGURES)
 
 
 def test_piqe_tells_a_blurry_frame_from_a_sharp_one():

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from tests.deblurring.evaluation.conftest import arrays
 from tests.deblurring.evaluation.light_run import write_light_run
-from tests.deblurring.evaluation.test_sources import arrays
 from vrtspike.commands.main import run_command
 from vrtspike.deblurring.evaluation.evaluate import evaluate_run
 from vrtspike.deblurring.evaluation.trained import load
@@ -43,8 +43,8 @@ def packed(results, tmp_path_factory) -> Path:
     return output
 
 
-def test_a_packed_run_restores_as_the_run_does(results, packed, small_run):
-    clip = arrays(small_run.raw / "test" / "b")
+def test_a_packed_run_restores_as_the_run_does(results, packed, sequence):
+    clip = arrays(sequence)
     expected = load(results / "train/given", device="cpu").restore(*clip)
     np.testing.assert_array_equal(load(packed, device="cpu").restore(*clip), expected)
 

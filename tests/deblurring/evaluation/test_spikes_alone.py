@@ -12,13 +12,7 @@ from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
-from vrtspike.deblurring.evaluation.spikes_alone import (
-    RECONSTRUCTIONS,
-    SpikesAlone,
-    gray_frame,
-    to_frame,
-    to_picture,
-)
+from vrtspike.deblurring.evaluation.spikes_alone import RECONSTRUCTIONS, SpikesAlone, to_frame
 
 FRAMES = [f"{number:06d}" for number in range(1, 6)]
 SHARP_STEP = 24
@@ -48,32 +42,17 @@ def test_intervals(store, spikes):
             assert found[row, column] == pytest.approx(255 * store.gain * rate, rel=1e-4)
 
 
-def test_a_picture_is_rounded_and_bounded():
-    gray = np.array([[-3.0, 0.4], [254.6, 300.0]], np.float32)
-    assert to_picture(gray).tolist() == [[0, 0], [255, 255]]
-    assert to_picture(gray).dtype == np.uint8
-
-
-def test_a_frame_is_enlarged_about_the_middles_of_pixels_and_has_three_equal_channels():
-    columns = np.tile(4 * np.arange(32, dtype=np.float32), (24, 1))
-    frame = to_frame(columns, (48, 64))
-    assert frame.shape == (48, 64, 3)
-    assert (frame == frame[..., :1]).all()
-    # Pixel x of the frame lies (x + 0.5) / 2 - 0.5 sensor pixels from the first.
-    np.testing.assert_array_equal(frame[10, 4:-4, 0], 2 * np.arange(4, 60) - 1)
-    rows = to_frame(np.ascontiguousarray(columns.T), (64, 48))
-    np.testing.assert_array_equal(rows[4:-4, 10, 0], 2 * np.arange(4, 60) - 1)
+def test_the_window_follows_from_the_exposure(store, spikes):
+    """Ten steps of 56 on either side of the instant."""
+    found = SpikesAlone(store, RECONSTRUCTIONS["tfp"]).read(2)
+    rate = spikes[2, SHARP_STEP - 10 : SHARP_STEP + 10].mean(axis=0)
+    np.testing.assert_allclose(found, 255 * store.gain * rate, rtol=1e-5)
 
 
 def test_a_smaller_frame_averages_areas():
     gray = np.arange(24 * 32, dtype=np.float32).reshape(24, 32) / 4
     expected = np.rint(gray.reshape(12, 2, 16, 2).mean(axis=(1, 3)))
     np.testing.assert_allclose(to_frame(gray, (12, 16))[..., 1], expected, atol=1)
-
-
-def test_grey_is_the_luma_of_colours():
-    image = np.array([[[255, 0, 0], [0, 255, 0], [0, 0, 255]]], np.uint8)
-    assert gray_frame(image)[0].tolist() == [[76] * 3, [150] * 3, [29] * 3]
 
 
 def test_a_shorter_exposure_ends_where_its_own_spikes_do(tmp_path):

@@ -7,13 +7,13 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from tests.deblurring.evaluation.test_sources import arrays
+from tests.deblurring.evaluation.conftest import arrays
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.evaluation.given_clips import FolderSequence
 from vrtspike.deblurring.evaluation.restore import restore_frames
 from vrtspike.deblurring.evaluation.tile_memory import measure_tile_memory
 from vrtspike.deblurring.evaluation.tiling import Tiling
-from vrtspike.deblurring.evaluation.trained import TrainedModel, choose_precision, load
+from vrtspike.deblurring.evaluation.trained import TrainedModel, load
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import ConfigError, RunError
@@ -37,7 +37,7 @@ def plain(small_run, tmp_path_factory) -> TrainedModel:
     settings = Settings.model_validate(chosen)
     RunIdentity("plain", settings, str(small_run.dataset), "abc", "d").write(train)
     write_json(train / "run.json", {"status": "finished"})
-    network = build_model(settings.MODEL, bins=4, clip_len=3, crop_size=32)
+    network = build_model(settings)
     save_file(network.state_dict(), train / "weights.safetensors")
     return load(str(train), device="cpu")
 
@@ -71,8 +71,7 @@ def test_devices_and_precisions_that_do_not_exist_are_refused(small_run, monkeyp
         load(small_run.train, device="cuda:0")
 
 
-def test_arrays_are_restored_as_files_are(small_run, model):
-    sequence = small_run.raw / "test" / "b"
+def test_arrays_are_restored_as_files_are(model, sequence):
     frames, spikes = arrays(sequence)
     source = FolderSequence(sequence / "blur", sequence / "spike", 4)
     expected = np.stack(
@@ -91,16 +90,16 @@ def test_arrays_are_restored_as_files_are(small_run, model):
     assert 0 < np.abs(simulated.astype(int) - expected).mean()
 
 
-def test_half_precision_is_near_and_not_equal(small_run, model):
-    frames, spikes = arrays(small_run.raw / "test" / "b")
+def test_half_precision_is_near_and_not_equal(small_run, model, sequence):
+    frames, spikes = arrays(sequence)
     half = load(small_run.train, device="cpu", precision="bfloat16")
     assert half.dtype == torch.bfloat16
     difference = half.restore(frames, spikes).astype(int) - model.restore(frames, spikes)
     assert 0 < np.abs(difference).mean() < 1
 
 
-def test_spikes_go_with_models_that_take_them(small_run, model, plain):
-    frames, spikes = arrays(small_run.raw / "test" / "b")
+def test_spikes_go_with_models_that_take_them(model, plain, sequence):
+    frames, spikes = arrays(sequence)
     with pytest.raises(ConfigError, match=r"run small \(0123456789ab\) takes spikes .*--simulate"):
         model.restore(frames)
     with pytest.raises(ConfigError, match="not both"):
@@ -115,8 +114,7 @@ def test_spikes_go_with_models_that_take_them(small_run, model, plain):
 
 
 @pytest.mark.slow
-def test_tiles_follow_the_free_memory(small_run, model, monkeypatch):
-    sequence = small_run.raw / "test" / "b"
+def test_tiles_follow_the_free_memory(model, monkeypatch, sequence):
     frames, spikes = arrays(sequence)
     source = FolderSequence(sequence / "blur", sequence / "spike", 4)
     assert model.tiling(source) == Tiling(0, 8, 3, 1)
@@ -153,8 +151,8 @@ def test_folders_that_hold_no_finished_run_are_told(small_run, tmp_path):
         load(tmp_path / "unfinished", device="cpu")
 
 
-def test_full_memory_is_told(small_run, model):
-    frames, spikes = arrays(small_run.raw / "test" / "b")
+def test_full_memory_is_told(model, sequence):
+    frames, spikes = arrays(sequence)
 
     class Full(torch.nn.Module):
         def forward(self, blur: torch.Tensor, voxels: torch.Tensor) -> torch.Tensor:
@@ -165,15 +163,10 @@ def test_full_memory_is_told(small_run, model):
         full.restore(frames, spikes, tile=32)
 
 
-def test_the_precision_suits_the_device():
-    assert choose_precision("auto", CPU) == "float32"
-    assert choose_precision("bfloat16", CPU) == "bfloat16"
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_a_gpu_restores_in_half_precision_and_its_memory_is_foreseen(small_run, model):
-    frames, spikes = arrays(small_run.raw / "test" / "b")
+def test_a_gpu_restores_in_half_precision_and_its_memory_is_foreseen(small_run, model, sequence):
+    frames, spikes = arrays(sequence)
     gpu = load(small_run.train)
     assert gpu.device.type == "cuda"
     assert gpu.precision in ("bfloat16", "float16")

@@ -40,7 +40,7 @@ def test_the_settings_of_each_term_reach_it(monkeypatch, tmp_path):
         for net, features in networks.items()
     }
     monkeypatch.setattr(perceptual, "verify_weights", lambda path: None)
-    x, y = torch.rand(2, 1, 1, 3, 64, 64)
+    x, y = torch.rand(2, 1, 2, 3, 64, 64)
     for net, state in states.items():
         torch.save(state, tmp_path / BACKBONES[net])
         settings = LossSettings.model_validate(
@@ -52,7 +52,8 @@ def test_the_settings_of_each_term_reach_it(monkeypatch, tmp_path):
             ("lpips", 0.2, 1),
         ]
         assert pixel.distance(x + 3, x).item() == pytest.approx(5.0)
-        expected = build_lpips(state, net)(x[:, 0] * 2 - 1, y[:, 0] * 2 - 1)
+        # The mean over frames.
+        expected = build_lpips(state, net)(x[0] * 2 - 1, y[0] * 2 - 1).mean()
         assert lpips.distance(x, y).item() == pytest.approx(expected.item(), rel=1e-4)
 
 

@@ -83,12 +83,6 @@ def test_the_middle_is_that_of_the_published_program():
         assert middle(side) == slice(start, start + length)
 
 
-def test_frames_without_a_middle_are_refused():
-    assert TOF.least_side == 48
-    with pytest.raises(ValueError, match="at least 48 pixels, got 47"):
-        middle(47)
-
-
 def test_frames_of_different_sizes_are_refused(texture):
     with pytest.raises(ValueError, match="shapes differ"):
         optical_flow(cut(texture, 0, 0), cut(texture, 0, 0)[:-1])

@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from vrtspike.deblurring.models.vrt import VRT
+from vrtspike.deblurring.models.vrt_spike import VRTSpike
+from vrtspike.deblurring.settings.model import ModelSettings
 
 
 @pytest.fixture
@@ -28,5 +30,16 @@ def small_vrt() -> Callable[..., VRT]:
             "deformable_groups": 2,
         }
         return VRT(**{**arguments, **options})
+
+    return build
+
+
+@pytest.fixture
+def small_vrt_spike(small_vrt: Callable[..., VRT]) -> Callable[..., VRTSpike]:
+    """Build a model with a spike branch, for 4 bins and clips of 3 frames."""
+
+    def build(vrt: VRT | None = None, **keys: Any) -> VRTSpike:
+        settings = ModelSettings.model_validate(keys)
+        return VRTSpike(vrt or small_vrt(), settings, bins=4, clip_len=3)
 
     return build

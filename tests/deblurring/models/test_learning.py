@@ -12,6 +12,7 @@ from torch import Tensor
 from vrtspike.deblurring.models.layers import start_at_zero
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.vrt_spike import VRTSpike
+from vrtspike.deblurring.settings.model import ModelSettings
 
 FRAMES, BINS, SIZE = 3, 8, 16
 STEPS = 40
@@ -61,7 +62,8 @@ def small(small_vrt: Callable[..., VRT], *, shuffled: bool = False) -> VRTSpike:
     torch.manual_seed(0)
     vrt = small_vrt(pa_frames=0)
     start_at_zero(vrt.conv_last)
-    return VRTSpike(vrt, bins=BINS, clip_len=FRAMES, shuffled=shuffled)
+    settings = ModelSettings(SPIKE_ORDER="shuffled" if shuffled else "recorded")
+    return VRTSpike(vrt, settings, bins=BINS, clip_len=FRAMES)
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ from vrtspike.deblurring.models.registry import MODELS
 from vrtspike.deblurring.models.restorer import FLOW
 from vrtspike.deblurring.models.tmsa import TMSABlock
 from vrtspike.deblurring.settings import Settings
-from vrtspike.deblurring.settings.model import ModelSettings
 from vrtspike.training.optimizers import trainable_groups
 
 SMALL = {
@@ -33,8 +32,8 @@ each_model = pytest.mark.parametrize("name", MODELS)
 
 def build(name: str) -> Restorer:
     torch.manual_seed(0)
-    settings = ModelSettings.model_validate({**SMALL, "TYPE": name})
-    return build_model(settings, bins=4, clip_len=2, crop_size=16)
+    data = {"NUM_VOXEL_BINS": 4, "CLIP_LEN": 2}
+    return build_model(Settings.model_validate({"MODEL": {**SMALL, "TYPE": name}, "DATA": data}))
 
 
 @each_model
@@ -59,7 +58,7 @@ def test_untrained_it_returns_the_blurry_frames_and_its_first_step_moves_it(name
 @each_model
 def test_it_says_how_it_computes_and_which_parts_learn_at_other_rates(name):
     model = build(name)
-    assert model.describe(torch.device("cpu"), torch.float32)
+    assert model.describe()
     groups = trainable_groups(model)
     assert sum(len(group) for group in groups.values()) == len(list(model.parameters()))
     # In clips of one frame flow takes no part.
@@ -85,18 +84,13 @@ def test_vrt_compiles_its_blocks_alone():
     assert compiled == {TMSABlock}
 
 
-def test_a_preset_that_names_no_model_means_the_first_one():
-    assert Settings().MODEL.TYPE == "vrt_spike"
-    assert Settings.model_validate({"MODEL": SMALL}).MODEL.TYPE == "vrt_spike"
-
-
 def test_a_model_that_defines_nothing_else_has_the_common_answers():
     class Identity(Restorer):
         def forward(self, blur, voxels):
             return blur
 
     model = Identity()
-    assert model.describe(torch.device("cpu"), torch.float32) == "model: Identity"
+    assert model.describe() == "model: Identity"
     assert model.rate_groups() == {"backbone": [], "flow": []}
     with pytest.raises(NotImplementedError):
         Restorer()(torch.rand(1, 1, 3, 8, 8), None)

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from vrtspike.deblurring.models.spike_encoder import (
-    ResidualBlock3D,
-    SpikeEncoder3D,
-    check_time_lengths,
-)
-from vrtspike.errors import ConfigError
+from vrtspike.deblurring.models.spike_encoder import ResidualBlock3D, SpikeEncoder3D
 
 
 def test_encoder_by_hand() -> None:
@@ -40,12 +34,3 @@ def test_encoder_by_hand() -> None:
     coarse = blocks(1, conv(encoder.downs[0], fine, stride=2))
     for found, expected in zip(encoder(voxels), (fine, coarse), strict=True):
         torch.testing.assert_close(found, expected.permute(0, 2, 3, 4, 1))
-
-
-def test_time_lengths_are_checked() -> None:
-    check_time_lengths(SpikeEncoder3D(4, (8,) * 4), 5)
-    encoder = SpikeEncoder3D(4, (8,) * 4, (1, 2, 1))
-    lengths = [f.shape[1] for f in encoder(torch.randn(1, 5, 4, 8, 8))]
-    assert lengths == encoder.frames_at_scales(5) == [5, 5, 3, 3]
-    with pytest.raises(ConfigError, match=r"\[5, 5, 3, 3\] frames for a clip of 5"):
-        check_time_lengths(encoder, 5)

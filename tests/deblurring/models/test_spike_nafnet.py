@@ -12,14 +12,16 @@ from vrtspike.deblurring.models.spike_nafnet import (
     SpikePyramid,
     contrast,
 )
+from vrtspike.deblurring.settings.model import NAFSettings
 
 BINS = 6
 
 
-def small(**changes) -> SpikeNAFNet:
+def small(bins: int = BINS, neighbour_bins: int = 2, shuffled: bool = False) -> SpikeNAFNet:
     """A network of 8 channels and two scales, away from its start at zero."""
-    sizes = {"width": 8, "encoder": (1, 2), "middle": 1, "decoder": (1, 1), "spike_width": 4}
-    model = SpikeNAFNet(**{"bins": BINS, "neighbour_bins": 2, **sizes, **changes})
+    sizes = {"WIDTH": 8, "ENCODER_BLOCKS": (1, 2), "MIDDLE_BLOCKS": 1, "DECODER_BLOCKS": (1, 1)}
+    settings = NAFSettings(**sizes, SPIKE_WIDTH=4, NEIGHBOUR_BINS=neighbour_bins)
+    model = SpikeNAFNet(settings, bins=bins, shuffled=shuffled)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
@@ -158,8 +160,8 @@ def test_other_voxels_are_refused(wrong):
 
 
 def test_after_a_step_every_parameter_learns():
-    sizes = {"width": 4, "encoder": (1,), "middle": 1, "decoder": (1,), "spike_width": 4}
-    model = SpikeNAFNet(BINS, **sizes, neighbour_bins=2)
+    sizes = {"WIDTH": 4, "ENCODER_BLOCKS": (1,), "MIDDLE_BLOCKS": 1, "DECODER_BLOCKS": (1,)}
+    model = SpikeNAFNet(NAFSettings(**sizes, SPIKE_WIDTH=4, NEIGHBOUR_BINS=2), bins=BINS)
     blur, voxels = clip()
     for _ in range(3):
         model.zero_grad()

@@ -9,22 +9,15 @@ import pytest
 import torch
 
 from vrtspike.deblurring.models import VRTSpike
-from vrtspike.deblurring.models.spike_order import foreign_frames
-from vrtspike.deblurring.models.vrt import VRT
+from vrtspike.deblurring.models.spike_order import derangements
 from vrtspike.errors import ConfigError
-
-
-def spike_model(vrt: VRT, *, shuffled: bool) -> VRTSpike:
-    """The same weights every time, and fusion that has an effect."""
-    torch.manual_seed(0)
-    return VRTSpike(vrt, bins=4, clip_len=3, identity=False, shuffled=shuffled)
 
 
 @pytest.mark.parametrize("random", [False, True])
 @pytest.mark.parametrize("frames", [2, 3, 5, 6])
 def test_every_frame_is_taken_once_and_by_another(frames: int, random: bool) -> None:
     torch.manual_seed(0)
-    orders = foreign_frames(200, frames, random=random)
+    orders = derangements(200, frames, random=random)
     own = torch.arange(frames)
     assert torch.equal(orders.sort(dim=1).values, own.expand(200, frames))
     assert not (orders == own).any()
@@ -32,7 +25,7 @@ def test_every_frame_is_taken_once_and_by_another(frames: int, random: bool) -> 
 
 def test_random_orders_differ_between_clips_and_all_frames_meet() -> None:
     torch.manual_seed(0)
-    orders = foreign_frames(200, 4, random=True)
+    orders = derangements(200, 4, random=True)
     met = {(t, int(other)) for order in orders for t, other in enumerate(order)}
     assert met == set(permutations(range(4), 2))
     # (4 - 1)! rings of four frames.
@@ -41,8 +34,8 @@ def test_random_orders_differ_between_clips_and_all_frames_meet() -> None:
 
 def test_the_fixed_order_moves_frames_by_half_a_clip() -> None:
     torch.manual_seed(0)
-    assert foreign_frames(2, 5, random=False).tolist() == [[3, 4, 0, 1, 2]] * 2
-    assert foreign_frames(1, 6, random=False).tolist() == [[3, 4, 5, 0, 1, 2]]
+    assert derangements(2, 5, random=False).tolist() == [[3, 4, 0, 1, 2]] * 2
+    assert derangements(1, 6, random=False).tolist() == [[3, 4, 5, 0, 1, 2]]
 
 
 def orders_seen(model: VRTSpike, seed: int) -> list[list[int]]:
@@ -57,8 +50,10 @@ def orders_seen(model: VRTSpike, seed: int) -> list[list[int]]:
     return (seen[0][:, :, 0, 0, 0] - torch.tensor([[0.0], [3.0]])).int().tolist()
 
 
-def test_training_shows_each_clip_a_new_order_for_each_seed(small_vrt: Callable[..., VRT]) -> None:
-    model = spike_model(small_vrt(), shuffled=True).train()
+def test_training_shows_each_clip_a_new_order_for_each_seed(
+    small_vrt_spike: Callable[..., VRTSpike],
+) -> None:
+    model = small_vrt_spike(SPIKE_ORDER="shuffled").train()
     found = [orders_seen(model, seed) for seed in range(8)]
     assert found == [orders_seen(model, seed) for seed in range(8)]
     # The two ways in which none of three frames keeps its own.
@@ -66,20 +61,22 @@ def test_training_shows_each_clip_a_new_order_for_each_seed(small_vrt: Callable[
     assert any(first != second for first, second in found)
 
 
-def test_evaluation_shows_one_order_and_draws_nothing(small_vrt: Callable[..., VRT]) -> None:
-    model = spike_model(small_vrt(), shuffled=True).eval()
+def test_evaluation_shows_one_order_and_draws_nothing(
+    small_vrt_spike: Callable[..., VRTSpike],
+) -> None:
+    model = small_vrt_spike(SPIKE_ORDER="shuffled").eval()
     assert orders_seen(model, 3) == orders_seen(model, 4) == [[2, 0, 1]] * 2
     drawn = torch.rand(1)
     generator = torch.manual_seed(4)
     torch.rand(2, 3, 3, 16, 16, generator=generator)
     assert torch.equal(torch.rand(1, generator=generator), drawn)
-    recorded = spike_model(small_vrt(), shuffled=False).eval()
+    recorded = small_vrt_spike().eval()
     assert orders_seen(recorded, 3) == [[0, 1, 2]] * 2
 
 
-def test_a_clip_of_one_frame_has_no_other_spikes(small_vrt: Callable[..., VRT]) -> None:
+def test_a_clip_of_one_frame_has_no_other_spikes(small_vrt_spike: Callable[..., VRTSpike]) -> None:
     blur, voxels = torch.rand(1, 1, 3, 16, 16), torch.zeros(1, 1, 4, 16, 16)
     for training in (True, False):
-        model = spike_model(small_vrt(), shuffled=True).train(training)
+        model = small_vrt_spike(SPIKE_ORDER="shuffled").train(training)
         with pytest.raises(ConfigError, match=r"SPIKE_ORDER .* found a clip of 1 frame, expected"):
             model(blur, voxels)

@@ -8,29 +8,31 @@ import pytest
 import torch
 from torch.nn import functional
 
-from vrtspike.deblurring.models.chunking import ChunkPolicy
 from vrtspike.deblurring.models.temporal_attention import (
     RelativeTime,
     SpikeTemporalSA,
     TemporalCrossAttn,
+    chunk_count,
 )
-from vrtspike.errors import ConfigError
+from vrtspike.deblurring.settings.model import FuseSettings, TemporalAttentionSettings
 
 CLIP = 5
+OLDER = TemporalAttentionSettings(HEADS=2, TIME_BIAS=True)
 
 
 def test_fusion_adds_to_features_in_float32() -> None:
     x, spikes = torch.randn(2, 1, CLIP, 2, 2, 8)
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
-        fusion = TemporalCrossAttn(8, 2, CLIP - 1, ChunkPolicy(), identity=False, direct=True)
+        keys = {"HEADS": 2, "TIME_BIAS": True, "DIRECT": True}
+        fusion = TemporalCrossAttn(8, FuseSettings(**keys, INIT="random"), CLIP - 1)
         assert fusion(x, spikes.bfloat16()).dtype == torch.float32
-        unchanged = TemporalCrossAttn(8, 2, CLIP - 1, ChunkPolicy(), identity=True, direct=True)
+        unchanged = TemporalCrossAttn(8, FuseSettings(**keys), CLIP - 1)
         assert torch.equal(unchanged(x, spikes), x), "features are not rounded"
 
 
 def test_attention_runs_along_time_only() -> None:
     torch.manual_seed(0)
-    layer = SpikeTemporalSA(8, 2, 2, ChunkPolicy())
+    layer = SpikeTemporalSA(8, OLDER, 2)
     x = torch.randn(1, 3, 4, 4, 8, requires_grad=True)
     # A random direction: the layer norms take out any that is equal on all channels.
     (layer(x)[0, 1, 2, 3] * torch.randn(8)).sum().backward()
@@ -39,11 +41,6 @@ def test_attention_runs_along_time_only() -> None:
     assert (seen[:, 2, 3] > 1e-3).all(), "every frame of the pixel counts"
     seen[:, 2, 3] = 0
     assert not seen.any(), "no other pixel does"
-
-
-def test_heads_must_divide_the_channels() -> None:
-    with pytest.raises(ConfigError, match=r"SPIKE_TSA.*no multiple of HEADS, 3"):
-        SpikeTemporalSA(8, 3, 2, ChunkPolicy())
 
 
 def attended(qkv: torch.Tensor, time: RelativeTime | None) -> torch.Tensor:
@@ -61,8 +58,8 @@ def attended(qkv: torch.Tensor, time: RelativeTime | None) -> torch.Tensor:
 @pytest.mark.parametrize("older", [False, True])
 def test_fusion_by_hand(older: bool) -> None:
     torch.manual_seed(0)
-    reach = 1 if older else None
-    layer = TemporalCrossAttn(8, 2, reach, ChunkPolicy(), identity=False, direct=older)
+    settings = FuseSettings(HEADS=2, INIT="random", TIME_BIAS=older, DIRECT=older)
+    layer = TemporalCrossAttn(8, settings, 1)
     if layer.time is not None:
         torch.nn.init.normal_(layer.time.correction)
     x, spikes = 3 * torch.randn(2, 1, 4, 1, 1, 8)
@@ -81,7 +78,7 @@ def test_fusion_by_hand(older: bool) -> None:
 
 def test_self_attention_along_time_by_hand() -> None:
     torch.manual_seed(0)
-    layer = SpikeTemporalSA(8, 2, 1, ChunkPolicy()).double()
+    layer = SpikeTemporalSA(8, OLDER, 1).double()
     for parameter in layer.parameters():
         torch.nn.init.normal_(parameter)
     x = torch.randn(1, 3, 1, 1, 8, dtype=torch.float64)
@@ -120,3 +117,54 @@ def test_clips_may_be_shorter_and_longer_than_in_training(frames: int) -> None:
             query = 0 if sign == 1 else difference
             expected = time.correction[:, column] - time.slopes * difference
             torch.testing.assert_close(found[:, query, query + sign * difference], expected)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"MAX_BATCH_TOKENS": 1},
+        {"MAX_BATCH_TOKENS": 100},
+        {"ADAPTIVE_CHUNK": False, "CHUNK_SIZE": 4},
+        {"ADAPTIVE_CHUNK": False, "CHUNK_SIZE": 640},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("training", [False, True])
+def test_chunks_do_not_change_the_result(keys: dict[str, int], training: bool) -> None:
+    torch.manual_seed(0)
+    x, spikes = torch.randn(2, 2, 3, 5, 9, 8, dtype=torch.float64)
+    own, fuse = TemporalAttentionSettings(), FuseSettings(INIT="random")
+    attention = SpikeTemporalSA(8, own, 2, checkpoint=training).double()
+    fusion = TemporalCrossAttn(8, fuse, 2, checkpoint=training).double()
+    sizes: list[int] = []
+
+    def run() -> tuple[torch.Tensor, torch.Tensor]:
+        sizes.clear()
+        with torch.set_grad_enabled(training):
+            return attention(x), fusion(x, spikes)
+
+    expected = run()
+    attention.settings = own.model_copy(update=keys)
+    fusion.settings = fuse.model_copy(update=keys)
+    attention.qkv.register_forward_pre_hook(lambda _, given: sizes.append(given[0].shape[2]))
+    torch.testing.assert_close(run(), expected, rtol=0, atol=1e-12)
+    assert len(sizes) == chunk_count(attention.settings, 2 * 3 * 45, 45, keeps=False)
+    assert sum(sizes) == 45
+    assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize(
+    ("keys", "keeps", "count"),
+    [
+        ({"MAX_BATCH_TOKENS": 100}, False, 6),  # 540 tokens
+        ({"MAX_BATCH_TOKENS": 100}, True, 1),
+        ({"MAX_BATCH_TOKENS": 540}, False, 1),
+        ({"MAX_BATCH_TOKENS": 1}, False, 90),  # one pixel at least
+        ({"ADAPTIVE_CHUNK": False, "CHUNK_SIZE": 4}, False, 6),
+        ({"ADAPTIVE_CHUNK": False, "CHUNK_SIZE": 4}, True, 6),
+        ({"ADAPTIVE_CHUNK": False, "CHUNK_SIZE": 640}, False, 1),
+    ],
+)
+def test_how_many_chunks(keys: dict[str, int], keeps: bool, count: int) -> None:
+    settings = TemporalAttentionSettings(**keys)
+    assert chunk_count(settings, 2 * 3 * 90, 90, keeps=keeps) == count

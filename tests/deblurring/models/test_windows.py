@@ -46,13 +46,6 @@ def test_there_are_at_most_eight_masks() -> None:
     assert len(torch.unique(plan.masks, dim=0)) == 8
 
 
-def test_tokens_that_meet_through_the_cyclic_shift_alone_are_masked() -> None:
-    geometry = clip_window((1, 1, 4), (1, 1, 2), shifted=True, mutual=False)
-    plan = build_plan(geometry, CPU)
-    assert plan.query.tolist() == [[1, 2], [3, 0]]
-    assert plan.masks.tolist() == [[[0, 0], [0, 0]], [[0, -100], [-100, 0]]]
-
-
 def test_a_cache_builds_a_plan_once_and_stays_out_of_copies() -> None:
     plans = PlanCache()
     geometry = clip_window((2, 8, 8), (2, 4, 4), shifted=True, mutual=False)

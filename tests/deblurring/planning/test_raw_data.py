@@ -9,6 +9,7 @@ import pytest
 
 from vrtspike.config.workflow import Workflow, workflow_schema
 from vrtspike.deblurring.data.manifests import SURVEY
+from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.versions import RawState, source_version
 from vrtspike.deblurring.planning import (
     MISSING,
@@ -142,7 +143,9 @@ def test_the_state_of_raw_files_changes_with_them(root):
     assert sorted(before) == ["test/b", "train/a"]
     assert before["train/a"].nbytes == 4 * len("picture")
     assert states(plan) == before
-    assert before["train/a"].version == source_version(root, "a", "train", root / "none.json")
+    assert before["train/a"].version == source_version(
+        root, find_sequence(root, "train", "a", "blur"), "blur", root / "none.json"
+    )
     (root / "train/a/sharp/000002.png").write_text("another")
     after = states(plan)
     assert after["train/a"].version != before["train/a"].version

@@ -39,10 +39,10 @@ def run(folder: Path) -> None:
     results = folder / "results/data/raw"
     for stage, place in (
         (Ingestion(str(folder / "raw"), results / "ingest", "blur", "auto"), "ingest"),
-        (Building(str(folder / "raw"), results / "ingest", 2, results / "k2"), "k2"),
+        (Building(str(folder / "raw"), results / "k2", results / "ingest", 2), "k2"),
     ):
         output = results / place / "shards" / f"{SHARD}.json"
-        make_shard(stage, NAMES, results / place, output, 1, lambda line: None)
+        make_shard(stage, NAMES, output, 1, lambda line: None)
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_a_manifest_that_another_number_of_shards_wrote_is_noticed(folder):
     changed_bit(folder / "raw/train/a/spike/000001.dat")
     results = folder / "results/data/raw/ingest"
     stage = Ingestion("raw", results, "blur", "auto")
-    make_shard(stage, NAMES, results, results / "shards/1-of-2.json", 1, lambda line: None)
+    make_shard(stage, NAMES, results / "shards/1-of-2.json", 1, lambda line: None)
     assert versions()["train/a"] != before["train/a"]
 
 

@@ -234,7 +234,6 @@ def read_old_logs(path: Path) -> OldLogs:
         )
     with_loss = [row for row in reading.train if "loss" in row]
     logs = RunLogs(
-        path,
         timing=_with_whole_steps(pd.DataFrame(reading.timing, columns=TIMING_COLUMNS)),
         steps=pd.DataFrame(columns=STEP_COLUMNS),
         train=_table(with_loss, TRAIN_COLUMNS),

@@ -13,10 +13,10 @@ from pathlib import Path
 import pandas as pd
 
 from vrtspike.analysis.compare import find_candidate, markdown_table
+from vrtspike.analysis.evaluation_files import Summary
 from vrtspike.analysis.evaluations import (
     SPREAD,
     STANDARD_ERROR,
-    Summary,
     column_name,
     measured_metrics,
     protocols,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -266,11 +265,7 @@ def _draw_images(figure: Any, view: SpikeView) -> None:  # noqa: ANN401
     rate, instant = view.rate, view.window(first, steps)
     panels: list[tuple[NDArray[Any], str, float]] = [
         (rate, f"mean rate of {len(view.spikes)} steps", _white(rate)),
-        (
-            instant,
-            f"{steps} steps about {words} ({middle})",
-            _white(instant),
-        ),
+        (instant, f"{steps} steps about {words} ({middle})", _white(instant)),
     ]
     if view.gray is not None and view.found is not None:
         panels.append((view.gray, f"frame, correlation {view.found.correlation:.2f}", 255.0))
@@ -293,15 +288,7 @@ def _draw_raster(axes: Any, view: SpikeView) -> None:  # noqa: ANN401
     row = view.sensor.height // 2
     raster = np.stack([view.spikes[step][row] for step in range(len(view.spikes))])
     extent = (0, view.sensor.area.columns, view.start + len(view.spikes), view.start)
-    axes.imshow(
-        1 - raster,
-        cmap="gray",
-        aspect="auto",
-        interpolation="nearest",
-        extent=extent,
-        vmin=0,
-        vmax=1,
-    )
+    axes.imshow(raster, cmap="gray_r", aspect="auto", interpolation="nearest", extent=extent)
     axes.grid(visible=False)
     axes.set_title(f"spikes of row {row}", fontsize=9)
     axes.set_xlabel("column")
@@ -335,21 +322,12 @@ def film_spikes(view: SpikeView, path: Path) -> None:
     white = _white(view.rate)
     factor = max(1, VIDEO_WIDTH // view.sensor.area.columns)
     with video_file(path) as append:
-        for window in _windows(view):
+        steps = _steps_of_window(view)
+        for first in range(len(view.spikes) - steps + 1):
+            window = view.window(first, steps)
             gray = np.clip(window / white * 255, 0, 255).round().astype(np.uint8)
             large = gray.repeat(factor, axis=0).repeat(factor, axis=1)
             append([np.repeat(large[:, :, None], 3, axis=2)])
-
-
-def _windows(view: SpikeView) -> Iterator[NDArray[np.float64]]:
-    """The mean of each window, one step after the other."""
-    steps = _steps_of_window(view)
-    total = view.window(0, steps) * steps
-    yield total / steps
-    for step in range(steps, len(view.spikes)):
-        total += view.spikes[step]
-        total -= view.spikes[step - steps]
-        yield total / steps
 
 
 MOST_SEQUENCES = 60

@@ -12,7 +12,7 @@ from vrtspike.cluster.gpus import DEVICE_NAMES, device_type
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.evaluation.precision import PRECISIONS, require_precision
 from vrtspike.errors import ConfigError
-from vrtspike.system.cli import EXIT_STOPPED, positive_int, positive_number
+from vrtspike.system.cli import EXIT_STOPPED, output_path, positive_int, positive_number
 
 if TYPE_CHECKING:
     from vrtspike.deblurring.evaluation.folder import Request
@@ -26,7 +26,14 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("run_path", metavar="RUN", help="result folder (results/train/demo), packed run, .onnx")
     add("input", type=Path, metavar="INPUT", help="folder of blurry frames, or a video file")
-    add("-o", "--output", type=Path, required=True, metavar="OUT", help="folder for the results")
+    add(
+        "-o",
+        "--output",
+        type=output_path,
+        required=True,
+        metavar="OUT",
+        help="folder for the results",
+    )
     spikes = parser.add_mutually_exclusive_group()
     spikes.add_argument(
         "--spikes",
@@ -45,7 +52,8 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
         type=positive_int,
         nargs=2,
         metavar=("ROWS", "COLUMNS"),
-        help="size of the spike sensor; without it that of .npz files, else half the frames' size",
+        help="size of the spike sensor; without it that of .npz files or of a config.yaml beside "
+        "the files, else half the frames' size",
     )
     add(
         "--layout",
@@ -239,7 +247,7 @@ def add_export(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
     parser.add_argument("run_path", metavar="RUN", help="as for restore")
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILE.onnx", help="file to write"
+        "-o", "--output", type=output_path, required=True, metavar="FILE.onnx", help="file to write"
     )
     parser.add_argument(
         "--ratio",
@@ -260,7 +268,6 @@ def export(arguments: argparse.Namespace) -> None:
     output: Path = arguments.output
     if output.suffix != ".onnx":
         raise ConfigError(f"--output: found {output}, expected a file named *.onnx")
-    output.parent.mkdir(parents=True, exist_ok=True)
     from vrtspike.reporting.packed import find_model
     from vrtspike.runs.published import read_finished
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.errors import ConfigError, DataError, list_faults
-from vrtspike.system.cli import positive_int
+from vrtspike.system.cli import output_path, positive_int
 
 ADVICE = "Delete these stores with their manifests and run the workflow again."
 
@@ -16,13 +16,7 @@ def add_show(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
     parser.add_argument("file", type=Path, metavar="FILE", help="spike file (.dat or .npz)")
     parser.add_argument("--frame", type=Path, help="sharp frame of the same exposure (PNG)")
-    parser.add_argument(
-        "--sensor",
-        type=positive_int,
-        nargs=2,
-        metavar=("ROWS", "COLUMNS"),
-        help="of the sensor as in the file; found by itself unless given",
-    )
+    _add_sensor(parser)
     parser.add_argument(
         "--layout", choices=LAYOUTS, help="of the file, which tells the step that the frame shows"
     )
@@ -33,13 +27,13 @@ def add_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        type=Path,
+        type=output_path,
         metavar="OUT",
         help="folder for the results, or the picture's own name (.png or .svg); here unless given",
     )
     parser.add_argument(
         "--video",
-        type=Path,
+        type=output_path,
         nargs="?",
         const=Path(),
         metavar="MP4",
@@ -87,8 +81,17 @@ def show(arguments: argparse.Namespace) -> int:
     return 1 if wrong else 0
 
 
-def _require_suffix(option: str, path: Path, suffixes: tuple[str, ...]) -> None:
+def _add_sensor(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--sensor",
+        type=positive_int,
+        nargs=2,
+        metavar=("ROWS", "COLUMNS"),
+        help="of the sensor as in the file; found by itself unless given",
+    )
 
+
+def _require_suffix(option: str, path: Path, suffixes: tuple[str, ...]) -> None:
     if path.suffix.lower() not in suffixes or path.is_dir():
         place = "a folder, or " if option == "--output" else ""
         raise ConfigError(f"{option}: found {path}, expected {place}a file {' or '.join(suffixes)}")
@@ -98,13 +101,7 @@ def add_calibrate(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
     parser.add_argument("--static", type=Path, metavar="SCENE", help="in which nothing moves")
     parser.add_argument("--moving", type=Path, metavar="SCENE", help="in which much moves")
-    parser.add_argument(
-        "--sensor",
-        type=positive_int,
-        nargs=2,
-        metavar=("ROWS", "COLUMNS"),
-        help="of the sensor as in the file; found by itself unless given",
-    )
+    _add_sensor(parser)
     parser.add_argument(
         "--most-steps", type=positive_int, default=200, help="of a time offset, either way"
     )
@@ -116,7 +113,7 @@ def add_calibrate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        type=Path,
+        type=output_path,
         required=True,
         metavar="OUT",
         help="folder for calibration.json, calibration.png and the resampled data set",
@@ -146,6 +143,8 @@ def calibrate(arguments: argparse.Namespace) -> int:
             f"time offset: {found.offset_steps:+.2f}{spread} steps, correlation "
             f"{found.correlation:.2f}"
         )
+    else:
+        print("time offset: none looked for (--moving), exposures are taken as they are")
     print(f"picture: {arguments.output / 'calibration.png'}")
     print(*(f"! {fault}" for fault in found.faults), sep="\n", end="\n" if found.faults else "")
     if found.faults:

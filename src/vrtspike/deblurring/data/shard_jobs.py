@@ -9,11 +9,12 @@ recipe, kept in it, says what it was made with.
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import vrtspike
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
@@ -24,6 +25,8 @@ from vrtspike.deblurring.data.manifests import (
     STORE_SHARD,
     contents_digest,
 )
+from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
+from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.versions import source_version
 from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.errors import DataError, DiskFullError, RunError, UserError, list_faults
@@ -46,16 +49,30 @@ class NewResult:
     """What a person reads of it."""
 
 
-class SequenceStage(Protocol):
-    """What is done to each sequence; it can be pickled."""
+@dataclass(frozen=True)
+class SequenceStage(ABC):
+    """What is done to each sequence; it can be pickled.
 
-    @property
-    def kind(self) -> ManifestKind:
-        """Kind of the file of a shard."""
+    Attributes:
+        root: the data set's folder.
+        folder: of the results, ``<split>/<name>.*``.
+        kind: of the file of a shard.
+    """
 
+    root: str
+    folder: Path
+
+    kind: ClassVar[ManifestKind]
+
+    def manifest(self, name: str) -> Path:
+        """Where the manifest of a sequence lies."""
+        return self.folder / f"{name}.json"
+
+    @abstractmethod
     def existing_entry(self, name: str) -> Entry | None:
         """The entry of a sequence whose result still holds; None where it has to be made."""
 
+    @abstractmethod
     def make(self, name: str) -> NewResult:
         """Make the result of a sequence.
 
@@ -67,7 +84,6 @@ class SequenceStage(Protocol):
 def make_shard(
     stage: SequenceStage,
     names: Sequence[str],
-    folder: Path,
     output: Path,
     processes: int,
     say: Callable[[str], None],
@@ -79,7 +95,6 @@ def make_shard(
     Args:
         stage: what is done.
         names: the sequences, each as ``<split>/<name>``.
-        folder: of their results, ``<split>/<name>.*``.
         output: the shard's file: an entry for each sequence.
         processes: how many may work at the same time.
         say: takes lines for the log.
@@ -91,7 +106,7 @@ def make_shard(
         OSError: if a result cannot be written; at once.
     """
     with _alone(output.with_suffix(".lock"), say):
-        _clean(names, folder, output)
+        _clean(names, stage.folder, output)
         entries = {name: stage.existing_entry(name) for name in names}
         due = [name for name, entry in entries.items() if entry is None]
         # Whoever shows the log's last "[n/of]" as a bar knows from here on how much there is.
@@ -168,20 +183,16 @@ def recipe(module: str, **ingredients: Any) -> str:  # noqa: ANN401 - JSON value
 
 
 @dataclass(frozen=True)
-class Ingestion:
+class Ingestion(SequenceStage):
     """How sequences are checked, as a stage of :func:`make_shard`.
 
     Attributes:
-        root: the data set's folder.
-        folder: of the manifests, ``<split>/<name>.json``.
         blur_dir: folder of the blurry frames.
         layout: name of a layout, or ``auto``.
         spike_root: where spikes lie under a root of their own.
         spike_size: see :func:`vrtspike.deblurring.data.gate.ingest.ingest_sequence`.
     """
 
-    root: str
-    folder: Path
     blur_dir: str
     layout: str
     spike_size: tuple[int, int] | None = None
@@ -203,8 +214,9 @@ class Ingestion:
     def existing_entry(self, name: str) -> Entry | None:
         """The entry of a sequence whose raw files and recipe are those of its manifest."""
         try:
-            manifest = read_manifest(self._path(name), INGESTED)
-            if manifest["recipe"] != self.recipe or manifest["source_version"] != self._now(name):
+            manifest = read_manifest(self.manifest(name), INGESTED)
+            version = self._version(name, self._files(name))
+            if manifest["recipe"] != self.recipe or manifest["source_version"] != version:
                 return None
         except DataError:
             return None
@@ -216,43 +228,35 @@ class Ingestion:
         Raises:
             DataError: if it is not there, or changes meanwhile.
         """
-        split, _, sequence = name.partition("/")
-        version = self._now(name)
-        manifest = ingest_sequence(
-            self.root,
-            split,
-            sequence,
-            blur_dir=self.blur_dir,
-            source_version=version,
-            recipe=self.recipe,
-            spike_size=self.spike_size,
-            layout=self.layout,
-            spike_root=self.spike_root,
-        )
-        if self._now(name) != version:
+        files = self._files(name)
+        version = self._version(name, files)
+        manifest = {
+            **ingest_sequence(self.root, files, self.blur_dir, self.spike_size),
+            "source_version": version,
+            "recipe": self.recipe,
+        }
+        if self._version(name, self._files(name)) != version:
             raise DataError(
                 f"{name}: its files changed while they were checked; run again when they are all "
                 "there"
             )
-        write_json(self._path(name), manifest)
+        write_json(self.manifest(name), manifest)
         return NewResult(self._entry(name, manifest), _line(name, manifest))
 
-    def _path(self, name: str) -> Path:
-        return self.folder / f"{name}.json"
-
-    def _now(self, name: str) -> str:
-        """The version of a sequence's raw files."""
+    def _files(self, name: str) -> SequenceFiles:
         split, _, sequence = name.partition("/")
-        path = self._path(name)
-        return source_version(
-            self.root, sequence, split, path, self.blur_dir, self.layout, self.spike_root
+        return find_sequence(
+            self.root, split, sequence, self.blur_dir, self.layout, self.spike_root
         )
+
+    def _version(self, name: str, files: SequenceFiles) -> str:
+        return source_version(self.root, files, self.blur_dir, self.manifest(name))
 
     def _entry(self, name: str, manifest: dict[str, Any]) -> Entry:
         read = all(entry["digest"] for entry in manifest["files"])
         return {
             "contents": contents_digest(manifest),
-            "bytes": self._path(name).stat().st_size,
+            "bytes": self.manifest(name).stat().st_size,
             # A file that could not be read is looked at again: permissions have no date.
             "version": manifest["source_version"] if read else "",
         }
@@ -271,21 +275,17 @@ def _line(name: str, manifest: dict[str, Any]) -> str:
 
 
 @dataclass(frozen=True)
-class Building:
+class Building(SequenceStage):
     """How stores are built, as a stage of :func:`make_shard`.
 
     Attributes:
-        root: the data set's folder.
         ingested: folder of the ingest manifests, ``<split>/<name>.json``.
         bins: K.
         context: see :func:`vrtspike.deblurring.data.store.build.build_store`.
-        folder: of the stores and their manifests.
     """
 
-    root: str
     ingested: Path
     bins: int
-    folder: Path
     context: int = 0
 
     kind = STORE_SHARD
@@ -298,14 +298,14 @@ class Building:
     def existing_entry(self, name: str) -> Entry | None:
         """The entry of a sequence whose store is complete and made of today's raw files."""
         try:
-            manifest = read_manifest(self._path(name), STORE)
+            manifest = read_manifest(self.manifest(name), STORE)
             ingested = self._ingested(name)
             if manifest["recipe"] != self._recipe(ingested):
                 return None
         except DataError:
             return None
         whole = manifest["files"], manifest["bytes"]
-        if folder_size(self._path(name).with_suffix(".zarr")) != whole:
+        if folder_size(self.manifest(name).with_suffix(".zarr")) != whole:
             return None
         return self._entry(name, manifest, ingested)
 
@@ -320,15 +320,12 @@ class Building:
             self.root,
             self.ingested / f"{name}.json",
             self.bins,
-            self._path(name),
+            self.manifest(name),
             context=self.context,
             recipe=self._recipe(ingested),
         )
         line = f"{name}: {len(made['frames'])} frames, {self.bins} bins, digest "
         return NewResult(self._entry(name, made, ingested), line + made["digest"][:12])
-
-    def _path(self, name: str) -> Path:
-        return self.folder / f"{name}.json"
 
     def _ingested(self, name: str) -> str:
         """Digest of what the check of a sequence found."""
@@ -341,6 +338,6 @@ class Building:
         return {
             "ingested": ingested,
             "digest": manifest["digest"],
-            "bytes": self._path(name).stat().st_size,
+            "bytes": self.manifest(name).stat().st_size,
             "store": [manifest["files"], manifest["bytes"]],
         }

@@ -12,8 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.bins import bin_table
-from vrtspike.deblurring.data.exposure import TABLE, Exposure, read_exposures
-from vrtspike.deblurring.data.gate.alignment import align, displacement, mismatch
+from vrtspike.deblurring.data.exposure import TABLE, Exposure
+from vrtspike.deblurring.data.gate.alignment import (
+    DOUBTED,
+    Alignment,
+    align,
+    displacement,
+    mismatch,
+)
+from vrtspike.deblurring.data.gate.sensor_guess import find_sensor, told_sensor
 from vrtspike.deblurring.data.raw.layouts.files import SPIKE_SUFFIXES
 from vrtspike.deblurring.data.raw.layouts.folders import numbered, without_zeros
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
@@ -23,7 +30,6 @@ from vrtspike.deblurring.data.raw.recordings import Recording, SpikeFiles
 from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,
     frame_scale,
-    npz_sensor,
     pack_rows,
     picture_area,
     read_rows,
@@ -179,11 +185,13 @@ class FolderSequence(RecordedSequence):
     Args:
         blur: a folder of pictures, a video file, or frames that were opened before.
         spikes: a folder of ``.dat`` or ``.npz`` files with the frames' names, or one file for all
-            frames. A table ``exposures.csv`` there or beside the frames says when each was exposed;
-            without one the layout does, of a file for all frames after it was divided evenly.
+            frames. A table ``exposures.csv`` in or beside the folder of either says when each was
+            exposed; without one the layout does, of a file for all frames after it was divided
+            evenly.
         bins: bins of the voxel grid.
-        sensor: rows and columns of the sensor as in its files; None is the size that ``.npz`` files
-            give, else that of the layout, which is a part of the frames' size.
+        sensor: rows and columns of the sensor as in its files; None is the size in
+            ``.npz`` files or a ``config.yaml`` beside them or above, else that of the layout, which
+            is a part of the frames' size.
         layout: tells exposures and the sensor.
         context: see :class:`RecordedSequence`.
 
@@ -201,7 +209,7 @@ class FolderSequence(RecordedSequence):
         context: int = 0,
     ) -> None:
         super().__init__(blur, bins)
-        self.spikes, self.context = str(spikes), context
+        self.spikes, self.context, self._layout = str(spikes), context, layout
         if not spikes.exists():
             raise DataError(
                 f"{spikes}: no such file or folder; expected the spikes (.dat or .npz) of "
@@ -209,7 +217,8 @@ class FolderSequence(RecordedSequence):
             )
         self.files = [spikes] if spikes.is_file() else self._partners(spikes)
         part = (self.size[0] // layout.scale, self.size[1] // layout.scale)
-        self._sensor = sensor or npz_sensor(self.files[0]) or layout.sensor or part
+        told = told_sensor(self.files[0])
+        self._sensor = sensor or (told and (told.height, told.width)) or layout.sensor or part
         self._area = picture_area(self._sensor, self.size, layout)
         self.ratio = self._fit(self._area.rows, self._area.columns)
         self._recordings = self._find_recordings(spikes, layout)
@@ -219,19 +228,43 @@ class FolderSequence(RecordedSequence):
         """A line for each frame that its spikes do not look like; reads every file once.
 
         A single step is no picture that could be compared.
+
+        Raises:
+            DataError: if the spikes look like a frame with another size of the sensor.
         """
-        found = []
+        found = list[str]()
         for number, exposure in enumerate(self.exposures):
             if exposure.steps < 2:
                 continue
-            spikes = self.spikes_of(number, exposure)
-            gray = luma(self.pictures.read(slice(number, number + 1))[0]).astype(np.uint8)
-            likeness = align(spikes, gray, blurry=True)
+            likeness = self._likeness(number)
             frame = self.pictures.describe(number)
             path, size = self._recordings[number].path, (self._area.rows, self._area.columns)
             fault = displacement(likeness, path, frame) or mismatch(likeness, path, frame, size)
+            if fault and not found:
+                self._require_size(number)
             found += [fault] if fault else []
         return found
+
+    def _likeness(self, frame: int) -> Alignment:
+        gray = luma(self.pictures.read(slice(frame, frame + 1))[0]).astype(np.uint8)
+        return align(self.spikes_of(frame, self.exposures[frame]), gray, blurry=True)
+
+    def _require_size(self, frame: int) -> None:
+        """Refuse a size of the sensor where the order of the spikes tells another, which fits."""
+        path, bins, spikes = self._recordings[frame].path, self._bins, Path(self.spikes)
+        try:
+            other = find_sensor(path)
+            size = (other.height, other.width)
+            clip = FolderSequence(self.pictures, spikes, bins, size, self._layout, self.context)
+            correlation = clip._likeness(frame).correlation
+        except DataError:
+            return  # no other size is known, or frames and spikes do not fit with it
+        if size != self._sensor and correlation > DOUBTED:
+            raise DataError(
+                f"{path}: with a sensor of {self._sensor[0]} x {self._sensor[1]} the spikes do not "
+                f"show {self.pictures.describe(frame)}, with one of {size[0]} x {size[1]} they do "
+                f"(correlation {correlation:.2f}): give --sensor {size[0]} {size[1]}"
+            )
 
     def spikes_of(self, frame: int, steps: Exposure) -> PackedSpikes:
         """Some steps of the file that holds a frame."""
@@ -264,11 +297,14 @@ class FolderSequence(RecordedSequence):
 
     def _find_recordings(self, spikes: Path, layout: Layout) -> list[Recording]:
         """File and exposure of each frame."""
-        beside = (spikes if spikes.is_dir() else spikes.parent, Path(self.pictures.place))
-        path = next((p for folder in beside if (p := folder / TABLE).is_file()), None)
-        self.all_files = [*self.files, *([path] if path else [])]
-        table = read_exposures(path) if path else None
-        files = SpikeFiles(Path(), self._sensor, layout, table, str(path))
+        places = (spikes.absolute(), Path(self.pictures.place).absolute())
+        folders = dict.fromkeys(folder for place in places for folder in (place, place.parent))
+        tables = [path for folder in folders if (path := folder / TABLE).is_file()]
+        if len(tables) > 1:
+            raise DataError(f"several tables of exposures: {', '.join(map(str, tables))}; keep one")
+        self.all_files = [*self.files, *tables]
+        table = str(tables[0]) if tables else None
+        files = SpikeFiles(Path(), self._sensor, layout, table)
         if spikes.is_file():
             return list(files.divided(self.spikes, self.names).values())
         recordings, faults = [], []

@@ -60,14 +60,8 @@ def reproduce_vrt(
     expected = expected or vrt_on_gopro()
     require_published_weights(settings)
     clips = require_published_frames(settings, str(PROTOCOL.blur_dir), expected)
-    model = build_model(
-        settings.MODEL,
-        bins=settings.DATA.NUM_VOXEL_BINS,
-        clip_len=settings.DATA.CLIP_LEN,
-        crop_size=settings.DATA.CROP_SIZE,
-        pretrained=True,
-    )
-    compute = torch_compute(model.float().eval().to(device), None, device)
+    model = build_model(settings).float().eval().to(device)
+    compute = torch_compute(model, None, device)
     rows: list[dict[str, Any]] = []
     progress(0, expected.frames)
     for row in _measured(compute, settings, clips, device):

@@ -48,13 +48,7 @@ def load_model(weights: str | Path, settings: Settings, device: torch.device) ->
         RunError: if the file is missing or damaged, was changed since it was
             published, or holds the weights of another model.
     """
-    model = build_model(
-        settings.MODEL,
-        bins=settings.DATA.NUM_VOXEL_BINS,
-        clip_len=settings.DATA.CLIP_LEN,
-        crop_size=settings.DATA.CROP_SIZE,
-        pretrained=False,
-    )
+    model = build_model(settings, pretrained=False)
     load_trained(model, weights)
     require_published(weights)
     return model.float().eval().to(device)

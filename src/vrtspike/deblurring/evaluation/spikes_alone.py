@@ -16,18 +16,22 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.rgb_images import PEAK, Image
 from vrtspike.deblurring.settings.schema import SpikesAloneName
-from vrtspike.deblurring.spike_images import TFP_WINDOW, tfi, tfp
+from vrtspike.deblurring.spike_images import short_window, tfi, tfp
 from vrtspike.io.images import luma
 
-Reconstruction = Callable[[NDArray[np.uint8], int], NDArray[np.float32]]
-"""From spikes (T, h, w) and a step to the spike rate (h, w) there."""
+Reconstruction = Callable[[NDArray[np.uint8], Exposure], NDArray[np.float32]]
+"""From spikes (T, h, w) and the exposure among them to the spike rate (h, w) at its instant."""
 
-RECONSTRUCTIONS: dict[SpikesAloneName, Reconstruction] = {"tfp": tfp, "tfi": tfi}
+RECONSTRUCTIONS: dict[SpikesAloneName, Reconstruction] = {
+    "tfp": lambda spikes, seen: tfp(spikes, int(seen.sharp), short_window(seen.steps)),
+    "tfi": lambda spikes, seen: tfi(spikes, int(seen.sharp)),
+}
 _METHODS: dict[SpikesAloneName, str] = {
-    "tfp": f"spikes in a window of {TFP_WINDOW} steps about the sharp instant (TFP)",
+    "tfp": "spikes in a window of 3/8 of the exposure about the sharp instant (TFP)",
     "tfi": "the interval between the spikes about the sharp instant (TFI)",
 }
 
@@ -61,11 +65,10 @@ class SpikesAlone:
     def read(self, frame: int) -> NDArray[np.float32]:
         """One frame: grey values (h, w) of the sensor's size, nominally in [0, 255]."""
         layout = self._store.layout
-        steps, sharp = layout.spike_frames[frame], layout.exposures[frame].sharp
-        whole = slice(None)
+        steps, whole = layout.spike_frames[frame], slice(None)
         bits = self._store.read("bits", slice(frame, frame + 1), whole, whole)[0, :steps]
         spikes = np.unpackbits(bits, axis=2, count=self._columns, bitorder="little")
-        return self._rate(spikes, int(sharp)) * np.float32(self._brightness)
+        return self._rate(spikes, layout.exposures[frame]) * np.float32(self._brightness)
 
 
 def to_picture(gray: NDArray[np.float32]) -> NDArray[np.uint8]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from vrtspike.analysis.evaluation_files import chosen_on
 from vrtspike.deblurring.data.clips.dataset import DatasetManifest
 from vrtspike.deblurring.evaluation.measure import (
     Mean,
@@ -96,10 +97,7 @@ def _warnings(dataset: DatasetManifest, data: DataSettings) -> list[str]:
     split = data.VAL_SPLIT
     found = []
     if data.VALIDATION == "test":
-        found.append(
-            "chosen on the test split: validation looked at it during the training "
-            "(DATA.VALIDATION)"
-        )
+        found.append(chosen_on("the test split", "DATA.VALIDATION is test"))
     known = {name: of for name, of in dataset.overlaps.items() if name.startswith(f"{split}/")}
     if known:
         name, training = next(iter(known.items()))

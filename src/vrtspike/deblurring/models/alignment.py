@@ -11,9 +11,8 @@ from torch import Tensor, nn
 
 from vrtspike.deblurring.models.deform_conv import KERNEL, POINTS, guided_deform_conv
 from vrtspike.deblurring.models.flow import flow_warp
-from vrtspike.deblurring.models.layers import start_at_zero
+from vrtspike.deblurring.models.layers import Recomputed, start_at_zero
 from vrtspike.deblurring.models.mixed_precision import autocast_dtype
-from vrtspike.deblurring.models.recomputation import Recomputed
 
 _SLOPE = 0.1
 

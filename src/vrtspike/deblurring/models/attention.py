@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vrtspike.deblurring.models.recomputation import Recomputed
+from vrtspike.deblurring.models.layers import Recomputed
 from vrtspike.deblurring.models.window_attention import window_attention
 from vrtspike.deblurring.models.windows import Size3, WindowGeometry, WindowPlan
 

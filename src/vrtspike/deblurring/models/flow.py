@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vrtspike.deblurring.models.layers import start_at_zero
+from vrtspike.deblurring.models.layers import Recomputed, start_at_zero
 from vrtspike.deblurring.models.mixed_precision import without_autocast
-from vrtspike.deblurring.models.recomputation import Recomputed
 
 
 def _targets(flow: Tensor) -> tuple[Tensor, Tensor]:

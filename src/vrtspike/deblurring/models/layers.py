@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
-from vrtspike.deblurring.models.recomputation import Recomputed
+Result = TypeVar("Result")
+
+
+def recomputed(asked: bool, function: Callable[..., Result], *arguments: object) -> Result:
+    """Call ``function``; if asked, keep its arguments only and call it again for the gradient."""
+    if not (asked and torch.is_grad_enabled()):
+        return function(*arguments)
+    result: Result = checkpoint(function, *arguments, use_reentrant=False)
+    return result
+
+
+class Recomputed(nn.Module):
+    """A module that keeps only its positional arguments for the backward pass if ``checkpoint``."""
+
+    checkpoint = False
+
+    def __call__(self, *arguments: Any) -> Any:  # noqa: ANN401 - those of forward
+        """Call the module."""
+        return recomputed(self.checkpoint, super().__call__, *arguments)
 
 
 def start_at_zero(layer: nn.Module) -> None:
@@ -116,18 +138,14 @@ class ClipConv(nn.Conv3d):
     Args:
         fan_in: channels of the input.
         fan_out: channels of the output.
-        time_stride: stride along time.
-        space_stride: stride along rows and columns.
+        stride: along rows and columns.
     """
 
-    def __init__(
-        self, fan_in: int, fan_out: int, time_stride: int = 1, space_stride: int = 1
-    ) -> None:
-        stride = (time_stride, space_stride, space_stride)
-        super().__init__(fan_in, fan_out, 3, stride=stride, padding=1)
+    def __init__(self, fan_in: int, fan_out: int, stride: int = 1) -> None:
+        super().__init__(fan_in, fan_out, 3, stride=(1, stride, stride), padding=1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, T, H, W, fan_in) -> (B, ceil(T / time), ceil(H / space), ..., fan_out)."""
+        """(B, T, H, W, fan_in) -> (B, T, ceil(H / stride), ceil(W / stride), fan_out)."""
         frames = x.flatten(0, 1).permute(0, 3, 1, 2)
         taps = self.weight.permute(2, 0, 1, 3, 4).flatten(0, 1)
         y = functional.conv2d(frames, taps, stride=self.stride[1], padding=1)
@@ -137,7 +155,7 @@ class ClipConv(nn.Conv3d):
         # Beyond the ends of the clip there are zeros.
         out[:, 1:].add_(before[:, :-1])  # += would copy the slice onto itself
         out[:, :-1].add_(after[:, 1:])
-        return out[:, :: self.stride[0]]
+        return out
 
 
 def pad_to_multiple(x: Tensor, multiple: int) -> Tensor:

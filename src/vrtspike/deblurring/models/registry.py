@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vrtspike.deblurring.models.build_vrt_spike import build_vrt_spike
 from vrtspike.deblurring.models.restorer import Builder, Restorer
 from vrtspike.deblurring.models.spike_nafnet import build_spike_nafnet
+from vrtspike.deblurring.models.vrt_spike import build_vrt_spike
 
 if TYPE_CHECKING:
-    from vrtspike.deblurring.settings.model import ModelSettings
+    from vrtspike.deblurring.settings import Settings
 
 MODELS: dict[str, Builder] = {
     "vrt_spike": build_vrt_spike,
@@ -22,14 +22,20 @@ MODELS: dict[str, Builder] = {
 names its groups of parameters (:class:`~vrtspike.deblurring.models.restorer.Restorer`)."""
 
 
-def build_model(
-    settings: ModelSettings, *, bins: int, clip_len: int, crop_size: int, pretrained: bool = True
-) -> Restorer:
-    """Build the network that MODEL.TYPE names, for arguments see :class:`Builder`.
+def build_model(settings: Settings, *, pretrained: bool = True) -> Restorer:
+    """Build the network of a preset, which MODEL.TYPE names.
+
+    Args:
+        settings: of the preset.
+        pretrained: load the weights that the settings start from; false where all weights are
+            loaded afterwards.
 
     Returns:
         A module called as ``model(blur, voxels)``.
+
+    Raises:
+        RunError: a checkpoint is missing or belongs to another model.
     """
-    return MODELS[settings.TYPE](
-        settings, bins=bins, clip_len=clip_len, crop_size=crop_size, pretrained=pretrained
-    )
+    build, data = MODELS[settings.MODEL.TYPE], settings.DATA
+    bins, clip_len = data.NUM_VOXEL_BINS, data.CLIP_LEN
+    return build(settings.MODEL, bins=bins, clip_len=clip_len, pretrained=pretrained)

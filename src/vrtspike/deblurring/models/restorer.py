@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -40,13 +39,8 @@ class Restorer(nn.Module):
         """
         raise NotImplementedError
 
-    def describe(self, device: torch.device, dtype: torch.dtype) -> str:
-        """How the model computes on a device, in one line for the log of a run.
-
-        Args:
-            device: where it will run.
-            dtype: type of the products (autocast's, where autocast is on).
-        """
+    def describe(self) -> str:
+        """What the model is, in one line for the log of a run."""
         return f"model: {type(self).__name__}"
 
     def rate_groups(self) -> dict[str, list[str]]:
@@ -80,13 +74,7 @@ class Builder(Protocol):
     """Builds the network that a preset describes."""
 
     def __call__(
-        self,
-        settings: ModelSettings,
-        *,
-        bins: int,
-        clip_len: int,
-        crop_size: int,
-        pretrained: bool,
+        self, settings: ModelSettings, *, bins: int, clip_len: int, pretrained: bool
     ) -> Restorer:
         """Build it.
 
@@ -94,11 +82,8 @@ class Builder(Protocol):
             settings: the MODEL section.
             bins: voxel bins per frame (DATA.NUM_VOXEL_BINS).
             clip_len: frames of a training clip (DATA.CLIP_LEN).
-            crop_size: side of a training crop in pixels (DATA.CROP_SIZE).
-            pretrained: load the weights that the settings start from; false where all weights are
-                loaded afterwards.
+            pretrained: load the weights that the settings start from.
 
         Raises:
-            ConfigError: settings that cannot make a model.
             RunError: a checkpoint is missing or belongs to another model.
         """

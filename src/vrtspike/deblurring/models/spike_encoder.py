@@ -8,16 +8,15 @@ to subtract large, equal numbers; ``docs/model.md`` has the figures.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vrtspike.deblurring.models.layers import ClipConv, pad_to_multiple
-from vrtspike.deblurring.models.recomputation import Recomputed
-from vrtspike.errors import ConfigError
+from vrtspike.deblurring.models.layers import ClipConv, Recomputed, pad_to_multiple
 
-_SPACE_STRIDE = 2
+_STRIDE = 2
 _BLOCKS_PER_SCALE = 2
 
 
@@ -50,35 +49,16 @@ class SpikeEncoder3D(Recomputed):
     Args:
         bins: voxel bins per frame, the channels of the input.
         channels: channels of each scale.
-        temporal_strides: stride along time of each step down; 1 keeps every frame.
     """
 
-    def __init__(
-        self, bins: int, channels: Sequence[int], temporal_strides: Sequence[int] | None = None
-    ) -> None:
+    def __init__(self, bins: int, channels: Sequence[int]) -> None:
         super().__init__()
-        self.temporal_strides = tuple(temporal_strides or (1,) * (len(channels) - 1))
-        if len(self.temporal_strides) != len(channels) - 1:
-            raise ConfigError(
-                f"{len(self.temporal_strides)} temporal strides for {len(channels)} scales; "
-                f"give {len(channels) - 1}, one for each step down"
-            )
         self.stem = ClipConv(1 + bins, channels[0])
-        self.downs = nn.ModuleList(
-            ClipConv(channels[i], channels[i + 1], stride, _SPACE_STRIDE)
-            for i, stride in enumerate(self.temporal_strides)
-        )
+        self.downs = nn.ModuleList(ClipConv(*pair, _STRIDE) for pair in pairwise(channels))
         self.scales = nn.ModuleList(
             nn.Sequential(*(ResidualBlock3D(width) for _ in range(_BLOCKS_PER_SCALE)))
             for width in channels
         )
-
-    def frames_at_scales(self, frames: int) -> list[int]:
-        """Length in time of each scale for a clip of ``frames`` frames."""
-        lengths = [frames]
-        for stride in self.temporal_strides:
-            lengths.append((lengths[-1] - 1) // stride + 1)
-        return lengths
 
     def forward(self, voxels: Tensor) -> list[Tensor]:
         """Encode voxel grids.
@@ -90,7 +70,7 @@ class SpikeEncoder3D(Recomputed):
             Per scale s: (B, T, H' / s, W' / s, C), H' and W' padded by reflection to multiples of
             the coarsest scale's factor, as VRT pads its frames.
         """
-        padded = pad_to_multiple(voxels, _SPACE_STRIDE ** (len(self.scales) - 1))
+        padded = pad_to_multiple(voxels, _STRIDE ** (len(self.scales) - 1))
         x = functional.relu(self.stem(_contrast(padded.permute(0, 1, 3, 4, 2))))
         outputs = []
         for number, blocks in enumerate(self.scales):
@@ -99,18 +79,3 @@ class SpikeEncoder3D(Recomputed):
             x = blocks(x)
             outputs.append(x)
         return outputs
-
-
-def check_time_lengths(encoder: SpikeEncoder3D, frames: int) -> None:
-    """Refuse an encoder whose scales have fewer frames than VRT's, which keeps all of them.
-
-    Raises:
-        ConfigError: the lengths differ at some scale.
-    """
-    lengths = encoder.frames_at_scales(frames)
-    if any(length != frames for length in lengths):
-        raise ConfigError(
-            f"the spike encoder's scales have {lengths} frames for a clip of {frames}; VRT has "
-            f"{frames} at every scale, so its temporal strides "
-            f"{list(encoder.temporal_strides)} must all be 1"
-        )

@@ -19,11 +19,11 @@ from vrtspike.deblurring.models.restorer import Restorer
 from vrtspike.deblurring.models.spike_order import shuffle_frames
 
 if TYPE_CHECKING:
-    from vrtspike.deblurring.settings.model import ModelSettings
+    from vrtspike.deblurring.settings.model import ModelSettings, NAFSettings
 
 
-def gate(x: Tensor) -> Tensor:
-    """Product of the two halves of the channels: (N, 2 C, H, W) -> (N, C, H, W)."""
+def simple_gate(x: Tensor) -> Tensor:
+    """SimpleGate, the product of the two halves of the channels: (N, 2 C, ...) -> (N, C, ...)."""
     first, second = x.chunk(2, dim=1)
     return first * second
 
@@ -37,7 +37,7 @@ class ChannelNorm(nn.LayerNorm):
 
 
 class NAFBlock(nn.Module):
-    """Convolution with channel attention, then a feed-forward layer, each with a residual.
+    """Convolution with simplified channel attention, then a feed-forward layer, both residual.
 
     Both residuals start at zero, so that an untrained block returns its input.
 
@@ -60,10 +60,10 @@ class NAFBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, C, H, W) -> same shape."""
-        y = gate(self.depthwise(self.expand(self.norm1(x))))
+        y = simple_gate(self.depthwise(self.expand(self.norm1(x))))
         y = y * self.attention(y.mean(dim=(2, 3), keepdim=True))
         x = x + self.scale1 * self.project(y)
-        return x + self.scale2 * self.narrow(gate(self.widen(self.norm2(x))))
+        return x + self.scale2 * self.narrow(simple_gate(self.widen(self.norm2(x))))
 
 
 def blocks(channels: int, number: int) -> nn.Sequential:
@@ -71,17 +71,17 @@ def blocks(channels: int, number: int) -> nn.Sequential:
     return nn.Sequential(*(NAFBlock(channels) for _ in range(number)))
 
 
-def halve(channels: int, result: int) -> nn.Conv2d:
+def downsample(channels: int, result: int) -> nn.Conv2d:
     """Half the height and width, (N, channels, H, W) -> (N, result, H / 2, W / 2)."""
     return nn.Conv2d(channels, result, 2, stride=2)
 
 
-def double(channels: int) -> nn.Sequential:
+def upsample(channels: int) -> nn.Sequential:
     """Twice the height and width: (N, C, H, W) -> (N, C / 2, 2 H, 2 W)."""
     return nn.Sequential(nn.Conv2d(channels, 2 * channels, 1, bias=False), nn.PixelShuffle(2))
 
 
-def padded(x: Tensor, height: int, width: int) -> Tensor:
+def pad_end(x: Tensor, height: int, width: int) -> Tensor:
     """Repeat the last row and column until there are as many as asked for.
 
     The result lies in memory with its channels last, as layer norms want them: no layer after it
@@ -128,7 +128,7 @@ class SpikePyramid(nn.Module):
     def __init__(self, inputs: int, channels: int, levels: int) -> None:
         super().__init__()
         self.stem = nn.Conv2d(inputs, channels, 3, padding=1)
-        self.downs = nn.ModuleList(halve(channels, channels) for _ in range(levels - 1))
+        self.downs = nn.ModuleList(downsample(channels, channels) for _ in range(levels - 1))
         self.blocks = nn.ModuleList(NAFBlock(channels) for _ in range(levels))
 
     def forward(self, spikes: Tensor) -> list[Tensor]:
@@ -160,42 +160,31 @@ class SpikeNAFNet(Restorer):
     last convolution start at zero: an untrained network returns the blurry frames.
 
     Args:
+        settings: its sizes.
         bins: voxel bins per frame; 0 for the ablation without spikes.
-        width: channels at full size; they double at each scale.
-        encoder: blocks of each scale on the way down.
-        middle: blocks at the coarsest scale.
-        decoder: blocks of each scale on the way up, full size first.
-        spike_width: channels of the spike features.
-        neighbour_bins: bins of the frame before and of the frame after that a frame sees, too.
         shuffled: give each frame the spikes of another frame of its clip, as a control; no bins of
             neighbours then, which might be the frame's own.
     """
 
-    def __init__(
-        self,
-        bins: int,
-        *,
-        width: int,
-        encoder: Sequence[int],
-        middle: int,
-        decoder: Sequence[int],
-        spike_width: int,
-        neighbour_bins: int,
-        shuffled: bool = False,
-    ) -> None:
+    def __init__(self, settings: NAFSettings, *, bins: int, shuffled: bool = False) -> None:
         super().__init__()
+        encoder, decoder = settings.ENCODER_BLOCKS, settings.DECODER_BLOCKS
+        width, spike_width = settings.WIDTH, settings.SPIKE_WIDTH
         widths = [width * 2**scale for scale in range(len(encoder) + 1)]
-        self.bins, self.neighbour_bins, self.shuffled = bins, neighbour_bins, shuffled
+        self.bins, self.shuffled = bins, shuffled
+        self.neighbour_bins = settings.NEIGHBOUR_BINS
         self.intro = nn.Conv2d(3, width, 3, padding=1)
         self.encoder = nn.ModuleList(map(blocks, widths, encoder))
-        self.downs = nn.ModuleList(map(halve, widths, widths[1:]))
-        self.middle = blocks(widths[-1], middle)
-        self.ups = nn.ModuleList(map(double, widths[1:]))
+        self.downs = nn.ModuleList(map(downsample, widths, widths[1:]))
+        self.middle = blocks(widths[-1], settings.MIDDLE_BLOCKS)
+        self.ups = nn.ModuleList(map(upsample, widths[1:]))
         self.decoder = nn.ModuleList(map(blocks, widths, decoder))
         self.ending = nn.Conv2d(width, 3, 3, padding=1)
         start_at_zero(self.ending)
         if bins:
-            self.spikes = SpikePyramid(1 + bins + 2 * neighbour_bins, spike_width, len(encoder))
+            self.spikes = SpikePyramid(
+                1 + bins + 2 * self.neighbour_bins, spike_width, len(encoder)
+            )
             self.fusion = nn.ModuleList(
                 nn.Conv2d(each + spike_width, each, 1) for each in widths[:-1]
             )
@@ -218,7 +207,7 @@ class SpikeNAFNet(Restorer):
         height, width = blur.shape[-2:]
         multiple = 2 ** len(self.encoder)
         full = [(side + multiple - 1) // multiple * multiple for side in (height, width)]
-        frames = padded(blur.flatten(0, 1), *full)
+        frames = pad_end(blur.flatten(0, 1), *full)
         spikes = self._encode(blur, voxels, full) if self.bins else []
         restored = frames + self._residual(frames, spikes)
         return restored[..., :height, :width].unflatten(0, blur.shape[:2])
@@ -240,7 +229,7 @@ class SpikeNAFNet(Restorer):
         if list(grids.shape[-2:]) != size:
             grids = functional.interpolate(grids, size, mode="bilinear")
         # The size follows from that of the frames, so that an export knows both to be equal.
-        levels = self.spikes(padded(grids, *(side // 2**finest for side in full)))
+        levels = self.spikes(pad_end(grids, *(side // 2**finest for side in full)))
         return [level_for(levels, finest, scale) for scale in scales]
 
     def _residual(self, frames: Tensor, spikes: Sequence[Tensor]) -> Tensor:
@@ -260,16 +249,11 @@ class SpikeNAFNet(Restorer):
 
 
 def build_spike_nafnet(
-    settings: ModelSettings, *, bins: int, clip_len: int, crop_size: int, pretrained: bool
+    settings: ModelSettings, *, bins: int, clip_len: int, pretrained: bool
 ) -> SpikeNAFNet:
     """Build a :class:`SpikeNAFNet` from MODEL.NAF; MODEL.USE_SPIKE says whether it takes spikes."""
     return SpikeNAFNet(
-        bins if settings.USE_SPIKE else 0,
-        width=settings.NAF.WIDTH,
-        encoder=settings.NAF.ENCODER_BLOCKS,
-        middle=settings.NAF.MIDDLE_BLOCKS,
-        decoder=settings.NAF.DECODER_BLOCKS,
-        spike_width=settings.NAF.SPIKE_WIDTH,
-        neighbour_bins=settings.NAF.NEIGHBOUR_BINS,
+        settings.NAF,
+        bins=bins if settings.USE_SPIKE else 0,
         shuffled=settings.SPIKE_ORDER == "shuffled",
     )

@@ -8,8 +8,8 @@ from torch import Tensor
 from vrtspike.errors import ConfigError
 
 
-def foreign_frames(clips: int, frames: int, *, random: bool) -> Tensor:
-    """For each frame of each clip, another frame of that clip; every frame is taken once.
+def derangements(clips: int, frames: int, *, random: bool) -> Tensor:
+    """A permutation of the frames of each clip in which no frame keeps its place.
 
     The frames of a clip form a ring, and each takes the one before it, so that none takes itself.
     A random ring is drawn for each clip from PyTorch's generator of the CPU: the same on every
@@ -44,7 +44,7 @@ def shuffle_frames(voxels: Tensor, *, random: bool) -> Tensor:
 
     Args:
         voxels: (B, T, K, H, W).
-        random: draw the order, see :func:`foreign_frames`.
+        random: draw the order, see :func:`derangements`.
 
     Returns:
         (B, T, K, H, W).
@@ -53,5 +53,5 @@ def shuffle_frames(voxels: Tensor, *, random: bool) -> Tensor:
         ConfigError: the clips have one frame.
     """
     clips, frames = voxels.shape[:2]
-    order = foreign_frames(clips, frames, random=random).to(voxels.device)
+    order = derangements(clips, frames, random=random).to(voxels.device)
     return voxels[torch.arange(clips, device=voxels.device)[:, None], order]

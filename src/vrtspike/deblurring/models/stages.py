@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from vrtspike.deblurring.models.alignment import DeformableAlignment
-from vrtspike.deblurring.models.layers import GEGLU, DepthToSpace, SpaceToDepth
+from vrtspike.deblurring.models.layers import GEGLU, DepthToSpace, Recomputed, SpaceToDepth
 from vrtspike.deblurring.models.mixed_precision import residual_stream
-from vrtspike.deblurring.models.recomputation import Recomputed
 from vrtspike.deblurring.models.tmsa import TMSAGroup
 from vrtspike.deblurring.models.windows import Size3
 

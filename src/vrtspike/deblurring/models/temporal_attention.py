@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from vrtspike.deblurring.models.chunking import ChunkPolicy, map_pixels
-from vrtspike.deblurring.models.layers import GEGLU, start_at_zero
+from vrtspike.deblurring.models.layers import GEGLU, recomputed, start_at_zero
 from vrtspike.deblurring.models.window_attention import attend
-from vrtspike.errors import ConfigError
+
+if TYPE_CHECKING:
+    from vrtspike.deblurring.settings.model import FuseSettings, TemporalAttentionSettings
 
 _MLP_RATIO = 2
 # The slope of the first head and of the last; those between follow a geometric series.
@@ -80,66 +84,83 @@ def feed_forward(channels: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(channels, hidden), nn.GELU(), nn.Linear(hidden, channels))
 
 
+def chunk_count(
+    settings: TemporalAttentionSettings, tokens: int, pixels: int, *, keeps: bool
+) -> int:
+    """In how many chunks pixels are processed, each chunk at once; it changes no result.
+
+    Args:
+        settings: which bound the tokens, or the pixels, of a chunk.
+        tokens: batch x frames x pixels.
+        pixels: of a frame.
+        keeps: whether all results are kept for the backward pass anyway, so that adaptive chunks
+            would only cost time.
+    """
+    if not settings.ADAPTIVE_CHUNK:
+        return math.ceil(pixels / settings.CHUNK_SIZE**2)
+    return 1 if keeps else min(math.ceil(tokens / settings.MAX_BATCH_TOKENS), pixels)
+
+
 class _TimeAttention(nn.Module):
     """What attention along time at each pixel has, whatever it looks at.
 
     Args:
-        name: of its section of settings, for errors.
         channels: feature channels.
-        heads: attention heads.
-        reach: largest time difference with a learned score, see :class:`RelativeTime`; None: no
-            scores of time differences.
-        chunks: how many pixels to process at once.
+        settings: heads, scores of time differences, chunks.
+        reach: largest time difference with a learned score, see :class:`RelativeTime`.
         checkpoint: recompute each chunk in the backward pass.
     """
 
     def __init__(
-        self,
-        name: str,
-        channels: int,
-        heads: int,
-        reach: int | None,
-        chunks: ChunkPolicy,
-        checkpoint: bool,
+        self, channels: int, settings: TemporalAttentionSettings, reach: int, checkpoint: bool
     ) -> None:
         super().__init__()
-        if channels % heads:
-            raise ConfigError(f"{name}: {channels} channels are no multiple of HEADS, {heads}")
-        self.heads = heads
-        self.chunks = chunks
+        self.heads = settings.HEADS
+        self.settings = settings
         self.checkpoint = checkpoint
-        self.time = None if reach is None else RelativeTime(heads, reach)
+        self.time = RelativeTime(settings.HEADS, reach) if settings.TIME_BIAS else None
 
-    def time_bias(self, frames: int) -> Tensor | None:
-        """(heads, T, T), added to the scores of every pixel, or None."""
-        return None if self.time is None else self.time(frames)
+    def map_pixels(self, layer: Callable[..., Tensor], x: Tensor, *others: Tensor) -> Tensor:
+        """Apply ``layer`` to all pixels, some at a time where that saves memory.
 
-    def attend(self, qkv: Tensor, bias: Tensor | None) -> Tensor:
-        """Attention along time, (B, T, P, 3C) -> (B, T, P, C)."""
-        return attend_over_time(qkv, bias, self.heads)
+        Args:
+            layer: takes scores of time differences (heads, T, T), or None, and (B, T, P, C)
+                tensors; returns such a tensor and treats each of the P pixels alone.
+            x: (B, T, H, W, C).
+            others: further arguments of the same size.
+
+        Returns:
+            (B, T, H, W, C).
+        """
+        batch, frames, height, width = x.shape[:4]
+        pixels = height * width
+        bias = None if self.time is None else self.time(frames)
+        layer = partial(recomputed, self.checkpoint, layer, bias)
+        keeps = torch.is_grad_enabled() and not self.checkpoint
+        count = chunk_count(self.settings, batch * frames * pixels, pixels, keeps=keeps)
+        flat = [tensor.flatten(2, 3) for tensor in (x, *others)]
+        if count == 1:
+            # A slice of all pixels would copy its gradient.
+            return layer(*flat).unflatten(2, (height, width))
+        pieces = zip(*(tensor.tensor_split(count, dim=2) for tensor in flat), strict=True)
+        return torch.cat([layer(*piece) for piece in pieces], dim=2).unflatten(2, (height, width))
 
 
 class SpikeTemporalSA(_TimeAttention):
     """Self attention along time at each pixel, then a feed-forward layer, both pre-normalised.
 
-    Args:
-        channels: feature channels.
-        heads: attention heads.
-        reach: largest time difference with a learned score, see :class:`RelativeTime`, or None.
-        chunks: how many pixels to process at once.
-        checkpoint: recompute each chunk in the backward pass.
+    Arguments as for :class:`_TimeAttention`.
     """
 
     def __init__(
         self,
         channels: int,
-        heads: int,
-        reach: int | None,
-        chunks: ChunkPolicy,
+        settings: TemporalAttentionSettings,
+        reach: int,
         *,
         checkpoint: bool = False,
     ) -> None:
-        super().__init__("SPIKE_TSA", channels, heads, reach, chunks, checkpoint)
+        super().__init__(channels, settings, reach, checkpoint)
         self.norm1 = nn.LayerNorm(channels)
         self.qkv = nn.Linear(channels, 3 * channels)
         self.proj = nn.Linear(channels, channels)
@@ -148,11 +169,10 @@ class SpikeTemporalSA(_TimeAttention):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, H, W, C) -> same shape."""
-        layer = partial(self._pixels, self.time_bias(x.shape[1]))
-        return map_pixels(layer, self.chunks, self.checkpoint, x)
+        return self.map_pixels(self._pixels, x)
 
     def _pixels(self, bias: Tensor | None, x: Tensor) -> Tensor:
-        x = x + self.proj(self.attend(self.qkv(self.norm1(x)), bias))
+        x = x + self.proj(attend_over_time(self.qkv(self.norm1(x)), bias, self.heads))
         return x + self.mlp(self.norm2(x))
 
 
@@ -163,30 +183,16 @@ class TemporalCrossAttn(_TimeAttention):
     Runs of older versions begin with one step more, the direct path: a gated layer over the
     channels of [LN(x_t); e_t], x the features of the frames and e those of the spikes.
 
-    Args:
-        channels: feature channels of both inputs.
-        heads: attention heads.
-        reach: largest time difference with a learned score, see :class:`RelativeTime`, or None.
-        chunks: how many pixels to process at once.
-        identity: start with output projections of zero, so that the layer returns its input.
-        direct: begin with the direct path.
-        checkpoint: recompute each chunk in the backward pass.
+    With ``INIT: identity`` output projections start at zero, so that the layer returns its input.
+    Arguments as for :class:`_TimeAttention`, channels those of both inputs.
     """
 
     def __init__(
-        self,
-        channels: int,
-        heads: int,
-        reach: int | None,
-        chunks: ChunkPolicy,
-        *,
-        identity: bool,
-        direct: bool = False,
-        checkpoint: bool = False,
+        self, channels: int, settings: FuseSettings, reach: int, *, checkpoint: bool = False
     ) -> None:
-        super().__init__("FUSE", channels, heads, reach, chunks, checkpoint)
+        super().__init__(channels, settings, reach, checkpoint)
         self.direct: GEGLU | None = None
-        if direct:
+        if settings.DIRECT:
             self.norm_direct = nn.LayerNorm(channels)
             self.direct = GEGLU(2 * channels, 2 * channels, channels)
         self.norm_query = nn.LayerNorm(channels)
@@ -196,7 +202,7 @@ class TemporalCrossAttn(_TimeAttention):
         self.proj = nn.Linear(channels, channels)
         self.norm2 = nn.LayerNorm(channels)
         self.mlp = feed_forward(channels)
-        if identity:
+        if settings.INIT == "identity":
             for last in (self.proj, self.mlp[-1], *([self.direct.fc2] if self.direct else [])):
                 start_at_zero(last)
 
@@ -209,22 +215,14 @@ class TemporalCrossAttn(_TimeAttention):
 
         Returns:
             (B, T, H, W, C).
-
-        Raises:
-            ValueError: the spike features have another shape, such as fewer frames.
         """
-        if x.shape != spikes.shape:
-            raise ValueError(
-                f"expected spike features of shape {tuple(x.shape)}, got {tuple(spikes.shape)}"
-            )
-        layer = partial(self._pixels, self.time_bias(x.shape[1]))
-        return map_pixels(layer, self.chunks, self.checkpoint, x, spikes)
+        return self.map_pixels(self._pixels, x, spikes)
 
     def _pixels(self, bias: Tensor | None, x: Tensor, spikes: Tensor) -> Tensor:
         if self.direct is not None:
             normed = self.norm_direct(x)
             x = x + self.direct(torch.cat((normed, spikes.to(normed.dtype)), dim=-1))
         query = self.query(self.norm_query(x))
-        key_value = self.key_value(self.norm_spikes(spikes))
-        x = x + self.proj(self.attend(torch.cat((query, key_value), dim=-1), bias))
+        qkv = torch.cat((query, self.key_value(self.norm_spikes(spikes))), dim=-1)
+        x = x + self.proj(attend_over_time(qkv, bias, self.heads))
         return x + self.mlp(self.norm2(x))

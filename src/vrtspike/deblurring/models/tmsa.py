@@ -15,8 +15,7 @@ from vrtspike.deblurring.models.attention import (
     Windows,
     relative_position_index,
 )
-from vrtspike.deblurring.models.layers import GEGLU, DropPath
-from vrtspike.deblurring.models.recomputation import Recomputed
+from vrtspike.deblurring.models.layers import GEGLU, DropPath, Recomputed
 from vrtspike.deblurring.models.windows import PlanCache, Size3, clip_window
 
 

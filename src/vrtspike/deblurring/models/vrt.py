@@ -16,9 +16,8 @@ from torch import Tensor, nn
 from vrtspike.deblurring.models.alignment import DeformableAlignment
 from vrtspike.deblurring.models.attention import WindowAttention
 from vrtspike.deblurring.models.flow import SpyNet, corner_warp
-from vrtspike.deblurring.models.layers import GEGLU, FrameConv, pad_to_multiple
+from vrtspike.deblurring.models.layers import GEGLU, FrameConv, Recomputed, pad_to_multiple
 from vrtspike.deblurring.models.mixed_precision import residual_stream
-from vrtspike.deblurring.models.recomputation import Recomputed
 from vrtspike.deblurring.models.stages import (
     Direction,
     ParallelWarping,
@@ -27,8 +26,7 @@ from vrtspike.deblurring.models.stages import (
 )
 from vrtspike.deblurring.models.tmsa import TMSABlock, TMSAGroup
 from vrtspike.deblurring.models.windows import PlanCache, Size3
-from vrtspike.deblurring.vrt_sizes import STAGES, BackboneNames, backbone_faults
-from vrtspike.errors import ConfigError
+from vrtspike.deblurring.settings.model import STAGES
 from vrtspike.monitoring.timing import section
 
 SCALES = 4
@@ -38,7 +36,6 @@ _STAGE_SCALES = (0, 1, 2, 3, 2, 1, 0)
 _DIRECTIONS: tuple[Direction, ...] = ("none", "down", "down", "down", "up", "up", "up")
 _WARPED_CHANNELS = 3 + 12 + 12
 _MAX_OFFSET = 10.0
-_NAMES = BackboneNames("depths", "embed_dims", "num_heads", "deformable_groups")
 
 Flows = tuple[list[Tensor], list[Tensor]]
 Fuse = Callable[[int, Tensor], Tensor]
@@ -47,9 +44,10 @@ Fuse = Callable[[int, Tensor], Tensor]
 class VRT(nn.Module):
     """Video restoration transformer with the published arguments.
 
+    Which of them make a model, the settings know (:mod:`vrtspike.deblurring.settings.model`).
+
     Args:
-        img_size: (T, H, W) of the training clips; the model takes any size, so this only has to
-            be a size.
+        img_size: (T, H, W) of the training clips, of no effect: the model takes any size.
         window_size: (Wd, Wh, Ww) of self attention; mutual attention uses (2, Wh, Ww).
         depths: blocks of stages 1-7, then of each group of stage 8.
         indep_reconsts: indices into ``depths`` of groups whose windows hold a single frame.
@@ -64,9 +62,6 @@ class VRT(nn.Module):
         use_checkpoint_attn: recompute attention and alignment in the backward pass.
         use_checkpoint_ffn: recompute feed-forward layers in the backward pass.
         attention: how window attention is computed: ``auto``, ``sdpa`` or ``recompute``.
-
-    Raises:
-        ConfigError: arguments that cannot make a model.
     """
 
     def __init__(
@@ -87,11 +82,6 @@ class VRT(nn.Module):
         attention: str = "auto",
     ) -> None:
         super().__init__()
-        _check_sizes(
-            img_size, window_size, depths, embed_dims, num_heads, deformable_groups, pa_frames
-        )
-        _check_ratios(mul_attn_ratio, mlp_ratio, drop_path_rate, min(embed_dims))
-        _check_groups(indep_reconsts)
         window: Size3 = (window_size[0], window_size[1], window_size[2])
         group = partial(TMSAGroup, mlp_ratio=mlp_ratio, attention=attention, plans=PlanCache())
         last = max(sum(depths) - 1, 1)
@@ -241,52 +231,3 @@ def _warped_inputs(x: Tensor, flows: Flows) -> Tensor:
         0, (b, t - 1)
     )
     return torch.cat((x, torch.cat((later, edge), 1), torch.cat((edge, earlier), 1)), dim=2)
-
-
-def _check_sizes(
-    img_size: Size3,
-    window_size: Size3,
-    depths: Sequence[int],
-    embed_dims: Sequence[int],
-    num_heads: Sequence[int],
-    deformable_groups: int,
-    pa_frames: int,
-) -> None:
-    """Refuse sizes that cannot make a model, each with what to do."""
-    if pa_frames not in (0, 2):
-        raise ConfigError(f"pa_frames is {pa_frames}; expected 2, or 0 for no flow and alignment")
-    if pa_frames and deformable_groups < 1:
-        raise ConfigError(
-            f"deformable_groups is {deformable_groups}; expected a positive number, or pa_frames=0 "
-            "for no alignment"
-        )
-    groups = deformable_groups if pa_frames else 0
-    for fault in backbone_faults(_NAMES, depths, embed_dims, num_heads, groups):
-        raise ConfigError(fault)
-    for name, size in (("window_size", window_size), ("img_size", img_size)):
-        if not isinstance(size, Sequence) or len(size) != 3 or min(size) < 1:
-            raise ConfigError(f"{name} is {size}; expected three positive numbers (T, H, W)")
-
-
-def _check_ratios(
-    mul_attn_ratio: float, mlp_ratio: float, drop_path_rate: float, narrowest: int
-) -> None:
-    """Refuse ratios that PyTorch would fail on later, or turn into something else."""
-    if not 0 <= mul_attn_ratio <= 1:
-        raise ConfigError(f"mul_attn_ratio is {mul_attn_ratio}; expected a share from 0 to 1")
-    if not mlp_ratio * narrowest >= 1:
-        raise ConfigError(
-            f"mlp_ratio is {mlp_ratio}; with {narrowest} channels the hidden layer would be empty, "
-            f"so expected at least {1 / narrowest:.3g}"
-        )
-    if not 0 <= drop_path_rate < 1:
-        raise ConfigError(f"drop_path_rate is {drop_path_rate}; expected at least 0 and below 1")
-
-
-def _check_groups(indep_reconsts: Sequence[int]) -> None:
-    """Refuse indices of stages: their windows are not affected by them."""
-    wrong = [i for i in indep_reconsts if i < STAGES]
-    if wrong:
-        raise ConfigError(
-            f"indep_reconsts names {wrong}; the groups of stage 8 are numbered from {STAGES}"
-        )

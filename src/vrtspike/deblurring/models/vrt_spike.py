@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from vrtspike.deblurring.models.chunking import ChunkPolicy
 from vrtspike.deblurring.models.layers import FrameConv, start_at_zero
 from vrtspike.deblurring.models.restorer import Restorer, repeat_pixels
 from vrtspike.deblurring.models.spike_encoder import SpikeEncoder3D
@@ -16,7 +14,12 @@ from vrtspike.deblurring.models.spike_order import shuffle_frames
 from vrtspike.deblurring.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn
 from vrtspike.deblurring.models.tmsa import TMSABlock
 from vrtspike.deblurring.models.vrt import SCALES, VRT
+from vrtspike.deblurring.models.weights import load_spynet, load_vrt
+from vrtspike.io.weights import read_weights
 from vrtspike.monitoring.timing import section
+
+if TYPE_CHECKING:
+    from vrtspike.deblurring.settings.model import ModelSettings
 
 _KINDS = 64
 
@@ -49,12 +52,10 @@ class VRTRestorer(Restorer):
                 # Sizes differ between scales; dynamic graphs serve all of them.
                 module.compile(*args, **{"dynamic": True, **options})
 
-    def describe(self, device: torch.device, dtype: torch.dtype) -> str:
+    def describe(self) -> str:
         """What is recomputed in the backward pass, in one line."""
         kinds = {type(m).__name__ for m in self.modules() if getattr(m, "checkpoint", False)}
-        return (
-            f"{super().describe(device, dtype)}; checkpoints: {', '.join(sorted(kinds)) or 'none'}"
-        )
+        return f"{super().describe()}; checkpoints: {', '.join(sorted(kinds)) or 'none'}"
 
     def rate_groups(self) -> dict[str, list[str]]:
         """SpyNet and alignment are ``flow``, the rest of VRT is the ``backbone``.
@@ -97,65 +98,27 @@ class VRTSpike(VRTRestorer):
 
     Args:
         vrt: the backbone.
+        settings: those of the spike branch and of its fusion. With SPIKE_ORDER ``shuffled``, the
+            control, each frame gets the spikes of another frame of its clip: in training in a
+            random order, which PyTorch's seed decides, else in a fixed one.
         bins: voxel bins per frame.
         clip_len: frames of a training clip; longer and shorter ones are restored as well.
-        spike_heads: heads of the temporal self attention.
-        spike_chunks: its chunks.
-        fuse_heads: heads of the fusion.
-        fuse_chunks: its chunks.
-        identity: start equal to the backbone alone.
-        direct: the fusion begins with the direct path.
-        time_bias: attention along time, of spikes and of the fusion, has learned scores of time
-            differences.
-        checkpoint: recompute both attentions along time in the backward pass.
-        temporal_strides: strides of the spike encoder along time.
-        shuffled: give each frame the spikes of another frame of its clip, as a control: in training
-            in a random order, which PyTorch's seed decides, else in a fixed one.
     """
 
-    def __init__(
-        self,
-        vrt: VRT,
-        *,
-        bins: int,
-        clip_len: int = 5,
-        spike_heads: int = 4,
-        spike_chunks: ChunkPolicy | None = None,
-        fuse_heads: int = 4,
-        fuse_chunks: ChunkPolicy | None = None,
-        identity: bool = True,
-        direct: bool = False,
-        time_bias: tuple[bool, bool] = (False, False),
-        checkpoint: bool = False,
-        temporal_strides: Sequence[int] | None = None,
-        shuffled: bool = False,
-    ) -> None:
+    def __init__(self, vrt: VRT, settings: ModelSettings, *, bins: int, clip_len: int) -> None:
         super().__init__(vrt)
         widths = vrt.embed_dims[:SCALES]
+        reach, checkpoint = clip_len - 1, settings.VRT.USE_CHECKPOINT_ATTN
         self.bins = bins
-        self.shuffled = shuffled
-        self.spike_encoder = SpikeEncoder3D(bins, widths, temporal_strides)
+        self.shuffled = settings.SPIKE_ORDER == "shuffled"
+        self.spike_encoder = SpikeEncoder3D(bins, widths)
         self.spike_encoder.checkpoint = vrt.checkpoints_all
         self.spike_attention = nn.ModuleList(
-            SpikeTemporalSA(
-                width,
-                spike_heads,
-                clip_len - 1 if time_bias[0] else None,
-                spike_chunks or ChunkPolicy(),
-                checkpoint=checkpoint,
-            )
+            SpikeTemporalSA(width, settings.SPIKE_TSA, reach, checkpoint=checkpoint)
             for width in widths
         )
         self.fusion = nn.ModuleList(
-            TemporalCrossAttn(
-                width,
-                fuse_heads,
-                clip_len - 1 if time_bias[1] else None,
-                fuse_chunks or ChunkPolicy(),
-                identity=identity,
-                direct=direct,
-                checkpoint=checkpoint,
-            )
+            TemporalCrossAttn(width, settings.FUSE, reach, checkpoint=checkpoint)
             for width in widths
         )
         self.readout = FrameConv(widths[0], 3)
@@ -200,3 +163,44 @@ class VRTSpike(VRTRestorer):
             with section(f"spike_attention/scale{number}"):
                 attended.append(attention(x))
         return attended
+
+
+def build_vrt_spike(
+    settings: ModelSettings, *, bins: int, clip_len: int, pretrained: bool
+) -> VRTRestorer:
+    """Build a :class:`VRTSpike`, or a :class:`PlainVRT` where MODEL.USE_SPIKE is false.
+
+    It starts from MODEL.VRT.PRETRAINED and MODEL.VRT.SPYNET where ``pretrained`` is set; for the
+    other arguments and errors see :class:`~vrtspike.deblurring.models.restorer.Builder`.
+    """
+    vrt = _build_vrt(settings)
+    # An untrained network returns its input: training starts at the blurry frame's PSNR.
+    start_at_zero(vrt.conv_last)
+    if pretrained:
+        # The whole model first: weights of the flow given on their own win.
+        if settings.VRT.PRETRAINED is not None:
+            load_vrt(vrt, read_weights(settings.VRT.PRETRAINED), settings.VRT.PRETRAINED)
+        if settings.VRT.SPYNET is not None:
+            load_spynet(vrt, read_weights(settings.VRT.SPYNET), settings.VRT.SPYNET)
+    if not settings.USE_SPIKE:
+        return PlainVRT(vrt)
+    return VRTSpike(vrt, settings, bins=bins, clip_len=clip_len)
+
+
+def _build_vrt(settings: ModelSettings) -> VRT:
+    depths = settings.VRT_DEPTHS
+    return VRT(
+        window_size=settings.window,
+        depths=depths,
+        indep_reconsts=settings.VRT.INDEP_RECONSTS,
+        embed_dims=settings.VRT.EMBED_DIMS,
+        num_heads=(settings.VRT.NUM_HEADS,) * len(depths),
+        mul_attn_ratio=settings.VRT.MUL_ATTN_RATIO,
+        mlp_ratio=settings.VRT.MLP_RATIO,
+        drop_path_rate=settings.VRT.DROP_PATH_RATE,
+        pa_frames=settings.VRT.PA_FRAMES,
+        deformable_groups=settings.VRT.DEFORMABLE_GROUPS,
+        use_checkpoint_attn=settings.VRT.USE_CHECKPOINT_ATTN,
+        use_checkpoint_ffn=settings.VRT.USE_CHECKPOINT_FFN,
+        attention=settings.VRT.ATTENTION,
+    )

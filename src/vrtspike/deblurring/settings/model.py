@@ -25,14 +25,16 @@ from vrtspike.config.fields import (
     weights,
 )
 from vrtspike.deblurring.settings.names import ModelName
-from vrtspike.deblurring.vrt_sizes import STAGES, BackboneNames, backbone_faults
 from vrtspike.errors import ConfigError
 
+STAGES = 7
+"""Stages before the reconstruction groups of stage 8."""
 RECONSTRUCTION_GROUPS = 4
 PUBLISHED_DEPTHS = (8,) * STAGES + (4,) * RECONSTRUCTION_GROUPS
 PUBLISHED_WIDTHS = (96,) * STAGES + (120,) * RECONSTRUCTION_GROUPS
 
-_NAMES = BackboneNames("VRT_DEPTHS", "VRT.EMBED_DIMS", "VRT.NUM_HEADS", "VRT.DEFORMABLE_GROUPS")
+# Stages whose outputs are added, counted from 0.
+_SKIPS = ((4, 2), (5, 1), (6, 0))
 
 WindowSize = Positive | tuple[Positive, Positive, Positive]
 
@@ -84,9 +86,6 @@ class TemporalAttentionSettings(Section):
     )
     MAX_BATCH_TOKENS: Positive = operational("Tokens (pixels x frames) processed at once", 49152)
     CHUNK_SIZE: Positive = operational("A chunk has the pixels of a square of this side", 64)
-    CHUNK_SHAPE: Literal["square", "wide", "tall"] = operational(
-        "Of no effect; in older presets", "square"
-    )
 
 
 class FuseSettings(TemporalAttentionSettings):
@@ -173,20 +172,6 @@ class ModelSettings(Section):
         return depths
 
     @property
-    def recompute_keys(self) -> tuple[str, ...]:
-        """Keys that are on and make the model compute parts again to save memory.
-
-        The first is the one to switch off first: it saves least.
-        """
-        if self.TYPE != "vrt_spike":
-            return ()
-        switches = {
-            "MODEL.VRT.USE_CHECKPOINT_FFN": self.VRT.USE_CHECKPOINT_FFN,
-            "MODEL.VRT.USE_CHECKPOINT_ATTN": self.VRT.USE_CHECKPOINT_ATTN,
-        }
-        return tuple(name for name, on in switches.items() if on)
-
-    @property
     def depth_key(self) -> str | None:
         """The key that says how many blocks the model has, if it has one."""
         return "MODEL.VRT_DEPTHS" if self.TYPE == "vrt_spike" else None
@@ -207,16 +192,53 @@ class ModelSettings(Section):
 
     def _misfits(self) -> Iterator[str]:
         """Widths, heads and depths that do not go together."""
-        widths = self.VRT.EMBED_DIMS
-        groups = self.VRT.DEFORMABLE_GROUPS if self.VRT.PA_FRAMES else 0
-        heads = (self.VRT.NUM_HEADS,) * len(widths)
         # One wrong number of heads fits none of the widths: the first says it all.
-        yield from islice(backbone_faults(_NAMES, self.VRT_DEPTHS, widths, heads, groups), 1)
+        yield from islice(self._backbone_misfits(), 1)
         for name, number in (("SPIKE_TSA", self.SPIKE_TSA.HEADS), ("FUSE", self.FUSE.HEADS)):
             # The spike encoder's scales are as wide as these stages.
-            bad = [width for width in widths[:4] if width % number]
+            bad = [width for width in self.VRT.EMBED_DIMS[:4] if width % number]
             if bad:
                 yield f"{name}.HEADS is {number}, which does not divide {bad[0]} channels"
+
+    def _backbone_misfits(self) -> Iterator[str]:
+        """Why these sizes cannot make a VRT, each fault with what was found and expected."""
+        vrt, widths, name = self.VRT, self.VRT.EMBED_DIMS, "VRT.EMBED_DIMS"
+        if len(widths) != len(self.VRT_DEPTHS):
+            yield (
+                f"{name} has {len(widths)} entries and VRT_DEPTHS has {len(self.VRT_DEPTHS)}; give "
+                "one for each"
+            )
+            return
+        if len(set(widths[STAGES:])) != 1:
+            yield (
+                f"{name} of stage 8 are {list(widths[STAGES:])}; its groups must have the same "
+                "width"
+            )
+        for i, width in enumerate(widths):
+            if width % vrt.NUM_HEADS:
+                yield f"{name}[{i}] is {width}, no multiple of VRT.NUM_HEADS, {vrt.NUM_HEADS}"
+        for i, width in enumerate(widths[:STAGES]):
+            if vrt.PA_FRAMES and width % vrt.DEFORMABLE_GROUPS:
+                groups = vrt.DEFORMABLE_GROUPS
+                yield f"{name}[{i}] is {width}, no multiple of VRT.DEFORMABLE_GROUPS, {groups}"
+            if width % 4:
+                yield f"{name}[{i}] is {width}; stages 1-7 need a multiple of 4"
+        for late, early in _SKIPS:
+            if widths[late] != widths[early]:
+                yield (
+                    f"{name}[{late}] is {widths[late]} and {name}[{early}] is {widths[early]}; "
+                    f"stages {late + 1} and {early + 1} are added, so they must be equal"
+                )
+        if vrt.MLP_RATIO * min(widths) < 1:
+            yield (
+                f"VRT.MLP_RATIO is {vrt.MLP_RATIO}; expected at least {1 / min(widths):.3g}: with "
+                f"{min(widths)} channels the hidden layer would be empty"
+            )
+        if wrong := [i for i in vrt.INDEP_RECONSTS if i < STAGES]:
+            yield (
+                f"VRT.INDEP_RECONSTS names {wrong}; the groups of stage 8 are numbered from "
+                f"{STAGES}"
+            )
 
 
 # VRT's own arguments and the keys that they set.

@@ -66,6 +66,8 @@ ALIASES = COMMON | Aliases(
             "spike features are fused by attention along time", "TemporalCrossAttn"
         ),
         ("MODEL", "DISABLE_KERNELS"): DeprecatedKey("PyTorch computes every operation"),
+        ("MODEL", "SPIKE_TSA", "CHUNK_SHAPE"): DeprecatedKey("chunks have pixels of any place"),
+        ("MODEL", "FUSE", "CHUNK_SHAPE"): DeprecatedKey("chunks have pixels of any place"),
         ("MODEL", "VRT", "RECOMPUTE"): DeprecatedKey(
             "MODEL.VRT.USE_CHECKPOINT_ATTN and USE_CHECKPOINT_FFN say what is recomputed"
         ),
@@ -339,7 +341,11 @@ class Settings(RunSettings):
     @property
     def recompute_keys(self) -> tuple[str, ...]:
         """Keys that are on and compute activations again; the first one saves least memory."""
-        return self.MODEL.recompute_keys
+        model = self.MODEL
+        switches = (
+            ("USE_CHECKPOINT_FFN", "USE_CHECKPOINT_ATTN") if model.TYPE == "vrt_spike" else ()
+        )
+        return tuple(f"MODEL.VRT.{name}" for name in switches if getattr(model.VRT, name))
 
     @model_validator(mode="after")
     def _neighbours_have_as_many_bins(self) -> Self:

@@ -1,19 +1,18 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from tests.deblurring.data.prepared import prepared
+from tests.deblurring.data.prepared import layout_of, prepared, random_frames
 from tests.deblurring.data.scenes import film
 from vrtspike.deblurring.data.clips.batch import prepare_batch
 from vrtspike.deblurring.data.clips.clips import ClipDataset, CropArea, SequenceReader
 from vrtspike.deblurring.data.clips.dataset import DatasetManifest, SequenceEntry, load_dataset
-from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
-from vrtspike.deblurring.data.raw.spikes import pack_rows
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
-from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.reading import (
     MEMORY_PER_BYTE,
     CacheUse,
@@ -22,8 +21,8 @@ from vrtspike.deblurring.data.store.reading import (
     cache_share,
     cache_use,
 )
-from vrtspike.deblurring.data.store.voxels import Statistics, voxelize
-from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
+from vrtspike.deblurring.data.store.voxels import Statistics
+from vrtspike.deblurring.data.store.writing import write_store
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import DataError
 
@@ -46,7 +45,7 @@ def settings(**data):
 def whole(dataset, name):
     split, sequence = name.split("/")
     entry = next(e for e in dataset.split(split) if e.name == sequence)
-    return SequenceReader(entry).read(0, FRAMES[name])
+    return SequenceReader(entry).read(0, FRAMES[name], CropArea(0, 0, 96, 128))
 
 
 def equal(a, b):
@@ -65,24 +64,27 @@ def find(crop, frames):
     raise AssertionError("the crop is not part of the frames")
 
 
-def test_training_clips_are_aligned_crops(dataset):
-    clips = ClipDataset(dataset, "train", settings(), seed=3)
+def test_training_clips_are_aligned_crops_at_every_place(dataset):
+    clips = ClipDataset(dataset, "train", settings(CROP_SIZE=88), seed=1)
     assert len(clips) == (6 - 3 + 1) + (4 - 3 + 1)
-    places = set()
-    for index in range(len(clips)):
-        sample = clips[index]
-        assert sample["blur"].shape == sample["sharp"].shape == (3, 32, 32, 3)
-        assert sample["counts"].shape == (3, 8, 16, 16)
-        assert sample["bin_steps"].tolist() == [[4, 2, 1, 1, 1, 2, 5, 8]] * 3
-        full, start = whole(dataset, sample["sequence"]), sample["start"]
-        top, left = find(sample["blur"], full["blur"][start : start + 3])
-        assert top % 2 == left % 2 == 0
-        places.add((top, left))
-        sharp = full["sharp"][start : start + 3, top : top + 32, left : left + 32]
-        assert torch.equal(sample["sharp"], sharp)
-        counts = full["counts"][start : start + 3, :, top // 2 :, left // 2 :][..., :16, :16]
-        assert torch.equal(sample["counts"], counts)
-    assert len(places) > 2
+    sequences = {name: whole(dataset, name) for name in ("train/a", "train/b")}
+    tops, lefts = set(), set()
+    for epoch in range(20):
+        clips.set_epoch(epoch)
+        for index in range(len(clips)):
+            sample = clips[index]
+            assert sample["bin_steps"].tolist() == [[4, 2, 1, 1, 1, 2, 5, 8]] * 3
+            full, start = sequences[sample["sequence"]], sample["start"]
+            top, left = find(sample["blur"], full["blur"][start : start + 3])
+            sharp = full["sharp"][start : start + 3, top : top + 88, left : left + 88]
+            assert torch.equal(sample["sharp"], sharp)
+            counts = full["counts"][start : start + 3, :, top // 2 :, left // 2 :][..., :44, :44]
+            assert torch.equal(sample["counts"], counts)
+            tops.add(top)
+            lefts.add(left)
+    # Of 96 x 128 pixels, on whole pixels of spikes; the first and the last are among them.
+    assert tops == set(range(0, 9, 2))
+    assert lefts == set(range(0, 41, 2))
 
 
 def test_samples_depend_on_seed_epoch_and_index_only(dataset):
@@ -99,21 +101,9 @@ def test_samples_depend_on_seed_epoch_and_index_only(dataset):
     assert not all(equal(first[i], other[i]) for i in range(len(first)))
 
 
-def test_every_place_of_a_crop_is_drawn(dataset):
-    clips = ClipDataset(dataset, "train", settings(CROP_SIZE=88), seed=1)
-    full = {name: whole(dataset, name)["blur"] for name in ("train/a", "train/b")}
-    tops, lefts = set(), set()
-    for epoch in range(20):
-        clips.set_epoch(epoch)
-        for index in range(len(clips)):
-            sample = clips[index]
-            start = sample["start"]
-            top, left = find(sample["blur"], full[sample["sequence"]][start : start + 3])
-            tops.add(top)
-            lefts.add(left)
-    # Of 96 x 128 pixels, on whole pixels of spikes; the first and the last are among them.
-    assert tops == set(range(0, 9, 2))
-    assert lefts == set(range(0, 41, 2))
+def turned(values, first, rows, columns, swap):
+    axes = [axis for axis, wanted in ((first, rows), (first + 1, columns)) if wanted]
+    return values.flip(axes).transpose(first, first + 1) if swap else values.flip(axes)
 
 
 def test_augmentation_turns_everything_alike(dataset):
@@ -126,21 +116,15 @@ def test_augmentation_turns_everything_alike(dataset):
         plain.set_epoch(epoch)
         for index in range(len(clips)):
             sample, original = clips[index], plain[index]
-            kinds = []
-            for swap in (False, True):
-                for axes in ((), (0,), (1,), (0, 1)):
-
-                    def turn(values, first, axes=axes, swap=swap):
-                        values = values.flip([first + a for a in axes])
-                        return values.transpose(first, first + 1) if swap else values
-
-                    if torch.equal(turn(original["blur"], 1), sample["blur"]):
-                        assert torch.equal(turn(original["sharp"], 1), sample["sharp"])
-                        assert torch.equal(turn(original["counts"], 2), sample["counts"])
-                        kinds.append((swap, axes))
-            assert len(kinds) == 1
-            seen.add(kinds[0])
+            (how,) = (
+                how
+                for how in itertools.product((False, True), repeat=3)
+                if torch.equal(turned(original["blur"], 1, *how), sample["blur"])
+            )
+            assert torch.equal(turned(original["sharp"], 1, *how), sample["sharp"])
+            assert torch.equal(turned(original["counts"], 2, *how), sample["counts"])
             assert sample["counts"].is_contiguous()
+            seen.add(how)
     assert len(seen) == 8
 
 
@@ -214,25 +198,10 @@ def test_validation_clips_cover_every_frame_from_the_middle(dataset):
     assert torch.equal(clips[1]["counts"], full["counts"][2:5, :, 16:32, 24:40])
 
 
-def random_store(path, lengths, height, width):
-    """Write a store of random frames, of a sensor of half their size; gives frames and spikes."""
-    random = np.random.default_rng(0)
-    exposures = tuple(map(spk_gopro_exposure, lengths))
-    frames, spikes = [], []
-    for exposure in exposures:
-        shape = (exposure.steps, height // 2, width // 2)
-        spikes.append(random.integers(0, 2, shape, dtype=np.uint8))
-        pictures = random.integers(0, 256, (2, height, width, 3), dtype=np.uint8)
-        voxels = voxelize(spikes[-1], 4, exposure.sharp)
-        frames.append(StoredFrame(*pictures, voxels=voxels, bits=pack_rows(spikes[-1])))
-    names = tuple(map(str, range(len(lengths))))
-    sizes = (height, width), (height // 2, width // 2)
-    write_store(path, StoreLayout(names, lengths, *sizes, 4, exposures), frames)
-    return frames, spikes
-
-
 def test_the_middle_of_a_frame_falls_on_whole_spike_pixels(tmp_path):
-    ((frame,), _) = random_store(tmp_path / "s.zarr", (24,), 34, 50)
+    layout = layout_of((24,), (34, 50), (17, 25))
+    (frame,) = random_frames(layout)
+    write_store(tmp_path / "s.zarr", layout, [frame])
     entry = SequenceEntry("test", "s", 1, tmp_path / "s.zarr")
     manifest = DatasetManifest(tmp_path / "d.json", "d", 4, "blur", "", None, (entry,))
     clips = ClipDataset(manifest, "test", settings(NUM_VOXEL_BINS=4, CLIP_LEN=1), train=False)
@@ -256,7 +225,12 @@ def test_all_sequences_that_are_too_short_or_small_are_named(dataset):
 
 @pytest.mark.parametrize(
     ("start", "count", "window"),
-    [(0, 5, None), (-1, 2, None), (0, 1, CropArea(0, 100, 32, 32)), (0, 1, CropArea(1, 0, 32, 32))],
+    [
+        (0, 5, CropArea(0, 0, 96, 128)),
+        (-1, 2, CropArea(0, 0, 96, 128)),
+        (0, 1, CropArea(0, 100, 32, 32)),
+        (0, 1, CropArea(1, 0, 32, 32)),
+    ],
 )
 def test_reading_outside_or_between_pixels_is_refused(dataset, start, count, window):
     reader = SequenceReader(dataset.split("train")[1])
@@ -333,11 +307,14 @@ def test_batch_is_prepared_as_defined_in_float64(dataset):
         assert tensor.is_contiguous()
     blur = batch["blur"].numpy().transpose(0, 1, 4, 2, 3) / 255
     np.testing.assert_allclose(clip.blur, blur, rtol=1e-6)
-    # The second clip as another sensor sees it.
+    # The second clip as another sensor sees it, with an exposure of other bins.
     batch["gain"][1] *= 1.5
+    batch["bin_steps"][1, 2] += 3
     clip = prepare_batch(batch, statistics, "cpu")
-    rate = batch["counts"].numpy() / np.array([4, 2, 1, 1, 1, 2, 5, 8])[:, None, None]
+    steps = np.tile([4, 2, 1, 1, 1, 2, 5, 8], (2, 3, 1))
+    steps[1, 2] += 3
     gain = Store(dataset.split("train")[0].store).gain * np.array([1, 1.5])
+    rate = batch["counts"].numpy() / steps[..., None, None]
     expected = (gain.reshape(2, 1, 1, 1, 1) * rate - 0.2) / 0.4
     np.testing.assert_allclose(clip.voxels, expected, rtol=1e-5, atol=1e-6)
     del batch["sharp"]
@@ -346,12 +323,14 @@ def test_batch_is_prepared_as_defined_in_float64(dataset):
 
 @pytest.mark.parametrize("precomputed", [True, False])
 def test_exposures_of_different_lengths_in_one_clip(tmp_path, precomputed):
-    _, spikes = random_store(tmp_path / "s.zarr", (56, 88, 56, 104), 32, 48)
+    layout = layout_of((56, 88, 56, 104), (32, 48), (16, 24))
+    write_store(tmp_path / "s.zarr", layout, random_frames(layout))
     gain = Store(tmp_path / "s.zarr").gain
     entry = SequenceEntry("train", "s", 4, tmp_path / "s.zarr")
     sample = SequenceReader(entry, precomputed=precomputed).read(1, 3, CropArea(8, 12, 16, 24))
     edges = {56: (0, 21, 24, 28, 56), 88: (0, 35, 40, 46, 88), 104: (0, 42, 48, 55, 104)}
-    for place, exposure in enumerate(spikes[1:]):
+    for place, frame in enumerate([*random_frames(layout)][1:]):
+        exposure = np.unpackbits(frame.bits, axis=2, count=24, bitorder="little")
         ends = edges[len(exposure)]
         assert sample["bin_steps"][place].tolist() == np.diff(ends).tolist()
         for k in range(4):

@@ -13,7 +13,8 @@ from tests.deblurring.data.scenes import film
 from vrtspike.commands.main import run_command
 from vrtspike.deblurring.data.exposure import TABLE, Exposure, exposure_table, read_exposures
 from vrtspike.deblurring.data.gate.calibration import calibrate, find_homography
-from vrtspike.deblurring.data.gate.ingest import ingest_sequence
+from vrtspike.deblurring.data.raw.layouts.files import sensor_size
+from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes, synthesize_blur
 from vrtspike.errors import ConfigError, DataError
@@ -91,9 +92,9 @@ def test_warp_and_shift_are_found_again_and_undone(scenes, tmp_path, capsys):
     said, moved = (read_exposures(place / TABLE)["4"] for place in (before, folder))
     assert moved.start - said.start == round(found["offset_steps"])
     assert moved.sharp - said.sharp == pytest.approx(found["offset_steps"], abs=0.01)
-    # It is checked as it stands, whatever the sensor's size is to that of the frames.
-    manifest = ingest_sequence(tmp_path, "train", "moving", blur_dir="blur", source_version="")
-    assert manifest["spike_size"] == list(SENSOR)
+    # It is read as it stands, whatever the sensor's size is to that of the frames.
+    files = find_sequence(tmp_path, "train", "moving", "blur")
+    assert (files.layout, sensor_size(tmp_path / files.sensor_file)) == ("stream", SENSOR)
     # What was resampled needs no homography and no offset any more.
     again, _ = calibrate(None, folder, SENSOR)
     assert abs(again.offset_steps) <= 0.6
@@ -136,6 +137,9 @@ def test_a_poor_calibration_is_said_and_nothing_resampled(scenes, tmp_path, caps
     assert run_command(["calibrate", *words, *more]) == 1
     assert "! frames show 8" in capsys.readouterr().out
     assert not (tmp_path / "out/train").exists()
+    # Cameras side by side of which no static scene tells how they lie.
+    found, _ = calibrate(None, scenes / "data/train/moving", SENSOR)
+    assert "moving scene correlate by 0.5" in "".join(found.faults)
 
 
 @pytest.mark.shared

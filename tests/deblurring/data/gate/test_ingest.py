@@ -8,21 +8,16 @@ import numpy as np
 import pytest
 
 from tests.deblurring.data.conftest import SEQUENCES
-from tests.deblurring.data.prepared import check, checked
+from tests.deblurring.data.prepared import check
 from tests.deblurring.data.scenes import film
-from vrtspike.deblurring.data.gate.accept import accept
 from vrtspike.deblurring.data.gate.checks import Spikes
 from vrtspike.deblurring.data.gate.ingest import _odd_lengths
 from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
+from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
-from vrtspike.errors import DataError
 from vrtspike.io.images import write_png
 
 SPLIT, NAME = "train", "GOPR0001_11_00"
-
-
-def ingest(root, name=SEQUENCES[0], **options):
-    return check(root, name, **options)
 
 
 def only_fault(manifest):
@@ -31,7 +26,7 @@ def only_fault(manifest):
 
 
 def test_manifest_of_a_sound_sequence(pristine):
-    manifest = ingest(pristine)
+    manifest = check(pristine)
     assert manifest["faults"] == []
     assert manifest["rgb_size"] == [96, 128]
     assert manifest["spike_size"] == [48, 64]
@@ -55,11 +50,13 @@ def test_stream_is_divided_among_the_frames(dataset):
     whole = b"".join(path.read_bytes() for path in parts)
     shutil.rmtree(folder / "spike")
     (folder / "spike.dat").write_bytes(whole)
-    manifest = ingest(dataset)
+    manifest = check(dataset)
     assert manifest["faults"] == []
+    assert manifest["layout"] == "spk_gopro_stream"
     assert [f["spikes"]["start"] for f in manifest["frames"]] == [0, 88, 176]
+    assert survey(dataset, ["train"], "blur")["layout"] == "spk_gopro+spk_gopro_stream"
     (folder / "spike.dat").write_bytes(whole[: -48 * 64 // 8])
-    assert "263 spike frames cannot be divided evenly among 3" in only_fault(ingest(dataset))
+    assert "263 spike frames cannot be divided evenly among 3" in only_fault(check(dataset))
 
 
 def test_every_fault_of_a_sequence_is_listed(dataset):
@@ -69,7 +66,7 @@ def test_every_fault_of_a_sequence_is_listed(dataset):
     spike = folder / "spike" / "000003.dat"
     spike.write_bytes(spike.read_bytes()[:-1])
     shutil.copy(folder / "spike" / "000001.dat", folder / "spike" / "000009.dat")
-    faults = ingest(dataset)["faults"]
+    faults = check(dataset)["faults"]
     assert len(faults) == 4
     text = "\n".join(faults)
     assert "frame 000001 is in blur, spike but has no partner in sharp" in text
@@ -86,7 +83,7 @@ def test_shifted_windows_are_noticed(dataset):
         write_spikes(folder / f"{n + 1:06d}.dat", whole[88 * n + 24 :][:88])
     for kind, suffix in (("blur", "png"), ("sharp", "png"), ("spike", "dat")):
         (dataset / SPLIT / NAME / kind / f"000003.{suffix}").unlink()
-    fault = only_fault(ingest(dataset))
+    fault = only_fault(check(dataset))
     assert "lie at step 1" in fault
     assert "expected 40.0 +- 11" in fault
 
@@ -102,7 +99,7 @@ def test_a_long_exposure_is_never_unpacked_as_a_whole(tmp_path, suffix):
     path.parent.mkdir()
     write_spikes(path, spikes) if suffix == "dat" else np.savez(path, spk=spikes)
     tracemalloc.start()
-    (frame,) = ingest(tmp_path, "train/long")["frames"]
+    (frame,) = check(tmp_path, "train/long")["frames"]
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert (frame["spikes"]["steps"], frame["spikes"]["count"]) == (steps, spikes.sum())
@@ -111,11 +108,11 @@ def test_a_long_exposure_is_never_unpacked_as_a_whole(tmp_path, suffix):
 
 def test_sensor_size_that_does_not_fit_is_one_fault(dataset):
     assert "64 x 48 does not fit frames of 96 x 128" in only_fault(
-        ingest(dataset, spike_size=(64, 48))
+        check(dataset, spike_size=(64, 48))
     )
     (dataset / "config.yaml").write_text("spike_h: 64\nspike_w: 48\n")
-    assert "64 x 48 does not fit" in only_fault(ingest(dataset))
-    assert ingest(dataset, spike_size=(48, 64))["faults"] == []
+    assert "64 x 48 does not fit" in only_fault(check(dataset))
+    assert check(dataset, spike_size=(48, 64))["faults"] == []
 
 
 def test_still_flat_and_tiny_scenes_are_not_refused(tmp_path):
@@ -124,7 +121,7 @@ def test_still_flat_and_tiny_scenes_are_not_refused(tmp_path):
     tiny = film(2, 23, height=32, width=32)
     for name, frames in (("still", still), ("flat", flat), ("tiny", tiny)):
         write_sequence(tmp_path / "train" / name, frames, frames_per_exposure=11)
-        manifest = ingest(tmp_path, f"train/{name}")
+        manifest = check(tmp_path, f"train/{name}")
         assert manifest["faults"] == []
         assert len(manifest["frames"]) == 2
         # Nothing is said of a centre that cannot be told.
@@ -133,78 +130,17 @@ def test_still_flat_and_tiny_scenes_are_not_refused(tmp_path):
         assert (None in correlations) == (name != "still")
 
 
-def test_a_sequence_without_a_single_spike_stops_at_the_gate(tmp_path):
-    dark = [np.zeros((96, 128, 3), np.uint8)] * 22
-    write_sequence(tmp_path / "train" / "dark", [*dark, *film(0, 11)], frames_per_exposure=11)
-    write_sequence(tmp_path / "test" / "darker", dark, frames_per_exposure=11)
-    paths = checked(tmp_path, ("train/dark", "test/darker"), tmp_path)
-    with pytest.raises(DataError, match=r"\(1\)(.|\n)*test/darker: its 2 exposures hold not a sin"):
-        accept(paths, [8])
-    assert accept(paths[:1], [8])["sequences"] == ["train/dark"]
-
-
-def test_accept_lets_sound_sequences_pass_that_are_long_enough(pristine, tmp_path):
-    paths = checked(pristine, SEQUENCES, tmp_path)
-    assert accept(paths, [32, 81]) == {
-        "schema": 2,
-        "sequences": sorted(SEQUENCES),
-        "excluded": {},
-        "overlaps": {},
-    }
-    short = (
-        r"3 exposures are too short for DATA\.NUM_VOXEL_BINS = 82, first .* 000001: its 88 .* at "
-        r"most 81 bins"
-    )
-    with pytest.raises(DataError, match=short):
-        accept(paths, [32, 82])
-    with pytest.raises(DataError, match="nothing to accept"):
-        accept([])
-
-
-def test_clips_and_crops_that_just_fit(dataset, tmp_path):
-    paths = checked(dataset, SEQUENCES[:1], tmp_path)
-    # Three frames of 96 x 128.
-    assert accept(paths, clip_length=3, crop_sizes={"train": 96})["excluded"] == {}
-    assert accept(paths, crop_sizes={"test": 1000})["excluded"] == {}
-    # A sequence is not called short because of its faulty frames.
-    (dataset / SPLIT / NAME / "sharp" / "000001.png").unlink()
-    with pytest.raises(DataError) as caught:
-        accept(checked(dataset, SEQUENCES[:1], tmp_path), clip_length=3)
-    assert "no partner in sharp" in str(caught.value)
-    assert "CLIP_LEN" not in str(caught.value)
-
-
-@pytest.mark.parametrize("frames", [("000001", "000002", "000003"), ("000002",)])
-def test_training_frames_in_the_test_split(dataset, tmp_path, frames):
-    """By contents, whatever the sequence and the file are called, and however it is coded."""
-    hidden = dataset / SEQUENCES[2]
-    for kind, suffix in (("blur", "png"), ("sharp", "png"), ("spike", "dat")):
-        for name in frames:
-            shutil.copy(dataset / SEQUENCES[0] / kind / f"{name}.{suffix}", hidden / kind)
-    for path in (hidden / "sharp").iterdir():
-        cv2.imwrite(str(path), cv2.imread(str(path)), [cv2.IMWRITE_PNG_COMPRESSION, 9])
-    paths = checked(dataset, SEQUENCES, tmp_path, faults=[])
-    expected = rf"{SEQUENCES[2]}: {len(frames)} of its 3 sharp frames are frames of {SEQUENCES[0]}"
-    with pytest.raises(DataError, match=rf"{expected}.* remove it, or set DATA\.TEST_ON_TRAINING"):
-        accept(paths)
-    assert accept(paths, splits=("test", "none"))["overlaps"] == {}
-    allowed = accept(paths, test_on_training_frames=True)
-    assert allowed["sequences"] == sorted(SEQUENCES)
-    assert allowed["overlaps"] == {SEQUENCES[2]: SEQUENCES[0]}
-    same = accept(paths[:2], splits=("train", "train"), test_on_training_frames=True)
-    assert same["overlaps"] == {name: name for name in SEQUENCES[:2]}
-
-
-def test_pictures_of_one_colour_are_no_evidence_of_training_frames(dataset, tmp_path):
-    for name in (SEQUENCES[0], SEQUENCES[2]):
-        for kind in ("blur", "sharp"):
-            write_png(dataset / name / kind / "000001.png", np.zeros((96, 128, 3), np.uint8))
-    paths = checked(dataset, (SEQUENCES[0], SEQUENCES[2]), tmp_path, faults=[])
-    assert accept(paths)["overlaps"] == {}
-
-
 @pytest.mark.parametrize(("center", "faulty"), [(36.5, False), (37.9, False), (38.7, True)])
 def test_an_exposure_of_eight_steps_less_is_judged_by_the_nearer_explanation(center, faulty):
     """Of its own T the sharp frame lies at (80 - 8) / 2 = 36, in one cut at its end still at 40."""
     cut = Spikes("000003.dat", 80, 0, 80, 36, 0, 80, 1, center, 0.9)
     assert bool(_odd_lengths([cut], usual=88, offset=0.0)) == faulty
+
+
+def test_a_sharp_frame_is_known_by_its_contents_unless_it_is_of_one_colour(dataset):
+    folder = dataset / SEQUENCES[0] / "sharp"
+    picture = cv2.imread(str(folder / "000001.png"))
+    cv2.imwrite(str(folder / "000002.png"), picture, [cv2.IMWRITE_PNG_COMPRESSION, 9])
+    write_png(folder / "000003.png", np.zeros((96, 128, 3), np.uint8))
+    first, second, black = (frame["picture"] for frame in check(dataset)["frames"])
+    assert first == second != black == ""

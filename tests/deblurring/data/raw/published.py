@@ -17,6 +17,7 @@ from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.spikes import write_spikes
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes, synthesize_blur
 from vrtspike.deblurring.data.simulation.sequence import simulate_pairs
+from vrtspike.io.files import atomic_write_bytes
 from vrtspike.io.images import write_png
 
 HEIGHT, WIDTH = 96, 128
@@ -46,16 +47,11 @@ def frames(
 
 
 def write_picture(path: Path, picture: np.ndarray) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".png":
         write_png(path, picture)
     else:
-        cv2.imwrite(str(path), picture[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, 95])
-
-
-def write_dat(path: Path, spikes: np.ndarray) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_spikes(path, spikes)
+        options = [cv2.IMWRITE_JPEG_QUALITY, 95]
+        atomic_write_bytes(path, cv2.imencode(path.suffix, picture[:, :, ::-1], options)[1])
 
 
 @dataclass(frozen=True)
@@ -89,7 +85,7 @@ def each_file(blur: str, sharp: str, spike: str, names, steps: int, instant: int
                 write_picture(root / (blur.format(**places) + suffix), frame.blur)
                 write_picture(root / (sharp.format(**places) + suffix), frame.sharp)
                 cut = slice(CONTEXT - margin, CONTEXT + steps + margin)
-                write_dat(root / (spike.format(**places) + ".dat"), frame.spikes[cut])
+                write_spikes(root / (spike.format(**places) + ".dat"), frame.spikes[cut])
 
     return write
 
@@ -115,7 +111,7 @@ def stream(write_stream: Callable[[Path, np.ndarray], None], steps=56, instant=3
 def _m1k40(folder: Path, spikes: np.ndarray) -> None:
     rows = np.random.default_rng(0).integers(0, 2, (len(spikes), 1000, 1024), dtype=np.uint8)
     rows[:, :, :1000] = spikes
-    write_dat(folder / "spike.dat", rows)
+    write_spikes(folder / "spike.dat", rows)
 
 
 def _uhsr(folder: Path, spikes: np.ndarray) -> None:
@@ -127,7 +123,7 @@ def _uhsr(folder: Path, spikes: np.ndarray) -> None:
 def _fractional(folder: Path, spikes: np.ndarray) -> None:
     """A sensor of 2/5 of the size sees every second or third pixel of one of full size."""
     rows, columns = (np.arange(n) * 5 // 2 for n in (64, 96))
-    write_dat(folder / "spike.dat", spikes[:, rows[:, None], columns])
+    write_spikes(folder / "spike.dat", spikes[:, rows[:, None], columns])
 
 
 def _x4k(length: int) -> Callable[[Path], None]:
@@ -220,7 +216,7 @@ PUBLISHED = {
     ),
     "one stream": Published(
         "stream",
-        stream(lambda folder, spikes: write_dat(folder / "spike.dat", spikes)),
+        stream(lambda folder, spikes: write_spikes(folder / "spike.dat", spikes)),
         _open(56 + 3 * CONTEXT),
     ),
     "a fractional sensor": Published(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.deblurring.data.prepared import check
+from tests.deblurring.data.raw.published import PUBLISHED
 from tests.deblurring.data.scenes import film
 from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE, sensor_size
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS, find_layout, find_sequence
@@ -69,110 +70,81 @@ def test_all_incomplete_sequences_are_named_at_once(dataset):
     )
     with pytest.raises(DataError) as caught:
         survey(dataset, ["train", "test", "valid"], "blur")
-    for part in (
-        "0001_11_00: no blurry",
-        "0002_11_00: no sharp",
-        "valid: no seq",
-        "0003_11_00/spike/*.dat and test",
-    ):
-        assert part in str(caught.value)
+    faults = ("0001_11_00: no blurry", "0002_11_00: no sharp", "0003_11_00/spike/*.dat and test")
+    assert all(fault in str(caught.value) for fault in (*faults, "valid: no seq"))
 
 
-def test_stream_layout_is_recognised(dataset):
-    folder = dataset / SPLIT / NAME
-    parts = [path.read_bytes() for path in sorted((folder / "spike").iterdir())]
-    shutil.rmtree(folder / "spike")
-    (folder / "spike.dat").write_bytes(b"".join(parts))
-    files = find_sequence(dataset, SPLIT, NAME, "blur")
-    assert files.layout == "spk_gopro_stream"
-    assert files.stream == f"{SPLIT}/{NAME}/spike.dat"
-    assert survey(dataset, ["train"], "blur")["layout"] == "spk_gopro+spk_gopro_stream"
+def test_spikes_that_a_root_of_their_own_lacks_are_asked_for_there(dataset, tmp_path):
+    root = tmp_path / "spikes"
+    root.mkdir()
+    told = rf"no spikes \({root}/{SPLIT}/{NAME}/spike/\*\.dat or .*but DATA\.SPIKE_ROOT is set"
+    with pytest.raises(DataError, match=told):
+        survey(dataset, ["train", "test"], "blur", spike_root=str(root))
 
 
 @pytest.mark.parametrize("place", [f"{SPLIT}/{NAME}/spike", f"{SPLIT}/{NAME}", SPLIT, "."])
 def test_sensor_size_from_a_file_beside_the_spikes(dataset, place):
-    assert sensor_size(dataset, find_sequence(dataset, SPLIT, NAME, "blur")) is None
+    assert find_sequence(dataset, SPLIT, NAME, "blur").sensor_file is None
     path = dataset / place / "config.yaml"
     path.write_text("# sensor\nspike_h: 250 # rows\nspike_w: '400'\nfps: 20000\n")
-    files = find_sequence(dataset, SPLIT, NAME, "blur")
-    assert sensor_size(dataset, files) == (250, 400)
+    found = dataset / find_sequence(dataset, SPLIT, NAME, "blur").sensor_file
+    assert sensor_size(found) == (250, 400)
     path.write_text("# spike_h\nmax_spike_h: 1000\n")
-    assert sensor_size(dataset, files) is None
+    assert sensor_size(found) is None
     path.write_bytes(b"\xef\xbb\xbfspike_h: 48\r\nspike_w: 64\r\n")
-    assert sensor_size(dataset, files) == (48, 64)
+    assert sensor_size(found) == (48, 64)
     for text in (
         "spike_h: 250\n",
         "spike_h: 1\nspike_w: 2\nspike_h: 3\n",
         "sensor: {spike_h: 250, spike_w: 400}\n",
         "spike_h: 250.0\nspike_w: 400.0\n",
+        "spike_h: 0\nspike_w: 400\n",
     ):
         path.write_text(text)
         with pytest.raises(DataError, match="once each"):
-            sensor_size(dataset, files)
+            sensor_size(found)
 
 
-def rearranged(dataset, patterns):
-    """Copy a data set into another layout; patterns give the folder and prefix of each part."""
-    target = dataset.with_name("rearranged")
-    for path in dataset.rglob("*.*"):
-        split, sequence, part, name = path.relative_to(dataset).parts
-        folder, prefix = patterns[part]
-        place = target / folder.format(split=split, sequence=sequence)
-        place.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, place / f"{prefix.format(sequence=sequence)}{name}")
-    return target
-
-
-KAIR = {
-    "blur": ("{split}_GT_blurred/{sequence}", ""),
-    "sharp": ("{split}_GT/{sequence}", ""),
-    "spike": ("{split}_spike/{sequence}", ""),
-}
-NAFNET = {
-    "blur": ("{split}/input", "{sequence}-"),
-    "sharp": ("{split}/target", "{sequence}-"),
-    "spike": ("{split}/spike", "{sequence}-"),
-}
-
-
-@pytest.mark.parametrize("patterns", [None, KAIR, NAFNET], ids=["spk_gopro", "kair", "nafnet"])
-def test_blurry_frames_of_linear_light_lie_in_folders_of_their_own(dataset, patterns):
-    if patterns is None:
-        for folder in dataset.glob("*/*/blur"):
-            folder.rename(folder.with_name("blur_gamma"))
-        root = dataset
-    else:
-        folder, prefix = patterns["blur"]
-        gamma = folder.replace("blurred", "blurred_gamma").replace("input", "input_gamma")
-        root = rearranged(dataset, {**patterns, "blur": (gamma, prefix)})
+@pytest.mark.parametrize(
+    ("layout", "blurry"),
+    [("spk_gopro", "train/a/blur"), ("kair", "train_GT_blurred"), ("nafnet", "train/input")],
+)
+def test_blurry_frames_of_linear_light_lie_in_folders_of_their_own(tmp_path, layout, blurry):
+    PUBLISHED[layout].write(tmp_path)
+    (tmp_path / blurry).rename(tmp_path / f"{blurry}_gamma")
     with pytest.raises(DataError, match="no blurry frames"):
-        survey(root, ["train"], "blur")
-    assert len(survey(root, ["train"], "blur_gamma")["sequences"]) == 2
-    name = "GOPR0001_11_00"
-    manifest = check(root, f"train/{name}", "blur_gamma")
+        survey(tmp_path, ["train"], "blur")
+    assert len(survey(tmp_path, ["train"], "blur_gamma")["sequences"]) == 1
+    manifest = check(tmp_path, "train/a", "blur_gamma")
     assert manifest["faults"] == []
     assert all("gamma" in frame["blur"] for frame in manifest["frames"])
 
 
-@pytest.mark.parametrize(
-    ("patterns", "name"), [(None, "spk_gopro"), (KAIR, "kair"), (NAFNET, "nafnet")]
-)
-def test_what_cannot_be_used_gets_the_advice_of_its_layout(dataset, patterns, name):
-    root = dataset if patterns is None else rearranged(dataset, patterns)
-    layout = find_layout(root, "train")
+@pytest.mark.parametrize("name", ["spk_gopro", "kair", "nafnet"])
+def test_what_cannot_be_used_gets_the_advice_of_its_layout(tmp_path, name):
+    PUBLISHED[name].write(tmp_path)
+    layout = find_layout(tmp_path, "train")
     assert layout is LAYOUTS[name]
-    places = layout.places("train", NAME, "blur")
+    places = layout.places("train", "a", "blur")
     for pattern in (places.blur, places.sharp, places.spikes):
-        assert len(list(root.glob(pattern))) == 3
-    for path in root.rglob("*.png"):
+        assert len(list(tmp_path.glob(pattern))) == 2
+    for path in tmp_path.rglob("*.png"):
         path.unlink()
     expected = layout.places("<split>", "<sequence>", "blur")
     with pytest.raises(DataError) as caught:
-        survey(root, ["train", "test"], "blur")
-    lines = str(caught.value).splitlines()
+        survey(tmp_path, ["train", "test"], "blur")
+    last = str(caught.value).splitlines()[-1]
     advice = f"Expected in the layout {name} ({layout.used_by}): {expected.blur}, {expected.sharp}"
-    assert lines[-1].startswith(advice)
-    assert lines[-1].count("Expected in") == 1
+    assert last.startswith(advice)
+    assert last.count("Expected in") == 1
+
+
+def test_sequences_whose_names_begin_alike(tmp_path):
+    PUBLISHED["nafnet"].write(tmp_path)
+    for path in list((tmp_path / "train").rglob("a-000048.*")):
+        path.rename(path.with_name(f"a-b-000048{path.suffix}"))
+    assert LAYOUTS["nafnet"].sequence_names(tmp_path, "train", None, set()) == ["a", "a-b"]
+    assert list(find_sequence(tmp_path, "train", "a", "blur").blur) == ["000047"]
 
 
 def test_a_folder_that_no_layout_recognises_gets_advice_too(tmp_path):
@@ -193,15 +165,6 @@ def test_a_layout_that_is_asked_for_is_not_guessed(dataset):
     assert survey(dataset, ["train"], "blur", "spk_gopro")["layout"] == "spk_gopro"
 
 
-def test_sequences_whose_names_begin_alike(dataset):
-    root = rearranged(dataset, NAFNET)
-    for path in list((root / "train").rglob("GOPR0002*")):
-        path.rename(path.with_name(path.name.replace("GOPR0002_11_00", "GOPR0001_11_00-b")))
-    names = LAYOUTS["nafnet"].sequence_names(root, "train", None, set())
-    assert names == ["GOPR0001_11_00", "GOPR0001_11_00-b"]
-    assert len(find_sequence(root, "train", "GOPR0001_11_00", "blur").blur) == 3
-
-
 def test_links_that_lead_nowhere_are_faults(dataset):
     (dataset / "train" / "lost").symlink_to(dataset / "elsewhere")
     (dataset / "train" / "round").symlink_to("round")
@@ -213,20 +176,35 @@ def test_links_that_lead_nowhere_are_faults(dataset):
     assert "a link that leads nowhere" in found["excluded"]["train/lost"][0]
 
 
-def test_names_that_the_workflow_cannot_use_are_faults(dataset):
-    (dataset / SPLIT / NAME).rename(dataset / SPLIT / "a{b}")
-    excluded = survey(dataset, ["train", "test"], "blur")["excluded"]
-    assert list(excluded) == ["train/a{b}"]
-    assert "rename the sequence" in excluded["train/a{b}"][0]
-    (dataset / SPLIT / "a{b}").rename(dataset / SPLIT / ("b" * 231))
-    excluded = survey(dataset, ["train", "test"], "blur")["excluded"]
-    assert "of 231 bytes, expected at most 230" in excluded[f"train/{'b' * 231}"][0]
+SEQUENCE = f"{SPLIT}/{NAME}"
+NO_TEXT = os.fsdecode(b"caf\xe9")
 
 
-def test_names_with_digits_that_are_no_numbers(dataset):
-    folder = dataset / SPLIT / NAME / "blur"
-    shutil.copy(folder / "000001.png", folder / "\u00b2.png")
-    assert "\u00b2" in find_sequence(dataset, SPLIT, NAME, "blur").blur
+@pytest.mark.parametrize(
+    ("old", "new", "where", "fault"),
+    [
+        (SEQUENCE, "train/a{b}", "train/a{b}", "the workflow takes { and } for placeholders; ren"),
+        (SEQUENCE, f"train/{231 * 'b'}", f"train/{231 * 'b'}", "a name of 231 bytes, expected at"),
+        (SEQUENCE, f"train/{NO_TEXT}", r"train/caf\xe9", "its name is not UTF-8; rename"),
+        (
+            *(f"{SEQUENCE}/blur/000002.png", f"{SEQUENCE}/blur/{NO_TEXT}.png", SEQUENCE),
+            r"blur/caf\xe9.png: the name is not UTF-8; rename",
+        ),
+        (
+            *(f"{SEQUENCE}/blur", f"{SEQUENCE}/Blur", SEQUENCE),
+            f"found the folder {SEQUENCE}/Blur, expected {SEQUENCE}/blur; rename it",
+        ),
+        ("test", "TEST", "test", "found the folder TEST: rename it"),
+    ],
+)
+def test_names_that_cannot_be_used_are_faults_that_can_be_written(
+    dataset, tmp_path, old, new, where, fault
+):
+    (dataset / old).rename(dataset / new)
+    found = survey(dataset, ["train", "test"], "blur")
+    assert list(found["excluded"]) == [where]
+    assert fault in found["excluded"][where][0]
+    write_json(tmp_path / "survey.json", found)
 
 
 @pytest.mark.parametrize("name", ["{}", "frame_{}"])
@@ -277,19 +255,6 @@ def test_vidar_dumps_lose_their_header_columns(tmp_path):
     assert manifest["spike_file"]["size"] == [56, 416]
 
 
-def test_a_sequence_consists_of_all_its_files(dataset):
-    folder = f"{SPLIT}/{NAME}"
-    (dataset / folder / SENSOR_FILE).write_text("spike_h: 48\nspike_w: 64\n")
-    found = find_sequence(dataset, SPLIT, NAME, "blur")
-    expected = [f"{folder}/{SENSOR_FILE}"]
-    for kind, suffix in (("blur", "png"), ("sharp", "png"), ("spike", "dat")):
-        expected += [f"{folder}/{kind}/{n:06d}.{suffix}" for n in (1, 2, 3)]
-    assert found.paths == sorted(expected)
-    shutil.rmtree(dataset / folder / "spike")
-    (dataset / folder / "spike.dat").write_bytes(bytes(8))
-    assert f"{folder}/spike.dat" in find_sequence(dataset, SPLIT, NAME, "blur").paths
-
-
 def test_files_that_claim_the_same_frame_are_a_fault(dataset):
     folder = dataset / SPLIT / NAME
     shutil.copy(folder / "blur" / "000002.png", folder / "blur" / "2.png")
@@ -306,11 +271,8 @@ def test_files_that_claim_the_same_frame_are_a_fault(dataset):
 def test_capital_suffixes_and_zeros_make_no_other_frame(dataset, part, change):
     known = find_sequence(dataset, SPLIT, NAME, "blur")
     for path in list((dataset / SPLIT / NAME / part).iterdir())[1:]:
-        capital, short = (
-            path.with_suffix(path.suffix.upper()),
-            path.with_stem(path.stem.lstrip("0")),
-        )
-        path.rename(capital if change == "suffix" else short)
+        capital = path.with_suffix(path.suffix.upper())
+        path.rename(capital if change == "suffix" else path.with_stem(path.stem.lstrip("0")))
     found = find_sequence(dataset, SPLIT, NAME, "blur")
     assert found.faults == ()
     assert len(found.blur) == 3
@@ -343,42 +305,18 @@ def test_numbered_files_that_nothing_reads_are_named(dataset, part, suffix, expe
     assert expected in fault
 
 
-def test_folders_in_other_letters_are_named(dataset):
-    (dataset / SPLIT / NAME / "blur").rename(dataset / SPLIT / NAME / "Blur")
-    (dataset / "test").rename(dataset / "TEST")
-    excluded = survey(dataset, ["train", "test"], "blur")["excluded"]
-    assert f"found the folder {SPLIT}/{NAME}/Blur, expected" in excluded[f"{SPLIT}/{NAME}"][0]
-    assert "found the folder TEST: rename it" in excluded["test"][0]
-
-
-@pytest.mark.parametrize("place", [NAME, f"{NAME}/blur/000002.png"])
-def test_names_that_are_not_utf_8_are_faults_that_can_be_written(dataset, tmp_path, place):
-    old = dataset / SPLIT / place
-    old.rename(old.with_name(os.fsdecode(b"caf\xe9" + old.suffix.encode())))
-    found = survey(dataset, ["train", "test"], "blur")
-    write_json(tmp_path / "survey.json", found)
-    (where,) = found["excluded"]
-    assert "caf\\xe9" in f"{where} {found['excluded'][where][0]}"
-    assert "not UTF-8; rename" in found["excluded"][where][0]
-
-
 def test_folders_of_archives_and_file_systems_are_passed_over_and_told(dataset):
     expected = survey(dataset, ["train", "test"], "blur")
     for name in ("__MACOSX/GOPR0001_11_00/blur", "@eaDir", "lost+found"):
         (dataset / SPLIT / name).mkdir(parents=True)
     found = survey(dataset, ["train", "test"], "blur")
-    assert [Path(each).name for each in found.pop("passed_over")] == [
-        "@eaDir",
-        "__MACOSX",
-        "lost+found",
-    ]
+    names = [Path(each).name for each in found.pop("passed_over")]
+    assert names == ["@eaDir", "__MACOSX", "lost+found"]
     assert found == expected
-
-
-def test_folders_in_the_first_of_two_are_passed_over_and_told_as_well(tmp_path):
+    # Of sequences two folders deep, in the first as well.
     for name in ("002/occ1", "002/@eaDir", "002/.old", "lost+found/occ1"):
-        (tmp_path / "train_blurry_33" / name).mkdir(parents=True)
+        (dataset / "train_blurry_33" / name).mkdir(parents=True)
     foreign: set[str] = set()
-    names = LAYOUTS["spk_x4k_33"].sequence_names(tmp_path, "train", None, foreign)
-    assert names == ["002__occ1"]
+    layout = LAYOUTS["spk_x4k_33"]
+    assert layout.sequence_names(dataset, "train", None, foreign) == ["002__occ1"]
     assert {Path(each).name for each in foreign} == {"@eaDir", "lost+found"}

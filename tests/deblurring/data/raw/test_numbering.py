@@ -45,7 +45,7 @@ def test_a_given_step_and_names_that_are_no_numbers():
 
 
 def test_every_two_names_have_an_order():
-    names = ["a", "a01b", "a1b", "a2", "a10", "b"]
+    names = ["a", "a01b", "a1b", "a2", "a10", "b", "\u00b2"]  # the last is no decimal digit
     backwards = names[::-1]
     for given in (names, backwards):
         assert sorted(given, key=frame_order) == names

@@ -69,7 +69,7 @@ def test_a_published_layout_is_read_through_to_a_trained_step(name, tmp_path):
     steps = batch["bin_steps"].sum(dim=2)[0].tolist()
     # The first of two frames begins where the recording does, unless that began before.
     assert all(published.exposure.steps <= n <= published.exposure.steps + 10 for n in steps)
-    model = build_model(settings.MODEL, bins=BINS, clip_len=2, crop_size=40)
+    model = build_model(settings)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     clip = prepare_batch(batch, dataset.statistics, torch.device("cpu"))
     loss = (model(clip.blur, clip.voxels) - clip.sharp).square().mean()
@@ -109,6 +109,8 @@ def test_spikes_of_another_length_than_the_layout_says_are_refused(tmp_path, nam
     [
         ("0000,20,76,50.5", "no line for frame 0001; add it"),
         ("0001,20,9999,50.5", "frame 0001: found stop 9999, expected at most 192"),
+        ("0007,20,76,50.5", "found 1 lines without a frame, the first of 0007; remove them"),
+        ("0001,20,9,50.5", "exposures.csv: lines that are no exposure"),
     ],
 )
 def test_a_table_that_does_not_describe_the_recording_is_refused(tmp_path, line, fault):
@@ -116,8 +118,15 @@ def test_a_table_that_does_not_describe_the_recording_is_refused(tmp_path, line,
     table = tmp_path / "train/a/exposures.csv"
     first = table.read_text().splitlines()[:2]
     table.write_text("\n".join([*first[: 1 if line.startswith("0000") else 2], line, ""]))
-    faults = check(tmp_path, "train/a")["faults"]
-    assert any(fault in found for found in faults)
+    assert sum(fault in found for found in check(tmp_path, "train/a")["faults"]) == 1
+
+
+def test_a_stream_of_another_sensor_is_refused_once_and_its_layout_named(tmp_path):
+    PUBLISHED["one stream"].write(tmp_path)
+    (tmp_path / "train/a/spike.dat").write_bytes(bytes(1000 * 1024 // 8))
+    (fault,) = check(tmp_path, "train/a")["faults"]
+    assert "128000 bytes are not a whole number of 48 x 64" in fault
+    assert "it fits the layout m1k40 (DATA.LAYOUT, --layout)" in fault
 
 
 def test_a_layout_with_one_kind_of_blurry_frames_refuses_the_other(tmp_path):

@@ -1,88 +1,130 @@
+"""Versions of raw files, of folders and of recordings: what changes them and what does not."""
+
 from __future__ import annotations
 
 import os
 
 import pytest
 
-from vrtspike.deblurring.data.gate.ingest import ingest_sequence
-from vrtspike.deblurring.data.raw.versions import source_version
+from tests.deblurring.data.prepared import check
+from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
+from vrtspike.deblurring.data.raw.versions import folder_version, input_version, source_version
+from vrtspike.errors import DataError
 from vrtspike.io.files import write_json
 
 SPLIT, NAME = "train", "GOPR0001_11_00"
 
 
-class TestSourceVersion:
-    @pytest.fixture
-    def manifest(self, dataset, tmp_path):
-        path = tmp_path / "manifest.json"
-        version = source_version(dataset, NAME, SPLIT, path)
-        write_json(
-            path,
-            ingest_sequence(dataset, SPLIT, NAME, blur_dir="blur", source_version=version),
-        )
-        return path
+@pytest.fixture
+def sequence(dataset):
+    (dataset / SPLIT / NAME / "config.yaml").write_text("spike_h: 48\nspike_w: 64\n")
+    return dataset / SPLIT / NAME
 
-    def version(self, dataset, manifest, **options):
-        return source_version(dataset, NAME, SPLIT, manifest, **options)
 
-    def test_touching_changes_nothing(self, dataset, manifest):
-        before = self.version(dataset, manifest)
-        os.utime(dataset / SPLIT / NAME / "blur" / "000002.png", (1, 1))
-        assert self.version(dataset, manifest) == before
+@pytest.fixture
+def manifest(dataset, tmp_path):
+    return tmp_path / "manifest.json"
 
-    @pytest.mark.parametrize("later", [1, -(10**12)])
-    def test_a_changed_file_of_the_same_size_is_found_by_any_other_date(
-        self, dataset, manifest, later
-    ):
-        path = dataset / SPLIT / NAME / "spike" / "000002.dat"
-        before, date = self.version(dataset, manifest), path.stat().st_mtime_ns
-        path.write_bytes(bytes(path.stat().st_size))
-        os.utime(path, ns=(date, date + later))
-        if path.stat().st_mtime_ns == date:
-            pytest.skip("this file system keeps no nanoseconds")
-        assert self.version(dataset, manifest) != before
 
-    def test_stray_files_and_other_sequences_change_nothing(self, dataset, manifest):
-        before = self.version(dataset, manifest)
-        (dataset / SPLIT / NAME / "notes.txt").write_text("stray")
-        (dataset / SPLIT / "GOPR0002_11_00" / "blur" / "000002.png").write_bytes(b"")
-        assert self.version(dataset, manifest) == before
+@pytest.fixture
+def version(dataset, sequence, manifest):
+    """Says the version of a sequence that was ingested."""
 
-    @pytest.mark.parametrize("kind", ["blur/000002.png", "sharp/000001.png", "spike/000003.dat"])
-    def test_changed_missing_and_new_files_count(self, dataset, manifest, kind):
-        path = dataset / SPLIT / NAME / kind
-        versions = [self.version(dataset, manifest)]
-        contents = bytearray(path.read_bytes())
-        contents[-1] ^= 1
-        path.write_bytes(contents)
-        versions.append(self.version(dataset, manifest))
-        path.rename(path.with_stem("000077"))
-        versions.append(self.version(dataset, manifest))
-        path.with_stem("000077").unlink()
-        versions.append(self.version(dataset, manifest))
-        assert len(set(versions)) == 4
+    def ask():
+        files = find_sequence(dataset, SPLIT, NAME, "blur")
+        return source_version(dataset, files, "blur", manifest)
 
-    def test_a_link_that_leads_nowhere_is_for_the_job_to_report(self, dataset, manifest):
-        before = self.version(dataset, manifest)
-        path = dataset / SPLIT / NAME / "blur" / "000002.png"
-        path.unlink()
-        path.symlink_to("nowhere.png")
-        version = self.version(dataset, manifest)
-        assert version != before
-        found = ingest_sequence(dataset, SPLIT, NAME, blur_dir="blur", source_version=version)
-        write_json(manifest, found)
-        assert self.version(dataset, manifest) == version
+    write_json(manifest, {**check(dataset, f"{SPLIT}/{NAME}"), "source_version": ask()})
+    return ask
 
-    def test_going_back_brings_the_version_back(self, dataset, manifest):
-        path = dataset / SPLIT / NAME / "spike" / "000001.dat"
-        before, contents = self.version(dataset, manifest), path.read_bytes()
-        path.write_bytes(bytes(len(contents)))
-        assert self.version(dataset, manifest) != before
-        path.write_bytes(contents)
-        assert self.version(dataset, manifest) == before
 
-    def test_a_broken_manifest_is_not_trusted(self, dataset, manifest):
-        before = self.version(dataset, manifest)
-        os.utime(dataset / SPLIT / NAME / "blur" / "000002.png", (1, 1))
-        manifest.write_text("{")
-        assert self.version(dataset, manifest) != before
+def test_touched_and_stray_files_and_other_sequences_change_nothing(sequence, version):
+    before = version()
+    os.utime(sequence / "blur/000002.png", (1, 1))
+    (sequence / "notes.txt").write_text("stray")
+    (sequence.parent / "GOPR0002_11_00/blur/000002.png").write_bytes(b"")
+    assert version() == before
+
+
+@pytest.mark.parametrize("later", [1, -(10**12)])
+def test_a_changed_file_of_the_same_size_is_found_by_any_other_date(sequence, version, later):
+    path = sequence / "spike/000002.dat"
+    before, date = version(), path.stat().st_mtime_ns
+    path.write_bytes(bytes(path.stat().st_size))
+    os.utime(path, ns=(date, date + later))
+    if path.stat().st_mtime_ns == date:
+        pytest.skip("this file system keeps no nanoseconds")
+    assert version() != before
+
+
+@pytest.mark.parametrize(
+    "file", ["blur/000002.png", "sharp/000001.png", "spike/000003.dat", "config.yaml"]
+)
+def test_changed_missing_and_new_files_count(sequence, version, file):
+    path = sequence / file
+    contents, versions = path.read_bytes(), [version()]
+    path.write_bytes(contents[:-1] + bytes([contents[-1] ^ 1]))
+    versions.append(version())
+    path.unlink()
+    versions.append(version())
+    path.with_name(f"000077{path.suffix}").write_bytes(contents)
+    assert len({*versions, version()}) == (4 if path.parent != sequence else 3)
+    path.with_name(f"000077{path.suffix}").unlink()
+    path.write_bytes(contents)
+    assert version() == versions[0]
+
+
+def test_a_link_that_leads_nowhere_is_for_the_job_to_report(dataset, sequence, version, manifest):
+    before = version()
+    path = sequence / "blur/000002.png"
+    path.unlink()
+    path.symlink_to("nowhere.png")
+    found = version()
+    assert found != before
+    write_json(manifest, {**check(dataset, f"{SPLIT}/{NAME}"), "source_version": found})
+    assert version() == found
+
+
+def test_a_broken_manifest_is_not_trusted(sequence, version, manifest):
+    before = version()
+    os.utime(sequence / "blur/000002.png", (1, 1))
+    manifest.write_text("{")
+    assert version() != before
+
+
+# --- Of folders, by blocks of their files ---------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for number in range(3):
+        (tmp_path / f"{number:06d}.png").write_bytes(bytes(100_000))
+    return tmp_path
+
+
+def test_a_touched_file_is_the_same(folder):
+    before = folder_version(folder)
+    os.utime(folder / "000001.png", (0, 0))
+    assert folder_version(folder) == before
+
+
+@pytest.mark.parametrize("place", [0, 50_000, -1])
+def test_contents_count_from_the_beginning_to_the_end(folder, place):
+    before, contents = folder_version(folder), bytearray(100_000)
+    contents[place] = 1
+    (folder / "000001.png").write_bytes(contents)
+    assert folder_version(folder) != before
+
+
+def test_the_names_of_files_count(folder):
+    versions = [folder_version(folder)]
+    (folder / "000002.png").rename(folder / "000009.png")
+    versions.append(folder_version(folder))
+    (folder / "000009.png").unlink()
+    assert len({*versions, folder_version(folder)}) == 3
+
+
+def test_a_pipe_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "a.png")
+    with pytest.raises(DataError, match=r"a\.png: found no regular file"):
+        input_version([tmp_path / "a.png"])

@@ -3,12 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.deblurring.data.scenes import packed
-from vrtspike.deblurring.data.gate.alignment import align
-from vrtspike.deblurring.data.raw.spikes import read_spikes
+from tests.deblurring.data.prepared import check
 from vrtspike.deblurring.data.simulation.demo import SCENES, make_demo_data
 from vrtspike.errors import DataError
-from vrtspike.io.images import luma, read_rgb
+from vrtspike.io.images import read_rgb
 
 
 @pytest.fixture(scope="module")
@@ -18,35 +16,21 @@ def demo(tmp_path_factory):
     return root
 
 
-def test_layout_and_different_photographs(demo):
-    splits = [scene.split for scene in SCENES]
-    assert splits.count("train") >= 5
-    assert splits.count("test") >= 2
-    assert len({scene.photograph for scene in SCENES}) == len(SCENES)
-    for scene in SCENES:
-        folder = demo / scene.split / scene.name
-        for kind, suffix in (("blur", "png"), ("sharp", "png"), ("spike", "dat")):
-            names = sorted(path.name for path in (folder / kind).iterdir())
-            assert names == [f"{n:06d}.{suffix}" for n in (1, 2, 3)]
-
-
 def test_blur_is_strong_and_spikes_fit_the_sharp_frames(demo):
     centers = []
     for scene in SCENES:
-        folder = demo / scene.split / scene.name
+        manifest = check(demo, f"{scene.split}/{scene.name}")
+        assert (manifest["faults"], manifest["rgb_size"]) == ([], [128, 192])
+        assert [frame["name"] for frame in manifest["frames"]] == ["000001", "000002", "000003"]
         psnr = []
-        for n in (1, 2, 3):
-            blur = read_rgb(folder / "blur" / f"{n:06d}.png")
-            sharp = read_rgb(folder / "sharp" / f"{n:06d}.png")
-            assert blur.shape == sharp.shape == (128, 192, 3)
-            spikes = read_spikes(folder / "spike" / f"{n:06d}.dat", 64, 96)
-            assert len(spikes) == 88
-            psnr.append(10 * np.log10(255**2 / np.square(blur - sharp.astype(float)).mean()))
-            found = align(packed(spikes), luma(sharp))
-            assert found.correlation > 0.85
-            if found.locates:
-                centers.append(found.center)
+        for frame in manifest["frames"]:
+            blur, sharp = (read_rgb(demo / frame[kind]).astype(float) for kind in ("blur", "sharp"))
+            psnr.append(10 * np.log10(255**2 / np.square(blur - sharp).mean()))
+            assert frame["spikes"]["steps"] == 88
+            assert frame["spikes"]["correlation"] > 0.85
+            centers.append(frame["spikes"]["center"])
         assert 20 < np.mean(psnr) < 30
+    centers = [center for center in centers if center is not None]
     assert len(centers) > 20
     assert np.median(centers) == pytest.approx(40, abs=0.7)
     assert np.abs(np.array(centers) - 40).max() < 5

@@ -3,12 +3,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.deblurring.data.scenes import film
 from vrtspike.deblurring.data.simulation.sensor import (
     SensorModel,
+    interpolate,
     simulate_spikes,
     synthesize_blur,
 )
 from vrtspike.errors import DataError
+from vrtspike.io.images import luma
 
 
 def test_spike_rate_is_grey_over_theta():
@@ -72,17 +75,13 @@ def test_colour_is_seen_as_luma_at_half_size():
     np.testing.assert_allclose(spikes.mean(axis=0), 0.587 / 2, atol=2e-3)
 
 
-@pytest.mark.parametrize(
-    ("frames", "options"),
-    [
-        ([], {}),
-        ([np.zeros((5, 4), np.uint8)], {}),
-        ([np.zeros((4, 4), np.uint8)], {"steps_per_frame": 0}),
-    ],
-)
-def test_impossible_requests_are_refused(frames, options):
-    with pytest.raises(DataError):
-        simulate_spikes(frames, **options)
+def test_impossible_requests_are_refused():
+    with pytest.raises(DataError, match="no frames"):
+        simulate_spikes([])
+    with pytest.raises(DataError, match="5 x 4 cannot be reduced 2 times"):
+        simulate_spikes([np.zeros((5, 4), np.uint8)])
+    with pytest.raises(DataError, match="steps per frame"):
+        simulate_spikes([np.zeros((4, 4), np.uint8)], steps_per_frame=0)
 
 
 @pytest.mark.parametrize(
@@ -109,9 +108,8 @@ def rates(frames=GRAY, **options):
 
 
 def test_dark_counts_come_on_top_of_the_light():
-    assert rates([np.zeros((128, 128), np.uint8)] * 25, dark_counts=0.01).mean() == pytest.approx(
-        0.01, rel=0.05
-    )
+    dark = rates([np.zeros((128, 128), np.uint8)] * 25, dark_counts=0.01)
+    assert dark.mean() == pytest.approx(0.01, rel=0.05)
     assert rates(dark_counts=0.01).mean() == pytest.approx(0.2 + 0.8 * 0.01, rel=0.01)
 
 
@@ -165,3 +163,47 @@ def test_blur_is_the_mean_linear_or_in_gamma():
         synthesize_blur([])
     with pytest.raises(DataError, match="gamma"):
         synthesize_blur(frames, 0.0)
+
+
+# --- Between frames -------------------------------------------------------------------------------
+
+
+def grey_frames(count, speed):
+    return [luma(frame) / np.float32(255) for frame in film(7, count, 64, 96, speed)]
+
+
+@pytest.mark.parametrize("how", ["linear", "flow"])
+def test_ends_are_the_frames_and_values_stay_in_range(how):
+    first, second = grey_frames(2, 3)
+    between = interpolate(first, second, how)
+    np.testing.assert_allclose(between(0.0), first, atol=1e-6)
+    np.testing.assert_allclose(between(1.0), second, atol=1e-6)
+    middle = between(0.5)
+    assert middle.dtype == np.float32
+    assert 0 <= middle.min() <= middle.max() <= 1
+
+
+@pytest.mark.parametrize("place", [2, 4, 6])
+def test_flow_moves_what_linear_interpolation_fades(place):
+    """The first and the last of nine frames, and one between them as the truth."""
+    first, truth, second = (grey_frames(9, 1)[n] for n in (0, place, 8))
+    inside = np.s_[8:-8, 12:-12]
+    errors = {
+        how: np.abs(interpolate(first, second, how)(place / 8) - truth)[inside].mean()
+        for how in ("linear", "flow")
+    }
+    assert errors["flow"] < 0.5 * errors["linear"]
+
+
+def test_the_simulator_uses_it():
+    scene = film(7, 3, 64, 96, 4)
+    linear, flow = (simulate_spikes(scene, interpolation=how) for how in ("linear", "flow"))
+    assert linear.shape == flow.shape
+    assert 0.001 < (linear != flow).mean() < 0.2
+    assert linear.mean() == pytest.approx(flow.mean(), rel=0.05)
+
+
+def test_frames_too_small_for_flow():
+    tiny = np.zeros((8, 40), np.float32)
+    with pytest.raises(DataError, match="8 x 40 are too small"):
+        interpolate(tiny, tiny, "flow")

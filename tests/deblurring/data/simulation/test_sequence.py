@@ -3,14 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.deblurring.data.prepared import check
 from tests.deblurring.data.scenes import film
-from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes, synthesize_blur
 from vrtspike.deblurring.data.simulation.sequence import (
     frame_files,
     frame_folders,
-    simulate_folder,
     write_sequence,
 )
 from vrtspike.errors import DataError
@@ -23,8 +22,11 @@ def video(count, seed=0):
 
 def test_exposures_abut_and_the_sensor_runs_through(tmp_path):
     frames = video(11)
-    written = write_sequence(tmp_path / "s", frames, frames_per_exposure=3, seed=5)
-    assert (written.exposures, written.frames_used, written.frames_left) == (3, 9, 2)
+    seen = []
+    written = write_sequence(
+        tmp_path / "s", frames, frames_per_exposure=3, seed=5, progress=seen.append
+    )
+    assert (written, seen) == ((3, 2), [*range(1, 12)])
     whole = simulate_spikes(frames, seed=5)
     for n in range(3):
         part = frames[3 * n : 3 * n + 3]
@@ -57,30 +59,16 @@ def test_refusals(tmp_path):
 
 
 def test_a_folder_of_frames_in_the_order_of_their_numbers(tmp_path):
-    frames = video(11)
-    for number, frame in enumerate(frames):
-        write_png(tmp_path / "in" / f"frame_{number}.png", frame)
+    for number in range(11):
+        write_png(tmp_path / "in" / f"frame_{number}.png", video(1)[0])
     (tmp_path / "in" / "notes.txt").write_text("stray")
     names = [path.name for path in frame_files(tmp_path / "in")]
     assert names == [f"frame_{n}.png" for n in range(11)]
-    seen = []
-    simulate_folder(
-        tmp_path / "in",
-        tmp_path / "out",
-        frames_per_exposure=3,
-        seed=5,
-        progress=lambda *numbers: seen.append(numbers),
-    )
-    write_sequence(tmp_path / "direct", frames, frames_per_exposure=3, seed=5)
-    for path in (tmp_path / "direct").rglob("*.*"):
-        twin = tmp_path / "out" / path.relative_to(tmp_path / "direct")
-        assert twin.read_bytes() == path.read_bytes()
-    assert seen == [(n, 11) for n in range(1, 12)]
     with pytest.raises(DataError, match="no such folder"):
-        simulate_folder(tmp_path / "nothing", tmp_path / "x", frames_per_exposure=3)
+        frame_files(tmp_path / "nothing")
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="no frames"):
-        simulate_folder(tmp_path / "empty", tmp_path / "x", frames_per_exposure=3)
+        frame_files(tmp_path / "empty")
 
 
 def test_a_folder_in_which_frames_are_missing_is_refused(tmp_path):
@@ -88,8 +76,7 @@ def test_a_folder_in_which_frames_are_missing_is_refused(tmp_path):
         write_png(tmp_path / "in" / f"frame_{number:04d}.png", video(1)[0])
     gaps = r"frame_0003 to frame_0005, frame_0006 to frame_0009, elsewhere in steps of 1: .* folder"
     with pytest.raises(DataError, match=gaps):
-        simulate_folder(tmp_path / "in", tmp_path / "out", frames_per_exposure=1)
-    assert not (tmp_path / "out").exists()
+        frame_files(tmp_path / "in")
     write_png(tmp_path / "twice" / "1.png", video(1)[0])
     write_png(tmp_path / "twice" / "01.bmp", video(1)[0])
     with pytest.raises(DataError, match=r"from (01 to 1|1 to 01), .* there twice"):
@@ -98,10 +85,9 @@ def test_a_folder_in_which_frames_are_missing_is_refused(tmp_path):
 
 @pytest.mark.shared
 def test_real_frames_pass_ingestion(shared, tmp_path):
-    frames = shared / "samples" / "sharp_sequence"
-    written = simulate_folder(frames, tmp_path / "train" / "s", frames_per_exposure=3)
-    assert (written.exposures, written.frames_left) == (3, 1)
-    manifest = ingest_sequence(tmp_path, "train", "s", blur_dir="blur", source_version="v")
+    frames = map(read_rgb, frame_files(shared / "samples" / "sharp_sequence"))
+    assert write_sequence(tmp_path / "train" / "s", frames, frames_per_exposure=3) == (3, 1)
+    manifest = check(tmp_path, "train/s")
     assert manifest["faults"] == []
     assert (manifest["rgb_size"], manifest["spike_size"]) == ([436, 1024], [218, 512])
     assert [frame["spikes"]["steps"] for frame in manifest["frames"]] == [24, 24, 24]

@@ -100,8 +100,8 @@ def test_statistics_are_exactly_those_of_the_training_split(sensors):
             values += [gain * spikes[a:b].mean(axis=0) for a, b in itertools.pairwise(ends)]
     values = np.stack(values)
     assert merged["statistics"]["count"] == values.size
-    assert merged["statistics"]["mean"] == pytest.approx(values.mean(), rel=1e-5)
-    assert merged["statistics"]["std"] == pytest.approx(values.std(), rel=1e-5)
+    assert merged["statistics"]["mean"] == pytest.approx(values.mean(), rel=1e-9)
+    assert merged["statistics"]["std"] == pytest.approx(values.std(), rel=1e-9)
 
 
 def test_each_sequence_has_its_own_gain_in_store_manifest_and_data_set(sensors):

@@ -1,58 +1,31 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from tests.deblurring.data.prepared import layout_of, random_frames
+from vrtspike.commands.main import run_command
 from vrtspike.deblurring.data.manifests import DATASET, STORE
-from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
-from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.verify import store_manifests, verify_store
-from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
+from vrtspike.deblurring.data.store.writing import write_store
 from vrtspike.errors import DataError
 from vrtspike.io.files import read_json, write_json
 
-LAYOUT = StoreLayout(
-    ("000007", "000008"),
-    (16, 12),
-    (96, 256),
-    (48, 128),
-    4,
-    (spk_gopro_exposure(16), spk_gopro_exposure(12)),
-)
-
-
-def frames(seed=0):
-    random = np.random.default_rng(seed)
-    for number, steps in enumerate(LAYOUT.spike_frames):
-        shapes = {name: shape[1:] for name, shape in LAYOUT.shapes.items()}
-        shapes["bits"] = (steps, *shapes["bits"][1:])
-        yield StoredFrame(
-            # A frame that is black must be told from one that is lost.
-            blur=np.full(shapes["blur"], 9 * number, np.uint8),
-            **{
-                name: random.integers(0, 4, shapes[name], dtype=np.uint8)
-                for name in ("sharp", "voxels", "bits")
-            },
-        )
+LAYOUT = layout_of((16, 12), (96, 256), (48, 128))
 
 
 @pytest.fixture
 def manifest(tmp_path):
     path = tmp_path / "train" / "s.json"
-    written = write_store(path.with_suffix(".zarr"), LAYOUT, frames())
-    write_json(
-        path,
-        {
-            **dict.fromkeys(STORE.keys),
-            "schema": STORE.schema,
-            "store": "s.zarr",
-            "digest": written.digest,
-        },
-    )
+    first, second = random_frames(LAYOUT)
+    # A frame that is black must be told from one that is lost.
+    frames = [replace(first, blur=0 * first.blur), second]
+    written = write_store(path.with_suffix(".zarr"), LAYOUT, frames)
+    known = {"schema": STORE.schema, "store": "s.zarr", "digest": written.digest}
+    write_json(path, {**dict.fromkeys(STORE.keys), **known})
     return path
 
 
@@ -71,7 +44,7 @@ def flip(path, place, bit=0x10):
 def test_one_flipped_bit_is_found_and_its_chunk_named(manifest, name):
     flip(shard(manifest, name), 40)
     (fault,) = verify_store(manifest)
-    assert f"s.zarr: {name} of frame 000007, rows 0 to " in fault
+    assert f"s.zarr: {name} of frame 000000, rows 0 to " in fault
     assert f"({name}/c/0/0/0/0)" in fault
 
 
@@ -107,7 +80,7 @@ def test_contents_are_those_of_the_manifest_to_the_gain(manifest):
     write_json(attributes, contents)
     with pytest.raises(DataError, match=r"damaged.*gain None for spikes of"):
         verify_store(manifest)
-    write_store(manifest.with_suffix(".zarr"), LAYOUT, frames(1))
+    write_store(manifest.with_suffix(".zarr"), LAYOUT, random_frames(LAYOUT, 1))
     (fault,) = verify_store(manifest)
     assert "not those that s.json was written for" in fault
 
@@ -154,14 +127,9 @@ def test_no_damage_of_metadata_is_a_crash(manifest):
         assert named > 20
 
 
-def test_the_command(manifest):
-    def verify(*paths):
-        command = [sys.executable, "-m", "vrtspike", "verify", *map(str, paths)]
-        return subprocess.run(command, capture_output=True, text=True)
-
-    done = verify(manifest)
-    assert (done.returncode, done.stdout) == (0, f"{manifest}: sound\n")
+def test_the_command(manifest, capsys):
+    assert not run_command(["verify", str(manifest)])
+    assert capsys.readouterr().out == f"{manifest}: sound\n"
     flip(shard(manifest, "voxels"), 40)
-    done = verify(manifest.parent)
-    assert done.returncode == 2
-    assert "voxels of frame 000007" in done.stderr
+    with pytest.raises(DataError, match="voxels of frame 000000"):
+        run_command(["verify", str(manifest.parent)])

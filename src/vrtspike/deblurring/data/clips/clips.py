@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch.utils.data import Dataset
 
 from vrtspike.deblurring.data.bins import bin_table
 from vrtspike.deblurring.data.clips.augmentation import decimated, turned, with_faults
-from vrtspike.deblurring.data.clips.dataset import DatasetManifest, SequenceEntry, load_dataset
+from vrtspike.deblurring.data.clips.dataset import DatasetManifest, SequenceEntry
 from vrtspike.deblurring.data.store.reading import ChunkReader, Store
 from vrtspike.deblurring.data.store.voxels import voxelize_packed
 from vrtspike.errors import DataError, list_faults
@@ -92,23 +91,17 @@ class SequenceReader:
         """Number of frames."""
         return len(self.layout.frames)
 
-    @property
-    def full_frame(self) -> CropArea:
-        """The window that covers whole frames."""
-        return CropArea(0, 0, *self.layout.rgb_size)
-
-    def read(self, start: int, count: int, window: CropArea | None = None) -> Sample:
+    def read(self, start: int, count: int, window: CropArea) -> Sample:
         """Read a clip.
 
         Args:
             start: first frame.
             count: frames.
-            window: crop; None is the whole frame.
+            window: crop.
 
         Raises:
             DataError: if a chunk cannot be read, or the clip or the crop lies outside the sequence.
         """
-        window = window or self.full_frame
         self._check(start, count, window)
         frames = slice(start, start + count)
         rows = slice(window.top, window.top + window.height)
@@ -173,7 +166,7 @@ class ClipDataset(Dataset[Sample]):
 
     def __init__(
         self,
-        dataset: str | Path | DatasetManifest,
+        dataset: DatasetManifest,
         split: str,
         settings: DataSettings,
         *,
@@ -184,7 +177,7 @@ class ClipDataset(Dataset[Sample]):
         """Open the split's stores (metadata only).
 
         Args:
-            dataset: the data set's manifest or its path.
+            dataset: which one.
             split: which split.
             settings: DATA: CROP_SIZE, CLIP_LEN, K, AUGMENT, THRESHOLD_AUGMENT,
                 FAULT_AUGMENT, USE_PRECOMPUTED_VOXELS, BLUR_DIR.
@@ -197,12 +190,11 @@ class ClipDataset(Dataset[Sample]):
             DataError: if the data set was built with other settings, or (all named at once)
                 sequences are shorter than a clip or smaller than a crop.
         """
-        manifest = dataset if isinstance(dataset, DatasetManifest) else load_dataset(dataset)
-        _check_settings(manifest, settings)
+        _check_settings(dataset, settings)
         reader = reader or ChunkReader()
         self._sequences = [
             SequenceReader(entry, reader, precomputed=settings.USE_PRECOMPUTED_VOXELS)
-            for entry in manifest.split(split)
+            for entry in dataset.split(split)
         ]
         self._settings = settings
         self._seed = seed

@@ -58,5 +58,6 @@ def require_spikes(dataset: str, has_spikes: bool, settings: Settings) -> None:
             f"{dataset}: no sequence of this data set has spike files, but MODEL.USE_SPIKE is "
             "true. Set MODEL.USE_SPIKE to false (the ablation without spikes), put spike files "
             "beside the frames (docs/data-formats.md says where) and run the workflow again, or "
-            "simulate them from 240 fps frames (config/examples/high_frame_rate.yaml)"
+            "simulate them: from 240 fps frames (config/examples/high_frame_rate.yaml), or from "
+            "blurry and sharp videos (scripts/simulate.py --pairs, DATA.SPIKE_ROOT)"
         )

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
@@ -193,16 +192,7 @@ def _picture(spikes: PackedSpikes, gray: NDArray[np.generic]) -> NDArray[np.floa
     if frames < 2:
         raise DataError("at least 2 spike frames are needed to look for the exposure centre")
     frame_scale((gray.shape[0], gray.shape[1]), (height, width))
-    return at_sensor_size(gray, height, width)
-
-
-def at_sensor_size(gray: NDArray[Any], height: int, width: int) -> NDArray[np.float32]:
-    """A grey frame, values 0 to 255, at the size of the sensor, from 0 to 1.
-
-    Of whole grey levels areas are averaged to whole ones, which is faster and precise enough.
-    """
-    small = cv2.resize(gray, (width, height), interpolation=cv2.INTER_AREA)
-    return np.asarray(small, np.float32) / np.float32(255)
+    return shrink(gray, height, width).astype(np.float32) / np.float32(255)
 
 
 def _search(
@@ -230,12 +220,12 @@ def _search(
     while wanted:
         for start in wanted:
             total = areas[start : start + window].sum(axis=0, dtype=np.float32)
-            curve[start] = _likeness(band_pass(total), small)
+            curve[start] = correlation(band_pass(total), small)
         top = int(np.nanargmax(curve))
         around = range(max(0, top - _FIT_RADIUS), min(last, top + _FIT_RADIUS) + 1)
         wanted = {start for start in around if np.isnan(curve[start])}
     best, least = (
-        _likeness(band_pass(spikes.picture(start, start + window)), reference)
+        correlation(band_pass(spikes.picture(start, start + window)), reference)
         for start in (top, int(np.nanargmin(curve)))
     )
     return find_peak(curve)[0], best, least
@@ -259,18 +249,12 @@ def _misread(spikes: PackedSpikes, picture: NDArray[np.float32], window: int, va
         (in_reverse, picture, f"with the bits of each byte reversed: {advice}"),
         (spikes, picture[:, ::-1], "mirrored from right to left: write the left column first"),
         (spikes, picture[::-1], "upside down: write the bottom row first"),
-        (
-            spikes,
-            picture[::-1, ::-1],
-            "turned by 180 degrees: write the bottom row first, from left",
-        ),
+        (spikes, picture[::-1, ::-1], "turned by 180 degrees: write bottom row first, from left"),
     ]
-    return _better(*max((_most_like(one, other, window), how) for one, other, how in tried), value)
-
-
-def _most_like(spikes: PackedSpikes, picture: NDArray[np.float32], window: int) -> float:
-    """The highest correlation of any window."""
-    return _search(spikes, picture, band_pass(picture), window)[1]
+    best, how = max(
+        (_search(one, other, band_pass(other), window)[1], how) for one, other, how in tried
+    )
+    return _better(best, how, value)
 
 
 def _better(best: float, how: str, value: float) -> str:
@@ -284,20 +268,16 @@ def _moved(spikes: PackedSpikes, reference: NDArray[np.float32], window: int, va
     """As :func:`_misread`, of a shift in space."""
     height, width = reference.shape
     rows, columns = height // MOST_SHIFT, width // MOST_SHIFT
-    spectrum = cv2.dft(reference, flags=cv2.DFT_COMPLEX_OUTPUT)
+    inner = reference[rows : height - rows, columns : width - columns]
     tried = []
     for start in range(0, len(spikes) - window + 1, max(1, window // 2)):
         picture = band_pass(spikes.picture(start, start + window))
-        size = float(np.linalg.norm(picture)) * float(np.linalg.norm(reference))
-        product = cv2.mulSpectrums(
-            cv2.dft(picture, flags=cv2.DFT_COMPLEX_OUTPUT), spectrum, 0, conjB=True
-        )
-        every = cv2.idft(product, flags=cv2.DFT_SCALE | cv2.DFT_REAL_OUTPUT)
-        near = np.roll(every, (rows, columns), (0, 1))[: 2 * rows + 1, : 2 * columns + 1]
+        near = cv2.matchTemplate(picture, inner, cv2.TM_CCORR_NORMED)
         down, right = divmod(int(near.argmax()), near.shape[1])
-        likeness = float(near.max()) / size if size > 1e-6 else 0.0
-        tried.append((likeness, rows - down, columns - right))
-    likeness, down, right = max(tried)
+        tried.append((float(near.max()), rows - down, columns - right))
+    # What moves passes by other places, too: the smallest of nearly equal shifts is meant.
+    best = [found for found in tried if found[0] >= max(tried)[0] - CLEARLY_BETTER / 2]
+    likeness, down, right = min(best, key=lambda found: abs(found[1]) + abs(found[2]))
     how = (
         f"moved by {down} rows down and {right} columns to the right: sensor and frames have to "
         "show the same part of the scene; vrtspike calibrate finds how they lie"
@@ -316,7 +296,7 @@ def mismatch(
     return (
         f"{spikes}: the spikes do not show {frame} (correlation {found.correlation:.2f} at "
         f"best, {MIN_CORRELATION} needed), in no order of bits, rows and columns: another frame's "
-        f"file, or a wrong sensor size ({sensor[0]} x {sensor[1]})"
+        f"file or exposure, or a wrong sensor size ({sensor[0]} x {sensor[1]})"
     )
 
 
@@ -349,13 +329,13 @@ def window_correlations(
     curve = np.zeros(len(spikes) - window + 1)
     for start in range(len(curve)):
         total += spikes[start + window - 1]
-        curve[start] = _likeness(band_pass(total.astype(np.float32)), reference)
+        curve[start] = correlation(band_pass(total.astype(np.float32)), reference)
         total -= spikes[start]
     return curve
 
 
-def _likeness(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
-    """Correlation of two band-passed pictures; a flat one (norm 0 up to rounding) is like none."""
+def correlation(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+    """Of two pictures without a mean, -1 to 1; a flat one (norm 0 up to rounding) is like none."""
     size = float(np.linalg.norm(one)) * float(np.linalg.norm(other))
     return float(np.vdot(one, other)) / size if size > 1e-6 else 0.0
 

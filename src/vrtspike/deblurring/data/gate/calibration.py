@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.exposure import TABLE, Exposure, exposure_table, read_exposures
 from vrtspike.deblurring.data.gate.alignment import (
+    DOUBTED,
     MIN_CORRELATION,
     MIN_DISTINCTION,
     MIN_TEXTURE,
@@ -89,6 +90,11 @@ class Calibration:
             found.append(
                 f"the time offset is known to {self.residual_steps:.2f} steps, expected at most "
                 f"{GOOD_STEPS}: record more frames, or faster motion"
+            )
+        if self.correlation is not None and self.correlation < DOUBTED:
+            found.append(
+                f"frames and spikes of the moving scene correlate by {self.correlation:.2f}, "
+                f"expected {DOUBTED}: record a static scene with the cameras as they are now"
             )
         if self.covered < MIN_COVERED:
             found.append(
@@ -174,7 +180,8 @@ def find_homography(gray: NDArray[np.float32], rate: NDArray[np.float32]) -> Mat
     if first is None or inliers < MIN_MATCHES:
         raise DataError(
             f"static scene: {inliers} features of frames and spikes fit together, expected at "
-            f"least {MIN_MATCHES}: film a scene with many details, both cameras in focus"
+            f"least {MIN_MATCHES}: film a scene with many details, both cameras in focus; or the "
+            f"sensor has another size than {rate.shape[0]} x {rate.shape[1]} (--sensor)"
         )
     stop = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 200, 1e-7)
     everywhere = np.full(rate.shape, 255, np.uint8)

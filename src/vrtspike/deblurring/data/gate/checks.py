@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.data.exposure import read_exposures
 from vrtspike.deblurring.data.gate.alignment import (
     Alignment,
     align,
@@ -28,7 +27,7 @@ from vrtspike.deblurring.data.gate.consistency import (
 from vrtspike.deblurring.data.raw.layouts.files import Area, SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.registry import layout_of
 from vrtspike.deblurring.data.raw.numbering import frame_order
-from vrtspike.deblurring.data.raw.recordings import Recording, SpikeFiles, noted_sensor
+from vrtspike.deblurring.data.raw.recordings import Recording, SpikeFiles, file_sensor
 from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,
     frame_scale,
@@ -82,55 +81,76 @@ class SequenceChecks:
     """The checks of one sequence's files; what is wrong is collected in ``faults``."""
 
     def __init__(
-        self, root: Path, files: SequenceFiles, spike_size: tuple[int, int] | None
+        self,
+        root: Path,
+        files: SequenceFiles,
+        names: Sequence[str],
+        spike_size: tuple[int, int] | None,
     ) -> None:
         self.faults: list[str] = []
-        self.sensor: tuple[int, int] | None = None
-        """Rows and columns of the picture that the sensor gives, as far as is known yet."""
+        self.rgb_size: tuple[int, int] | None = None
+        """Rows and columns of the first readable frame; None where there is none."""
         self.file_size = (0, 0)
         """Rows and columns in the spike files; more than the picture's in Vidar dumps."""
         self.area: Area | None = None
-        """The part of them that is picture, once a frame was seen."""
-        self.rgb_size: tuple[int, int] | None = None
+        """The part of them that is picture; None where there are no spikes, or none to be used."""
         self._root = root
         self._files = files
-        self._first: str | None = None
+        self._first = ""
         self._consistency = Consistency()
         self._compared = 0
         """Exposures that were compared with their frames."""
         self._moved: list[str] = []
         """What is said of those that are shifted in space."""
-        if not files.has_spikes:
-            return
-        with self._collect():
-            self._set_sensor(noted_sensor(root, files, spike_size))
+        self._find_size(names)
+        if files.has_spikes:
+            self._find_sensor(spike_size)
 
     @contextlib.contextmanager
     def _collect(self) -> Iterator[None]:
-        """A DataError in the body becomes a line in ``faults``."""
+        """A DataError in the body becomes a line in ``faults``; of a stream, once."""
         try:
             yield
         except DataError as error:
-            self.faults.append(str(error))
+            if str(error) not in self.faults:
+                self.faults.append(str(error))
 
-    def _set_sensor(self, size: tuple[int, int] | None) -> None:
-        if size is not None:
-            if min(size) < 1:
-                raise DataError(f"sensor size {size[0]} x {size[1]}: both must be positive")
-            self.file_size = self.sensor = size
+    def _find_size(self, names: Sequence[str]) -> None:
+        parts = (self._files.sharp, self._files.blur)
+        for path in (part[name] for name in names for part in parts):
+            with contextlib.suppress(DataError):  # reported when this frame's turn comes
+                height, width, _ = read_rgb(self._root / path).shape
+                self._first = f"{path} has {height} x {width}"
+                self.rgb_size = (height, width)
+                return
+
+    def _find_sensor(self, given: tuple[int, int] | None) -> None:
+        if self.rgb_size is None:
+            return
+        with self._collect():
+            size = file_sensor(self._root, self._files, self.rgb_size, given)
+            area = picture_area(size, self.rgb_size, layout_of(self._files))
+            try:
+                frame_scale(self.rgb_size, (area.rows, area.columns))
+            except DataError as error:
+                raise DataError(
+                    f"{error}; check DATA.SPIKE_SIZE or the config.yaml beside the spikes"
+                ) from error
+            self.file_size, self.area = size, area
 
     def recordings(self, names: Sequence[str]) -> dict[str, Recording]:
         """Where the spikes of each frame are, of those whose spikes can be read."""
-        if names and self.sensor is None and self._files.has_spikes:
-            self._sensor_from(names)
-        if self.sensor is None:
+        if self.area is None:
             return {}
         found: dict[str, Recording] = {}
         with self._collect():
-            place = self._files.exposures
-            table = read_exposures(self._root / place) if place else None
-            files = SpikeFiles(self._root, self.file_size, layout_of(self._files), table, place)
-            stream = self._files.stream
+            table, stream = self._files.exposures, self._files.stream
+            files = SpikeFiles(self._root, self.file_size, layout_of(self._files), table)
+            if odd := sorted(set(files.table or ()) - {*self._files.blur, *self._files.sharp}):
+                self.faults.append(
+                    f"{self._root / str(table)}: found {len(odd)} lines without a frame, the first "
+                    f"of {odd[0]}; remove them, or put the frames back"
+                )
             if stream is not None and table is None:
                 every = sorted(self._files.blur, key=frame_order)
                 return files.divided(stream, every)
@@ -142,39 +162,25 @@ class SequenceChecks:
                     found[name] = files.recording(path, name)
         return found
 
-    def _sensor_from(self, names: Sequence[str]) -> None:
-        """Without other knowledge the sensor has a part of the size of the first readable frame."""
-        scale = layout_of(self._files).scale
-        for name in names:
-            try:
-                height, width = read_rgb(self._root / self._files.sharp[name]).shape[:2]
-            except DataError:
-                continue  # reported when this frame's turn comes
-            self._set_sensor((height // scale, width // scale))
-            return
-
-    def frame(
-        self, name: str, recording: Recording | None, t0: int
-    ) -> tuple[Frame | None, Alignment | None]:
+    def frame(self, name: str, recording: Recording | None, t0: int) -> Frame | None:
         """Check one frame whose exposure begins at step ``t0``; None where it cannot be used."""
         sharp = self._picture(self._files.sharp[name])
         blur = self._picture(self._files.blur[name])
         if sharp is None or blur is None:
-            return None, None
+            return None
         paths = self._files.blur[name], self._files.sharp[name]
         places = str(self._root / paths[0]), str(self._root / paths[1])
         blur, sharp = gray(blur), gray(sharp)
-        view = view_frame(name, places, blur, sharp)
+        view = view_frame(places, blur, sharp)
         spikes: Spikes | None = None
-        found: Alignment | None = None
         if self._files.has_spikes:
-            if recording is None or self.sensor is None:
-                return None, None
-            spikes, found, seen = self._spikes(recording, t0, name, blur, sharp)
+            if recording is None:
+                return None
+            spikes, seen = self._spikes(recording, t0, name, blur, sharp)
             view = replace(view, spikes=seen, has_fault=seen is None)
         self._consistency.add(view)
         picture = view.sharp_digest if view.detail[1] > 0 else ""
-        return Frame(name, *paths, spikes, picture), found
+        return Frame(name, *paths, spikes, picture)
 
     def finish(self) -> list[str]:
         """All faults, those that show between frames included."""
@@ -191,11 +197,11 @@ class SequenceChecks:
         name: str,
         blur: NDArray[np.uint8],
         sharp: NDArray[np.uint8],
-    ) -> tuple[Spikes, Alignment | None, SpikeView | None]:
+    ) -> tuple[Spikes, SpikeView | None]:
         """Check the spikes of a frame against its sharp picture."""
         path, exposure = recording.path, recording.exposure
         start, steps = exposure.start, exposure.steps
-        assert self.area is not None, "set by the first frame"
+        assert self.area is not None, "else there are no recordings"
         sensor = (self.area.rows, self.area.columns)
         found: Alignment | None = None
         view: SpikeView | None = None
@@ -236,36 +242,14 @@ class SequenceChecks:
             center=round(found.center, 2) if found and found.locates else None,
             correlation=round(found.correlation, 4) if found and found.assessable else None,
         )
-        return checked, found, view
+        return checked, view
 
     def _picture(self, path: str) -> NDArray[np.uint8] | None:
         """A readable 8-bit RGB picture of the size of the sequence's first, or None."""
-        picture: NDArray[np.uint8] | None = None
         with self._collect():
             picture = read_rgb(self._root / path)
-            height, width = picture.shape[:2]
-            if self.rgb_size is None:
-                self._first = path
-                self.rgb_size = (height, width)
-                self._check_ratio(height, width)
-            if (height, width) != self.rgb_size:
-                size = f"{self.rgb_size[0]} x {self.rgb_size[1]}"
-                picture = None
-                raise DataError(
-                    f"{self._root / path}: {height} x {width} pixels, but {self._first} has {size}"
-                )
-        return picture
-
-    def _check_ratio(self, height: int, width: int) -> None:
-        if self.sensor is None:
-            return
-        area = picture_area(self.file_size, (height, width), layout_of(self._files))
-        self.area, self.sensor = area, (area.rows, area.columns)
-        try:
-            frame_scale((height, width), self.sensor)
-        except DataError as error:
-            self.faults.append(
-                f"{error}; check DATA.SPIKE_SIZE or the config.yaml beside the spikes"
-            )
-            # Nothing more can be said about the spikes.
-            self.sensor = None
+            size = (picture.shape[0], picture.shape[1])
+            if size == self.rgb_size:
+                return picture
+            raise DataError(f"{self._root / path}: {size[0]} x {size[1]} pixels, but {self._first}")
+        return None

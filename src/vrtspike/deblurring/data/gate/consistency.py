@@ -20,12 +20,12 @@ from vrtspike.deblurring.data.gate.alignment import (
     MIN_SIDE,
     MIN_TEXTURE,
     WINDOW,
-    at_sensor_size,
     band_pass,
+    correlation,
 )
 from vrtspike.deblurring.data.raw.spikes import PackedSpikes
 from vrtspike.deblurring.rgb_images import Image
-from vrtspike.io.images import luma
+from vrtspike.io.images import luma, shrink
 
 COARSE = 16
 """RGB pixels along a side that are averaged to compare a blurry with a sharp frame; fewer in frames
@@ -104,7 +104,6 @@ class SpikeView:
 class FrameView:
     """What is compared of a frame with its own parts and with its neighbours."""
 
-    name: str
     blur_path: str
     sharp_path: str
     blur_digest: str
@@ -131,18 +130,16 @@ def gray(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def view_frame(
-    name: str, paths: tuple[str, str], blur: NDArray[np.uint8], sharp: NDArray[np.uint8]
+    paths: tuple[str, str], blur: NDArray[np.uint8], sharp: NDArray[np.uint8]
 ) -> FrameView:
     """Reduce a frame to what is compared.
 
     Args:
-        name: of the frame.
         paths: of the blurry and the sharp frame, for messages.
         blur: uint8 (H, W), see :func:`gray`.
         sharp: likewise, of the same size.
     """
     return FrameView(
-        name,
         *paths,
         _digest(blur),
         _digest(sharp),
@@ -169,7 +166,7 @@ def view_spikes(path: str, spikes: PackedSpikes, blur: NDArray[np.uint8]) -> Spi
         hash(spikes.sampled.rows.tobytes()),
         round(every.sum(dtype=np.float64)),
         steps,
-        band_pass(at_sensor_size(blur, height, width)),
+        band_pass(shrink(blur, height, width).astype(np.float32) / np.float32(255)),
         *(band_pass(picture) for picture in (every, first, last)),
     )
 
@@ -257,8 +254,8 @@ class Consistency:
             return
         if not view.assessable:
             return
-        own = _correlation(view.blur, view.sharp)
-        likeness = [(_correlation(view.blur, other.sharp), other) for other in neighbours]
+        own = correlation(view.blur, view.sharp)
+        likeness = [(correlation(view.blur, other.sharp), other) for other in neighbours]
         better = [(it, other) for it, other in likeness if it > max(own + MORE_LIKE, SURELY_LIKE)]
         if own < MIN_COARSE_LIKENESS and not better and not (same_scene or view.has_fault):
             self._fault(
@@ -288,9 +285,9 @@ class Consistency:
         self, view: FrameView, spikes: SpikeView, neighbours: Sequence[FrameView]
     ) -> bool:
         """Compare a blurry frame with its spikes and those beside them; whether its own fit."""
-        own = _correlation(spikes.blur, spikes.mean)
+        own = correlation(spikes.blur, spikes.mean)
         likeness = [
-            (_correlation(spikes.blur, other.spikes.mean), other.spikes)
+            (correlation(spikes.blur, other.spikes.mean), other.spikes)
             for other in neighbours
             if other.spikes is not None and other.spikes.mean.shape == spikes.blur.shape
         ]
@@ -323,7 +320,7 @@ class Consistency:
             sides.append((spikes.first, spikes.last, previous.spikes.last))
         # Pictures at the right end, the wrong one, and beyond the right one.
         by = [
-            (_correlation(right, beyond), _correlation(wrong, beyond))
+            (correlation(right, beyond), correlation(wrong, beyond))
             for right, wrong, beyond in sides
         ]
         if by and all(wrong > max(right + BACKWARDS, MIN_END_LIKENESS) for right, wrong in by):
@@ -361,12 +358,6 @@ def _detail(grey: NDArray[np.uint8]) -> float:
     return float(cv2.norm(cv2.Laplacian(grey, cv2.CV_16S), cv2.NORM_L2SQR)) / grey.size
 
 
-def _correlation(one: Grey, other: Grey) -> float:
-    """Of two pictures without a mean, -1 to 1; 0 where one is flat."""
-    size = float(np.linalg.norm(one)) * float(np.linalg.norm(other))
-    return float(np.vdot(one, other)) / size if size > 1e-6 else 0.0
-
-
 def likeness(blur: Image, sharp: Image) -> float:
     """Correlation of what two frames show at low frequencies, which blur leaves as they are.
 
@@ -378,9 +369,7 @@ def likeness(blur: Image, sharp: Image) -> float:
         from -1 to 1; 1 where a frame has no contrast, which tells nothing.
     """
     sigma = max(1.0, _LOW_PASS * max(sharp.shape[:2]))
-    low = [
-        cv2.GaussianBlur(luma(frame).astype(np.float32), (0, 0), sigma) for frame in (blur, sharp)
-    ]
-    a, b = (plane - plane.mean() for plane in low)
-    scale = float(np.sqrt(np.square(a).sum() * np.square(b).sum()))
-    return float((a * b).sum()) / scale if scale else 1.0
+    low = [cv2.GaussianBlur(luma(frame), (0, 0), sigma) for frame in (blur, sharp)]
+    if min(np.ptp(plane) for plane in low) < 1:  # less than a grey level
+        return 1.0
+    return correlation(*(np.asarray(plane - plane.mean(), np.float32) for plane in low))

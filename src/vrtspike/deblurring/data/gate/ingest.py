@@ -18,22 +18,16 @@ from vrtspike.deblurring.data.gate.checks import Frame, SequenceChecks, Spikes
 from vrtspike.deblurring.data.manifests import INGESTED
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
-from vrtspike.deblurring.data.raw.layouts.registry import AUTO, find_sequence, layout_of
+from vrtspike.deblurring.data.raw.layouts.registry import layout_of
 from vrtspike.deblurring.data.raw.numbering import find_jumps, frame_order
 from vrtspike.io.manifests import file_entry
 
 
 def ingest_sequence(
     root: str | Path,
-    split: str,
-    sequence: str,
-    *,
+    files: SequenceFiles,
     blur_dir: str,
-    source_version: str,
-    recipe: str = "",
     spike_size: tuple[int, int] | None = None,
-    layout: str = AUTO,
-    spike_root: str | None = None,
 ) -> dict[str, Any]:
     """Check a sequence: names, pictures, spike files, and that spikes and frames belong together.
 
@@ -42,63 +36,47 @@ def ingest_sequence(
 
     Args:
         root: the data set's folder.
-        split: split of the sequence.
-        sequence: its name.
-        blur_dir: folder of the blurry frames.
-        source_version: version of the raw files, see
-            :func:`vrtspike.deblurring.data.raw.versions.source_version`.
-        recipe: what the manifest is made with, see
-            :func:`vrtspike.deblurring.data.shard_jobs.recipe`.
+        files: of the sequence.
+        blur_dir: which blurry frames they hold, ``blur`` or ``blur_gamma``.
         spike_size: rows and columns of the sensor (columns as in the file, 416 for Vidar dumps
             with header columns); None takes the size in a ``config.yaml`` beside the spikes or
             that of an ``.npz`` file, else half the frames' size.
-        layout: name of a layout, or ``auto``.
-        spike_root: where spikes lie under a root of their own.
 
     Returns:
-        The ingest manifest; its list ``faults`` is empty where the sequence can be used.
-
-    Raises:
-        DataError: if the sequence's folder does not exist.
+        The ingest manifest, but for ``source_version`` and ``recipe``; its list ``faults`` is empty
+        where the sequence can be used.
     """
     base = Path(root)
-    files = find_sequence(base, split, sequence, blur_dir, layout, spike_root)
     faults = [*files.faults, *_partners(files, blur_dir)]
     names = sorted(set(files.blur) & set(files.sharp), key=frame_order)
-    checks = SequenceChecks(base, files, spike_size)
+    checks = SequenceChecks(base, files, names, spike_size)
     recordings = checks.recordings(names)
     faults += _gaps(names, layout_of(files))
     frames: list[Frame] = []
     begin = 0
-    offsets: list[float] = []
     for name in names:
         recording = recordings.get(name)
         if recording and files.stream:
             begin = recording.exposure.start
-        frame, found = checks.frame(name, recording, begin)
+        frame = checks.frame(name, recording, begin)
         begin += recording.exposure.steps if recording else 0
-        if frame is None:
-            continue
-        frames.append(frame)
-        if found is not None and found.locates and frame.spikes:
-            offsets.append(found.center - frame.spikes.sharp)
+        if frame is not None:
+            frames.append(frame)
     faults += checks.finish()
-    alignment = _judge_centers(
-        [f.spikes for f in frames if f.spikes], offsets, faults, has_table=bool(files.exposures)
-    )
+    exposures = [frame.spikes for frame in frames if frame.spikes]
+    alignment = _judge_centers(exposures, faults, has_table=bool(files.exposures))
+    area = checks.area
     return {
         "schema": INGESTED.schema,
-        "sequence": sequence,
-        "split": split,
+        "sequence": files.name,
+        "split": files.split,
         "layout": files.layout,
         "spikes": files.has_spikes,
         "blur_dir": blur_dir,
-        "source_version": source_version,
-        "recipe": recipe,
         "files": _file_entries(base, files.paths, faults),
         "rgb_size": list(checks.rgb_size) if checks.rgb_size else None,
-        "spike_size": list(checks.sensor) if checks.sensor else None,
-        "spike_file": _sensor_entry(checks),
+        "spike_size": [area.rows, area.columns] if area else None,
+        "spike_file": {"size": list(checks.file_size), "area": asdict(area)} if area else None,
         "frames": [asdict(frame) for frame in frames],
         "alignment": alignment,
         "faults": faults,
@@ -155,13 +133,6 @@ def _odd_lengths(exposures: Sequence[Spikes], usual: int, offset: float) -> list
     return faults
 
 
-def _sensor_entry(checks: SequenceChecks) -> dict[str, Any] | None:
-    """Size of the sensor as in its files, and the part that is picture."""
-    if checks.area is None:
-        return None
-    return {"size": list(checks.file_size), "area": asdict(checks.area)}
-
-
 def _gaps(names: Sequence[str], layout: Layout) -> list[str]:
     """Numbers that are missing altogether: a clip must not jump in time."""
     return [
@@ -182,13 +153,12 @@ def _file_entries(root: Path, paths: Sequence[str], faults: list[str]) -> list[d
 
 
 def _judge_centers(
-    exposures: Sequence[Spikes], offsets: Sequence[float], faults: list[str], *, has_table: bool
+    exposures: Sequence[Spikes], faults: list[str], *, has_table: bool
 ) -> dict[str, float | None]:
     """Compare the median centre with the expected one and report a sequence that is shifted.
 
     Args:
         exposures: of the sequence's usable frames; none in a sequence without spikes.
-        offsets: found less expected centre, of the exposures whose centre can be told.
         faults: where a shift is reported.
         has_table: whether a table gives the exposures, which may then have any lengths.
     """
@@ -209,6 +179,7 @@ def _judge_centers(
     if not has_table:
         faults += _odd_lengths(exposures, steps, median(usual) if usual else 0.0)
     summary["expected"] = expected
+    offsets = [each.center - each.sharp for each in exposures if each.center is not None]
     if not offsets:
         return summary
     center = expected + median(offsets)

@@ -21,7 +21,6 @@ from vrtspike.deblurring.data.raw.layouts.files import (
     SENSOR_FILE,
     SPIKE_SUFFIXES,
     Area,
-    SequenceFiles,
     sensor_size,
 )
 from vrtspike.deblurring.data.raw.spikes import (
@@ -78,61 +77,58 @@ def find_sensor(path: str | os.PathLike[str]) -> Sensor:
         DataError: if the file cannot be read, or nothing tells its size; sizes of known cameras
             that would fit are named.
     """
-    shape = npz_sensor(path)
-    if shape is not None:
-        return sensor_of(*shape, "from the file")
     file = Path(path)
+    told = told_sensor(file)
+    if told is not None:
+        return told
     if not file.is_file():
-        what = "a pipe or a device" if file.exists() else "no such file"
-        what = "a folder" if file.is_dir() else what
+        other = "a folder" if file.is_dir() else "a pipe or a device"
+        what = other if file.exists() else "no such file"
         raise DataError(f"{file}: {what}; expected a spike file (.dat or .npz)")
     if file.suffix.lower() not in SPIKE_SUFFIXES:
         raise DataError(
             f"{file}: found a file *{file.suffix}, expected spikes (.dat or .npz); if it holds "
             "nothing but spikes, give rows and columns by --sensor"
         )
-    noted = _noted_beside(file)
-    if noted is not None:
-        return noted
-    found = sorted(_likely(file), reverse=True)
-    if not found or found[0][0] < MIN_LIKENESS:
+    likeness, height, width = max(_likely(file), default=(0.0, 0, 0))
+    if likeness < MIN_LIKENESS:
         raise DataError(_no_guess(file))
-    likeness, height, width = found[0]
     words = f"guessed: rows next to each other correlate by {likeness:.2f}"
     if (height, width) in CAMERAS:
         words += f"; {CAMERAS[height, width]}"
     return sensor_of(height, width, words)
 
 
-def sensor_of(height: int, width: int, source: str) -> Sensor:
-    """A size as it is in files; the columns of a head are no picture."""
-    return Sensor(height, width, _without_header(height, width), source)
+def told_sensor(file: Path) -> Sensor | None:
+    """What an ``.npz`` file or a ``config.yaml`` in its folder, or in one above, says.
 
-
-def _without_header(height: int, width: int) -> Area:
-    return Area(0, 0, height, width - header_columns(height, width))
-
-
-def _noted_beside(file: Path) -> Sensor | None:
-    """What a ``config.yaml`` in the file's folder, or in one above, says."""
+    Raises:
+        DataError: if one of these cannot be read.
+    """
+    if shape := npz_sensor(file):
+        return sensor_of(*shape, "from the file")
     for folder in list(file.absolute().parents)[:_FOLDERS_ABOVE]:
-        if (folder / SENSOR_FILE).is_file():
-            files = SequenceFiles("", "", "", {}, {}, {}, None, SENSOR_FILE)
-            size = sensor_size(folder, files)
-            if size is not None:
-                return sensor_of(*size, f"from {folder / SENSOR_FILE}")
+        path = folder / SENSOR_FILE
+        if path.is_file() and (size := sensor_size(path)):
+            return sensor_of(*size, f"from {path}")
     return None
 
 
-def _likely(file: Path) -> Iterator[tuple[float, int, int]]:
+def sensor_of(height: int, width: int, source: str) -> Sensor:
+    """A size as it is in files; the columns of a head are no picture."""
+    area = Area(0, 0, height, width - header_columns(height, width))
+    return Sensor(height, width, area, source)
+
+
+def _likely(file: Path) -> list[tuple[float, int, int]]:
     """Likeness of rows, height and width of each size that the order of spikes permits."""
     for pixels in _frame_sizes(file.stat().st_size * 8):
         sizes = list(_rectangles(pixels))
-        if not sizes or not _is_ordered(file, *sizes[0]):
-            continue
-        yield from ((_likeness(file, *size), *size) for size in sizes)
         # Two frames taken for one are ordered, too: the smallest that is in order is the right one.
-        return
+        found = disorder(_first_steps(file, *sizes[0])) if sizes else None
+        if found is not None and found <= MOST_DISORDER:
+            return [(_likeness(file, *size), *size) for size in sizes]
+    return []
 
 
 def _frame_sizes(bits: int) -> Iterator[int]:
@@ -152,11 +148,6 @@ def _rectangles(pixels: int) -> Iterator[tuple[int, int]]:
     yield from sorted(found, key=lambda size: size not in CAMERAS)
 
 
-def _is_ordered(file: Path, height: int, width: int) -> bool:
-    found = disorder(_first_steps(file, height, width))
-    return found is not None and found <= MOST_DISORDER
-
-
 def _likeness(file: Path, height: int, width: int) -> float:
     """Correlation of neighbouring rows of the mean of the first spike frames."""
     spikes = _first_steps(file, height, width)
@@ -170,7 +161,7 @@ def _likeness(file: Path, height: int, width: int) -> float:
 
 def _first_steps(file: Path, height: int, width: int) -> PackedSpikes:
     count = min(LOOKED_AT, count_spike_frames(file, height, width))
-    area = _without_header(height, width)
+    area = sensor_of(height, width, "").area
     return PackedSpikes(read_rows(file, height, width, count=count, area=area), area.columns)
 
 

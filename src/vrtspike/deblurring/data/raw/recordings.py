@@ -5,29 +5,34 @@ A table ``exposures.csv`` tells it, else the layout of the files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vrtspike.deblurring.data.exposure import Exposure
+from vrtspike.deblurring.data.exposure import Exposure, read_exposures
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles, sensor_size
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
-from vrtspike.deblurring.data.raw.layouts.registry import layout_of
+from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS, layout_of
 from vrtspike.deblurring.data.raw.spikes import count_spike_frames, npz_sensor
 from vrtspike.errors import DataError
 
 
-def noted_sensor(
-    root: Path, files: SequenceFiles, given: tuple[int, int] | None
-) -> tuple[int, int] | None:
-    """Rows and columns of the sensor as in the spike files, where anything says them.
+def file_sensor(
+    root: Path, files: SequenceFiles, frame: tuple[int, int], given: tuple[int, int] | None
+) -> tuple[int, int]:
+    """Rows and columns of the sensor as in the spike files.
 
-    That is, in this order: what is given, a ``config.yaml`` beside the spikes, an ``.npz`` file, or
-    the layout.
+    In this order they are given, or said by a ``config.yaml`` beside the spikes, an ``.npz`` file,
+    the layout, or the size of the frames.
+
+    Raises:
+        DataError: if one of these files cannot be read.
     """
-    first = files.stream or next(iter(files.spikes.values()))
-    noted = given or sensor_size(root, files) or npz_sensor(root / first)
-    return noted or layout_of(files).sensor
+    first, layout = files.stream or next(iter(files.spikes.values())), layout_of(files)
+    part = (max(1, frame[0] // layout.scale), max(1, frame[1] // layout.scale))
+    beside = sensor_size(root / files.sensor_file) if files.sensor_file else None
+    return given or beside or npz_sensor(root / first) or layout.sensor or part
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class Recording:
     """Within the file."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class SpikeFiles:
     """The spike files of a sequence, and what is known of their timing.
 
@@ -50,15 +55,22 @@ class SpikeFiles:
         root: of the data set.
         size: rows and columns of the sensor as in the files.
         layout: of the files.
-        table: the exposures of frames where a table gives them.
-        table_path: where it lies.
+        table_path: of a table of exposures, if there is one.
+
+    Raises:
+        DataError: if the table cannot be read.
     """
 
     root: Path
     size: tuple[int, int]
     layout: Layout
-    table: Mapping[str, Exposure] | None = None
     table_path: str | None = None
+
+    def __post_init__(self) -> None:
+        """Read the table."""
+        table = self.table_path
+        self.table = read_exposures(self.root / table) if table else None
+        """Exposures by the name of the frame."""
 
     def recording(self, path: str, name: str) -> Recording:
         """The exposure of a frame in a spike file.
@@ -66,7 +78,7 @@ class SpikeFiles:
         Raises:
             DataError: if nothing tells it, or the file does not hold it.
         """
-        total = count_spike_frames(self.root / path, *self.size)
+        total = self._total(path)
         if self.table is None:
             return Recording(path, total, self._by_layout(path, total))
         table = self.root / str(self.table_path)
@@ -92,7 +104,7 @@ class SpikeFiles:
         """
         if self.table is not None:
             return {name: self.recording(path, name) for name in names}
-        total, count = count_spike_frames(self.root / path, *self.size), len(names)
+        total, count = self._total(path), len(names)
         if count == 0 or total % count:
             raise DataError(
                 f"{self.root / path}: {total} spike frames cannot be divided evenly among "
@@ -106,8 +118,28 @@ class SpikeFiles:
             for number, name in enumerate(names)
         }
 
+    def _total(self, path: str) -> int:
+        """Steps of a file; where its size is wrong, layouts that it fits are named."""
+        file = self.root / path
+        try:
+            return count_spike_frames(file, *self.size)
+        except DataError as error:
+            raise DataError(f"{error}{_fitting_layouts(file)}") from error
+
     def _by_layout(self, path: str, steps: int) -> Exposure:
         try:
             return self.layout.exposure_of(steps)
         except DataError as error:
             raise DataError(f"{self.root / path}: {error}") from error
+
+
+def _fitting_layouts(file: Path) -> str:
+    """The layouts with a sensor of which a file holds whole spike frames, as advice."""
+    bits = 8 * file.stat().st_size if file.is_file() and file.suffix.lower() == ".dat" else 0
+    names = [
+        layout.name
+        for layout in LAYOUTS.values()
+        if bits and layout.sensor and bits % math.prod(layout.sensor) == 0
+    ]
+    known = " or ".join(names)
+    return f"; it fits the layout {known} (DATA.LAYOUT, --layout)" if names else ""

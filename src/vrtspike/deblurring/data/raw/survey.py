@@ -115,11 +115,11 @@ def survey(
             if look is not None:
                 look(files)
             has_files = bool(files.blur or files.sharp or files.has_spikes)
-            no_spikes = "" if files.has_spikes else _missing_spikes(files, blur_dir)
+            no_spikes = "" if files.has_spikes else _missing_spikes(files, blur_dir, spike_root)
             found[f"{split}/{name}"] = _Found(
                 files.layout, len(files.blur), has_files, no_spikes, faults
             )
-    spikes = any(not each.no_spikes for each in found.values())
+    spikes = spike_root is not None or any(not each.no_spikes for each in found.values())
     for name, each in found.items():
         faults = [*each.faults, *([each.no_spikes] if spikes and each.no_spikes else [])]
         if faults:
@@ -178,13 +178,14 @@ def _missing_frames(files: SequenceFiles, blur_dir: str) -> list[str]:
     if not files.blur:
         faults.append(f"no blurry frames ({places.blur})")
     if not files.sharp:
-        faults.append(f"no sharp frames ({places.sharp})")
+        faults.append(f"no sharp frames ({places.sharp}); vrtspike restore does without them")
     if files.spikes and files.stream:
         faults.append(f"both {places.spikes} and {files.stream}; remove the one not meant")
     return faults
 
 
-def _missing_spikes(files: SequenceFiles, blur_dir: str) -> str:
+def _missing_spikes(files: SequenceFiles, blur_dir: str, spike_root: str | None) -> str:
     """What a sequence without spikes lacks where others have them."""
-    places = layout_of(files).places(files.split, files.name, blur_dir)
-    return f"no spikes ({places.spikes} or {places.stream}, or .npz), but other sequences have them"
+    places = layout_of(files).places(files.split, files.name, blur_dir, spike_root)
+    why = "other sequences have them" if spike_root is None else "DATA.SPIKE_ROOT is set"
+    return f"no spikes ({places.spikes} or {places.stream}, or .npz), but {why}"

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from vrtspike.deblurring.data.manifests import INGESTED
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
-from vrtspike.deblurring.data.raw.layouts.registry import AUTO, find_sequence
 from vrtspike.errors import DataError
 from vrtspike.io.files import json_digest
 from vrtspike.io.manifests import is_unchanged, read_manifest, size_and_date
@@ -51,12 +50,9 @@ def _present(root: str | os.PathLike[str], files: SequenceFiles) -> list[tuple[s
 
 def source_version(
     root: str | os.PathLike[str],
-    sequence: str,
-    split: str,
+    files: SequenceFiles,
+    blur_dir: str,
     manifest_path: str | os.PathLike[str],
-    blur_dir: str = "blur",
-    layout: str = AUTO,
-    spike_root: str | None = None,
 ) -> str:
     """Version of a sequence's raw files, cheap enough to ask while planning.
 
@@ -67,31 +63,25 @@ def source_version(
 
     Args:
         root: the data set's folder.
-        sequence: name of the sequence.
-        split: its split.
-        manifest_path: where the ingest manifest of the sequence is or will be.
+        files: of the sequence.
         blur_dir: which blurry frames.
-        layout: name of a layout, or ``auto``.
-        spike_root: where spikes lie under a root of their own.
+        manifest_path: where the ingest manifest of the sequence is or will be.
 
     Returns:
         64 hexadecimal digits.
-
-    Raises:
-        DataError: if the sequence's folder does not exist.
     """
-    base = Path(root)
-    present = _present(root, find_sequence(base, split, sequence, blur_dir, layout, spike_root))
+    base, present = Path(root), _present(root, files)
     contents: dict[str, Any] = {"blur_dir": blur_dir, "files": present}
     try:
         known = read_manifest(Path(manifest_path), INGESTED)
     except DataError:
         return json_digest(contents)
-    files = {entry["path"]: entry for entry in known["files"]}
+    checked = {entry["path"]: entry for entry in known["files"]}
     if known["blur_dir"] == blur_dir:
-        if len(files) == len(present) and all(is_unchanged(base, files, *item) for item in present):
+        same = len(checked) == len(present)
+        if same and all(is_unchanged(base, checked, *item) for item in present):
             return str(known["source_version"])
-        if unread := [path for path, entry in files.items() if not entry["digest"]]:
+        if unread := [path for path, entry in checked.items() if not entry["digest"]]:
             contents["unread before"] = unread
     return json_digest(contents)
 

@@ -84,11 +84,10 @@ def make_demo_data(
     folders = []
     for index, scene in enumerate(SCENES):
         random = np.random.default_rng([seed, index])
-        count = exposures * FRAMES_PER_EXPOSURE
         # One frame more: the last interval of the last exposure is interpolated towards it.
-        frames = render(scene, random, height, width, count + 1)
+        frames = render(scene, random, height, width, exposures * FRAMES_PER_EXPOSURE + 1)
         folder = root / scene.split / scene.name
-        written = write_sequence(
+        count, _ = write_sequence(
             folder,
             frames,
             frames_per_exposure=FRAMES_PER_EXPOSURE,
@@ -97,9 +96,7 @@ def make_demo_data(
         )
         folders.append(folder)
         if report:
-            report(
-                f"{scene.split}/{scene.name}: {written.exposures} exposures of {scene.photograph}"
-            )
+            report(f"{scene.split}/{scene.name}: {count} exposures of {scene.photograph}")
     return folders
 
 

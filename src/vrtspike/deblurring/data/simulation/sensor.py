@@ -186,10 +186,8 @@ def interpolate(
     Raises:
         DataError: if frames are too small for optical flow.
     """
-    return _linear(first, second) if how == "linear" else _flow(first, second)
-
-
-def _linear(first: NDArray[np.float32], second: NDArray[np.float32]) -> Between:
+    if how == "flow":
+        return _flow(first, second)
     difference = second - first
     return lambda fraction: first + np.float32(fraction) * difference
 
@@ -303,7 +301,7 @@ def _sensor_gray(frame: NDArray[np.uint8], downscale: int) -> NDArray[np.float32
             f"frames of {height} x {width} cannot be reduced {downscale} times for the sensor: "
             f"both sides must be multiples of {downscale}"
         )
-    gray = shrink(luma(frame), height // downscale, width // downscale)
+    gray: NDArray[np.float32] = shrink(luma(frame), height // downscale, width // downscale)
     return gray / np.float32(255)
 
 

@@ -25,17 +25,6 @@ from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_path, atomic_write_bytes
 from vrtspike.io.images import encode_png, read_rgb
 
-
-@dataclass(frozen=True)
-class SimulationResult:
-    """What a simulator wrote."""
-
-    exposures: int
-    frames_used: int
-    frames_left: int
-    """Frames at the end that did not fill an exposure."""
-
-
 FRAME_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp")
 
 _SHOWN_JUMPS = 3
@@ -130,39 +119,6 @@ def _folders(root: Path) -> Iterator[Path]:
             yield folder
 
 
-def simulate_folder(
-    frames: Path,
-    folder: Path,
-    *,
-    frames_per_exposure: int,
-    gamma: float | None = None,
-    progress: Callable[[int, int], None] | None = None,
-    **how: Unpack[Simulation],
-) -> SimulationResult:
-    """Turn a folder of high-frame-rate frames into a sequence; see :func:`write_sequence`.
-
-    Args:
-        frames: folder of 8-bit RGB pictures, all of one size, sides even.
-        folder: the sequence's folder to write.
-        frames_per_exposure: N.
-        gamma: of the averaging.
-        progress: called with the frames done and their total.
-        how: see :class:`~vrtspike.deblurring.data.simulation.sensor.Simulation`.
-
-    Raises:
-        DataError: if frames are missing, unreadable or unfit.
-    """
-    files = frame_files(frames)
-    return write_sequence(
-        folder,
-        (read_rgb(path) for path in files),
-        frames_per_exposure=frames_per_exposure,
-        gamma=gamma,
-        progress=(lambda done: progress(done, len(files))) if progress else None,
-        **how,
-    )
-
-
 def simulate_pairs(
     root: Path,
     files: SequenceFiles,
@@ -170,7 +126,7 @@ def simulate_pairs(
     *,
     progress: Callable[[int, int], None] | None = None,
     **how: Unpack[Simulation],
-) -> SimulationResult:
+) -> int:
     """Write the spikes of a video that has blurry and sharp frames, but no spikes.
 
     ``spike.dat`` holds the whole video, ``exposures.csv`` says where in it each frame is: from
@@ -182,6 +138,9 @@ def simulate_pairs(
         folder: where to write.
         progress: called with the frames done and their total.
         how: see :class:`~vrtspike.deblurring.data.simulation.sensor.Simulation`.
+
+    Returns:
+        the number of frames.
 
     Raises:
         DataError: if frames are missing, unreadable or unfit.
@@ -205,7 +164,7 @@ def simulate_pairs(
         for name, middle in zip(names, middles, strict=True)
     }
     atomic_write_bytes(folder / TABLE, exposure_table(exposures).encode())
-    return SimulationResult(len(names), len(names), 0)
+    return len(names)
 
 
 def write_if_changed(path: Path, contents: bytes) -> None:
@@ -224,7 +183,7 @@ def write_sequence(
     replace: bool = False,
     progress: Callable[[int], None] | None = None,
     **how: Unpack[Simulation],
-) -> SimulationResult:
+) -> tuple[int, int]:
     """Write ``blur/``, ``sharp/`` and ``spike/`` of one sequence from successive sharp frames.
 
     Where exposures are not those of Spk-GoPro, a table says so (``exposures.csv``).
@@ -242,6 +201,9 @@ def write_sequence(
         replace: remove frames of an earlier run that this one does not write; False refuses them.
         progress: called with the frames done.
         how: see :class:`~vrtspike.deblurring.data.simulation.sensor.Simulation`.
+
+    Returns:
+        the number of exposures, and of frames at the end that did not fill one.
 
     Raises:
         DataError: if there are fewer frames than one exposure takes, sizes change or are odd, or
@@ -307,7 +269,7 @@ def write_sequence(
         table = exposure_table(dict.fromkeys(sorted(names), exposure))
         write_if_changed(folder / TABLE, table.encode())
     _settle_strays([folder / d for d in (blur_dir, "sharp", "spike")], names, replace)
-    return SimulationResult(count, count * frames_per_exposure, left)
+    return count, left
 
 
 def _settle_strays(folders: list[Path], names: set[str], replace: bool) -> None:

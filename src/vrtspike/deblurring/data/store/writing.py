@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.raw.spikes import PackedSpikes
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.voxels import GainMeter
@@ -75,9 +74,11 @@ def write_store(
             count = 0
             for count, frame in enumerate(frames, start=1):
                 digest.add(frame)
-                if frame.voxels is not None:
-                    exposure = layout.exposures[count - 1]
-                    meter.add(frame.blur, _spikes_of(frame, exposure), exposure.steps)
+                if frame.voxels is not None and frame.bits is not None:
+                    exposure, width = layout.exposures[count - 1], frame.voxels.shape[2]
+                    # Voxels hold the context, too.
+                    seen = PackedSpikes(frame.bits[exposure.start : exposure.stop], width)
+                    meter.add(frame.blur, seen.total(), exposure.steps)
                 place = (count - 1) % size
                 for name, buffer in buffers.items():
                     values: NDArray[np.uint8] = getattr(frame, name)
@@ -134,16 +135,6 @@ class ContentDigest:
         whole = self._digest.copy()
         whole.update(b"" if gain is None else gain.hex().encode())
         return whole.hexdigest()
-
-
-def _spikes_of(frame: StoredFrame, exposure: Exposure) -> NDArray[np.integer]:
-    """The spikes of each pixel while the shutter was open: (h, w)."""
-    assert frame.voxels is not None, "asked of frames with spikes"
-    assert frame.bits is not None, "stored beside them"
-    if exposure.steps == len(frame.bits):
-        return frame.voxels.sum(axis=0, dtype=np.int64)
-    # Voxels hold the context, too.
-    return PackedSpikes(frame.bits[exposure.start : exposure.stop], frame.voxels.shape[2]).total()
 
 
 def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,9 @@ SENSOR_FILE = "config.yaml"
 STREAM = "_stream"
 """Follows a layout's name in manifests where one spike file serves all frames of a sequence."""
 
-_SENSOR_KEY = re.compile(r"^\s*(spike_h|spike_w)\s*:\s*['\"]?(\d+)['\"]?\s*(?:#.*)?$", re.MULTILINE)
+_SENSOR_KEY = re.compile(
+    r"^\s*(spike_h|spike_w)\s*:\s*['\"]?([1-9]\d*)['\"]?\s*(?:#.*)?$", re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -62,16 +63,13 @@ class SequenceFiles:
         return sorted([*self.blur.values(), *self.sharp.values(), *self.spikes.values(), *single])
 
 
-def sensor_size(root: str | os.PathLike[str], files: SequenceFiles) -> tuple[int, int] | None:
-    """Sensor size (h, w) that a ``config.yaml`` beside the spikes gives, or None.
+def sensor_size(path: Path) -> tuple[int, int] | None:
+    """Sensor size (h, w) that a ``config.yaml`` gives, or None.
 
     Raises:
         DataError: if the file gives only one of ``spike_h`` and ``spike_w``, one of them twice, or
             in another way than ``spike_h: 250`` on a line of its own.
     """
-    if files.sensor_file is None:
-        return None
-    path = Path(root) / files.sensor_file
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

@@ -127,17 +127,17 @@ class Layout:
             )
         return self.exposure(steps)
 
-    def places(self, split: str, name: str, blur_dir: str) -> Places:
+    def places(self, split: str, name: str, blur_dir: str, spike_root: str | None = None) -> Places:
         """Where the parts of a sequence are expected; arguments as for :meth:`find`."""
-        blur, sharp, spike = self._folders(split, name, blur_dir)
+        blur, sharp, spike, streams = self._paths(split, name, blur_dir, spike_root)
         prefix = self.prefix.format(sequence=name)
-        streams = [f"{s.format(split=split, sequence=_path(name))}.dat" for s in self.streams]
         each = f"{spike}/{prefix}*.dat"
+        stream = f"{streams[0]}.dat" if streams else each
         return Places(
             f"{blur}/{prefix}*{self.picture}",
             f"{sharp}/{prefix}*{self.picture}",
-            each if spike else streams[0],
-            streams[0] if streams else each,
+            each if spike else stream,
+            stream,
         )
 
     def sequence_names(
@@ -158,7 +158,7 @@ class Layout:
         """
         parts = [root / part for part in (self.blur, self.sharp) if part]
         if self.spike and not self.prefix:
-            parts.append(root / (spike_root or "") / self.spike)
+            parts.append(root / f"{_above(spike_root)}{self.spike}")
         patterns = {str(part).split("{sequence}")[0] for part in parts}
         names: set[str] = set()
         for place in {p.format(split=split, gamma=g) for p in patterns for g in ("", "_gamma")}:
@@ -190,12 +190,7 @@ class Layout:
         Raises:
             DataError: if none of the sequence's folders exists, or one cannot be listed.
         """
-        blur, sharp, spike = self._folders(split, name, blur_dir)
-        above = "" if spike_root is None else f"{Path(spike_root).absolute().as_posix()}/"
-        spike = f"{above}{spike}" if spike else ""
-        streams = [
-            f"{above}{stream.format(split=split, sequence=_path(name))}" for stream in self.streams
-        ]
+        blur, sharp, spike, streams = self._paths(split, name, blur_dir, spike_root)
         if not self.prefix and not any(
             is_folder(root / folder) for folder in (blur, sharp, spike, f"{split}/{name}") if folder
         ):
@@ -240,14 +235,19 @@ class Layout:
             faults=tuple(faults),
         )
 
-    def _folders(self, split: str, name: str, blur_dir: str) -> tuple[str, str, str]:
-        """Folders of the blurry frames, the sharp frames and the spikes; empty where none."""
-        gamma = blur_dir.removeprefix("blur")
-        blur, sharp, spike = (
+    def _paths(
+        self, split: str, name: str, blur_dir: str, spike_root: str | None
+    ) -> tuple[str, str, str, list[str]]:
+        """Folders of the blurry frames, the sharp frames and the spikes; empty where none.
+
+        And where a spike file for the whole sequence may lie, without its suffix.
+        """
+        gamma, above = blur_dir.removeprefix("blur"), _above(spike_root)
+        blur, sharp, spike, *streams = (
             (pattern or "").format(split=split, sequence=_path(name), gamma=gamma)
-            for pattern in (self.blur, self.sharp, self.spike)
+            for pattern in (self.blur, self.sharp, self.spike, *self.streams)
         )
-        return blur, sharp, spike
+        return blur, sharp, above + spike if spike else "", [above + each for each in streams]
 
 
 def advice(layout: Layout, blur_dir: str) -> str:
@@ -257,6 +257,11 @@ def advice(layout: Layout, blur_dir: str) -> str:
         f"Expected in the layout {layout.name} ({layout.used_by}): {places.blur}, {places.sharp} "
         f"and, where there are spikes, {places.spikes} or {places.stream}."
     )
+
+
+def _above(spike_root: str | None) -> str:
+    """What stands before the paths of spikes under a root of their own."""
+    return "" if spike_root is None else f"{Path(spike_root).absolute().as_posix()}/"
 
 
 def _path(name: str) -> str:
