@@ -25,6 +25,7 @@ from vrtspike.io.files import (
     json_digest,
     read_json,
     remove_leftovers,
+    replaced_folder,
     write_json,
 )
 
@@ -159,7 +160,8 @@ def test_the_next_writer_removes_temporary_files_of_killed_ones(tmp_path):
 
 
 def test_temporary_files_of_another_machine_are_kept_for_a_day(tmp_path):
-    path = tmp_path / f".a.0a1b2c3d-{os.getpid()}-5-0a1b2c3d.tmp.json"
+    # ca978112 is the digest of "a".
+    path = tmp_path / f".ca978112.0a1b2c3d-{os.getpid()}-5-0a1b2c3d.tmp.json"
     path.touch()
     remove_leftovers(tmp_path)
     assert path.exists()
@@ -192,3 +194,11 @@ def test_a_full_disk_replaces_the_error_of_a_library(tmp_path):
             with pytest.raises(RunError):
                 fail(RunError("what a user can fix is told as it is"))
         assert [*path.parent.iterdir()] == []
+
+
+@pytest.mark.parametrize("stem", ["a" * 230, "场" * 75])
+def test_the_longest_names_have_temporary_ones(tmp_path, stem):
+    for number in range(2):
+        with replaced_folder(tmp_path / f"{stem}.zarr") as folder:
+            (folder / "chunk").write_text(str(number))
+    assert (tmp_path / f"{stem}.zarr/chunk").read_text() == "1"

@@ -25,8 +25,8 @@ from vrtspike.system.endings import process_identity
 _PROBE = 1 << 16
 """Bytes of a test write that detects a full disk."""
 _TEMPORARY_NAME = re.compile(
-    r"\.(?P<stem>.+)\.(?P<machine>[0-9a-f]{8})-(?P<process>\d+)-(?P<start>\d+)-[0-9a-f]{8}"
-    r"\.(?:tmp(?P<suffix>(?:\.[^.]+)?)|old)"
+    r"\.(?P<stem>[0-9a-f]{8})\.(?P<machine>[0-9a-f]{8})-(?P<process>\d+)-(?P<start>\d+)"
+    r"-[0-9a-f]{8}\.(?:tmp(?:\.[^.]+)?|old)"
 )
 """Names of :func:`atomic_path` for unfinished and replaced files."""
 _ABANDONED_S = 24 * 3600.0
@@ -62,7 +62,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers_once(target.parent.absolute())
     # The suffix comes last, because writers such as OpenCV choose the format by it.
-    temporary = target.with_name(f".{target.stem}.{_writer_id()}.tmp{target.suffix}")
+    temporary = _temporary_name(target, f"tmp{target.suffix}")
     try:
         with writes_to(target, temporary), _naming_full_disks(temporary):
             yield temporary
@@ -126,7 +126,7 @@ def _replace_directory(temporary: Path, target: Path) -> None:
         for name in names:
             _sync_file(Path(folder) / name)
         _sync_directory(Path(folder))
-    old = target.with_name(f".{target.name}.{_writer_id()}.old")
+    old = _temporary_name(target, "old")
     if target.exists():
         target.rename(old)
     temporary.rename(target)
@@ -142,10 +142,17 @@ def file_mark(path: Path) -> tuple[int, int, int] | None:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _writer_id() -> str:
-    """Part of a temporary name: identity of the process and a random number."""
-    machine, process, start = _own_name()
-    return f"{machine}-{process}-{start}-{secrets.token_hex(4)}"
+def _temporary_name(target: Path, ending: str) -> Path:
+    """A name beside a file: digest of its stem, identity of the process and a random number.
+
+    It is short, because a file system may take no more than the file's own name.
+    """
+    writer = "-".join([*_own_name(), secrets.token_hex(4)])
+    return target.with_name(f".{_stem_digest(target.stem)}.{writer}.{ending}")
+
+
+def _stem_digest(stem: str) -> str:
+    return hashlib.sha256(os.fsencode(stem)).hexdigest()[:8]
 
 
 def _own_name() -> tuple[str, str, str]:
@@ -167,12 +174,12 @@ def remove_leftovers(folder: str | os.PathLike[str], stems: Collection[str] | No
         stems: names without suffix that certainly no process writes now: their temporary files are
             removed in any case. None: all names.
     """
+    known = None if stems is None else set(map(_stem_digest, stems))
     for path in Path(folder).glob(".*"):
         found = _TEMPORARY_NAME.fullmatch(path.name)
         if found is None:
             continue
-        stem = found["stem"] if found["suffix"] is not None else Path(found["stem"]).stem
-        if not (stems is None or stem in stems or _is_abandoned(path, found)):
+        if not (known is None or found["stem"] in known or _is_abandoned(path, found)):
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import multiprocessing
 import os
 import shutil
@@ -86,8 +87,9 @@ def test_everything_is_made_and_listed(run, tmp_path, processes):
     assert str(os.getpid()) not in makers
 
 
-WRITER = "0123abcd-1-2-0123abcd"
-"""In a temporary name: a process of another machine."""
+def temporary(stem: str) -> str:
+    """The beginning of the temporary name that a process of another machine gives a file."""
+    return f"{hashlib.sha256(stem.encode()).hexdigest()[:8]}.0123abcd-1-2-0123abcd"
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -126,19 +128,19 @@ def test_what_concerns_all_stops_at_once(run, tmp_path, processes, error):
 
 def test_what_killed_jobs_left_is_removed_and_nothing_else(run, tmp_path):
     left = [
-        f"train/.a.{WRITER}.tmp.json",
-        f"train/.b.1.{WRITER}.tmp.zarr/x",
-        f"test/.c.{WRITER}.tmp.json",
-        f"train/.b.1.zarr.{WRITER}.old/x",
-        f"shards/.0-of-1.{WRITER}.tmp.json",
+        f"train/.{temporary('a')}.tmp.json",
+        f"train/.{temporary('b.1')}.tmp.zarr/x",
+        f"test/.{temporary('c')}.tmp.json",
+        f"train/.{temporary('b.1')}.old/x",
+        f"shards/.{temporary('0-of-1')}.tmp.json",
     ]
     others = [
         # Of sequences and shards that another job may write now, and what is no leftover at all.
-        f"train/.c.{WRITER}.tmp.json",
-        f"train/.b.{WRITER}.tmp.zarr/x",
-        f"shards/.1-of-2.{WRITER}.tmp.json",
+        f"train/.{temporary('c')}.tmp.json",
+        f"train/.{temporary('b')}.tmp.zarr/x",
+        f"shards/.{temporary('1-of-2')}.tmp.json",
         "train/.a.json",
-        f"train/.a.{WRITER}x.tmp.json",
+        f"train/.{temporary('a')}x.tmp.json",
     ]
     for name in [*left, *others]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

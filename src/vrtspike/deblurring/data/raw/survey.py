@@ -20,8 +20,8 @@ from vrtspike.errors import DataError, is_text, list_faults, named_faults, shown
 
 UNUSABLE = frozenset("{}")
 """What may not occur in the name of a sequence."""
-LONGEST = 200
-"""Bytes in the name of a sequence; file systems take 255, and temporary files have longer names."""
+LONGEST = 230
+"""Bytes in the name of a sequence; file systems take 255, and results have suffixes."""
 
 
 class _Found(NamedTuple):
