@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -63,7 +61,7 @@ class OnCluster:
             with self.call(*arguments, *options(**train), environment=event) as command:
                 yield command
         finally:
-            self.clear()
+            self.cluster.end_jobs()
 
     def call(
         self, *arguments: str, environment: dict[str, str]
@@ -86,15 +84,6 @@ class OnCluster:
         """Make a preset that saves after every step."""
         training = f"{{MAX_STEPS: {steps}, EPOCHS: {steps}, SAVE_EVERY_STEPS: 1}}"
         self.project.write(f"config/presets/{name}.yaml", f"BASE: tiny\nTRAIN: {training}\n")
-
-    def clear(self) -> None:
-        """End all jobs."""
-        while jobs := self.cluster.call("squeue", "-h", "-o", "%i").split():
-            # They may end by themselves meanwhile.
-            with contextlib.suppress(subprocess.CalledProcessError):
-                self.cluster.call("scancel", "--signal=KILL", "--full", *jobs)
-                self.cluster.call("scancel", *jobs)
-            time.sleep(0.2)
 
     def saved(self, preset: str) -> int:
         """Steps that the run of a preset has saved; 0 before it has begun."""

@@ -54,7 +54,7 @@ def test_from_raw_data_to_weights_with_snakemake_killed_in_between(cluster, repo
         assert steps_of(on, "goes_on") == list(range(1, 16))
         assert on.published("goes_on")["step"] == 15
     finally:
-        on.clear()
+        cluster.end_jobs()
 
 
 def test_a_training_goes_on_after_its_wall_time_and_what_stays_wrong_is_told_once(
@@ -69,7 +69,7 @@ def test_a_training_goes_on_after_its_wall_time_and_what_stays_wrong_is_told_onc
         with start(on, "train_long", "--retries", "0", minutes=1) as run:
             run.wait_for(lambda: len(on.record("long").get("starts", [])) == 2)
             output = run.text
-        on.clear()
+        cluster.end_jobs()
         assert "error:" not in output
         first, second = on.record("long")["starts"]
         assert first["step"] == 0 < second["step"]
@@ -84,4 +84,4 @@ def test_a_training_goes_on_after_its_wall_time_and_what_stays_wrong_is_told_onc
         assert output.count("error: train faulty failed again, as before") == 2
         assert len(list((on.project.folder / ".snakemake/batch/logs").glob("*train*"))) == 2
     finally:
-        on.clear()
+        cluster.end_jobs()

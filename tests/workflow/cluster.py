@@ -20,6 +20,8 @@ from pathlib import Path
 
 import psutil
 
+from tests.concurrency import free_port
+
 DAEMONS = ("slurmctld", "slurmd")
 PROGRAMS = ("sbatch", "srun", "squeue", "scancel", "scontrol", "sinfo")
 PATIENCE_S = 800.0
@@ -61,12 +63,8 @@ PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 NODE = (
     "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} "
-    "CPUs=8 RealMemory=32000 Gres=gpu:{gpus}\n"
+    "CPUs=8 RealMemory=32000 Gres=gpu:2\n"
 )
-
-
-class NotUpError(Exception):
-    """Not all daemons of a cluster came up."""
 
 
 @dataclass
@@ -170,18 +168,21 @@ class Cluster:
                     return
             time.sleep(0.1)
         logs = "\n".join(path.read_text() for path in sorted(self.folder.glob("*.log")))
-        raise NotUpError(f"waited in vain for {what}:\n{logs}")
+        raise AssertionError(f"waited in vain for {what}:\n{logs}")
+
+    def end_jobs(self) -> None:
+        """End all jobs."""
+        while jobs := self.call("squeue", "-h", "-o", "%i").split():
+            # They may end by themselves meanwhile.
+            with contextlib.suppress(subprocess.CalledProcessError):
+                self.call("scancel", "--signal=KILL", "--full", *jobs)
+                self.call("scancel", *jobs)
+            time.sleep(0.2)
 
     def stop(self) -> None:
         """End all jobs, then the daemons."""
-        deadline = time.monotonic() + PATIENCE_S
-        with contextlib.suppress(subprocess.CalledProcessError):
-            while jobs := self.call("squeue", "-h", "-o", "%i").split():
-                if time.monotonic() > deadline or "slurmctld" not in self._daemons:
-                    break
-                self.call("scancel", "--signal=KILL", "--full", *jobs)
-                self.call("scancel", *jobs)
-                time.sleep(0.2)
+        with contextlib.suppress(subprocess.CalledProcessError):  # the controller may be down
+            self.end_jobs()
         steps = _steps(*(self.folder / f"{node}.log" for node in self.nodes))
         for name in reversed(list(self._daemons)):
             self._stop(name)
@@ -206,53 +207,37 @@ def missing() -> str | None:
 
 
 @contextlib.contextmanager
-def start_cluster(nodes: int = 2, gpus: int = 2) -> Iterator[Cluster]:
-    """Start a cluster whose nodes claim eight CPUs and some GPUs each; it ends with the block.
+def start_cluster() -> Iterator[Cluster]:
+    """Start a cluster of two nodes that claim eight CPUs and two GPUs each; it ends with the block.
 
-    Args:
-        nodes: how many.
-        gpus: of each node; character devices that only look like some.
+    The GPUs are character devices that only look like some.
     """
-    # Paths of sockets are limited to about a hundred characters.
     with contextlib.ExitStack() as stack:
+        # Paths of sockets are limited to about a hundred characters.
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        try:
-            cluster = stack.enter_context(_try_cluster(folder / "1", nodes, gpus))
-        except NotUpError:
-            # Others may have taken a port between its choice and the daemon's start.
-            cluster = stack.enter_context(_try_cluster(folder / "2", nodes, gpus))
-        yield cluster
-
-
-@contextlib.contextmanager
-def _try_cluster(folder: Path, nodes: int, gpus: int) -> Iterator[Cluster]:
-    cluster = Cluster(folder, tuple(f"n{number}" for number in range(nodes)))
-    _configure(cluster, gpus)
-    try:
+        cluster = Cluster(folder, ("n0", "n1"))
+        _configure(cluster, [stack.enter_context(free_port()) for _ in range(3)])
+        stack.callback(cluster.stop)
         cluster.start_controller(empty=True)
         for name in cluster.nodes:
             cluster.start_node(name)
         yield cluster
-    finally:
-        cluster.stop()
 
 
-def _configure(cluster: Cluster, gpus: int) -> None:
+def _configure(cluster: Cluster, ports: list[int]) -> None:
     """Write all configuration."""
     folder, host = cluster.folder, socket.gethostname().split(".")[0]
-    port, *others = _free_ports(len(cluster.nodes) + 1)
+    port, *others = ports
     text = CONFIGURATION.format(host=host, port=port, folder=folder, death=DEATH_S)
     for name, node_port in zip(cluster.nodes, others, strict=True):
-        text += NODE.format(name=name, host=host, port=node_port, gpus=gpus)
-    (folder / "state").mkdir(parents=True)
+        text += NODE.format(name=name, host=host, port=node_port)
+    (folder / "state").mkdir()
     (folder / "slurm.conf").write_text(text)
     (folder / "cgroup.conf").write_text("CgroupAutomount=no\n")
     # Slurm counts devices only where there is a file for each.
-    for number in range(gpus):
+    for number in range(2):
         _make_device(folder / f"gpu{number}")
-    last = len(cluster.nodes) - 1
-    names = f"NodeName=n[0-{last}] Name=gpu File={folder}/gpu[0-{gpus - 1}]\n"
-    (folder / "gres.conf").write_text(names)
+    (folder / "gres.conf").write_text(f"NodeName=n[0-1] Name=gpu File={folder}/gpu[0-1]\n")
     (folder / "bin").mkdir()
     for name in PROGRAMS:
         program = folder / "bin" / name
@@ -264,14 +249,6 @@ def _configure(cluster: Cluster, gpus: int) -> None:
 
 def _make_device(path: Path) -> None:
     os.mknod(path, 0o20666, os.makedev(1, 3))
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 def _steps(*logs: Path) -> list[psutil.Process]:
