@@ -31,8 +31,8 @@ def test_a_plan_imports_nothing_that_draws_or_learns(clone, monkeypatch):
     assert done.returncode == 0, done.stdout
     # Other presets lack their weights, and that is not said where they are not asked for.
     assert "no such file" not in done.stdout
-    said = done.stdout
-    imported = set(re.findall(r"^import time:.*\| +(\w+)$", said, re.MULTILINE))
+    output = done.stdout
+    imported = set(re.findall(r"^import time:.*\| +(\w+)$", output, re.MULTILINE))
     assert "snakemake" in imported
     assert not imported & {"torch", "matplotlib", "plotly", "sklearn", "xarray"}
 
@@ -61,14 +61,14 @@ def test_every_preset_has_its_targets_and_every_target_an_explanation(clone):
     assert named <= set(targets)
 
 
-def test_missing_machines_are_told_before_any_data_are_prepared(clone):
+def test_missing_machines_are_reported_before_any_data_are_prepared(clone):
     done = clone.snakemake("--cores", "1", "train_demo", "--config", "GPUS=99")
     assert done.returncode == EXIT_USER_ERROR, done.stdout
     assert "99 GPUs are asked for, but" in done.stdout
     assert not (clone.folder / "data").exists()
 
 
-def test_a_preset_that_lacks_its_weights_is_told_before_anything_runs(clone):
+def test_a_preset_that_lacks_its_weights_is_reported_before_anything_runs(clone):
     done = clone.snakemake("--dry-run", "train_reproduce")
     assert done.returncode == EXIT_USER_ERROR, done.stdout
     assert re.search(r"MODEL.VRT.PRETRAINED: no such file: weights/006_VRT\w+.pth", done.stdout)
@@ -111,13 +111,13 @@ def test_ctrl_c_before_a_run_begins_leaves_no_traceback(clone):
     while not process.stdout.readline().strip().lower().startswith("host: "):
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=800)
+    output, _ = process.communicate(timeout=800)
     assert process.returncode == 128 + signal.SIGINT
-    assert "stopped before anything was run" in said.splitlines()
-    assert "Traceback" not in said
+    assert "stopped before anything was run" in output.splitlines()
+    assert "Traceback" not in output
 
 
-def test_a_preset_that_is_not_finished_is_told_and_blocks_nothing_else(clone):
+def test_a_preset_that_is_not_finished_is_reported_and_blocks_nothing_else(clone):
     path = clone.write("config/presets/draft.yaml", "base: baseline\nTRAIN: {EPOCHS: 3}\n")
     try:
         asked = clone.snakemake("--dry-run", "demo", "--config", "PRESETS=draft")
@@ -132,3 +132,21 @@ def test_a_preset_that_is_not_finished_is_told_and_blocks_nothing_else(clone):
         assert f"error: {fault}" in done.stdout
         assert done.stdout.count(fault) == 1
         assert "Traceback" not in done.stdout
+
+
+@pytest.mark.endurance
+def test_an_impossible_ablation_is_refused_before_anything_is_computed(clone):
+    done = clone.snakemake("--cores", "1", "ablation_demo", "--config", "SET=DATA.CLIP_LEN=2")
+    assert done.returncode == EXIT_USER_ERROR, done.stdout
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("error: ")]
+    assert re.search("preset demo has no ablation with shuffled spikes: .*CLIP_LEN is 2;", line)
+    assert "Traceback" not in done.stdout
+    assert not (clone.folder / "data").exists()
+
+
+@pytest.mark.endurance
+def test_variants_of_an_ablation_are_trained_like_presets_but_are_no_targets(clone):
+    assert "-without-spikes" not in clone.snakemake("--list").stdout
+    jobs = clone.plan("results/train/demo-without-spikes/weights.safetensors")
+    (train,) = [job for job in jobs if job.rule == "train"]
+    assert train.wildcards == {"preset": "demo-without-spikes"}

@@ -1,4 +1,4 @@
-"""Several seeds and a sweep, each one target; the leaderboard that stands on them."""
+"""Several seeds, a sweep and an ablation, each one target; the leaderboard."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from tests.workflow.project import Project, tiny_project
 
 pytestmark = [pytest.mark.workflow, pytest.mark.endurance]
 
+TRIO = "BASE: other\nDATA: {CLIP_LEN: 3}\nMODEL: {FUSE: {INIT: random}}\n"
 SWEEP = "BASE: other\nGRID:\n  TRAIN.OPTIM.LR: [{rates}]\n"
 
 
 @pytest.fixture(scope="module")
 def project(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A project with two seeds of a preset and a sweep of another, all made by their targets."""
+    """A project with two seeds of a preset, a sweep of another and an ablation of a third."""
     project = tiny_project(repository, tmp_path_factory.mktemp("sweeps") / "project")
     tiny = (project.folder / "config/presets/tiny.yaml").read_text()
     project.write("config/presets/tiny.yaml", f"SEEDS: 2\n{tiny}")
     project.write("config/presets/other.yaml", "BASE: tiny\nSEEDS: 1\n")
+    project.write("config/presets/trio.yaml", TRIO)
     project.write("config/sweeps/rates.yaml", SWEEP.format(rates="1.0e-3, 2.0e-3"))
     project.replace("config/config.yaml", "[tiny, other]", "[tiny]")
-    project.make("evaluate_tiny", "leaderboard", "sweep_rates")
+    project.make("evaluate_tiny", "leaderboard", "sweep_rates", "ablation_trio")
     return project
 
 
@@ -40,7 +42,7 @@ def test_seeds_are_trained_evaluated_and_their_mean_is_on_the_leaderboard(projec
     table = pd.read_csv(project.folder / "results/seeds/tiny/table.csv", dtype={"seed": str})
     assert table["seed"].tolist() == ["123", "124", "mean of 2"]
     mean = sum(figures) / 2
-    assert table["psnr restored"].tolist() == pytest.approx([*figures, mean], abs=2e-6)
+    assert table["psnr restored"].tolist() == pytest.approx([*figures, mean], abs=1e-4)
     board = pd.read_csv(project.folder / "results/leaderboard/leaderboard.csv")
     row = board.set_index("model").loc["tiny"]
     assert (row["protocol"], row["note"]) == ("own", "mean of 2 seeds")
@@ -77,3 +79,21 @@ def test_a_sweep_is_trained_again_by_its_name_and_nothing_else(project):
     table = pd.read_csv(project.folder / "results/sweep/rates/table.csv")
     assert trained == set(table["preset"])
     assert Counter(job.rule for job in jobs) == {"train": 2, "sweep": 1}
+
+
+def test_an_ablation_has_a_row_for_each_model_and_a_page(project):
+    folder = project.folder / "results/ablation/trio"
+    table = pd.read_csv(folder / "table.csv").set_index("model")
+    assert table.index.tolist() == ["spikes", "without spikes", "shuffled spikes"]
+    assert set(table["preset"]) == {"trio"}
+    assert table["psnr difference"].iloc[0] == 0
+    assert table["steps"].tolist() == [2, 2, 2]
+    parameters = table["parameters"]
+    assert parameters["spikes"] == parameters["shuffled spikes"] > parameters["without spikes"] > 0
+    assert "results/ablation/trio/table.html" in (folder / "report.html").read_text()
+    assert "<p>trio: without spikes PSNR is " in (folder / "table.html").read_text()
+    of_trio = ("--config", "PRESETS=trio")
+    jobs = Counter(job.rule for job in project.plan("ablation", "train_trio", *of_trio))
+    assert jobs == {"ablation_of_presets": 1, "ablation_report_of_presets": 1}
+    # Everything else is as without an ablation.
+    assert not any(job.rule in ("train", "evaluate") for job in project.plan("all", *of_trio))
