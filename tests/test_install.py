@@ -17,7 +17,7 @@ def install(repository):
     return install
 
 
-def test_uv_is_told_the_sources_the_certificate_and_the_time_out_of_pip(install):
+def test_uv_is_given_the_sources_the_certificate_and_the_time_out_of_pip(install):
     configured = """\
 :env:.default-timeout='180'
 :env:.find-links='/wheels'

@@ -33,7 +33,7 @@ METADATA = "Metadata-Version: 2.1\nName: snakemake-executor-plugin-slurm\nVersio
     ("version", "fault"),
     [("2.7.1", "2.7.1 is installed, 2.8 or newer is needed"), ("99.0", "cannot import name")],
 )
-def test_other_versions_of_the_slurm_plugin_stop_only_who_asks_for_it(tmp_path, version, fault):
+def test_other_versions_of_the_slurm_plugin_stop_only_its_users(tmp_path, version, fault):
     """The package here has less than what every executor has, whichever version it says it is."""
     metadata = tmp_path / f"snakemake_executor_plugin_slurm-{version}.dist-info/METADATA"
     metadata.parent.mkdir()

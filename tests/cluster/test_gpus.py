@@ -125,7 +125,7 @@ def test_the_emptiest_gpus_come_first_and_those_of_others_not_at_all(machine):
         machine(3, installed=installed).__enter__()
 
 
-def test_who_holds_or_uses_a_gpu_is_named(machine):
+def test_holders_and_users_of_a_gpu_are_named(machine):
     with machine(3), pytest.raises(RunError) as caught, machine(1):
         pass
     # The process that holds them is this one.

@@ -186,7 +186,7 @@ def test_every_yaml_block_of_the_seed_documents(shared, tmp_path):
 
 
 @pytest.mark.parametrize(("key", "package"), [("WANDB", "wandb"), ("MLFLOW", "mlflow-skinny")])
-def test_a_logger_whose_package_is_missing_is_told(monkeypatch, key, package):
+def test_a_logger_whose_package_is_missing_is_reported(monkeypatch, key, package):
     settings = Settings.model_validate({"LOG": {key: "mine"}})
     found = importlib.util.find_spec
     absent = {package.partition("-")[0]}

@@ -57,7 +57,7 @@ def test_a_problem_brings_all_that_the_stages_ask_for(name):
         ("[sst]", "TASK is ['sst'], and there is no such problem"),
     ],
 )
-def test_an_unknown_problem_is_told_with_file_and_line(tmp_path, task, said):
+def test_an_unknown_problem_is_reported_with_file_and_line(tmp_path, task, said):
     path = tmp_path / "preset.yaml"
     path.write_text("SEED: 1\n")
     assert load_preset(path).TASK == DEFAULT_TASK == "deblurring"

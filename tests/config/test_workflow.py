@@ -124,7 +124,7 @@ def test_presets_with_one_fault_are_named_together(folder):
     assert "wrong.yaml:1: unknown key SEEDING" in second
 
 
-def test_what_all_presets_have_wrong_is_said_once(folder):
+def test_what_all_presets_have_wrong_is_reported_once(folder):
     (folder / "config/presets/draft.yaml").write_text("TRAIN:\n  EPOCH: 3\n")
     with pytest.raises(ConfigError) as error:
         load_workflow(["config.yaml"], {"SET": "SEED=-1"})

@@ -102,8 +102,8 @@ def test_a_training_longer_than_its_wall_time_is_continued_and_uses_up_no_retry(
     with prepared.start("train_long", "--retries", "0", runtime="1", slurm_extra="''") as run:
         run.wait_for(lambda: len(prepared.record("long").get("starts", [])) == 2)
         (job,) = prepared.cluster.jobs()[-1:]
-        said = f"Slurm job {job} (train) is queued again: its wall time ended"
-        run.wait_for(lambda: said in run.text)  # Snakemake asks Slurm now and then
+        message = f"Slurm job {job} (train) is queued again: its wall time ended"
+        run.wait_for(lambda: message in run.text)  # Snakemake asks Slurm now and then
         output = run.text
     assert failures(output) == []
     first, second, *_ = prepared.record("long")["starts"]  # Snakemake may look later
@@ -111,7 +111,7 @@ def test_a_training_longer_than_its_wall_time_is_continued_and_uses_up_no_retry(
 
 
 @pytest.mark.parametrize("partition", ["test", "none_such"])
-def test_a_cause_that_is_not_going_away_is_told_once(prepared: OnCluster, partition):
+def test_a_cause_that_is_not_going_away_is_reported_once(prepared: OnCluster, partition):
     """A program that blames what the user gave (status 2), and a partition that there is not."""
     prepared.preset("faulty", 2)
     with (
@@ -124,11 +124,11 @@ def test_a_cause_that_is_not_going_away_is_told_once(prepared: OnCluster, partit
         output = run.text
     (failed,) = failures(output)
     assert "is retried" not in output
-    said = {"test": "its program failed", "none_such": "Slurm refused it: sbatch: error: invalid"}
-    assert said[partition] in failed
+    causes = {"test": "its program failed", "none_such": "Slurm refused it: sbatch: error: invalid"}
+    assert causes[partition] in failed
 
 
-def test_a_program_that_is_killed_on_its_node_is_told_by_the_signal(prepared: OnCluster):
+def test_a_program_that_is_killed_on_its_node_is_reported_by_the_signal(prepared: OnCluster):
     prepared.preset("killed", 12)
     with prepared.start("train_killed", "--retries", "0", stops_at=SECOND_STEP) as run:
         with run.held("rank"):
@@ -198,10 +198,10 @@ def test_a_second_snakemake_waits_for_the_job_of_one_that_was_killed(prepared: O
     assert prepared.published("orphan")["status"] == "finished"
 
 
-def test_a_program_that_cannot_begin_is_told_with_its_own_words(prepared: OnCluster):
+def test_a_program_that_cannot_begin_is_reported_with_its_own_words(prepared: OnCluster):
     """What it says stands in the log of the job, or only in what Slurm keeps of it."""
     prepared.preset("broken", 2)
-    for file, old, new, said in (
+    for file, old, new, module in (
         ("scripts/launch_training.py", "import argparse", "import not_installed", "not_installed"),
         ("rules/common.smk", "\nfrom vrtspike", f"\n{ON_NODES}\nfrom vrtspike", "not_on_nodes"),
     ):
@@ -211,7 +211,7 @@ def test_a_program_that_cannot_begin_is_told_with_its_own_words(prepared: OnClus
         ):
             assert run.wait() != 0
             output = run.text
-        assert f"No module named '{said}'" in output
+        assert f"No module named '{module}'" in output
         (failed,) = failures(output)
         assert "its program failed" in failed
 

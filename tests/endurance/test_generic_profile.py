@@ -57,7 +57,7 @@ def test_from_raw_data_to_weights_with_snakemake_killed_in_between(cluster, repo
         cluster.end_jobs()
 
 
-def test_a_training_goes_on_after_its_wall_time_and_what_stays_wrong_is_told_once(
+def test_a_training_goes_on_after_its_wall_time_and_what_stays_wrong_is_reported_once(
     cluster, repository, tmp_path
 ):
     """Without any retry; a job of a minute is stopped after three quarters of it."""

@@ -1,4 +1,4 @@
-"""Disks that are full, and folders that cannot be written: told by name, and nothing is lost."""
+"""Disks that are full, folders that cannot be written: reported by name, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ OFTEN = ("report", "evaluate", "train", "voxelize", "ingest")
         pytest.param([rule for rule in STAGES if rule not in OFTEN], id="rarely"),
     ],
 )
-def test_a_full_disk_is_told_in_each_stage_and_room_is_all_it_takes(project, undisturbed, rules):
+def test_a_full_disk_is_reported_in_each_stage_and_needs_only_room(project, undisturbed, rules):
     for rule in rules:
         target = STAGES[rule]
         # Its log stands on the same disk.
@@ -89,11 +89,11 @@ def test_a_disk_that_gets_full_in_a_training_costs_no_step(project, undisturbed)
         with command.held("rank"):
             stack.enter_context(full(project.folder / "runs"))
         assert command.wait() != 0
-        said = command.text
+        output = command.text
         assert command.orphans() == []
-    assert "the disk is full" in said
-    assert "runs/tiny/" in said
-    assert "Traceback" not in said
+    assert "the disk is full" in output
+    assert "runs/tiny/" in output
+    assert "Traceback" not in output
     assert leftovers(project.folder) == []
     project.make("train_tiny")
     assert results(project.folder) == undisturbed.results

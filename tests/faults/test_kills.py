@@ -31,7 +31,7 @@ def strike(command: Command, role: str, number: signal.Signals, which: int = 0) 
 
 
 def end_of(command: Command) -> str:
-    """Wait for a command that was struck, and for all its processes; what it said."""
+    """Wait for a command that was struck, and for all its processes; its output."""
     status = command.wait()
     left = command.orphans()
     assert status != 0, command.text
@@ -41,7 +41,7 @@ def end_of(command: Command) -> str:
 
 @dataclass(frozen=True)
 class Strike:
-    """What happens to a training, and what is then said.
+    """What happens to a training, and what is then reported.
 
     Attributes:
         often: whether it is what happens most: Ctrl-C, too little memory, a lost machine.
@@ -49,7 +49,7 @@ class Strike:
 
     role: str
     number: signal.Signals
-    said: tuple[str, ...]
+    messages: tuple[str, ...]
     often: bool = False
 
 
@@ -100,9 +100,9 @@ def test_a_training_ends_as_without_signals(after, undisturbed, strikes):
                 strike(command, each.role, each.number)
                 if each.role != "worker":  # the rank finds that out by itself
                     wait_until_told(rank)
-            said = end_of(command)
-        for text in each.said:
-            assert text in said, (each, said)
+            output = end_of(command)
+        for text in each.messages:
+            assert text in output, (each, output)
     with started(project, *call, "--retries", "1", environment=saved_once()) as command:
         with command.held("rank"):
             for number in (INT, TERM, HUP):

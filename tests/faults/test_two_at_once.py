@@ -21,15 +21,15 @@ def test_on_one_checkout_the_second_waits_and_finds_everything_done(after, undis
     call = project.command("--cores", "2", "all")
     with started(project, *call) as one, started(project, *call) as other:
         assert (one.wait(), other.wait()) == (0, 0), one.text + other.text
-        said = [one.text, other.text]
-    assert sorted(WAITING in text for text in said) == [False, True]
-    (waited,) = (text for text in said if WAITING in text)
+        outputs = [one.text, other.text]
+    assert sorted(WAITING in text for text in outputs) == [False, True]
+    (waited,) = (text for text in outputs if WAITING in text)
     assert "Nothing to be done" in waited
     assert results(project.folder) == undisturbed.results
     assert leftovers(project.folder) == []
 
 
-def test_who_waits_can_be_ended_and_who_is_killed_is_not_waited_for(after):
+def test_a_waiting_process_can_be_ended_and_a_killed_one_is_not_waited_for(after):
     project = after("data")
     call = project.command("--cores", "2", "train_tiny")
     event = stop_at(project.folder, begins="rank")

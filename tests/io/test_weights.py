@@ -57,7 +57,7 @@ def test_values_that_are_not_finite_are_refused_with_file_and_tensor(
     assert "train again" in advice
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="no such checkpoint"):
         read_weights(tmp_path / "absent.pth")
     (tmp_path / "folder.safetensors").mkdir()
@@ -69,7 +69,7 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     ("name", "save", "kind"),
     [(*each, kind) for each, kind in zip(FORMATS, ("PyTorch", "safetensors"), strict=True)],
 )
-def test_damaged_files_and_those_of_another_kind_are_told(
+def test_damaged_files_and_those_of_another_kind_are_reported(
     tmp_path: Path, name: str, save: Callable[..., None], kind: str
 ) -> None:
     file = tmp_path / name
@@ -116,7 +116,7 @@ def test_weights_that_do_not_fit_are_loaded_nowhere(
     assert all(torch.equal(model.state_dict()[name], state[name]) for name in state)
 
 
-def test_a_file_without_a_state_dictionary_is_told(tmp_path: Path) -> None:
+def test_a_file_without_a_state_dictionary_is_reported(tmp_path: Path) -> None:
     torch.save({"epoch": 3}, tmp_path / "other.pth")
     with pytest.raises(RunError, match="found no state dictionary, but epoch; expected"):
         read_weights(tmp_path / "other.pth")
@@ -130,7 +130,7 @@ def test_a_file_without_a_state_dictionary_is_told(tmp_path: Path) -> None:
         (nn.DataParallel, "torch.nn.parallel.data_parallel.DataParallel"),
     ],
 )
-def test_files_that_hold_more_than_tensors_are_told_and_the_command_takes_these_out(
+def test_files_that_hold_more_than_tensors_are_reported_and_the_command_takes_these_out(
     tmp_path: Path, contents: Callable[[nn.Module], object], kind: str
 ) -> None:
     model = nn.Sequential(nn.Conv2d(3, 4, 1))
@@ -144,7 +144,7 @@ def test_files_that_hold_more_than_tensors_are_told_and_the_command_takes_these_
 
 
 @pytest.mark.parametrize("name", ["w.pth", "w.safetensors"])
-def test_what_lies_in_the_place_of_a_file_is_told(tmp_path: Path, name: str) -> None:
+def test_what_lies_in_the_place_of_a_file_is_reported(tmp_path: Path, name: str) -> None:
     for text, kind in (
         ("version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 2\n", "git lfs pull"),
         ("\n<!DOCTYPE HTML><p>Download anyway?", "a web page"),

@@ -29,7 +29,7 @@ def program(more: str, *words: str, **options) -> subprocess.Popen[str]:
     )
 
 
-def test_who_has_read_enough_ends_a_program_without_a_word():
+def test_a_closed_pipe_ends_a_program_silently():
     for more in ("pass", "print('the last words', end='')"):
         reading, writing = os.pipe()
         os.close(reading)
@@ -40,15 +40,15 @@ def test_who_has_read_enough_ends_a_program_without_a_word():
 
 
 @pytest.mark.parametrize(("name", "fault"), [("", "Is a directory"), (256 * "a", "File name too")])
-def test_places_that_take_no_file_are_told(tmp_path, name, fault):
+def test_places_that_take_no_file_are_reported(tmp_path, name, fault):
     ended = program(f"open({str(tmp_path / name)!r}, 'w')", stdout=subprocess.DEVNULL)
-    told = ended.communicate()[1]
-    assert told.startswith(f"error: {tmp_path / name}: {fault}")
+    errors = ended.communicate()[1]
+    assert errors.startswith(f"error: {tmp_path / name}: {fault}")
     assert ended.returncode == 2
 
 
 def test_the_home_folder_after_an_equals_sign_is_known(tmp_path):
-    for given, told in (
+    for given, message in (
         ("--frame=~/x y.png", f"--frame={tmp_path}/x y.png {{}}\n"),
         ("KEY=~/x", "KEY=~/x {}\n"),  # keys that are paths read theirs themselves
         ("--frame=~no-one/x", "error: --frame: found ~no-one/x, but no such home folder; "),
@@ -59,16 +59,16 @@ def test_the_home_folder_after_an_equals_sign_is_known(tmp_path):
             stdout=-1,
             env={"HOME": str(tmp_path)},
         )
-        assert ended.communicate()[1].startswith(told)
+        assert ended.communicate()[1].startswith(message)
         assert ended.returncode == (2 if "no-one" in given else 0)
 
 
 def test_a_package_of_an_extra_is_named_with_it():
     advice = "error: the package skimage is missing; pip install 'vrtspike[train]'"
-    for name, said, status in (("skimage.metrics", advice, 2), ("no_such_module", "Traceback", 1)):
+    for name, text, status in (("skimage.metrics", advice, 2), ("no_such_module", "Traceback", 1)):
         body = f"sys.modules['skimage'] = None; import {name}"
         ended = program(body, stdout=subprocess.DEVNULL)
-        assert ended.communicate()[1].startswith(said)
+        assert ended.communicate()[1].startswith(text)
         assert ended.returncode == status
 
 
@@ -76,8 +76,8 @@ def test_no_character_that_an_encoding_lacks_ends_a_program():
     ended = program(
         r"print('\u573a\udce9'); return 3", env={"PYTHONIOENCODING": "ascii"}, stdout=-1
     )
-    output, told = ended.communicate()
-    assert (output[-13:-1], told, ended.returncode) == (r"\u573a\udce9", "", 3)
+    output, errors = ended.communicate()
+    assert (output[-13:-1], errors, ended.returncode) == (r"\u573a\udce9", "", 3)
 
 
 def test_closed_streams_are_the_null_device(tmp_path):

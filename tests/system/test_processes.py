@@ -68,7 +68,7 @@ def die(thing: str) -> str:
     return thing
 
 
-def test_a_killed_process_is_told():
+def test_a_killed_process_is_reported():
     before = set(psutil.Process().children())  # of other tests in this process
     with pytest.raises(RunError, match=r"a process was ended by SIGKILL, .*\d left to do"):
         list(for_each(die, THINGS, 2))

@@ -169,7 +169,7 @@ def test_batches_for_a_gpu_come_from_page_locked_memory(device, asked, pinned):
     assert loader_options(settings, 3, 2, ranks) == LoaderOptions(3, 2, pinned, False)
 
 
-def test_a_worker_without_room_for_a_page_is_told_as_too_little_shared_memory():
+def test_a_worker_without_room_for_a_page_is_reported_as_too_little_shared_memory():
     class Full(Recorder):
         def __getitem__(self, index):
             raise RuntimeError("DataLoader worker (pid 7) is killed by signal: Bus error.")

@@ -101,9 +101,9 @@ def test_crash_continues_from_the_last_checkpoint_without_repeats(tmp_path):
     assert records(tmp_path / "cut")[-1]["step"] == 7
     with (tmp_path / "cut" / "metrics.jsonl").open("a") as stream:
         stream.write('{"kind": "tra')
-    told = Notes()
-    train(tmp_path / "cut", settings, display=told)
-    assert told.notes[0] == "resuming after step 4 of 12"
+    display = Notes()
+    train(tmp_path / "cut", settings, display=display)
+    assert display.notes[0] == "resuming after step 4 of 12"
     assert records(tmp_path / "whole") == records(tmp_path / "cut")
     assert_same(final_state(tmp_path / "whole"), final_state(tmp_path / "cut"))
 

@@ -94,7 +94,7 @@ def test_pictures_keep_their_colours(log, tmp_path, tracked):
     assert tracked == [(7, {"validation/psnr": 31.5})]
 
 
-def test_an_epoch_is_recorded_and_told(log, notes, tmp_path):
+def test_an_epoch_is_recorded_and_printed(log, notes, tmp_path):
     figures = {"seconds": 125.0, "samples": 50, "samples_per_second": 0.4}
     log.epoch(9, 2, figures)
     log.close()

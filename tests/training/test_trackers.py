@@ -58,14 +58,14 @@ def test_mlflow_goes_on_in_the_run_that_it_began(tmp_path, store):
     assert sorted((figure.step, figure.value) for figure in history) == [(1, 31), (2, 32), (3, 33)]
 
 
-def test_a_store_that_mlflow_refuses_is_told_before_training(tmp_path, store, monkeypatch):
+def test_a_store_that_mlflow_refuses_is_reported_before_training(tmp_path, store, monkeypatch):
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "false")
     with pytest.raises(RunError, match=r"(?s)LOG\.MLFLOW: .*set MLFLOW_TRACKING_URI"):
         open_trackers(run(MLFLOW="deblurring"), tmp_path, fail)
 
 
 @pytest.mark.slow
-def test_figures_that_cannot_be_sent_are_told_and_stop_nothing(tmp_path, store):
+def test_figures_that_cannot_be_sent_are_reported_and_stop_nothing(tmp_path, store):
     said: list[str] = []
     (tracker,) = open_trackers(run(MLFLOW="deblurring"), tmp_path, said.append)
     tracker.log(1, {"no such name!": 1.0})

@@ -99,7 +99,7 @@ def test_workers_of_a_killed_training_end_though_nobody_takes_their_batches(tmp_
     wait_until(lambda: not any(psutil.pid_exists(worker) for worker in workers))
 
 
-def test_a_killed_worker_is_told_to_the_user(tmp_path):
+def test_a_killed_worker_is_reported_to_the_user(tmp_path):
     done = run(tmp_path, LOSE)
     assert done.returncode == 1
     assert "RunError: a data loading worker was killed, probably because" in done.stderr
@@ -170,7 +170,7 @@ if __name__ == "__main__":
 """
 
 
-def test_too_little_shared_memory_is_told(tmp_path):
+def test_too_little_shared_memory_is_reported(tmp_path):
     script = tmp_path / "run.py"
     script.write_text(FILL)
     small = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=1m none /dev/shm && "$@"', "sh"]

@@ -1,4 +1,4 @@
-"""A change of a finished project: which stages are said to be stale, and which then run."""
+"""A change of a finished project: which stages are reported as stale, and which then run."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Outcome:
     """What a change led to.
 
     Attributes:
-        told: stages that ``vrtspike why`` named before the run, each with its reasons.
+        reasons: stages that ``vrtspike why`` named before the run, each with its reasons.
         ran: stages whose jobs ran to their end.
     """
 
-    told: dict[str, str]
+    reasons: dict[str, str]
     ran: set[str]
 
 
@@ -42,11 +42,11 @@ def _link_or_copy(source: str, target: str) -> None:
 
 def outcome(project: Project, *arguments: str) -> Outcome:
     """Ask ``vrtspike why``, then run Snakemake to its end and look what it did."""
-    told = why(project, *arguments)
+    reasons = why(project, *arguments)
     logs = _logs(project)
     project.make(*arguments)
     ran = set().union(*(_finished(log.read_text()) for log in _logs(project) - logs))
-    return Outcome(told, ran)
+    return Outcome(reasons, ran)
 
 
 def why(project: Project, *arguments: str) -> dict[str, str]:

@@ -68,7 +68,7 @@ def test_few_cores_are_not_divided_into_none():
     assert devices(1).threads(1, 1) == 1
 
 
-def test_what_snakemake_grants_is_told_the_launcher_or_refused():
+def test_gpus_granted_by_snakemake_reach_the_launcher_or_are_refused():
     assert devices("auto").options(1) == "--most-gpus 1"
     assert devices("auto").options(0) == "--gpus 0"
     assert devices(2).options(2) == ""

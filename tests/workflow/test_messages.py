@@ -50,10 +50,10 @@ def test_a_broken_configuration_file_is_named_with_its_line(tmp_path, option):
     assert error(text, "WorkflowError", "--configfile", str(good), "--cores", str(bad)) == text
 
 
-def test_the_reason_of_a_job_that_is_made_again_is_told():
+def test_the_reason_of_a_job_that_is_made_again_is_reported():
     found = MessageRewriter([])
-    told = logging.makeLogRecord({RERUN_REASON: ("a.json", "a.json is damaged")})
-    assert found.rewrite(told) is None
+    rerun = {RERUN_REASON: ("a.json", "a.json is damaged")}
+    assert found.rewrite(logging.makeLogRecord(rerun)) is None
     for output, reason in ((["b", "a.json"], "a.json is damaged"), (["b"], "Forced execution")):
         fields = {"event": "job_info", "output": output, "reason": "Forced execution"}
         record = found.rewrite(logging.makeLogRecord(fields))
@@ -80,17 +80,17 @@ with notices.user_errors():
 
 
 @pytest.mark.parametrize(
-    ("then", "status", "said"),
+    ("then", "status", "printed"),
     [
         ("", 0, KNOWN),
         ("notices.exit_status = 1", 1, KNOWN),
-        # What was said as an error is not said again.
+        # What was printed as an error is not printed again.
         (ERROR, 2, ["error: no such file", "first", "second"]),
     ],
 )
-def test_notices_are_said_once_and_last(then, status, said):
+def test_notices_are_reported_once_and_last(then, status, printed):
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM + then], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (status, "plan\n")
-    assert done.stderr.splitlines() == said
+    assert done.stderr.splitlines() == printed

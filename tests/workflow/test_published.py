@@ -14,7 +14,9 @@ from vrtspike.errors import EXIT_USER_ERROR
 pytestmark = [pytest.mark.workflow, pytest.mark.shared]
 
 PUBLISHED = "src/vrtspike/deblurring/analysis/published"
-SAID = r"{expected} dB expected, found ([\d.]+) dB, difference ([-+][\d.]+) dB: {which} the limit"
+VERIFICATION = (
+    r"{expected} dB expected, found ([\d.]+) dB, difference ([-+][\d.]+) dB: {which} the limit"
+)
 
 
 @pytest.fixture
@@ -59,17 +61,17 @@ def test_the_published_figure_is_looked_for_in_the_test_split_alone(project, sha
     project.replace(f"{PUBLISHED}.py", "sequences=11, frames=1111", "sequences=1, frames=3")
     missed = project.snakemake("--cores", "2", "reproduce_vrt")
     assert missed.returncode not in (0, EXIT_USER_ERROR), missed.stdout
-    said = re.search(SAID.format(expected="34.81", which="beyond"), missed.stdout)
-    assert said is not None, missed.stdout
-    found = float(said[1])
-    assert float(said[2]) == pytest.approx(found - 34.81, abs=0.011)
+    verification = re.search(VERIFICATION.format(expected="34.81", which="beyond"), missed.stdout)
+    assert verification is not None, missed.stdout
+    found = float(verification[1])
+    assert float(verification[2]) == pytest.approx(found - 34.81, abs=0.011)
 
     project.replace(f"{PUBLISHED}.csv", "34.81", f"{found:.2f}")
     done = project.make("reproduce_vrt")
-    said = re.search(SAID.format(expected=f"{found:.2f}", which="within"), done)
-    assert said is not None, done
+    verification = re.search(VERIFICATION.format(expected=f"{found:.2f}", which="within"), done)
+    assert verification is not None, done
     verdict = (project.folder / "results/reproduce_vrt/verdict.txt").read_text()
-    assert verdict.startswith(said[0])
+    assert verdict.startswith(verification[0])
     assert {path.name for path in (project.folder / "results").iterdir()} == {
         "reproduce_vrt", "logs", "benchmarks",
     }  # fmt: skip  # nothing was prepared or trained

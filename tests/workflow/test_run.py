@@ -58,7 +58,7 @@ def test_the_report_is_one_file_that_needs_no_network(finished):
     assert '"results/evaluate/tiny/metrics.html": {' in report
 
 
-def test_a_run_is_told_in_a_line_per_stage(finished):
+def test_a_run_is_shown_in_a_line_per_stage(finished):
     output = (finished.folder / "terminal.txt").read_text()
     found = stages(output)
     assert [found.get(name) for name in ("survey", "ingest", "voxelize", "train", "evaluate")] == [
@@ -236,15 +236,15 @@ STALE: dict[str, tuple[Callable[[Project], Any], list[str], dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("case", STALE)
-def test_what_is_stale_is_told_with_its_reason(finished, case):
+def test_what_is_stale_is_reported_with_its_reason(finished, case):
     change, target, expected = STALE[case]
     changed = change(finished)
     with changed if hasattr(changed, "__enter__") else contextlib.nullcontext():
         found = why(finished, *target)
     # Whether it runs is known when the data are there again.
     found = {stage: reason for stage, reason in found.items() if OPEN not in reason}
-    told = {stage: reason.partition(";")[0] for stage, reason in found.items()}
-    assert told == expected
+    reasons = {stage: reason.partition(";")[0] for stage, reason in found.items()}
+    assert reasons == expected
     assert all("; took " in reason for reason in found.values())
 
 
@@ -254,10 +254,10 @@ def test_nodes_and_gpus_of_the_configuration_reach_the_scheduler(finished):
     assert {"nodes=2", "tasks=2", "mpi=srun", "gres=gpu:4"} <= set(line.split(", "))
 
 
-def test_changed_training_code_is_told_and_an_unknown_target_is_refused(finished):
+def test_changed_training_code_is_reported_and_an_unknown_target_is_refused(finished):
     with finished.replaced(*SOURCE):
-        told = finished.snakemake("--dry-run", "evaluate_tiny").stdout
-    assert told.splitlines()[-2:] == [
+        printed = finished.snakemake("--dry-run", "evaluate_tiny").stdout
+    assert printed.splitlines()[-2:] == [
         "nothing to be done",
         "tiny was trained by other code: MAX_SKIPPED_IN_A_ROW in training/loop.py. Its weights "
         "stay; to train it again: snakemake train_tiny --config RETRAIN=tiny",
@@ -274,10 +274,10 @@ def test_new_voxel_code_with_equal_voxels_trains_nothing(finished):
         "return count_packed(bits, bin_edges(Exposure(0, len(bits), sharp), bins))",
         "return 1 * count_packed(bits, bin_edges(Exposure(0, len(bits), sharp), bins))",
     ):
-        told = why(finished, "train_tiny")
+        reasons = why(finished, "train_tiny")
         output = finished.make("train_tiny")
-    assert told["voxelize tiny"].startswith("code of vrtspike/deblurring/data/store/voxels.py; ")
-    assert told["train tiny"].startswith(f"{OPEN}; took ")
+    assert reasons["voxelize tiny"].startswith("code of vrtspike/deblurring/data/store/voxels.py; ")
+    assert reasons["train tiny"].startswith(f"{OPEN}; took ")
     assert stages(output) == {"voxelize": (1, 1), "statistics": (1, 1)}
     after = sequence_results(finished)
     assert all((after[name] != before[name]) == name.startswith("k8/") for name in before)

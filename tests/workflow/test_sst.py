@@ -43,8 +43,8 @@ def project(repository, tmp_path_factory) -> Project:
 @pytest.fixture(scope="module")
 def finished(project) -> Project:
     """The same, after its user has asked for the page once."""
-    said = project.make("all")
-    assert "RMSE" not in said
+    output = project.make("all")
+    assert "RMSE" not in output
     return project
 
 

@@ -130,7 +130,7 @@ NOTHING: dict[str, Change] = {
 def test_nothing_runs(project, change):
     change(project)
     found = outcome(project, "all")
-    assert found.told == {}
+    assert found.reasons == {}
     assert found.ran == set()
 
 
@@ -232,8 +232,8 @@ def test_what_depends_on_it_runs_and_nothing_else(project, case):
     found = outcome(project, *case.targets)
     assert found.ran == case.ran
     # What had been told is what ran, but for what is decided when the data are made again.
-    undecided = {stage for stage, reason in found.told.items() if OPEN in reason}
-    assert found.told.keys() - undecided <= found.ran <= found.told.keys()
+    undecided = {stage for stage, reason in found.reasons.items() if OPEN in reason}
+    assert found.reasons.keys() - undecided <= found.ran <= found.reasons.keys()
     # No run is lost.
     assert runs < folders_of_runs(project) if case.runs else runs == folders_of_runs(project)
     assert len(folders_of_runs(project)) == len(runs) + case.runs

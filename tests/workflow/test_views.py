@@ -70,7 +70,7 @@ def test_jobs_become_a_line_per_stage(watched):
     assert watched.passed == []
 
 
-def test_a_failed_job_is_told_with_the_end_of_its_log_and_once(watched, tmp_path):
+def test_a_failed_job_is_reported_with_the_end_of_its_log_and_once(watched, tmp_path):
     log = tmp_path / "a.log"
     watched.job(1, "ingest")
     log.write_text("error: no")
@@ -165,12 +165,12 @@ def test_an_interruption_is_no_failure(watched, monkeypatch, typed):
     if typed:
         monkeypatch.setenv(COMMAND, typed)
     watched.job(1, "train")
-    said = watched.shown
+    shown = watched.shown
     watched.send(None, "Terminating processes on user request, this might take some time.")
     watched.send("error", "CalledProcessError: Command 'x' returned non-zero exit status 75.", 40)
     watched.fail(1, "train")
     watched.send("error", "WorkflowError:\nAt least one job did not complete successfully.", 40)
-    assert (watched.shown, watched.passed) == (said, [])
+    assert (watched.shown, watched.passed) == (shown, [])
     watched.view.end()
     assert watched.shown[-1] == f"continue: {typed or chr(39).join(['snakemake -c 2 ', 'a b', ''])}"
 
@@ -234,9 +234,9 @@ def test_the_end_of_a_log_is_what_its_program_has_to_say(tmp_path, text, shown):
 
 def test_a_training_that_was_stopped_in_time_says_where_it_is(tmp_path):
     log = tmp_path / "train.log"
-    said = "saved at step 7 of 40; the same command continues from there"
-    log.write_text("\n".join(["step 7", said, *(f"timing {row}" for row in range(30))]) + "\n")
-    assert log_end([str(log)]) == f"{said} ({log})"
+    message = "saved at step 7 of 40; the same command continues from there"
+    log.write_text("\n".join(["step 7", message, *(f"timing {row}" for row in range(30))]) + "\n")
+    assert log_end([str(log)]) == f"{message} ({log})"
 
 
 def test_of_thousands_of_faults_the_first_are_shown_and_what_to_do(tmp_path):
