@@ -50,7 +50,7 @@ from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
-from vrtspike.deblurring.data.raw.spikes import read_rows
+from vrtspike.deblurring.data.raw.spikes import read_packed
 from vrtspike.deblurring.data.store.reading import MEMORY_PER_BYTE, ChunkReader, Store, cache_use
 from vrtspike.deblurring.data.store.voxels import voxelize_packed
 from vrtspike.deblurring.settings.schema import DataSettings
@@ -92,7 +92,7 @@ def decoding(path: Path) -> Figures:
     """Spike file to 32 bins."""
 
     def ours() -> NDArray[np.uint8]:
-        bits = read_rows(path, HEIGHT // 2, WIDTH // 2)
+        bits = read_packed(path, HEIGHT // 2, WIDTH // 2).rows
         return voxelize_packed(bits, BINS, spk_gopro_exposure(len(bits)).sharp)
 
     assert np.array_equal(ours(), plain_voxels(path))
@@ -129,7 +129,7 @@ def ingestion(folder: Path, manifest: Path) -> Figures:
         for path in files[0]:
             read_rgb(path)
         for path in files[1]:
-            read_rows(path, HEIGHT // 2, WIDTH // 2)
+            read_packed(path, HEIGHT // 2, WIDTH // 2)
 
     def check() -> None:
         ingest_sequence(raw, find_sequence(raw, "train", "s0", "blur"), "blur")

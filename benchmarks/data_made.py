@@ -19,7 +19,7 @@ from vrtspike.deblurring.data.clips.dataset import merge_dataset
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
-from vrtspike.deblurring.data.raw.spikes import read_rows, read_spikes, write_spikes
+from vrtspike.deblurring.data.raw.spikes import read_packed, read_spikes, write_spikes
 from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.voxels import voxelize_packed
@@ -69,7 +69,7 @@ def make_data(folder: Path, spikes: Path | None, frame: Path | None) -> Path:
 def repeat_data(folder: Path, raw: Path, sequences: int, frames: int) -> Path:
     """A data set of many stores with the same contents, which lie on the disk once."""
     picture = read_rgb(raw / "train/s0/blur/000000.png")
-    bits = read_rows(raw / "train/s0/spike/000000.dat", HEIGHT // 2, WIDTH // 2)
+    bits = read_packed(raw / "train/s0/spike/000000.dat", HEIGHT // 2, WIDTH // 2).rows
     names = tuple(f"{number:06d}" for number in range(frames))
     size = (HEIGHT // 2, WIDTH // 2)
     layout = StoreLayout(

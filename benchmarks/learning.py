@@ -43,6 +43,7 @@ from vrtspike.deblurring.data.clips.clips import ClipDataset
 from vrtspike.deblurring.data.clips.dataset import DatasetManifest, load_dataset
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.store.reading import Store
+from vrtspike.deblurring.datasets import DeblurringPlan
 from vrtspike.deblurring.evaluation.restore import restore_frames, torch_compute
 from vrtspike.deblurring.evaluation.sources import StoredSequence
 from vrtspike.deblurring.evaluation.tiling import tiling_for
@@ -51,7 +52,6 @@ from vrtspike.deblurring.models import spike_encoder
 from vrtspike.deblurring.preset import build_task, build_trainable, rate_factors
 from vrtspike.deblurring.rgb_images import Image
 from vrtspike.deblurring.settings import Settings
-from vrtspike.deblurring.videos import Videos
 from vrtspike.io.files import atomic_write_text, read_json, write_json
 from vrtspike.io.images import luma, shrink
 from vrtspike.system import cli
@@ -226,7 +226,9 @@ NETWORKS: dict[str, Variant] = {
 def preset_settings(name: str, overrides: Mapping[str, object]) -> Settings:
     """A preset with some keys set otherwise."""
     pairs = " ".join(f"{key}={value}" for key, value in overrides.items())
-    return Videos(load_workflow([ROOT / "config" / "config.yaml"], {"SET": pairs})).preset(name)
+    return DeblurringPlan(load_workflow([ROOT / "config" / "config.yaml"], {"SET": pairs})).preset(
+        name
+    )
 
 
 def train(variant: Variant, given: Mapping[str, object], dataset: DatasetManifest) -> float | None:

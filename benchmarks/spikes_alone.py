@@ -46,7 +46,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "spikes_alone.json"
 PAGE = ROOT / "docs" / "metrics.md"
 
-WINDOWS = (8, 16, 24, 32, 40, 48, 64, 88)
+WINDOWS = (16, 24, 32, 40, 88)
 MEASURED = (PSNR_Y, SSIM_Y, TOF)
 INTERVALS = "intervals (TFI)"
 

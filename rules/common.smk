@@ -8,7 +8,7 @@ from vrtspike.config.problems import find_problem
 from vrtspike.config.workflow import load_workflow
 from vrtspike.deblurring.planning import RawData
 from vrtspike.deblurring.planning import Shards
-from vrtspike.deblurring.videos import Videos
+from vrtspike.deblurring.datasets import DeblurringPlan
 from vrtspike.runs import names
 from vrtspike.workflow import staleness
 from vrtspike.workflow.messages import Notices
@@ -27,8 +27,8 @@ with user_errors():
     # Parsed again, because Snakemake turns numbers in mappings into strings.
     OVERRIDES = parse_overrides(SNAKEMAKE.config_arguments, "--config").tree
     PLAN = load_workflow(CONFIGFILES, OVERRIDES)
-    VIDEOS = Videos(PLAN)
-    DATASETS = VIDEOS.datasets
+    DEBLURRING = DeblurringPlan(PLAN)
+    DATASETS = DEBLURRING.datasets
 if SNAKEMAKE.is_main:
     NOTICES.add(*PLAN.notices)
 
@@ -36,9 +36,9 @@ RESULTS, PRESETS = PLAN.settings.RESULTS, PLAN.settings.PRESETS
 LOGS = [names.METRICS, names.TIMING, names.MEMORY]
 SCRIPTS = Path("scripts")
 RAW_DATA = RawData(
-    VIDEOS, lambda: SNAKEMAKE.is_dry_run, NOTICES, measures=SNAKEMAKE.is_main
+    DEBLURRING, lambda: SNAKEMAKE.is_dry_run, NOTICES, measures=SNAKEMAKE.is_main
 )
-SHARDS = Shards(VIDEOS, RAW_DATA)
+SHARDS = Shards(DEBLURRING, RAW_DATA)
 TRAININGS = Trainings(PLAN, SCRIPTS / "train.py", NOTICES.add)
 
 # Params that change with code or settings, and inputs that force the rerun of damaged results.

@@ -4,7 +4,7 @@
 rule demo_data:
     """Generate blurry frames, sharp frames and spikes from photographs."""
     output:
-        f"{VIDEOS.settings.DEMO.ROOT}/sources.txt",
+        f"{DEBLURRING.settings.DEMO.ROOT}/sources.txt",
     log:
         "<logs>/demo_data.log",
     benchmark:
@@ -12,7 +12,7 @@ rule demo_data:
     params:
         *code("demo_data.py"),
         root=subpath(output[0], parent=True),
-        seed=VIDEOS.settings.DEMO.SEED,
+        seed=DEBLURRING.settings.DEMO.SEED,
     shell:
         "python scripts/demo_data.py --output {params.root:q} --seed {params.seed}"
         " > {output:q} 2> {log:q} && cat {output:q} >> {log:q}"
@@ -21,7 +21,7 @@ rule demo_data:
 rule simulate:
     """Blurry frames and spikes from a folder of high-speed frames (SIMULATE.SEQUENCES)."""
     output:
-        f"{VIDEOS.settings.SIMULATE.ROOT}/sources/{{split}}/{{sequence}}.txt",
+        f"{DEBLURRING.settings.SIMULATE.ROOT}/sources/{{split}}/{{sequence}}.txt",
     log:
         "<logs>/simulate/{split}/{sequence}.log",
     benchmark:
@@ -31,7 +31,7 @@ rule simulate:
     params:
         *code("simulate.py"),
         options=lambda wildcards: simulation_options(
-            VIDEOS.settings.SIMULATE, source_of(wildcards)
+            DEBLURRING.settings.SIMULATE, source_of(wildcards)
         ),
         version=lambda wildcards: frames_version(source_of(wildcards).FRAMES),
     shell:
@@ -42,7 +42,7 @@ rule simulate:
 rule calibrate:
     """Resample frames of an own camera to the grid and clock of its spike sensor (CALIBRATE)."""
     output:
-        f"{VIDEOS.settings.CALIBRATE.ROOT}/calibrated.txt",
+        f"{DEBLURRING.settings.CALIBRATE.ROOT}/calibrated.txt",
     log:
         "<logs>/calibrate.log",
     benchmark:
@@ -52,7 +52,7 @@ rule calibrate:
         mem_mb=4000,
     params:
         *code("calibrate.py"),
-        options=calibration_options(VIDEOS.settings.CALIBRATE),
-        version=lambda wildcards: recordings_version(VIDEOS.settings.CALIBRATE),
+        options=calibration_options(DEBLURRING.settings.CALIBRATE),
+        version=lambda wildcards: recordings_version(DEBLURRING.settings.CALIBRATE),
     shell:
         "python scripts/calibrate.py {params.options} > {log:q} 2>&1 && cp {log:q} {output:q}"

@@ -4,7 +4,7 @@ from vrtspike.workflow.local_devices import ALL_CORES
 from vrtspike.io.pretrained import PUBLISHED, SOURCE
 
 WEIGHT_FILES = sorted(PUBLISHED)
-WEIGHT_DIRS = sorted({preset.WEIGHTS.DIR for preset in VIDEOS.presets.values()})
+WEIGHT_DIRS = sorted({preset.WEIGHTS.DIR for preset in DEBLURRING.presets.values()})
 
 
 rule weights:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.analysis.advice import update_tables
+from vrtspike.analysis.findings import update_tables
 from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_write_text
 from vrtspike.system.cli import run

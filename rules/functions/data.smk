@@ -28,7 +28,7 @@ def dataset_of(wildcards):
     """The data set of a job's wildcard dataset or preset."""
     if "dataset" in wildcards.keys():
         return DATASETS[wildcards.dataset]
-    return VIDEOS.dataset(wildcards.preset)
+    return DEBLURRING.dataset(wildcards.preset)
 
 
 def dataset_manifest(wildcards):
@@ -44,7 +44,7 @@ def dataset_of_preset(name):
         folder = PLAN.manifest(name).parent.name
         return checkpoints.prepare.get(prepared=folder).output[0]
     RAW_DATA.require_spikes(name, preset)
-    found = dict(dataset=VIDEOS.dataset(name).name, bins=preset.DATA.NUM_VOXEL_BINS)
+    found = dict(dataset=DEBLURRING.dataset(name).name, bins=preset.DATA.NUM_VOXEL_BINS)
     return checkpoints.statistics.get(**found).output[0]
 
 
@@ -81,7 +81,7 @@ rerun_damaged_stores = rerun_damaged(
 def source_of(wildcards):
     """The configured source of a simulated sequence."""
     return simulated_sequence(
-        VIDEOS.settings.SIMULATE, wildcards.split, wildcards.sequence
+        DEBLURRING.settings.SIMULATE, wildcards.split, wildcards.sequence
     )
 
 

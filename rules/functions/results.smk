@@ -54,7 +54,7 @@ def published_vrt(wildcards):
         vrt_on_gopro,
     )
 
-    settings = VIDEOS.preset(PUBLISHED_VRT)
+    settings = DEBLURRING.preset(PUBLISHED_VRT)
     weights = require_published_weights(settings)
     require_published_frames(settings, "blur", vrt_on_gopro())
     return ancient(str(weights))

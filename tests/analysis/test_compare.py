@@ -148,8 +148,8 @@ def test_csv_has_a_row_per_run_and_nothing_else_and_markdown_is_a_table(runs):
 def test_two_runs_of_one_preset_are_called_by_their_folders(publish, tmp_path):
     folder = publish("one")
     runs = find_candidates([folder, folder])
-    assert [run.run.name for run in runs] == [str(folder), str(folder)]
-    assert [run.preset for run in runs] == ["one", "one"]
+    assert [run.name for run in runs] == [str(folder), str(folder)]
+    assert [run.run.name for run in runs] == ["one", "one"]
     assert "The settings of all runs are the same." in comparison_text(runs, "text")
     assert "settings" not in comparison_text(runs[:1], "text")
 

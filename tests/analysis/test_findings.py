@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from vrtspike.analysis.advice import update_tables
+from vrtspike.analysis.findings import update_tables
 from vrtspike.errors import DataError
 
 

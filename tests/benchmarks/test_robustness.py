@@ -22,9 +22,9 @@ def test_exposures_are_those_of_the_frames_and_one_bit_in_a_hundred_is_flipped()
 
 def test_the_table_has_differences_from_the_sensor_of_the_training_data() -> None:
     names = (*robustness.SENSORS, robustness.FLIPPED)
-    known = {"none": {name: 30.0 - number for number, name in enumerate(names)}}
+    known = {robustness.shipped(): {name: 30.0 - number for number, name in enumerate(names)}}
     lines = robustness.section(known).splitlines()
-    assert lines[0] == "| sensor; augmentation: | none |"
+    assert lines[0] == f"| sensor; thresholds, faults: | **{robustness.shipped()}** |"
     assert f"| {robustness.CLEAN}: PSNR, dB | 30.00 |" in lines
     assert "| threshold 1 | -1.00 |" in lines
     assert f"| {robustness.FLIPPED} | -{len(names) - 1}.00 |" in lines

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from vrtspike.config.workflow import load_workflow
+from vrtspike.deblurring.datasets import DeblurringPlan
 from vrtspike.deblurring.settings.schema import ABLATION
-from vrtspike.deblurring.videos import Videos
 from vrtspike.errors import ConfigError
 
 CONFIG = ["config.yaml"]
@@ -43,7 +43,9 @@ def test_a_derived_preset_differs_in_one_key(presets, name, key, value):
 def test_derived_presets_train_on_the_same_data(presets):
     plan = load_workflow(CONFIG)
     for variant in ABLATION.variants:
-        assert Videos(plan).dataset(f"spiky{variant.suffix}") == Videos(plan).dataset("spiky")
+        assert DeblurringPlan(plan).dataset(f"spiky{variant.suffix}") == DeblurringPlan(
+            plan
+        ).dataset("spiky")
 
 
 def test_derived_presets_have_names_but_are_no_presets_of_the_folder(presets):

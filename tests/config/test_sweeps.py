@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from vrtspike.config.workflow import Workflow, load_workflow
+from vrtspike.deblurring.datasets import DeblurringPlan
 from vrtspike.deblurring.planning import clip_options
-from vrtspike.deblurring.videos import Videos
 from vrtspike.errors import ConfigError
 
 SWEEP = """\
@@ -95,9 +95,9 @@ def test_a_sweep_over_data_asks_for_them(folder):
         "BASE: small\nGRID: {DATA.BLUR_DIR: [blur, blur_gamma]}\n"
         "LIST: [{DATA.CROP_SIZE: 512}, {DATA.CLIP_LEN: 2}]\n"
     )
-    videos = Videos(load())
-    assert {"gopro_spike", "gopro_spike-blur_gamma"} <= set(videos.datasets)
-    assert "--clip-length 2" in clip_options(videos, "gopro_spike")
+    deblurring = DeblurringPlan(load())
+    assert {"gopro_spike", "gopro_spike-blur_gamma"} <= set(deblurring.datasets)
+    assert "--clip-length 2" in clip_options(deblurring, "gopro_spike")
 
 
 def test_several_seeds_are_presets_that_differ_in_their_seed_alone(folder):

@@ -11,7 +11,7 @@ from vrtspike.config.documents import parse_overrides
 from vrtspike.config.fields import Section
 from vrtspike.config.loading import load_preset
 from vrtspike.config.workflow import load_workflow, workflow_schema
-from vrtspike.deblurring.videos import Videos
+from vrtspike.deblurring.datasets import DeblurringPlan
 from vrtspike.errors import ConfigError
 from vrtspike.sst.settings import SSTSettings
 
@@ -31,14 +31,17 @@ def folder(tmp_path, monkeypatch):
 
 def test_data_sets_have_names_and_kinds_that_tell_apart_what_differs(folder):
     assert {
-        name: data.kind for name, data in Videos(load_workflow(["config.yaml"])).datasets.items()
+        name: data.kind
+        for name, data in DeblurringPlan(load_workflow(["config.yaml"])).datasets.items()
     } == {
         "go_pro": "raw",
         "demo": "demo",
     }
 
     def dataset(**data: object):
-        return Videos(load_workflow(["config.yaml"], {"SETTINGS": {"DATA": data}})).dataset("plain")
+        return DeblurringPlan(load_workflow(["config.yaml"], {"SETTINGS": {"DATA": data}})).dataset(
+            "plain"
+        )
 
     both = dataset(ON_ERROR="exclude", BLUR_DIR="blur_gamma", TRAIN_SPLIT="x", VAL_SPLIT="y")
     assert (both.name, both.on_error) == ("go_pro-blur_gamma-exclude", "exclude")
@@ -48,7 +51,7 @@ def test_data_sets_have_names_and_kinds_that_tell_apart_what_differs(folder):
     assert dataset(ROOT="data/simulated").kind == "simulated"
     (folder / "config/presets/other.yaml").write_text("DATA: {ROOT: elsewhere/demo}\n")
     with pytest.raises(ConfigError, match=r"would both\s+be called 'demo'"):
-        _ = Videos(load_workflow(["config.yaml"])).datasets
+        _ = DeblurringPlan(load_workflow(["config.yaml"])).datasets
 
 
 @pytest.mark.parametrize(
@@ -86,7 +89,7 @@ def test_a_preset_that_is_not_finished_disturbs_no_other(folder):
     assert list(plan.presets) == ["plain", "rooted"]
     assert plan.folder_names == ["cut", "draft", "plain", "rooted"]
     assert {"draft", "draft-without-spikes", "plain"} <= set(plan.names)
-    assert set(Videos(plan).datasets) == {"go_pro", "demo"}
+    assert set(DeblurringPlan(plan).datasets) == {"go_pro", "demo"}
     for name in ("draft", "draft-without-spikes"):
         with pytest.raises(ConfigError, match=r"draft\.yaml:2: unknown key TRAIN\.EPOCH; did"):
             plan.preset(name)
@@ -147,13 +150,13 @@ def test_presets_of_another_problem_have_other_data_and_no_ablation(folder):
     (folder / "config/presets/sea.yaml").write_text("TASK: sst\nDATA: {SEQ_LEN: 3}\n")
     (folder / "config/presets/far.yaml").write_text("BASE: sea\nDATA: {LEAD: 6}\n")
     plan = load_workflow(["config.yaml"])
-    assert {"sea", "far"} & Videos(plan).presets.keys() == set()
+    assert {"sea", "far"} & DeblurringPlan(plan).presets.keys() == set()
     assert not any(name.startswith(("sea-", "far-")) for name in plan.names)
     ((data, preset),) = plan.prepared.items()
     assert (preset, plan.manifest("far")) == ("far", Path("results/data") / data / "dataset.json")
     assert plan.manifest("sea") == plan.manifest("far")
     with pytest.raises(ConfigError, match="preset sea: TASK is sst; this is for presets of the d"):
-        Videos(plan).dataset("sea")
+        DeblurringPlan(plan).dataset("sea")
     assert plan.ablated == ["plain", "rooted"]
     with pytest.raises(ConfigError, match="preset sea: TASK is sst, which has no ablation"):
         plan.derived("sea")
@@ -167,7 +170,7 @@ def test_older_names_of_one_problem_are_unknown_keys_of_another(folder):
     with pytest.warns(DeprecationWarning, match=r"old\.yaml:1: MODEL\.LAYERS has no effect"):
         plan = load_workflow(["config.yaml"])
     assert plan.preset("sea").DATALOADER.TOTAL_WORKERS == 3
-    assert Videos(plan).preset("old").DATA.NUM_VOXEL_BINS == 8
+    assert DeblurringPlan(plan).preset("old").DATA.NUM_VOXEL_BINS == 8
     assert "deep.yaml:2: unknown key MODEL.LAYERS" in plan.broken["deep"]
 
 

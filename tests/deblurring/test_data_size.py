@@ -9,7 +9,7 @@ from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data_size import GOPRO, DataSize, measure_data
-from vrtspike.deblurring.videos import Dataset
+from vrtspike.deblurring.datasets import Dataset
 from vrtspike.errors import DataError
 
 

@@ -26,8 +26,8 @@ def test_equal_figures_give_equal_bytes(tmp_path, kind, caplog):
 
 
 def test_pixels_are_inches_times_their_number_per_inch(tmp_path):
-    draw(tmp_path / "a.png", line, (3.0, 2.0), dpi=50)
-    assert cv2.imread(str(tmp_path / "a.png")).shape == (100, 150, 3)
+    draw(tmp_path / "a.png", line, (3.0, 2.0))
+    assert cv2.imread(str(tmp_path / "a.png")).shape == (200, 300, 3)
 
 
 @pytest.mark.parametrize("grid", [True, False])

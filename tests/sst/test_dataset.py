@@ -10,7 +10,7 @@ import torch
 
 from tests.sst.conftest import PACIFIC, YEARS, changed
 from vrtspike.errors import ConfigError, DataError
-from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
+from vrtspike.sst.dataset import ERA5SSTMonthlyDataset, SSTTask
 from vrtspike.sst.settings import month_number
 
 
@@ -91,16 +91,12 @@ def test_samples_with_missing_months_are_left_out_and_counted(download, tmp_path
         ({"offset": -1}, "offset: found -1"),
         ({"lead": 0}, "lead: found 0"),
         ({"split": "training"}, "split: found 'training'"),
+        ({"store": None}, "area: found None, expected a region"),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(store, options, words):
     with pytest.raises(ConfigError, match=words):
         ERA5SSTMonthlyDataset(**{"seq_len": 2, "store": store.path} | options)
-
-
-def test_a_region_or_a_store_is_needed():
-    with pytest.raises(ConfigError, match="expected a region"):
-        ERA5SSTMonthlyDataset(2)
 
 
 def test_a_split_shorter_than_a_sample_is_refused(store):
@@ -109,3 +105,67 @@ def test_a_split_shorter_than_a_sample_is_refused(store):
     ):
         ERA5SSTMonthlyDataset(20, offset=4, store=store.path, split="val")
     assert len(ERA5SSTMonthlyDataset(20, offset=3, store=store.path, split="val")) == 1
+
+
+SEA = np.array([[True, True, False], [True, False, True]])
+WEIGHTS = np.array([[0.4, 0.2, 0.0], [0.1, 0.0, 0.3]])
+DEVIATION = np.arange(1, 73.0).reshape(12, 2, 3) / 10
+
+
+def batch_and_output() -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    random = torch.Generator().manual_seed(5)
+    past, future, output = (torch.randn(3, n, 2, 3, generator=random) for n in (4, 2, 2))
+    return {"past": past, "future": future, "month": torch.tensor([0, 10, 11])}, output
+
+
+@pytest.mark.parametrize("iced", [False, True])
+@pytest.mark.parametrize("offset", [0, 2])
+def test_loss_and_metrics_are_of_open_sea_in_the_months_forecast(offset, iced):
+    given, said = batch_and_output()
+    valid = torch.rand(3, 2, 2, 3, generator=torch.Generator().manual_seed(1)) > 0.3 * iced
+    if iced:
+        given["valid"] = valid
+    task = SSTTask(WEIGHTS, DEVIATION, offset)
+    found = task.metrics(said, task.prepare(given, torch.device("cpu")))
+    losses = []
+    for sample, month in enumerate((0, 10, 11)):
+        kelvin = DEVIATION[(month + offset + np.array([1, 2])) % 12]
+        weights = WEIGHTS * valid[sample].numpy()
+        weights /= weights.sum((1, 2), keepdims=True)
+        f, o = (x[sample].numpy().astype(float) for x in (said, given["future"]))
+        losses.append((weights * (f - o) ** 2).sum() / 2)
+        f, o = f * kelvin, o * kelvin
+        error, product, own, other = (
+            (weights * field).sum() for field in ((f - o) ** 2, f * o, f * f, o * o)
+        )
+        assert found[sample]["rmse"] == pytest.approx(np.sqrt(error / 2), rel=1e-5)
+        assert found[sample]["acc"] == pytest.approx(product / np.sqrt(own * other), rel=1e-4)
+    assert float(task.losses(said, given, 0)["mse"]) == pytest.approx(np.mean(losses), rel=1e-5)
+    nothing = task.metrics(torch.zeros_like(said), given)
+    assert [metrics["acc"] for metrics in nothing] == [0, 0, 0]
+
+
+def test_no_gradient_comes_from_land_even_where_it_is_not_a_number():
+    given, said = batch_and_output()
+    land = torch.from_numpy(~SEA)
+    given["future"][..., land] = float("nan")
+    SSTTask(WEIGHTS, DEVIATION).losses(said.requires_grad_(), given, 0)["mse"].backward()
+    assert said.grad is not None
+    assert (said.grad[..., land] == 0).all()
+    assert (said.grad[..., ~land] != 0).all()
+
+
+def test_the_task_is_that_of_the_store(store):
+    task = SSTTask(store.weights, store.fields["deviation"])
+    given = {
+        "past": torch.zeros(1, 2, 10, 20),
+        "future": torch.zeros(1, 1, 10, 20),
+        "month": torch.tensor([11]),
+    }
+    # An error of one standard deviation everywhere: the weighted mean of January's variances.
+    (found,) = task.metrics(torch.ones(1, 1, 10, 20), given)
+    rows = np.cos(np.deg2rad(store.grid.latitudes))[:, None] * store.fields["sea"].values
+    expected = np.sqrt(
+        (rows / rows.sum() * store.fields["deviation"].values[0].astype(np.float64) ** 2).sum()
+    )
+    assert found["rmse"] == pytest.approx(expected, rel=1e-5)

@@ -8,13 +8,16 @@ import matplotlib.image
 import numpy as np
 import pytest
 import torch
+import xarray
 
 from tests.sst.conftest import YEARS
 from vrtspike.sst.baselines import BASELINES
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
 from vrtspike.sst.evaluate import (
     MODEL,
+    SYSTEMS,
     Evaluation,
+    block_choices,
     draw_evaluation,
     evaluate,
     frame_table,
@@ -165,14 +168,14 @@ def test_the_best_baseline_is_what_a_model_is_compared_with(found):
     best = min(errors, key=errors.__getitem__)
     compared = found.verdicts.loc[2]
     assert (compared["baseline"], compared["baseline_k"]) == (best, errors[best])
-    difference = score(found, "rmse_k", MODEL, 2) - errors[best]
-    assert compared["difference_k"] == pytest.approx(difference)
     for name, error in errors.items():
         beside = score(found, "rmse_k", MODEL, 2) - error
         assert score(found, "difference_k", name, 2) == pytest.approx(beside)
-    assert compared["low_k"] < difference < compared["high_k"]
+    difference = score(found, "difference_k", best, 2)
+    assert compared["difference_k"] == difference
     # Months late in the year are forecast too warm: worse beyond chance.
-    assert (difference > 0, compared["p"] < 0.05) == (True, True)
+    assert 0 < compared["low_k"] < difference < compared["high_k"]
+    assert compared["p"] < 0.05
     assert compared["verdict"] == f"worse than {BASELINES[best]}"
 
 
@@ -219,3 +222,43 @@ def test_tables_of_the_pipeline_agree_with_the_figures(found):
         assert np.sqrt((ahead[column] ** 2).mean()) == pytest.approx(sequences[column][1])
     assert (ahead["frame"].iloc[0], ahead["frame"].iloc[-1]) == ("1987-06", "1988-12")
     assert sequences["acc"][0] == pytest.approx(score(found, "acc", MODEL, 2))
+
+
+def test_blocks_are_consecutive_and_every_start_is_drawn_alike():
+    choices = block_choices(60, resamples=4000)
+    assert choices.shape == (4000, 60)
+    blocks = choices.values.reshape(4000, 5, 12)
+    assert (np.diff(blocks, axis=2) == 1).all()
+    starts = np.bincount(blocks[:, :, 0].ravel(), minlength=60)
+    assert starts[49:].sum() == 0
+    assert starts[:49].min() > 0.8 * starts[:49].mean()
+    assert np.array_equal(choices, block_choices(60, resamples=4000))
+    # Of few samples a block is a quarter.
+    short = block_choices(10, resamples=7)
+    assert (np.diff(short.values[:, :10].reshape(7, 5, 2), axis=2) == 1).all()
+    assert block_choices(1, resamples=3).values.tolist() == [[0]] * 3
+
+
+def test_intervals_are_as_wide_as_chance_makes_the_mean():
+    """Red noise of 40 years: the interval of its mean holds 1.96 standard errors each way.
+
+    Months drawn one by one would make it narrower by a factor of 0.58.
+    """
+    memory, months = 0.5, 480
+    values = [np.zeros(30)]
+    for push in np.random.default_rng(1).normal(size=(months + 50, 30)):
+        values.append(memory * values[-1] + push)
+    series = np.array(values[-months:])
+    error2 = xarray.Dataset({"error2": (("sample", "series"), series)})
+    drawn = error2.isel(sample=block_choices(months)).mean("sample")["error2"]
+    low, high = (drawn.quantile(end, "resample") for end in (0.025, 0.975))
+    # The variance of a mean of such noise, for many months.
+    deviation = np.sqrt(1 / months) / (1 - memory)
+    assert float((high - low).mean()) / 2 == pytest.approx(1.96 * deviation, rel=0.12)
+
+
+def test_a_model_that_does_what_the_baselines_do_is_not_distinguishable_from_them(found, data):
+    means = found.means.sel(system=["persistence"] * len(SYSTEMS))
+    verdicts = Evaluation(data, means.assign_coords(system=list(SYSTEMS))).verdicts
+    assert verdicts["verdict"].str.startswith("not distinguishable from ").all()
+    assert (verdicts["p"] == 1).all()

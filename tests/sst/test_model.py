@@ -52,21 +52,16 @@ BLOCK = [
 """Parameters in the order of those of PyTorch's own layer."""
 
 
-def test_patches_without_sea_are_no_tokens():
-    model = small()
-    assert len(model.tokens) == 3 * 4
-    model.on_grid(coast(), LATITUDES, LONGITUDES)
-    # Of three rows of four patches the second of the first row is land.
-    assert model.tokens.tolist() == [0, 2, 3, *range(4, 12)]
-
-
 def test_land_is_neither_read_nor_written():
     model, fields = small(lead=2), past()
+    assert len(model.tokens) == 3 * 4
     # An untrained model is persistence.
     assert torch.equal(model(fields, MONTH), fields[:, -1:].expand(-1, 2, -1, -1))
     model = trained(lead=2)
     sea = torch.from_numpy(coast())
     model.on_grid(coast(), LATITUDES, LONGITUDES)
+    # Of three rows of four patches the second of the first row is land: no token.
+    assert model.tokens.tolist() == [0, 2, 3, *range(4, 12)]
     output = model(fields, MONTH)
     assert (output[..., ~sea] == 0).all()
     assert (output[..., sea] != 0).all()
@@ -135,25 +130,18 @@ def test_a_block_is_that_of_pytorch():
 
 
 def test_a_forecast_depends_on_place_and_season():
-    model, fields = trained(), past()
-    output = model(fields, MONTH)
-    assert not torch.allclose(model(fields, MONTH + 1), output)
-    assert torch.allclose(model(fields, MONTH + 12), output, atol=1e-5)
-    model.on_grid(np.ones((ROWS, COLUMNS)), LATITUDES + 10, LONGITUDES)
-    assert not torch.allclose(model(fields, MONTH), output)
+    model, fields, sea = trained(), past(), np.ones((ROWS, COLUMNS))
 
+    def forecast(north: float = 0, east: float = 0, months: int = 0) -> torch.Tensor:
+        model.on_grid(sea, LATITUDES + north, LONGITUDES + east)
+        return model(fields, MONTH + months)
 
-def test_a_turn_around_the_globe_changes_no_place():
-    model, fields = trained(), past()
-    sea = np.ones((ROWS, COLUMNS))
-    outputs = []
-    for turns in (0, 360, -360):
-        model.on_grid(sea, LATITUDES, LONGITUDES + turns)
-        outputs.append(model(fields, MONTH))
-    torch.testing.assert_close(outputs[0], outputs[1], atol=1e-4, rtol=0)
-    torch.testing.assert_close(outputs[0], outputs[2], atol=1e-4, rtol=0)
-    model.on_grid(sea, LATITUDES, LONGITUDES + 180)
-    assert not torch.allclose(model(fields, MONTH), outputs[0], atol=1e-2)
+    output = forecast()
+    for another in (forecast(months=1), forecast(north=10), forecast(east=180)):
+        assert not torch.allclose(another, output, atol=1e-2)
+    # A year and a turn around the globe change nothing.
+    for same in (forecast(months=12), forecast(east=360), forecast(east=-360)):
+        torch.testing.assert_close(same, output, atol=1e-4, rtol=0)
 
 
 def test_no_two_places_of_the_globe_are_alike():

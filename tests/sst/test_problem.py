@@ -17,7 +17,6 @@ from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.provenance import code_digests
 from vrtspike.runs.published import PublishedRun
 from vrtspike.sst import problem
-from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
 from vrtspike.sst.model import RecursiveAttentionTransformer, build_model
 from vrtspike.sst.problem import open_split
 from vrtspike.sst.settings import SSTSettings
@@ -35,10 +34,6 @@ DATA = {
 
 def settings(**data) -> SSTSettings:
     return SSTSettings.model_validate({"TASK": "sst", "DATA": DATA | data})
-
-
-def samples(store) -> ERA5SSTMonthlyDataset:
-    return ERA5SSTMonthlyDataset(3, lead=2, store=store.path)
 
 
 def test_data_are_shared_by_presets_that_ask_for_the_same():
@@ -83,10 +78,9 @@ def test_a_globe_is_generated_beside_the_prepared_data(tmp_path):
 
 
 def test_the_network_is_found_by_name_and_knows_its_cells(store):
-    model = SSTSettings.model_validate(
-        {"TASK": "sst", "MODEL": {"D_MODEL": 16, "NUM_HEADS": 2, "RECURSION_DEPTH": 3}}
-    ).MODEL
-    network = build_model(model, samples(store))
+    model = {"D_MODEL": 16, "NUM_HEADS": 2, "RECURSION_DEPTH": 3}
+    asked = SSTSettings.model_validate({"TASK": "sst", "DATA": DATA, "MODEL": model})
+    network = build_model(asked, store)
     assert isinstance(network, RecursiveAttentionTransformer)
     assert network.recursion_depth == 3
     assert np.array_equal(network.sea.numpy(), store.fields["sea"].values)
@@ -118,7 +112,7 @@ def test_a_run_starts_from_the_weights_that_a_preset_names(store, tmp_path):
     )
     assert problem.training_weights(asked) == {"MODEL.PRETRAINED": path}
     assert problem.training_weights(settings()) == {}
-    before = build_model(asked.MODEL, samples(store))
+    before = build_model(asked, store)
     torch.nn.init.normal_(before.head.weight)
     save_file(before.state_dict(), path)
     run = RunIdentity("sea", asked, str(store.path), "")
@@ -143,7 +137,7 @@ def test_figures_of_the_years_that_validation_looked_at_say_so(store, tmp_path):
         {"TASK": "sst", "DATA": DATA, "MODEL": model, "TEST": {"SPLIT": "val"}}
     )
     weights = tmp_path / "weights.safetensors"
-    save_file(build_model(asked.MODEL, samples(store)).state_dict(), weights)
+    save_file(build_model(asked, store).state_dict(), weights)
     run = PublishedRun("sea", asked, str(store.path), "0123")
     cpu = torch.device("cpu")
     problem.evaluate(weights, run, store.path, tmp_path / "out", cpu, lambda done, total: None)

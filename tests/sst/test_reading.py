@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import importlib.util
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -18,19 +18,13 @@ LATE = 2
 """Months at the end that are preliminary."""
 
 
-def split_by_year(path: Path) -> None:
+def split(path: Path, parts: Callable[[xarray.Dataset], Iterable[xarray.Dataset]]) -> None:
+    """Replace a file by several."""
     with xarray.open_dataset(path, engine="h5netcdf") as opened:
         dataset = opened.load()
     path.unlink()
-    for year, part in dataset.groupby("valid_time.year"):
-        part.to_netcdf(path.with_name(f"sst_{year}.nc"), engine="h5netcdf")
-
-
-def split_by_variable(path: Path) -> None:
-    with xarray.open_dataset(path, engine="h5netcdf") as opened:
-        dataset = opened.load()
-    dataset[["siconc"]].to_netcdf(path.with_name("ice.nc"), engine="h5netcdf")
-    changed(path, lambda d: d[["sst"]])
+    for number, part in enumerate(parts(dataset)):
+        part.to_netcdf(path.with_name(f"{number}.nc"), engine="h5netcdf")
 
 
 def older(dataset: xarray.Dataset) -> xarray.Dataset:
@@ -71,8 +65,10 @@ def packed(path: Path, engine: str) -> None:
 KINDS = {
     "new": lambda path: None,
     "older": lambda path: changed(path, older),
-    "per year": split_by_year,
-    "per variable": split_by_variable,
+    "per year": lambda path: split(path, lambda d: (p for _, p in d.groupby("valid_time.year"))),
+    "per variable": lambda path: split(path, lambda d: (d[["sst"]], d[["siconc"]])),
+    # Some programs drop the dimension of a single time.
+    "per month": lambda path: split(path, lambda d: (d.isel(valid_time=n) for n in range(24))),
     "expver dimension": lambda path: changed(path, expver_dimension),
     "preliminary": lambda path: changed(path, preliminary),
     "packed": lambda path: packed(path, "h5netcdf"),
@@ -122,17 +118,6 @@ def test_final_values_come_before_preliminary_ones(tmp_path):
     changed(path, lambda d: xarray.concat([d, wrong(d)], "valid_time"))
     (tmp_path / "a.nc").unlink()
     np.testing.assert_array_equal(read_months(tmp_path)["sst"].values, SMALL.kelvin())
-
-
-def test_files_of_single_months_are_a_series(tmp_path):
-    path = write_example(tmp_path, SMALL)
-    with xarray.open_dataset(path, engine="h5netcdf") as opened:
-        dataset = opened.load()
-    path.unlink()
-    for place in range(5):
-        # Some programs drop the dimension of a single time.
-        dataset.isel(valid_time=place).to_netcdf(tmp_path / f"{place}.nc", engine="h5netcdf")
-    np.testing.assert_array_equal(read_months(tmp_path)["sst"].values, SMALL.kelvin()[:5])
 
 
 WRONG = {
@@ -236,11 +221,7 @@ def test_grib_is_read_where_cfgrib_is_installed(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["sst.grib"]
 
 
-def test_grib_without_cfgrib_says_what_to_install(tmp_path, monkeypatch):
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        "vrtspike.sst.reading.find_spec", lambda name: None if name == "cfgrib" else find(name)
-    )
-    (tmp_path / "sst.grib").write_bytes(b"GRIB and more")
-    with pytest.raises(DataError, match=r"vrtspike\[grib\]'\), or download the data as NetCDF"):
+def test_grib_that_cannot_be_read_says_what_to_install(tmp_path):
+    (tmp_path / "sst.grib").write_bytes(b"no GRIB")
+    with pytest.raises(DataError, match=r"sst.grib: cannot be read .*'vrtspike\[grib\]'"):
         read_months(tmp_path)

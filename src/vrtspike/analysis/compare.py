@@ -26,16 +26,14 @@ from vrtspike.analysis.evaluations import (
     test_frames,
     with_notes,
 )
-from vrtspike.analysis.figures import RunFigures, run_figures
-from vrtspike.analysis.performance import Analysis, plot_lines
-from vrtspike.analysis.run_logs import RunLogs, read_run_logs
-from vrtspike.config.problems import Metric, all_metrics, find_problem
+from vrtspike.analysis.performance import Analysis, plot_lines, read_analysis
+from vrtspike.config.problems import Metric, all_metrics
 from vrtspike.config.run_schema import shown_settings
 from vrtspike.errors import RunError, list_faults
 from vrtspike.io.files import atomic_write_text, read_mapping, write_json
 from vrtspike.io.flatten import unequal
 from vrtspike.plotting.pages import Table, write_tables
-from vrtspike.runs.published import PublishedRun, read_published
+from vrtspike.runs.published import PublishedRun
 
 DIFFERENCES = "differences.csv"
 PLOTS = ("loss.svg", "validation.svg")
@@ -43,15 +41,16 @@ ABSENT = "–"
 
 Format = Literal["text", "csv", "markdown"]
 
-_FORMATS = {
+MACHINE_FIGURES = {
     "forward ms": ".1f",
     "step ms": ".1f",
     "samples/s": ".3f",
     "waits for data": ".1%",
     "memory MB": ".0f",
     "GPU peak MB": ".0f",
-    "parameters": ",",
 }
+"""Figures of speed and memory, which depend on the machine, with their formats; a baseline compares
+them only with a tolerance."""
 
 
 @dataclass(frozen=True)
@@ -59,18 +58,19 @@ class Candidate:
     """One of the compared runs.
 
     Attributes:
-        run: its identity.
-        logs: of the run.
-        figures: of its logs.
+        analysis: of the run.
         evaluation: its ``summary.json``; None if it was not evaluated.
-        preset: its preset; ``run.name`` may be a path (:func:`with_unique_names`).
+        name: of the run; its path where two have one name (:func:`with_unique_names`).
     """
 
-    run: PublishedRun
-    logs: RunLogs
-    figures: RunFigures
+    analysis: Analysis
     evaluation: Summary | None
-    preset: str
+    name: str
+
+    @property
+    def run(self) -> PublishedRun:
+        """Its identity."""
+        return self.analysis.run
 
 
 def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFrame:
@@ -87,10 +87,10 @@ def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFr
     Raises:
         RunError: if two runs have one name.
     """
-    require_names([candidate.run for candidate in candidates])
+    require_names([candidate.name for candidate in candidates])
     metrics = metrics_of(candidates)
     table = comparison_table(candidates, metrics)
-    differences = setting_differences([candidate.run for candidate in candidates])
+    differences = setting_differences(candidates)
     atomic_write_text(output / DIFFERENCES, differences.to_csv(index=False))
     write_tables(
         output,
@@ -115,24 +115,16 @@ def find_candidate(folder: Path) -> Candidate:
     Raises:
         RunError: if the folder holds no run.
     """
-    run, logs = read_published(folder), read_run_logs(folder)
-    metrics = find_problem(run.settings.TASK).METRICS
-    figures = run_figures(logs, run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS, metrics=metrics)
-    return Candidate(run, logs, figures, find_evaluation(folder, run), run.name)
-
-
-def candidate_of_logs(analysis: Analysis) -> Candidate:
-    """Logs of another program, without settings and evaluation."""
-    run = PublishedRun(analysis.name, analysis.settings, "", "")
-    return Candidate(run, analysis.logs, analysis.figures, None, analysis.name)
+    analysis = read_analysis(folder)
+    return Candidate(analysis, find_evaluation(folder, analysis.run), analysis.run.name)
 
 
 def with_unique_names(candidates: Sequence[Candidate], paths: Sequence[Path]) -> list[Candidate]:
     """Runs with unique names: those with equal names are renamed to their paths."""
-    names = [candidate.run.name for candidate in candidates]
+    names = [candidate.name for candidate in candidates]
     return [
-        each if names.count(name) == 1 else replace(each, run=replace(each.run, name=str(path)))
-        for each, name, path in zip(candidates, names, paths, strict=True)
+        each if names.count(each.name) == 1 else replace(each, name=str(path))
+        for each, path in zip(candidates, paths, strict=True)
     ]
 
 
@@ -143,21 +135,22 @@ def metrics_of(candidates: Sequence[Candidate]) -> Measured:
 
 def evaluations_note(candidates: Sequence[Candidate]) -> str:
     """A warning if the runs were evaluated on different frames; else empty."""
-    return frames_note({c.run.name: c.evaluation for c in candidates})
+    return frames_note({c.name: c.evaluation for c in candidates})
 
 
 def comparison_formats(metrics: Measured) -> dict[str, str]:
     """Format specifications of the columns of :func:`comparison_table`."""
-    return _FORMATS | quality_formats(metrics)
+    return {**MACHINE_FIGURES, "parameters": ",", **quality_formats(metrics)}
 
 
 def comparison_table(candidates: Sequence[Candidate], metrics: Measured) -> pd.DataFrame:
     """One row per run: speed, memory, parameters, and metrics of the test split."""
     rows = []
     for candidate in candidates:
-        speed, memory = candidate.figures.speed, candidate.figures.memory
+        figures = candidate.analysis.figures
+        speed, memory = figures.speed, figures.memory
         row: dict[str, Any] = {
-            "preset": candidate.run.name,
+            "preset": candidate.name,
             "forward ms": speed.forward_ms,
             "step ms": speed.step_ms,
             "samples/s": speed.samples_per_second,
@@ -173,11 +166,12 @@ def comparison_table(candidates: Sequence[Candidate], metrics: Measured) -> pd.D
     return with_notes(table, ([candidate.evaluation] for candidate in candidates))
 
 
-def setting_differences(runs: Sequence[PublishedRun]) -> pd.DataFrame:
+def setting_differences(candidates: Sequence[Candidate]) -> pd.DataFrame:
     """One row per key with different values, one column per run."""
-    found = unequal(*(shown_settings(run.settings) for run in runs), text=str, absent=ABSENT)
+    settings = (shown_settings(candidate.run.settings) for candidate in candidates)
+    found = unequal(*settings, text=str, absent=ABSENT)
     rows = [(key, *values) for key, values in found.items()]
-    return pd.DataFrame(rows, columns=["key", *(run.name for run in runs)])
+    return pd.DataFrame(rows, columns=["key", *(candidate.name for candidate in candidates)])
 
 
 def _validation_curves(
@@ -186,16 +180,17 @@ def _validation_curves(
     """The curves of the main metric of each problem, by its title."""
     found: dict[str, dict[str, tuple[pd.Series, pd.Series]]] = {}
     for candidate in candidates:
-        validation = candidate.logs.validation
-        metric = next(iter(find_problem(candidate.run.settings.TASK).METRICS.values()))
+        validation = candidate.analysis.logs.validation
+        metric = next(iter(candidate.analysis.metrics.values()))
         if metric.name in validation:
             curve = validation["step"], validation[metric.name]
-            found.setdefault(f"validation {metric.label}", {})[candidate.run.name] = curve
+            found.setdefault(f"validation {metric.label}", {})[candidate.name] = curve
     return found
 
 
 def _plot(output: Path, candidates: Sequence[Candidate]) -> None:
-    losses = {c.run.name: (c.logs.train["step"], c.logs.train["loss"]) for c in candidates}
+    logs = {candidate.name: candidate.analysis.logs.train for candidate in candidates}
+    losses = {name: (train["step"], train["loss"]) for name, train in logs.items()}
     plot_lines(
         output / PLOTS[0],
         {"loss": losses},
@@ -222,7 +217,7 @@ def comparison_text(candidates: Sequence[Candidate], kind: Format) -> str:
     if kind == "csv":
         return table.to_csv(index=False, float_format="%.6g")
     rows = _shown(table, comparison_formats(metrics))
-    differences = setting_differences([candidate.run for candidate in candidates])
+    differences = setting_differences(candidates)
     draw: Callable[[pd.DataFrame], str] = markdown_table if kind == "markdown" else _aligned
     parts = [draw(rows)]
     if len(candidates) > 1:
@@ -268,16 +263,6 @@ def markdown_table(rows: pd.DataFrame) -> str:
 
 SCHEMA = 1
 
-LARGER_IS_BETTER = {
-    "samples/s": True,
-    "forward ms": False,
-    "step ms": False,
-    "waits for data": False,
-    "memory MB": False,
-    "GPU peak MB": False,
-}
-"""Figures of speed and memory, which depend on the machine; compared only with a tolerance."""
-
 _TOLERANCE = re.compile(r"(\d+(\.\d*)?|\.\d+)%?")
 
 DEFAULT_TOLERANCES = {"psnr": "0.05", "psnr_y": "0.05", "ssim": "0.001", "lpips": "0.002"}
@@ -296,7 +281,7 @@ def parse_tolerances(texts: Iterable[str]) -> dict[str, str]:
     {'psnr': '0.1', 'step ms': '5%'}
     """
     found: dict[str, str] = {}
-    known = [*all_metrics(), *LARGER_IS_BETTER]
+    known = [*all_metrics(), *MACHINE_FIGURES]
     for text in texts:
         name, _, tolerance = text.rpartition("=")
         if name not in known or not _TOLERANCE.fullmatch(tolerance):
@@ -320,11 +305,11 @@ def write_baseline(path: Path, candidates: Sequence[Candidate]) -> None:
     for candidate in candidates:
         if candidate.evaluation is None:
             raise RunError(
-                f"{candidate.run.name}: found no evaluation of these weights; run: "
-                f"snakemake evaluate_{candidate.preset}"
+                f"{candidate.name}: found no evaluation of these weights; run: "
+                f"snakemake evaluate_{candidate.run.name}"
             )
         figures = {name: v for name, v in _figures(candidate).items() if v is not None}
-        runs[candidate.preset] = {
+        runs[candidate.run.name] = {
             "fingerprint": candidate.run.fingerprint,
             "test_frames": test_frames(candidate.evaluation),
             "figures": figures,
@@ -351,7 +336,7 @@ def below_baseline(
     """
     runs = _read(path)
     _require_presets(candidates)
-    unknown = [c.preset for c in candidates if c.preset not in runs]
+    unknown = [c.run.name for c in candidates if c.run.name not in runs]
     if unknown:
         raise RunError(
             list_faults(
@@ -362,17 +347,19 @@ def below_baseline(
         )
     found: list[str] = []
     for candidate in candidates:
-        found += _check_frames(candidate, runs[candidate.preset])
+        found += _check_frames(candidate, runs[candidate.run.name])
         figures = _figures(candidate)
-        for name, stored in runs[candidate.preset]["figures"].items():
+        for name, stored in runs[candidate.run.name]["figures"].items():
             tolerance = _tolerance(name, tolerances)
             if tolerance is not None:
-                found += _check_figure(candidate.preset, name, figures.get(name), stored, tolerance)
+                found += _check_figure(
+                    candidate.run.name, name, figures.get(name), stored, tolerance
+                )
     return found
 
 
 def _require_presets(candidates: Sequence[Candidate]) -> None:
-    presets = [candidate.preset for candidate in candidates]
+    presets = [candidate.run.name for candidate in candidates]
     if len(set(presets)) < len(presets):
         raise RunError(
             f"a baseline keeps one run of a preset, found: {', '.join(presets)}; give each once"
@@ -399,7 +386,7 @@ def _check_frames(candidate: Candidate, stored: Mapping[str, Any]) -> list[str]:
         return []
     kept = {"protocol": OWN_PROTOCOL, **kept}
     return [
-        f"{candidate.preset}: evaluated on other frames than the baseline ({key}: {value}, the "
+        f"{candidate.run.name}: evaluated on other frames than the baseline ({key}: {value}, the "
         f"baseline's {kept.get(key)}); its figures cannot be compared"
         for key, value in test_frames(candidate.evaluation).items()
         if value != kept.get(key)
@@ -412,7 +399,7 @@ def _check_figure(
     if value is None:
         return [f"{run}: {name}: no longer measured, the baseline is {stored:g}"]
     metric = _metric(name)
-    larger = LARGER_IS_BETTER[name] if metric is None else metric.larger_is_better
+    larger = name == "samples/s" if metric is None else metric.larger_is_better
     worse = stored - value if larger else value - stored
     number = float(tolerance.removesuffix("%"))
     if worse <= (number * abs(stored) / 100 if tolerance.endswith("%") else number):
@@ -426,7 +413,7 @@ def _check_figure(
 def _figures(candidate: Candidate) -> dict[str, float | None]:
     """All figures of a baseline: metrics of the results, speed and memory."""
     row = comparison_table([candidate], metrics_of([candidate])).iloc[0]
-    names = [c for c in row.index if _metric(c) is not None or c in LARGER_IS_BETTER]
+    names = [c for c in row.index if _metric(c) is not None or c in MACHINE_FIGURES]
     return {name: None if pd.isna(row[name]) else float(row[name]) for name in names}
 
 

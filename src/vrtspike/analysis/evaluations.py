@@ -19,13 +19,12 @@ from vrtspike.runs.identity import result_settings
 from vrtspike.runs.published import PublishedRun, read_published
 
 
-def require_names(runs: Sequence[PublishedRun]) -> None:
+def require_names(names: Sequence[str]) -> None:
     """Refuse runs with equal names.
 
     Raises:
         RunError: if two have one name.
     """
-    names = [run.name for run in runs]
     if len(set(names)) < len(names):
         raise RunError(f"runs to compare need different names, found: {', '.join(names)}")
 
@@ -56,7 +55,7 @@ def read_evaluated(folders: Sequence[Path]) -> list[Evaluated]:
                 f"evaluate it: snakemake results/evaluate/{run.name}/summary.json"
             )
         found.append(Evaluated(run, summary))
-    require_names([each.run for each in found])
+    require_names([each.run.name for each in found])
     return found
 
 

@@ -1,35 +1,49 @@
 """Findings on a run's speed and training, the most important first.
 
-Symptoms, limits and texts are in ``advice.yaml``, the conditions in
-:mod:`vrtspike.analysis.rules`. Effects are upper bounds computed from the run's own figures.
+Symptoms, limits and texts are in ``advice.yaml``, with other causes and cures that pages show; the
+conditions are in :mod:`vrtspike.analysis.rules`. Effects are upper bounds computed from the run's
+own figures.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.resources import files
 from typing import Any, get_args
 
 import pandas as pd
 from ruamel.yaml import YAML
 
 from vrtspike.analysis import rules
-from vrtspike.analysis.advice import advice
 from vrtspike.analysis.figures import RunFigures
 from vrtspike.analysis.rules import WARNING_SHARE, Observation, Run, Severity
 from vrtspike.config.documents import Document, nested
 from vrtspike.config.loading import override_with_document
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.errors import ConfigError
+from vrtspike.errors import ConfigError, DataError
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 COLUMNS = ["rank", "severity", "symptom", "figure", "change", "keys", "effect"]
 
 Text = str | Mapping[str, str]
 """A text with named values in braces, or several texts by name."""
+
+
+_ADVICE_COLUMNS = {"findings": ("symptom", "measured", "reported", "cause")}
+_MARKER = re.compile(r"(?<=<!-- from advice.yaml: )(\w+) -->\n(?:\|.*\n)*")
+
+
+@cache
+def advice() -> Mapping[str, Any]:
+    """The contents of ``advice.yaml``."""
+    text = files(__package__).joinpath("advice.yaml").read_text(encoding="utf-8")
+    found: Mapping[str, Any] = YAML(typ="safe").load(text)
+    return found
 
 
 @dataclass(frozen=True)
@@ -218,3 +232,30 @@ def _is_valid(keys: Mapping[str, Any], settings: RunSettings) -> bool:
     except ConfigError:
         return False
     return True
+
+
+def update_tables(page: str) -> str:
+    """A Markdown page with the tables after ``<!-- from advice.yaml: NAME -->`` updated.
+
+    Raises:
+        DataError: if the page has no such comment, or names an unknown section.
+    """
+    if not _MARKER.search(page):
+        raise DataError("no <!-- from advice.yaml: NAME --> in it; expected one above each table")
+    return _MARKER.sub(lambda match: f"{match[1]} -->\n{_table(match[1])}", page)
+
+
+def _table(name: str) -> str:
+    entries = advice().get(name) or advice()["messages"].get(name)
+    if entries is None:
+        raise DataError(f"<!-- from advice.yaml: {name} -->: there is no section of this name")
+    heads = _ADVICE_COLUMNS.get(name, ("symptom", "cure"))
+    if isinstance(entries, Mapping):
+        entries = entries.values()
+    rows = [[_cell(entry[head], entry.get("limit")) for head in heads] for entry in entries]
+    lines = [f"| {' | '.join(cells)} |" for cells in (heads, *rows)]
+    return "\n".join([lines[0], f"|{'---|' * len(heads)}", *lines[1:]]) + "\n"
+
+
+def _cell(text: str, limit: Mapping[str, float] | None) -> str:
+    return (text if limit is None else text.format(limit=limit)).replace("|", "\\|")

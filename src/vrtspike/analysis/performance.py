@@ -14,12 +14,11 @@ from vrtspike.analysis.figures import RunFigures, run_figures, summarize_section
 from vrtspike.analysis.findings import Finding, find, findings_table, preset_text, proposed_keys
 from vrtspike.analysis.run_logs import RunLogs, read_run_logs
 from vrtspike.config.problems import Metric, find_problem
-from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.files import atomic_write_text, write_json
 from vrtspike.monitoring.timing_layout import ROOT
 from vrtspike.plotting.drawing import draw, show_text
 from vrtspike.plotting.pages import Table, write_page
-from vrtspike.runs.published import read_published
+from vrtspike.runs.published import PublishedRun, read_published
 
 TABLES = ("timing.csv", "throughput.csv", "memory.csv", "metrics.csv")
 PLOTS = (
@@ -47,18 +46,14 @@ class Analysis:
     """The analysis of one run.
 
     Attributes:
-        name: of the run.
-        fingerprint: of the run; None for logs of another program.
-        settings: of the run.
+        run: its identity; logs of another program have no fingerprint.
         logs: of the run.
         figures: of the logs.
         findings: the most important first.
         notes: sentences on the figures.
     """
 
-    name: str
-    fingerprint: str | None
-    settings: RunSettings
+    run: PublishedRun
     logs: RunLogs
     figures: RunFigures
     findings: Sequence[Finding]
@@ -67,7 +62,7 @@ class Analysis:
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """The metrics of the run's problem."""
-        return find_problem(self.settings.TASK).METRICS
+        return find_problem(self.run.settings.TASK).METRICS
 
 
 def analyze_run(folder: Path, output: Path) -> list[Finding]:
@@ -102,8 +97,7 @@ def read_analysis(folder: Path) -> Analysis:
     metrics = find_problem(run.settings.TASK).METRICS
     parts = run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS
     figures = run_figures(logs, parts, run.processes, metrics)
-    findings = find(figures, run.settings)
-    return Analysis(run.name, run.fingerprint, run.settings, logs, figures, findings)
+    return Analysis(run, logs, figures, find(figures, run.settings))
 
 
 def write_analysis(analysis: Analysis, output: Path) -> None:
@@ -175,25 +169,25 @@ def write_plots(
 
 
 def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) -> None:
-    findings = analysis.findings
-    keys = proposed_keys(findings, analysis.settings)
+    findings, run = analysis.findings, analysis.run
+    keys = proposed_keys(findings, run.settings)
     table = findings_table(findings)
     contents = {
         "schema": 1,
-        "preset": analysis.name,
-        "fingerprint": analysis.fingerprint,
+        "preset": run.name,
+        "fingerprint": run.fingerprint or None,
         "figures": asdict(analysis.figures),
         "findings": [asdict(finding) for finding in findings],
         "proposed": keys,
     }
     write_json(output / f"{FINDINGS}.json", contents)
     atomic_write_text(output / f"{FINDINGS}.csv", table.to_csv(index=False))
-    atomic_write_text(output / PROPOSED, preset_text(analysis.name, keys, findings))
+    atomic_write_text(output / PROPOSED, preset_text(run.name, keys, findings))
     note = "" if findings else "Nothing to fix: no symptom crossed its limit."
     note = " ".join([note, *analysis.notes]).strip()
     write_page(
         output / f"{FINDINGS}.html",
-        f"Performance of preset {analysis.name}",
+        f"Performance of preset {run.name}",
         note,
         [
             *([Table(table, "Findings", "The most important first.")] if findings else []),

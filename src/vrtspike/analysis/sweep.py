@@ -48,7 +48,7 @@ def write_sweep(folders: Sequence[Path], values: Values, output: Path, title: st
         RunError: if a run is missing.
     """
     runs = [(read_published(folder), folder) for folder in folders]
-    require_names([run for run, _ in runs])
+    require_names([run.name for run, _ in runs])
     metrics = find_problem(runs[0][0].settings.TASK).METRICS
     by_member: dict[str, list[tuple[PublishedRun, Path]]] = {name: [] for name in values}
     for run, folder in runs:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
+import torch
 
 from vrtspike.cluster.gpus import usable_gpus
 from vrtspike.deblurring.costs import TrainingCost
@@ -19,6 +17,7 @@ from vrtspike.monitoring.nvml import driver_version, installed_gpus
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.system.cli import nearest_existing
 from vrtspike.system.cpus import available_cpus
+from vrtspike.training.progress import measure_peak
 
 MULTI_GPU_EFFICIENCY = 0.9
 """Parallel efficiency of several GPUs: an assumption."""
@@ -30,8 +29,6 @@ CPU_TFLOPS = 0.037
 TRAINING_EFFICIENCY = 0.48
 """FLOP/s of a training step relative to a matrix product: measured with ``demo`` on two cores, 0.38
 to 0.48 under load."""
-_SIDE, _PRODUCTS = 1024, 10
-_GPU_SIDE = 8192
 _MATMUL_EFFICIENCY = 0.75
 """FLOP/s of a large matrix product relative to the data sheet."""
 
@@ -186,31 +183,10 @@ def measure_speed(machine: Machine, *, probe: bool) -> Speed:
 
 
 def cpu_tflops() -> float:
-    """TFLOP/s of a training step on all CPUs, estimated from matrix products in 0.5 s."""
-    random = np.random.default_rng(0)
-    one, other = random.random((2, _SIDE, _SIDE), np.float32)
-    return TRAINING_EFFICIENCY * 2 * _SIDE**3 / _best_seconds(lambda: one @ other, _PRODUCTS) / 1e12
+    """TFLOP/s of a training step on all CPUs, estimated from matrix products."""
+    return TRAINING_EFFICIENCY * measure_peak(torch.device("cpu"), torch.float32) / 1e12
 
 
 def gpu_tflops() -> float:
     """Data sheet TFLOP/s of this machine's first GPU in half precision, from matrix products."""
-    import torch
-
-    one = torch.ones(_GPU_SIDE, _GPU_SIDE, dtype=torch.float16, device="cuda")
-
-    def multiply() -> None:
-        torch.mm(one, one)
-        torch.cuda.synchronize()
-
-    return 2 * _GPU_SIDE**3 / _best_seconds(multiply, _PRODUCTS) / 1e12 / _MATMUL_EFFICIENCY
-
-
-def _best_seconds(work: Callable[[], object], repeats: int) -> float:
-    """Shortest duration in seconds of several runs."""
-    work()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
+    return measure_peak(torch.device("cuda"), torch.float16) / 1e12 / _MATMUL_EFFICIENCY

@@ -153,13 +153,7 @@ def benchmark(arguments: argparse.Namespace) -> None:
     their step times with a confidence interval. Each turn is a training in a temporary folder; runs
     and results are not changed.
     """
-    from vrtspike.analysis.benchmark import (
-        Length,
-        apply_changes,
-        benchmark_json,
-        benchmark_text,
-        run_benchmark,
-    )
+    from vrtspike.analysis import benchmark as analysis
     from vrtspike.config.workflow import read_plan
     from vrtspike.io.files import atomic_write_text
 
@@ -168,19 +162,19 @@ def benchmark(arguments: argparse.Namespace) -> None:
 
     plan, preset = read_plan(arguments.configfile, arguments.config), arguments.preset
     before = plan.preset(preset)
-    after = apply_changes(before, arguments.against)
+    after = analysis.apply_changes(before, arguments.against)
     changed = replace(plan, presets={**plan.presets, preset: after})
-    found = run_benchmark(
+    found = analysis.run_benchmark(
         preset,
         (before, after),
         (_dataset(plan, preset), _dataset(changed, preset)),
-        Length(arguments.turns, arguments.steps, arguments.warm_up),
+        analysis.Length(arguments.turns, arguments.steps, arguments.warm_up),
         plan.settings.GPUS,
         show,
     )
-    shown = benchmark_text(found)
+    shown = analysis.benchmark_text(found)
     if arguments.format == "json":
-        shown = json.dumps(benchmark_json(found), indent=1) + "\n"
+        shown = json.dumps(analysis.benchmark_json(found), indent=1) + "\n"
     print(shown, end="", flush=True)
     if arguments.output is not None:
         atomic_write_text(arguments.output, shown)

@@ -21,9 +21,9 @@ from vrtspike.config.workflow import Workflow
 from vrtspike.deblurring.costs import TrainingCost, training_cost
 from vrtspike.deblurring.data.clips.dataset import held_out
 from vrtspike.deblurring.data_size import GB, GOPRO, DataSize, measure_data
+from vrtspike.deblurring.datasets import Dataset, DeblurringPlan
 from vrtspike.deblurring.problem import training_weights
 from vrtspike.deblurring.settings import Settings
-from vrtspike.deblurring.videos import Dataset, Videos
 from vrtspike.errors import DataError
 from vrtspike.io.files import folder_size
 from vrtspike.training.workers import resolve_workers
@@ -134,18 +134,18 @@ def advise(plan: Workflow, machine: Machine, speed: Speed, max_hours: float) -> 
     budget = Budget(machine, speed, free, max_hours)
     data: dict[str, PresetData] = {}
     fits = []
-    videos = Videos(plan)
-    for name, settings in videos.presets.items():
+    deblurring = DeblurringPlan(plan)
+    for name, settings in deblurring.presets.items():
         if name not in plan.presets:
             continue  # a sweep's presets need about what their base does
-        dataset = videos.dataset(name)
+        dataset = deblurring.dataset(name)
         if dataset.name not in data:
-            data[dataset.name] = find_data(videos, dataset)
+            data[dataset.name] = find_data(deblurring, dataset)
         fits.append(budget.assess(name, settings, data[dataset.name]))
     fits += [Fit(name, None, 0.0, None, ("its file is wrong",)) for name in plan.broken]
-    command, reason = recommend(videos, fits, data, machine)
+    command, reason = recommend(deblurring, fits, data, machine)
     batches = dict(batch_advice(plan, fits, machine))
-    if not videos.presets and batches:
+    if not deblurring.presets and batches:
         command = f"snakemake --cores {machine.cpus} train_{shlex.quote(next(iter(batches)))}"
         reason = "its batches fit; hours are estimated for the deblurring only"
     return Advice(machine, speed, data, fits, free, command, reason, batches)
@@ -205,7 +205,7 @@ def advise_batch(settings: RunSettings, fixed: float, sample: float, usable: flo
     return BatchAdvice(fits, f"{fits} fit: {keys}{how}")
 
 
-def find_data(videos: Videos, dataset: Dataset) -> PresetData:
+def find_data(deblurring: DeblurringPlan, dataset: Dataset) -> PresetData:
     """Size of a data set and of its stores; that of GoPro where it is missing."""
     missing: str | None = None
     size = GOPRO
@@ -213,12 +213,14 @@ def find_data(videos: Videos, dataset: Dataset) -> PresetData:
         size = measure_data(dataset)
     except DataError as error:
         missing = str(error).splitlines()[0]
-    used = [s for name, s in videos.presets.items() if videos.dataset(name).name == dataset.name]
+    used = [
+        s for name, s in deblurring.presets.items() if deblurring.dataset(name).name == dataset.name
+    ]
     bins = {
         settings.DATA.NUM_VOXEL_BINS: size.store_bytes(settings.DATA.NUM_VOXEL_BINS)
         for settings in used
     }
-    there = folder_size(videos.results / "data" / dataset.name)[1]
+    there = folder_size(deblurring.results / "data" / dataset.name)[1]
     return PresetData(dataset, size, missing, bins, there)
 
 
@@ -297,16 +299,19 @@ def stores_needed(data: PresetData, bins: int) -> float:
 
 
 def recommend(
-    videos: Videos, fits: Sequence[Fit], data: Mapping[str, PresetData], machine: Machine
+    deblurring: DeblurringPlan,
+    fits: Sequence[Fit],
+    data: Mapping[str, PresetData],
+    machine: Machine,
 ) -> tuple[str | None, str]:
     """The command for the best preset that fits, and why."""
-    names = [f.name for f in fits if not f.reasons and videos.dataset(f.name).kind != "demo"]
+    names = [f.name for f in fits if not f.reasons and deblurring.dataset(f.name).kind != "demo"]
     names.sort(key=lambda n: (PREFERRED.index(n) if n in PREFERRED else len(PREFERRED), n))
     if names:
         others = f" ({', '.join(names[1:])} would fit, too)" if len(names) > 1 else ""
-        dataset = videos.dataset(names[0]).name
+        dataset = deblurring.dataset(names[0]).name
         first = "; its data are missing, set DATA.ROOT first" if data[dataset].missing else ""
-        model = videos.preset(names[0]).MODEL
+        model = deblurring.preset(names[0]).MODEL
         if model.TYPE != "vrt_spike":
             first += f"; {VRT_NOTE}"
         elif model.VRT.PRETRAINED is None:

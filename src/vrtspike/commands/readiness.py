@@ -14,15 +14,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from vrtspike.analysis.advice import advice
+from vrtspike.analysis.findings import advice
 from vrtspike.commands.hardware import GpuKind, find_gpus, free_bytes
 from vrtspike.commands.preset_advice import PresetData, find_data, stores_needed
 from vrtspike.config.problems import find_problem
 from vrtspike.config.workflow import Workflow, read_plan
 from vrtspike.deblurring.data.clips.requirements import require_spikes
 from vrtspike.deblurring.data_size import GB
+from vrtspike.deblurring.datasets import Dataset, DeblurringPlan
 from vrtspike.deblurring.settings import Settings
-from vrtspike.deblurring.videos import Dataset, Videos
 from vrtspike.errors import DataError, UserError
 from vrtspike.io.locks import lock_file
 from vrtspike.io.pretrained import PUBLISHED, verify_weights
@@ -324,31 +324,34 @@ def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Ite
     """
     try:
         plan = read_plan(configfiles, overrides)
-        videos = Videos(plan)
-        datasets = {videos.dataset(name).name: videos.dataset(name) for name in presets_of(videos)}
+        deblurring = DeblurringPlan(plan)
+        datasets = {
+            deblurring.dataset(name).name: deblurring.dataset(name)
+            for name in presets_of(deblurring)
+        }
     except UserError as error:
         yield fault("configuration", str(error))
         return
     yield Check("configuration", "ok", f"presets {', '.join(plan.settings.PRESETS)}")
     for name, reason in plan.broken.items():
         yield fault("preset", reason, "note", preset=name)
-    data = {name: find_data(videos, dataset) for name, dataset in datasets.items()}
-    yield from disk_checks(videos, data)
+    data = {name: find_data(deblurring, dataset) for name, dataset in datasets.items()}
+    yield from disk_checks(deblurring, data)
     yield PRESETS
     for name, dataset in datasets.items():
-        yield data_check(videos, dataset, data[name])
+        yield data_check(deblurring, dataset, data[name])
     yield from other_data_checks(plan)
     yield from weight_checks(plan)
 
 
-def presets_of(videos: Videos) -> list[str]:
+def presets_of(deblurring: DeblurringPlan) -> list[str]:
     """The deblurring presets in PRESETS.
 
     Raises:
         ConfigError: if a preset is unknown or invalid.
     """
-    names = videos.plan.settings.PRESETS
-    return [name for name in names if isinstance(videos.plan.preset(name), Settings)]
+    names = deblurring.plan.settings.PRESETS
+    return [name for name in names if isinstance(deblurring.plan.preset(name), Settings)]
 
 
 def other_data_checks(plan: Workflow) -> Iterator[Check]:
@@ -369,12 +372,12 @@ def other_data_checks(plan: Workflow) -> Iterator[Check]:
         yield Check(name, "ok", found)
 
 
-def disk_checks(videos: Videos, data: dict[str, PresetData]) -> Iterator[Check]:
+def disk_checks(deblurring: DeblurringPlan, data: dict[str, PresetData]) -> Iterator[Check]:
     """Check space, permissions and locks of RESULTS and RUNS."""
-    settings = videos.plan.settings
+    settings = deblurring.plan.settings
     bins = {
-        (videos.dataset(name).name, videos.preset(name).DATA.NUM_VOXEL_BINS)
-        for name in presets_of(videos)
+        (deblurring.dataset(name).name, deblurring.preset(name).DATA.NUM_VOXEL_BINS)
+        for name in presets_of(deblurring)
     }
     stores = sum(
         stores_needed(data[name], number) for name, number in bins if data[name].missing is None
@@ -408,7 +411,7 @@ def disk_check(key: str, path: Path, needed: float) -> Check:
     return Check(name, "ok", found)
 
 
-def data_check(videos: Videos, dataset: Dataset, data: PresetData) -> Check:
+def data_check(deblurring: DeblurringPlan, dataset: Dataset, data: PresetData) -> Check:
     """Check a data set by its file names."""
     name = f"data ({dataset.name})"
     if data.missing is not None:
@@ -420,11 +423,13 @@ def data_check(videos: Videos, dataset: Dataset, data: PresetData) -> Check:
     size = data.size
     counts = [f"{size.sequences[s]} sequences in {s}" for s in size.sequences]
     found = f"{dataset.root}: {', '.join(counts)}, {'' if size.spike_size else 'no '}spikes"
-    for preset in presets_of(videos):
-        if videos.dataset(preset).name != dataset.name:
+    for preset in presets_of(deblurring):
+        if deblurring.dataset(preset).name != dataset.name:
             continue
         try:
-            require_spikes(f"preset {preset}", size.spike_size is not None, videos.preset(preset))
+            require_spikes(
+                f"preset {preset}", size.spike_size is not None, deblurring.preset(preset)
+            )
         except UserError as error:
             return fault("data_without_spikes", str(error), dataset=dataset.name)
     if size.faults:

@@ -156,35 +156,30 @@ def compare(arguments: argparse.Namespace) -> int:
         raise ConfigError("--tolerance judges by a baseline; give its file (--baseline)")
     for path in arguments.runs:
         _find_run(path)
-    from vrtspike.analysis.compare import (
-        below_baseline,
-        comparison_text,
-        parse_tolerances,
-        with_unique_names,
-        write_baseline,
-        write_comparison,
-    )
+    from vrtspike.analysis import compare as analysis
 
-    tolerances = parse_tolerances(arguments.tolerance)
-    candidates = with_unique_names([_candidate(path) for path in arguments.runs], arguments.runs)
-    print(comparison_text(candidates, arguments.format), end="", flush=True)
+    tolerances = analysis.parse_tolerances(arguments.tolerance)
+    candidates = analysis.with_unique_names(
+        [_candidate(path) for path in arguments.runs], arguments.runs
+    )
+    print(analysis.comparison_text(candidates, arguments.format), end="", flush=True)
     if arguments.output is not None:
-        write_comparison(candidates, arguments.output)
+        analysis.write_comparison(candidates, arguments.output)
         print(f"written to {arguments.output}", file=sys.stderr)
     worse: list[str] = []
     if arguments.baseline is not None:
-        worse = below_baseline(arguments.baseline, candidates, tolerances)
+        worse = analysis.below_baseline(arguments.baseline, candidates, tolerances)
         text = "\n".join(worse) or f"no run is below the baseline ({arguments.baseline})"
         print(text, file=sys.stderr)
     if arguments.write_baseline is not None:
-        write_baseline(arguments.write_baseline, candidates)
+        analysis.write_baseline(arguments.write_baseline, candidates)
         print(f"baseline: {arguments.write_baseline}", file=sys.stderr)
     return 1 if worse else 0
 
 
 def _candidate(path: Path) -> Candidate:
     """A run, or a text log of another program."""
-    from vrtspike.analysis.compare import candidate_of_logs, find_candidate
+    from vrtspike.analysis.compare import Candidate, find_candidate
     from vrtspike.deblurring.analysis.old_logs import analyze_old_logs
 
     folder = _find_run(path)
@@ -193,7 +188,7 @@ def _candidate(path: Path) -> Candidate:
     analysis = analyze_old_logs(path)
     for note in analysis.notes:
         print(f"{path}: {note}", file=sys.stderr)
-    return candidate_of_logs(analysis)
+    return Candidate(analysis, None, analysis.run.name)
 
 
 def add_why(parser: argparse.ArgumentParser) -> None:

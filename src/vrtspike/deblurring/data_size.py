@@ -14,7 +14,7 @@ from vrtspike.deblurring.data.raw.recordings import file_sensor
 from vrtspike.deblurring.data.raw.spikes import count_spike_frames, picture_area
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.store.layout import StoreLayout
-from vrtspike.deblurring.videos import Dataset
+from vrtspike.deblurring.datasets import Dataset
 from vrtspike.errors import DataError
 from vrtspike.io.images import read_rgb
 

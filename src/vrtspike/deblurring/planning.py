@@ -1,4 +1,4 @@
-"""What the workflow asks about videos while it plans, and quickly.
+"""What the workflow asks about the data of deblurring while it plans, and quickly.
 
 Raw data: what is there, whether it changed, what is made before, what programs are told. Shards:
 how many there are, what of them is damaged. Snakemake compares the file of a shard; what lies
@@ -34,13 +34,13 @@ from vrtspike.deblurring.data.raw.versions import (
     source_version,
 )
 from vrtspike.deblurring.data.shards import Shard, divide, shard_count, shards
+from vrtspike.deblurring.datasets import Dataset, DeblurringPlan
 from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.settings.workflow import (
     CalibrateSettings,
     SimulatedSequence,
     SimulateSettings,
 )
-from vrtspike.deblurring.videos import Dataset, Videos
 from vrtspike.errors import ConfigError, DataError, list_faults, named_faults
 from vrtspike.io.files import folder_size, json_digest
 from vrtspike.io.manifests import ManifestKind, read_manifest
@@ -64,7 +64,7 @@ class RawData:
     """The data sets of a configuration; each is looked at once.
 
     Args:
-        videos: those of the configuration.
+        plan: the configuration.
         is_dry_run: asked when a data set is looked at; in a run the jobs tell all faults.
         notices: take what a user should read at the end; missing data are a plan's failure.
         measures: whether sizes and dates of files are asked for, or names only; a job of a cluster
@@ -73,12 +73,12 @@ class RawData:
 
     def __init__(
         self,
-        videos: Videos,
+        plan: DeblurringPlan,
         is_dry_run: Callable[[], bool],
         notices: Notices,
         measures: bool = True,
     ) -> None:
-        self._videos, self._is_dry_run = videos, is_dry_run
+        self._plan, self._is_dry_run = plan, is_dry_run
         self._notices, self._measures = notices, measures
         self._surveys: dict[str, dict[str, Any] | None] = {}
         self._states: dict[str, dict[str, RawState]] = {}
@@ -99,7 +99,7 @@ class RawData:
         return self._states.get(dataset.name, {})
 
     def _survey_file(self, dataset: Dataset) -> Path:
-        return self._videos.results / "data" / dataset.name / "survey.json"
+        return self._plan.results / "data" / dataset.name / "survey.json"
 
     def _look(self, dataset: Dataset) -> dict[str, Any] | None:
         splits = [dataset.train_split, dataset.val_split]
@@ -158,7 +158,7 @@ class RawData:
         if dataset.kind == "simulated":
             return [
                 f"{dataset.root}/sources/{sequence.SPLIT}/{sequence.SEQUENCE}.txt"
-                for sequence in self._videos.settings.SIMULATE.SEQUENCES
+                for sequence in self._plan.settings.SIMULATE.SEQUENCES
             ]
         return []
 
@@ -168,7 +168,7 @@ class RawData:
         Raises:
             ConfigError: naming both.
         """
-        dataset = self._videos.dataset(preset)
+        dataset = self._plan.dataset(preset)
         known = self.survey(dataset) if dataset.kind == "raw" else None
         if known:
             require_spikes(f"preset {preset}, {dataset.root}", known["spikes"], settings)
@@ -178,12 +178,12 @@ class Shards:
     """The shards of the data sets of a configuration.
 
     Args:
-        videos: those of the configuration.
+        plan: the configuration.
         raw_data: what is there.
     """
 
-    def __init__(self, videos: Videos, raw_data: RawData) -> None:
-        self._videos, self._raw_data = videos, raw_data
+    def __init__(self, plan: DeblurringPlan, raw_data: RawData) -> None:
+        self._plan, self._raw_data = plan, raw_data
         # Asked once: while jobs run, their results come and go.
         self._members = cache(self._find_members)
         self.raw_versions = cache(self._raw_versions)
@@ -207,11 +207,11 @@ class Shards:
 
     def _find_members(self, dataset: Dataset) -> dict[Shard, list[str] | None]:
         """The shards of a data set, each with its sequences where these are known."""
-        bounds = self._videos.settings.SHARDS
+        bounds = self._plan.settings.SHARDS
         states = self._raw_data.states(dataset)
         sequences = len(states)
         if dataset.kind == "simulated":
-            sequences = len(self._videos.settings.SIMULATE.SEQUENCES)
+            sequences = len(self._plan.settings.SIMULATE.SEQUENCES)
         nbytes = sum(state.nbytes for state in states.values())
         count = shard_count(sequences, nbytes, bounds.SEQUENCES, bounds.GB * 1e9)
         known = list(states) or self._surveyed(dataset)
@@ -277,7 +277,7 @@ class Shards:
         )
 
     def _folder(self, dataset: Dataset) -> Path:
-        return self._videos.results / "data" / dataset.name
+        return self._plan.results / "data" / dataset.name
 
 
 def _listed(folder: Path, shard: str, kind: ManifestKind) -> dict[str, Any]:
@@ -349,9 +349,9 @@ def sensor_option(dataset: Dataset) -> str:
     return f"--spike-size {size[0]} {size[1]}" if size else ""
 
 
-def clip_options(videos: Videos, dataset: str) -> str:
+def clip_options(plan: DeblurringPlan, dataset: str) -> str:
     """What the clips that presets take from a data set ask of it at least."""
-    presets = [p for name, p in videos.presets.items() if videos.dataset(name).name == dataset]
+    presets = [p for name, p in plan.presets.items() if plan.dataset(name).name == dataset]
     sizes = [f"{split}={size}" for split, size in crop_sizes(presets).items()]
     return shlex.join(["--clip-length", str(clip_length(presets)), "--crop-sizes", *sizes])
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import cv2
 import numpy as np
@@ -17,14 +16,6 @@ GAP = 4
 COLUMN_WIDTH = 480
 _PAPER = 255
 _INK = (30, 30, 30)
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One column of a picture: an image uint8 (H, W, 3) and the words above it."""
-
-    label: str
-    image: Image
 
 
 def comparison(blur: Image, restored: Image, sharp: Image | None = None) -> Image:
@@ -43,20 +34,20 @@ def comparison(blur: Image, restored: Image, sharp: Image | None = None) -> Imag
         uint8 (h, w, 3), columns of at most ``COLUMN_WIDTH`` pixels.
     """
     if sharp is None:
-        panels = [Panel("blurry input", blur), Panel("restored", restored)]
+        panels = {"blurry input": blur, "restored": restored}
     else:
-        panels = [
-            Panel(f"blurry input {_decibel(psnr(blur, sharp))}", blur),
-            Panel(f"restored {_decibel(psnr(restored, sharp))}", restored),
-            Panel("sharp", sharp),
-        ]
+        panels = {
+            f"blurry input {_decibel(psnr(blur, sharp))}": blur,
+            f"restored {_decibel(psnr(restored, sharp))}": restored,
+            "sharp": sharp,
+        }
     width = blur.shape[1]
     factor = max(1, COLUMN_WIDTH // width)
     column = min(COLUMN_WIDTH, width * factor)
     zoom = max(1, round(3 * column / width))
     rows, columns = _most_blurred(blur, restored if sharp is None else sharp, column // zoom)
-    whole = [_labelled(panel, _fit(panel.image, column, factor)) for panel in panels]
-    details = [_enlarge(panel.image[rows, columns], zoom) for panel in panels]
+    whole = [_labelled(label, _fit(image, column, factor)) for label, image in panels.items()]
+    details = [_enlarge(image[rows, columns], zoom) for image in panels.values()]
     return np.concatenate([_strip(whole, column), _strip(details, column)])
 
 
@@ -101,8 +92,8 @@ def _enlarge(image: Image, factor: int) -> Image:
     return image.repeat(factor, axis=0).repeat(factor, axis=1)
 
 
-def _labelled(panel: Panel, image: Image) -> Image:
+def _labelled(label: str, image: Image) -> Image:
     band = np.full((LABEL_HEIGHT, image.shape[1], 3), _PAPER, np.uint8)
     place = (4, LABEL_HEIGHT - 8)
-    cv2.putText(band, panel.label, place, cv2.FONT_HERSHEY_SIMPLEX, 0.5, _INK, 1, cv2.LINE_AA)
+    cv2.putText(band, label, place, cv2.FONT_HERSHEY_SIMPLEX, 0.5, _INK, 1, cv2.LINE_AA)
     return np.concatenate([band, image])

@@ -169,20 +169,17 @@ def _measure(
         role, resident = _role(process, folder), process.memory_info().rss / MEGABYTE
     except psutil.Error:
         return None
-    gpu = on_gpus.get(process.pid)
     pages = page_sums(process.pid)
-    if not pages:
-        return ProcessMemory(process.pid, role, depth, resident, gpu=gpu)
     return ProcessMemory(
         process.pid,
         role,
         depth,
         resident,
-        pages["Pss"],
-        pages["Private_Clean"] + pages["Private_Dirty"],
+        pages.get("Pss"),
+        pages["Private_Clean"] + pages["Private_Dirty"] if pages else None,
         pages.get("Pss_Shmem", 0.0),
         pages.get("SwapPss", 0.0),
-        gpu,
+        on_gpus.get(process.pid),
     )
 
 

@@ -121,7 +121,6 @@ class _Step:
     """Measurements between two calls of ``step()``."""
 
     spans: list[tuple[str, Mark, Mark]] = field(default_factory=list)
-    last: Mark | None = None
     logged: dict[str, float] = field(default_factory=dict)
     number: int = 0
     samples: int = 0
@@ -200,14 +199,13 @@ class TimingLogger:
         self._sums: dict[str, float] = {}
         self._steps = self._samples = self._frames = 0
         self._arithmetic: Arithmetic | None = None
-        self._text: TextIO | None = None
-        self._lines: TextIO | None = None
+        self._files: tuple[TextIO, ...] = ()
         if enabled and file:
             folder = Path(log_dir)
             folder.mkdir(parents=True, exist_ok=True)
             start = time.strftime("%Y%m%d-%H%M%S")
-            self._text = (folder / f"timing_{start}.log").open("a", encoding="utf-8")
-            self._lines = (folder / f"timing_{start}.jsonl").open("a", encoding="utf-8")
+            paths = (folder / f"timing_{start}.{kind}" for kind in ("log", "jsonl"))
+            self._files = tuple(path.open("a", encoding="utf-8") for path in paths)
 
     @property
     def enabled(self) -> bool:
@@ -217,8 +215,7 @@ class TimingLogger:
     def note_arithmetic(self, arithmetic: Arithmetic) -> None:
         """Record the FLOPs of a sample, for FLOP/s in the summary."""
         self._arithmetic = arithmetic
-        if self._lines is not None:
-            self._lines.write(json.dumps({"kind": "work", **asdict(arithmetic)}) + "\n")
+        self._write("", {"kind": "work", **asdict(arithmetic)})
 
     def section(self, name: str) -> AbstractContextManager[object]:
         """Time the body as ``name``, a path relative to the section it runs in."""
@@ -270,10 +267,8 @@ class TimingLogger:
         text = summary_text(summary)
         if self._console is not None:
             self._console.note(text)
-        if self._text is not None and self._lines is not None:
-            self._text.write(text + "\n")
-            self._lines.write(json.dumps({"kind": "summary", **summary}) + "\n")
-            self._flush()
+        self._write(text + "\n", {"kind": "summary", **summary})
+        self._flush()
 
     def flush(self) -> None:
         """Flush the records of all ended steps; waits for the device."""
@@ -283,12 +278,11 @@ class TimingLogger:
     def close(self) -> None:
         """Write pending records and close the files."""
         self._drain()
-        for stream in (self._text, self._lines):
-            if stream is not None:
-                stream.close()
+        for stream in self._files:
+            stream.close()
         if self._console is not None and self._owns_console:
             self._console.close()
-        self._text = self._lines = None
+        self._files = ()
         self._enabled = False
 
     def _enter(self, name: str) -> str:
@@ -313,16 +307,15 @@ class TimingLogger:
 
     def _record(self, path: str, start: Mark, end: Mark) -> None:
         self._current.spans.append((path, start, end))
-        self._current.last = end
 
     def _is_complete(self, record: _Step) -> bool:
-        return record.last is None or self._clock.is_complete(record.last)
+        return not record.spans or self._clock.is_complete(record.spans[-1][2])
 
     def _drain(self) -> None:
         while self._waiting:
             record = self._waiting.popleft()
-            if record.last is not None:
-                self._clock.wait(record.last)
+            if record.spans:
+                self._clock.wait(record.spans[-1][2])
             self._finish(record)
 
     def _finish(self, record: _Step) -> None:
@@ -337,12 +330,8 @@ class TimingLogger:
         for path, ms in step.times.items():
             self._history.setdefault(path, array("f")).append(ms)
             self._sums[path] = self._sums.get(path, 0.0) + ms
-        self._write(record, step)
-
-    def _write(self, record: _Step, step: StepTimes) -> None:
-        if self._text is not None and self._lines is not None:
+        if self._files:
             averages = {path: self._sums[path] / len(self._history[path]) for path in step.times}
-            self._text.write(step_text(step, averages))
             line = {
                 "kind": "step",
                 "step": record.number,
@@ -351,14 +340,18 @@ class TimingLogger:
                 "frames": record.frames,
                 "ms": {path: round(ms, 4) for path, ms in step.times.items()},
             }
-            self._lines.write(json.dumps(line) + "\n")
+            self._write(step_text(step, averages), line)
             if self._steps % self._file_interval == 0:
                 self._flush()
         if self._console is not None and self._steps % self._console_interval == 0:
             self._console.draw(console_block(step), console_line(step))
 
+    def _write(self, text: str, record: dict[str, Any]) -> None:
+        """Write to the text file and, as one line of JSON, to the other."""
+        for stream, written in zip(self._files, (text, json.dumps(record) + "\n"), strict=False):
+            stream.write(written)
+
     def _flush(self) -> None:
-        for stream in (self._text, self._lines):
-            if stream is not None:
-                with writes_to(Path(stream.name)):
-                    stream.flush()
+        for stream in self._files:
+            with writes_to(Path(stream.name)):
+                stream.flush()

@@ -46,7 +46,6 @@ def draw(
     size: tuple[float, float] = (8.0, 4.0),
     *,
     grid: bool = True,
-    dpi: int = 100,
 ) -> None:
     """Draw a figure and write it, atomically.
 
@@ -55,7 +54,6 @@ def draw(
         fill: draws on the empty figure.
         size: width and height in inches.
         grid: whether to draw grid lines.
-        dpi: pixels per inch of a ``.png``.
     """
     buffer = io.BytesIO()
     style = _STYLE | {"font.family": _fonts(), "axes.grid": grid}
@@ -65,7 +63,7 @@ def draw(
         fill(figure)
         kind = Path(path).suffix.removeprefix(".")
         metadata = {"Date": None} if kind == "svg" else None
-        figure.savefig(buffer, format=kind, metadata=metadata, dpi=dpi)
+        figure.savefig(buffer, format=kind, metadata=metadata, dpi=100)
     atomic_write_bytes(path, buffer.getvalue())
 
 

@@ -105,9 +105,9 @@ def error_map(restored: Picture, sharp: Picture) -> Picture:
     return np.ascontiguousarray(cv2.applyColorMap(scaled, _COLOURS)[..., ::-1])
 
 
-def error_colours(stops: int = 9) -> list[str]:
-    """The colours of :func:`error_map` from 0 to ``ERROR_TOP``, in CSS."""
-    levels = np.linspace(0, 255, stops).round().astype(np.uint8)[None]
+def error_colours() -> list[str]:
+    """Nine colours of :func:`error_map` from 0 to ``ERROR_TOP``, in CSS."""
+    levels = np.linspace(0, 255, 9).round().astype(np.uint8)[None]
     colours = cv2.applyColorMap(levels, _COLOURS)[0, :, ::-1]
     return [f"rgb({r} {g} {b})" for r, g, b in colours.tolist()]
 

@@ -26,10 +26,10 @@ from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import atomic_path, file_digest
 from vrtspike.io.weights import load_trained
 from vrtspike.runs.names import BEST_WEIGHTS
+from vrtspike.sst.dataset import SSTTask
 from vrtspike.sst.grid import Area
 from vrtspike.sst.model import RecursiveAttentionTransformer as RecursiveAttentionTransformer
 from vrtspike.sst.model import place_on_grid
-from vrtspike.sst.task import SSTTask
 from vrtspike.training.fit import fit
 
 MODEL_SAVE_PATH = "models"
@@ -152,16 +152,22 @@ class BaseTrainer:
         self.learning_rate = own.get("learning_rate", _LEARNING_RATE)
         if "learning_rate" not in self._taken:
             own.pop("learning_rate", None)
-        self.model_params = plain_parameters(model_class, own, "model_params")
-        self.dataset_params = plain_parameters(
-            dataset_class, dataset_params or {}, "dataset_params", area=area, split="train"
+        # Paths become text: all of it is kept with the model, and names the run.
+        self.model_params, self.dataset_params = (
+            json.loads(json.dumps(params, default=str)) for params in (own, dataset_params or {})
         )
+        for made, params, added in (
+            (model_class, self.model_params, {}),
+            (dataset_class, self.dataset_params, {"area": area, "split": "train"}),
+        ):
+            signature = inspect.signature(made)
+            try:
+                signature.bind(**params, **added)
+            except TypeError as error:
+                raise ConfigError(f"{made.__name__}: {error}; expected {signature}") from error
         self.settings = preset_values(trainer_params or {}, self.learning_rate)
-
-    @property
-    def folder(self) -> Path:
+        self.folder = self.save_path.with_name(f"{self.save_path.stem}_runs") / self.uid
         """Folder of the run: checkpoints, logs, weights."""
-        return self.save_path.with_name(f"{self.save_path.stem}_runs") / self.uid
 
     def train(self) -> nn.Module:
         """Train, save, and return the model with the weights of the best validation.
@@ -173,20 +179,21 @@ class BaseTrainer:
         """
         given = {**self.dataset_params, "area": asdict(self.area)}
         dataset = self.dataset_class(**given, split="train")
-        for name in {"seq_len", "lead"} & {*self._taken}:
-            held = getattr(dataset, name)
-            if self.model_params.setdefault(name, held) != held:
-                raise ConfigError(
-                    f"model_params: {name} is {self.model_params[name]}, but the data set's is "
-                    f"{held}; give both the same"
-                )
-        entering = {"data": dataset.store.digest}
+        store = dataset.store
+        held = {name: getattr(dataset, name) for name in {"seq_len", "lead"} & {*self._taken}}
+        self.model_params = held | self.model_params
+        said = {name: self.model_params[name] for name in held}
+        if said != held:
+            raise ConfigError(
+                f"model_params: {said}, but the data set has {held}; give both the same"
+            )
+        entering = {"data": store.digest}
 
         @wraps(self.model_class)
         def build(entering: Mapping[str, str], **parameters: Any) -> nn.Module:  # noqa: ANN401
             # ``entering`` tells this run from one of other data or first weights.
             model = self.model_class(**parameters)
-            place_on_grid(model, *dataset.store.placement)
+            place_on_grid(model, *store.placement)
             if self.pre_model:
                 load_trained(model, self.pre_model)
             return model
@@ -197,7 +204,7 @@ class BaseTrainer:
             entering["pre_model"] = file_digest(self.pre_model)
         outcome = fit(
             self.folder,
-            SSTTask.of_store(dataset.store, dataset.offset),
+            SSTTask(store.weights, store.fields["deviation"], dataset.offset),
             model_class=build,
             model_parameters={**self.model_params, "entering": entering},
             dataset_class=self.dataset_class,
@@ -219,7 +226,7 @@ class BaseTrainer:
             "dataset_params": self.dataset_params,
             "steps": outcome.step,
         }
-        grid = map(torch.as_tensor, dataset.store.placement)
+        grid = map(torch.as_tensor, store.placement)
         weights = {name: values.detach().cpu() for name, values in model.state_dict().items()}
         contents = {"facts": facts, "weights": weights, **dict(zip(_GRID, grid, strict=True))}
         if _FIRST:
@@ -284,31 +291,6 @@ def preset_values(given: Mapping[str, Any], learning_rate: object) -> dict[str, 
     values = {key: v for key, v in values.items() if v is not None or key not in _CHOSEN}
     validate(RunSettings, Document(nested(values), places), "docs/sst.md explains them.")
     return values
-
-
-def plain_parameters(
-    made: Callable[..., object], given: Mapping[str, Any], title: str, **added: object
-) -> dict[str, Any]:
-    """Parameters of a class as JSON values, paths as text.
-
-    Args:
-        made: the class.
-        given: its parameters.
-        title: where they stand, for messages.
-        added: what it is made with besides.
-
-    Raises:
-        ConfigError: it takes no such parameter, one is missing, or one is no JSON value.
-    """
-    signature = inspect.signature(made)
-    plain = {name: str(v) if isinstance(v, Path) else v for name, v in given.items()}
-    try:
-        signature.bind(**added, **plain)
-        json.dumps(plain, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        known = ", ".join(name for name in signature.parameters if name not in added)
-        raise ConfigError(f"{title}: {error}; expected JSON values of {known}") from error
-    return plain
 
 
 def _show(line: str) -> None:

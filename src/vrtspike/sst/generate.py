@@ -15,8 +15,6 @@ model that seems to makes a mistake.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -45,41 +43,47 @@ _SPIN_UP = 240
 _Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
 class Globe:
     """What is generated.
 
-    Attributes:
+    Args:
         first_year: of the data; they begin in January.
         years: how many.
         step: degrees between neighbouring points.
         south: latitude of the southernmost points, that of the northernmost with the other sign.
         seed: of oscillation and weather.
         anomalies: False leaves out all that can be forecast beyond the seasons.
+
+    Attributes:
+        months: (N,) their numbers.
+        latitudes: (h,) degrees north, falling, as in ERA5's files.
+        longitudes: (w,) degrees east, from 0.
     """
 
-    first_year: int = 1980
-    years: int = 40
-    step: float = 4.0
-    south: float = -60.0
-    seed: int = 0
-    anomalies: bool = True
-
-    @property
-    def latitudes(self) -> _Array:
-        """(h,) degrees north, falling, as in ERA5's files."""
-        return np.arange(-self.south, self.south - self.step / 2, -self.step)
-
-    @property
-    def longitudes(self) -> _Array:
-        """(w,) degrees east, from 0."""
-        return np.arange(0, 360, self.step)
-
-    @property
-    def months(self) -> NDArray[np.int64]:
-        """(N,) numbers of the months."""
-        first = month_number(self.first_year, 1)
-        return np.arange(first, first + MONTHS * self.years)
+    def __init__(
+        self,
+        first_year: int = 1980,
+        years: int = 40,
+        step: float = 4.0,
+        south: float = -60.0,
+        seed: int = 0,
+        anomalies: bool = True,
+    ) -> None:
+        first, self.step = month_number(first_year, 1), step
+        self.months = np.arange(first, first + MONTHS * years)
+        self.latitudes = np.arange(-south, south - step / 2, -step)
+        self.longitudes = np.arange(0, 360, step)
+        self._anomalies, self._memory = anomalies, MEMORY if anomalies else 0.0
+        count = _SPIN_UP + len(self.months)
+        pushes = np.random.default_rng([seed, 0]).normal(size=(count, 2)) @ np.array([1, 1j])
+        # Each part of the oscillation has a variance of 1.
+        self._oscillation = _remembered(pushes * np.sqrt(1 - abs(_TURN) ** 2), _TURN)
+        shape = (count, len(self.latitudes), len(self.longitudes))
+        noise = np.random.default_rng([seed, 1]).normal(size=shape)
+        # Neighbouring points are alike.
+        noise = noise + np.roll(noise, 1, axis=2)
+        noise = WEATHER_K * (noise + np.roll(noise, 1, axis=1)) / 2
+        self._weather = _remembered(np.sqrt(1 - self._memory**2) * noise, self._memory)
 
     def land(self) -> NDArray[np.bool_]:
         """(h, w) points on land: one round continent, and a cape in the south."""
@@ -97,7 +101,7 @@ class Globe:
         season = np.cos(2 * np.pi * (months % MONTHS - 8) / MONTHS)[:, None, None]
         field = 301.15 - 36 * np.sin(lat) ** 2 + 5 * np.sin(lat) * season
         field = field + self._memory**ahead * self._weather
-        if self.anomalies:
+        if self._anomalies:
             years = (months - self.months[0])[:, None, None] / MONTHS
             swing = (_TURN**ahead * self._oscillation)[:, None, None]
             # A core at the equator, and waves far from it.
@@ -121,27 +125,6 @@ class Globe:
         share = np.where(cold > 0, np.clip(0.15 + cold / 2, 0, 1), 0)
         return np.where(self.land(), np.nan, share).astype(np.float32)
 
-    @property
-    def _memory(self) -> float:
-        return MEMORY if self.anomalies else 0.0
-
-    @cached_property
-    def _oscillation(self) -> NDArray[np.complex128]:
-        """(N,) each part with a variance of 1."""
-        random = np.random.default_rng([self.seed, 0])
-        pushes = random.normal(size=(_SPIN_UP + len(self.months), 2)) @ np.array([1, 1j])
-        return _remembered(pushes * np.sqrt(1 - abs(_TURN) ** 2), _TURN)
-
-    @cached_property
-    def _weather(self) -> _Array:
-        """(N, h, w) kelvin; neighbouring points are alike."""
-        random = np.random.default_rng([self.seed, 1])
-        shape = (_SPIN_UP + len(self.months), len(self.latitudes), len(self.longitudes))
-        noise = random.normal(size=shape)
-        noise = noise + np.roll(noise, 1, axis=2)
-        smooth = (noise + np.roll(noise, 1, axis=1)) / 2
-        return _remembered(WEATHER_K * np.sqrt(1 - self._memory**2) * smooth, self._memory)
-
 
 def _remembered(pushes: NDArray[Any], memory: complex) -> NDArray[Any]:
     """Autoregression of first order over the first axis, without its first months."""
@@ -149,18 +132,19 @@ def _remembered(pushes: NDArray[Any], memory: complex) -> NDArray[Any]:
     return values[_SPIN_UP:]
 
 
-def write_example(folder: str | Path, globe: Globe = Globe()) -> Path:
+def write_example(folder: str | Path, globe: Globe | None = None) -> Path:
     """Write a globe as a user would download it: ``sst.nc``, with temperature and sea ice.
 
     Args:
         folder: for the file; made where it is missing.
-        globe: what is generated.
+        globe: what is generated; None: 40 years.
 
     Returns:
         The file.
     """
     import xarray
 
+    globe = globe or Globe()
     stamps = (globe.months - month_number(1970, 1)).astype("datetime64[M]").astype("datetime64[ns]")
     dims = ("valid_time", "latitude", "longitude")
     dataset = xarray.Dataset(

@@ -79,8 +79,7 @@ class Area:
     @property
     def width(self) -> float:
         """Degrees of longitude from the western to the eastern edge, above 0 to 360."""
-        degrees = self.lon[1] - self.lon[0]
-        return degrees if degrees > 0 else degrees + _TURN
+        return (self.lon[1] - self.lon[0]) % _TURN or _TURN
 
     @property
     def height(self) -> float:

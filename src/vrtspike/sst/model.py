@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -15,11 +15,10 @@ from torch.nn import functional
 
 from vrtspike.errors import ConfigError
 from vrtspike.monitoring.timing import section
+from vrtspike.sst.grid import Grid
 from vrtspike.sst.models import MODELS
-from vrtspike.sst.settings import MONTHS, SSTModelSettings, require_whole
-
-if TYPE_CHECKING:
-    from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
+from vrtspike.sst.settings import MONTHS, SSTSettings, require_whole
+from vrtspike.sst.store import PreparedStore
 
 HARMONICS = 8
 """Waves around a circle of latitude that tell places apart; half as many from pole to pole."""
@@ -240,21 +239,16 @@ def _season(month: torch.Tensor) -> torch.Tensor:
     return torch.cat([angles.cos(), angles.sin()], dim=1)
 
 
-def make_model(
-    model: SSTModelSettings, shape: tuple[int, int], seq_len: int, lead: int
-) -> nn.Module:
-    """The network of a preset for a grid (height, width) whose cells are all sea."""
-    model_class: Callable[..., nn.Module] = resolve_name(MODELS[model.TYPE])
-    height, width = shape
+def build_model(settings: SSTSettings, store: PreparedStore | None = None) -> nn.Module:
+    """The network of a preset, for the cells of a store; without one they are all sea."""
+    data, model = settings.DATA, settings.MODEL
+    height, width = Grid(data.AREA.area, data.RESOLUTION).shape
     sizes = model.model_dump(exclude={"TYPE", "PRETRAINED"}).items()
     given = {key.lower(): value for key, value in sizes}
-    return model_class(width=width, height=height, seq_len=seq_len, lead=lead, **given)
-
-
-def build_model(model: SSTModelSettings, samples: ERA5SSTMonthlyDataset) -> nn.Module:
-    """The network of a preset for the cells and months of a data set."""
-    network = make_model(model, samples.store.grid.shape, samples.seq_len, samples.lead)
-    place_on_grid(network, *samples.store.placement)
+    model_class: Callable[..., nn.Module] = resolve_name(MODELS[model.TYPE])
+    network = model_class(width, height, data.SEQ_LEN, lead=data.LEAD, **given)
+    if store is not None:
+        place_on_grid(network, *store.placement)
     return network
 
 

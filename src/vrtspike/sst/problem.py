@@ -131,11 +131,10 @@ def memory(settings: SSTSettings) -> tuple[float, float]:
 
     from vrtspike.monitoring.memory import training_memory
     from vrtspike.sst.grid import Grid
-    from vrtspike.sst.model import make_model
+    from vrtspike.sst.model import build_model
 
-    data = settings.DATA
+    data, model = settings.DATA, build_model(settings).train()
     shape = Grid(data.AREA.area, data.RESOLUTION).shape
-    model = make_model(settings.MODEL, shape, data.SEQ_LEN, data.LEAD).train()
 
     def forward(samples: int) -> torch.Tensor:
         past = torch.zeros(samples, data.SEQ_LEN, *shape)
@@ -165,21 +164,21 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
         UserError: if the data, or the weights it starts from, cannot be used.
     """
     from vrtspike.io.weights import load_trained
+    from vrtspike.sst.dataset import SSTTask
     from vrtspike.sst.model import build_model
-    from vrtspike.sst.task import SSTTask
     from vrtspike.training.batches import training_batches, validation_batches
     from vrtspike.training.tasks import Trainable
 
     settings = cast("SSTSettings", run.settings)
     samples = open_split(settings, run.dataset, "train")
     held_out = open_split(settings, run.dataset, "val")
-    model = build_model(settings.MODEL, samples)
+    model = build_model(settings, samples.store)
     if settings.MODEL.PRETRAINED is not None:
         load_trained(model, settings.MODEL.PRETRAINED)
     left = samples.left_out + held_out.left_out
     return Trainable(
         model.to(ranks.device),
-        SSTTask.of_store(samples.store, samples.offset),
+        SSTTask(samples.store.weights, samples.store.fields["deviation"], samples.offset),
         training_batches(samples, settings, workers, ranks),
         validation_batches(held_out, settings, workers, ranks),
         note=f"{left} samples with missing months left out" if left else "",
@@ -207,7 +206,7 @@ def evaluate(
 
     settings = cast("SSTSettings", run.settings)
     samples = open_split(settings, dataset, settings.TEST.SPLIT)
-    model = build_model(settings.MODEL, samples)
+    model = build_model(settings, samples.store)
     load_trained(model, weights)
     require_published(weights)
     started = time.monotonic()

@@ -8,7 +8,6 @@ month is there in both, the final one is taken. Everything is opened lazily and 
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,11 +96,6 @@ def _read_file(path: Path) -> list[xarray.DataArray]:
 
     options: dict[str, Any] = {}
     if path.suffix.lower() in _GRIB:
-        if find_spec("cfgrib") is None:
-            raise DataError(
-                f"{path}: GRIB is read with the package cfgrib, which is not installed; install it "
-                "(pip install 'vrtspike[grib]'), or download the data as NetCDF"
-            )
         # cfgrib would write an index beside the file, where a user may not.
         kept = {"indexpath": "", "read_keys": ["expver"]}
         options = {"engine": "cfgrib", "backend_kwargs": kept}
@@ -110,8 +104,9 @@ def _read_file(path: Path) -> list[xarray.DataArray]:
         opened = xarray.open_dataset(path, chunks={}, **options)
     except (OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError) as error:
         raise DataError(
-            f"{path}: cannot be read ({str(error).splitlines()[0]}); expected NetCDF or GRIB: "
-            "unpack a zip archive, download a damaged file again, take another one out"
+            f"{path}: cannot be read ({str(error).splitlines()[0]}); expected NetCDF, or GRIB with "
+            "the package cfgrib (pip install 'vrtspike[grib]'): unpack a zip archive, download a "
+            "damaged file again, take another one out"
         ) from error
     found = [_normal(opened[name], path) for name in (SST, ICE) if name in opened]
     if not found:

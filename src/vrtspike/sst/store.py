@@ -103,6 +103,7 @@ def prepare(
     cells = cells.drop_vars(["version", "source"]).astype(np.float32)
     store = output.with_suffix(".nc")
     header = {
+        "area": asdict(area),
         "resolution": resolution,
         "years": years.model_dump(mode="json"),
         "first_month": first,
@@ -114,13 +115,12 @@ def prepare(
             fitted, present = _fitted(stored, years, f"{root}: area {area.name}")
         _write(temporary, fitted)
         with _opened(temporary) as stored:
-            digest = contents_digest({**header, "area": {"lon": area.lon, "lat": area.lat}}, stored)
+            digest = contents_digest(header, stored)
     late = fields.time.values[fields.version.values != FINAL].tolist()
     write_json(
         output,
         {
             "schema": PREPARED.schema,
-            "area": asdict(area),
             **header,
             "sea_cells": int(fitted["sea"].sum()),
             "files": [file_entry(path.parent, path.name) for path in find_files(root)],

@@ -22,7 +22,6 @@ from vrtspike.deblurring.data.manifests import INGEST_SHARD, INGESTED, STORE_SHA
 from vrtspike.deblurring.data.shard_jobs import (
     Building,
     Ingestion,
-    NewResult,
     SequenceStage,
     make_shard,
 )
@@ -54,7 +53,7 @@ class Writing(SequenceStage):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"of {name}")
         (self.folder / f"{name.replace('/', ' ')}.maker").write_text(str(os.getpid()))
-        return NewResult({"text": f"of {name}"}, f"{name}: written")
+        return {"text": f"of {name}"}, f"{name}: written"
 
 
 @pytest.fixture

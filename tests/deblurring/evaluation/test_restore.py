@@ -58,21 +58,6 @@ def test_tiles_give_what_the_whole_frame_gives(clip):
     assert np.abs(whole.astype(int) - blur).max() > 5
 
 
-def test_the_real_model_restores_every_frame(clip, small_run):
-    source, statistics = clip
-    model = load_model(small_run.train / "weights.safetensors", small_run.settings, CPU)
-    assert not model.training
-    tiling = tiling_for(TileSettings(SIZE=40, OVERLAP=16), small_run.settings.DATA.CLIP_LEN)
-    one, four = (
-        restored(model, source, statistics, tiling, tiles_at_once=n, readers=r)
-        for n, r in ((1, 0), (4, 1))
-    )
-    assert len(one) == len(source.names)
-    for a, b in zip(one, four, strict=True):
-        assert a.shape == (48, 64, 3)
-        assert np.abs(a.astype(int) - b).max() <= 1
-
-
 def test_tiles_must_fall_on_whole_spike_pixels(clip):
     source, statistics = clip
     source.ratio = 4

@@ -114,8 +114,6 @@ def test_frames_leave_before_the_clip_ends(clip):
         ((63, 0, 0, 0), r"TEST\.TILE\.SIZE: found 63"),
         ((64, 40, 0, 0), r"TEST\.TILE\.OVERLAP: found 40"),
         ((64, 3, 0, 0), r"TEST\.TILE\.OVERLAP: found 3"),
-        ((64, 8, -1, 0), r"TEST\.TILE\.FRAMES: found -1"),
-        ((64, 8, 4, 3), "temporal overlap: found 3"),
     ],
 )
 def test_refuses_windows_that_cannot_work(arguments, match):

@@ -11,6 +11,7 @@ from vrtspike.config.workflow import Workflow, workflow_schema
 from vrtspike.deblurring.data.manifests import SURVEY
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.versions import RawState, source_version
+from vrtspike.deblurring.datasets import Dataset, DeblurringPlan
 from vrtspike.deblurring.planning import (
     MISSING,
     RawData,
@@ -26,7 +27,6 @@ from vrtspike.deblurring.planning import (
 )
 from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.settings.workflow import SimulatedSequence, SimulateSettings
-from vrtspike.deblurring.videos import Dataset, Videos
 from vrtspike.errors import ConfigError
 from vrtspike.io.files import write_json
 from vrtspike.workflow.messages import Notices
@@ -46,10 +46,10 @@ def root(tmp_path, monkeypatch) -> Path:
     return folder
 
 
-def plan_of(root: str, **model) -> Videos:
+def plan_of(root: str, **model) -> DeblurringPlan:
     settings = Settings.model_validate({"DATA": {"ROOT": root}, "MODEL": model})
     workflow = {"DEMO": {"ROOT": "made"}, "SIMULATE": {"ROOT": "simulated", "SEQUENCES": SOURCES}}
-    return Videos(Workflow(workflow_schema().model_validate(workflow), {"p": settings}))
+    return DeblurringPlan(Workflow(workflow_schema().model_validate(workflow), {"p": settings}))
 
 
 class Said(Notices):
@@ -204,7 +204,7 @@ def test_the_gate_asks_what_the_least_demanding_preset_on_the_data_takes():
         "two": preset("a", 3, 256),
         "elsewhere": preset("b", 2, 32),
     }
-    options = shlex.split(clip_options(Videos(Workflow(workflow_schema()(), presets)), "a"))
+    options = shlex.split(clip_options(DeblurringPlan(Workflow(workflow_schema()(), presets)), "a"))
     assert options[:3] == ["--clip-length", "3", "--crop-sizes"]
     # Validation looks at training sequences; evaluation takes whole frames of any size.
     assert set(options[3:]) == {"train=128", "test=1"}
@@ -226,22 +226,24 @@ def test_recordings_are_calibrated_before_they_are_surveyed(tmp_path, monkeypatc
     keys = {"ROOT": "mine", "DATA": "recorded", "MOVING": "moving", "SENSOR": [250, 416]}
     settings = Settings.model_validate({"DATA": {"ROOT": "mine"}})
     schema = workflow_schema()
-    videos = Videos(Workflow(schema.model_validate({"CALIBRATE": keys}), {"p": settings}))
-    assert asked(videos)[0].generated_before(videos.dataset("p")) == ["mine/calibrated.txt"]
-    assert shlex.split(calibration_options(videos.settings.CALIBRATE)) == [
+    deblurring = DeblurringPlan(
+        Workflow(schema.model_validate({"CALIBRATE": keys}), {"p": settings})
+    )
+    assert asked(deblurring)[0].generated_before(deblurring.dataset("p")) == ["mine/calibrated.txt"]
+    assert shlex.split(calibration_options(deblurring.settings.CALIBRATE)) == [
         *("--output=mine", "--most-steps=200", "--moving=moving", "--data=recorded"),
         *("--sensor", "250", "416"),
     ]
-    assert recordings_version(videos.settings.CALIBRATE) == MISSING
+    assert recordings_version(deblurring.settings.CALIBRATE) == MISSING
     for place in ("moving", "recorded/train/a"):
         (tmp_path / place).mkdir(parents=True)
         (tmp_path / place / "spike.dat").write_bytes(bytes(99))
-    versions = {recordings_version(videos.settings.CALIBRATE)}
+    versions = {recordings_version(deblurring.settings.CALIBRATE)}
     for place in ("moving", "recorded/train/a"):
         (tmp_path / place / "spike.dat").write_bytes(bytes(98) + b"1")
-        versions.add(recordings_version(videos.settings.CALIBRATE))
+        versions.add(recordings_version(deblurring.settings.CALIBRATE))
     assert len(versions) == 3
-    without = Videos(
+    without = DeblurringPlan(
         Workflow(schema.model_validate({"CALIBRATE": {"ROOT": "mine"}}), {"p": settings})
     )
     assert without.dataset("p").kind == "raw"

@@ -15,9 +15,9 @@ from vrtspike.deblurring.data.manifests import SURVEY
 from vrtspike.deblurring.data.shard_jobs import Building, Ingestion, make_shard
 from vrtspike.deblurring.data.shards import Shard
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
+from vrtspike.deblurring.datasets import Dataset, DeblurringPlan
 from vrtspike.deblurring.planning import RawData, Shards
 from vrtspike.deblurring.settings import Settings
-from vrtspike.deblurring.videos import Dataset, Videos
 from vrtspike.io.files import read_json, write_json
 
 NAMES = ["test/c", "train/a", "train/b"]
@@ -54,7 +54,7 @@ def folder(prepared, tmp_path, monkeypatch) -> Path:
 
 def asked(root: str = "raw", measures: bool = True, **workflow) -> tuple[Shards, Dataset]:
     settings = Settings.model_validate({"DATA": {"ROOT": root}})
-    plan = Videos(Workflow(workflow_schema().model_validate(workflow), {"p": settings}))
+    plan = DeblurringPlan(Workflow(workflow_schema().model_validate(workflow), {"p": settings}))
     raw_data = RawData(plan, lambda: True, Said(), measures)
     return Shards(plan, raw_data), plan.dataset("p")
 

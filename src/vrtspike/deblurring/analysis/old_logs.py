@@ -36,6 +36,7 @@ from vrtspike.deblurring.metrics.registry import METRICS
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
 from vrtspike.monitoring.timing_layout import ROOT
+from vrtspike.runs.published import PublishedRun
 
 PATTERNS = ("timing_*.log", "train_*.log", "*.log")
 """Names of such logs in a folder; of the first that matches, all."""
@@ -284,7 +285,8 @@ def analyze_old_logs(path: Path, settings: Settings | None = None) -> Analysis:
         notes.append("Only the forward pass was timed; the backward pass takes longer than it.")
     if settings is None:
         notes.append("Its settings are not known: findings take the defaults (--settings FILE).")
-    return Analysis(path.stem, None, known, logs, figures, find(figures, known), tuple(notes))
+    run = PublishedRun(path.stem, known, "", "")
+    return Analysis(run, logs, figures, find(figures, known), tuple(notes))
 
 
 def _with_progress(figures: RunFigures, progress: pd.DataFrame) -> RunFigures:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.analysis.compare import find_candidate, markdown_table
-from vrtspike.analysis.evaluation_files import Summary
+from vrtspike.analysis.compare import markdown_table
+from vrtspike.analysis.evaluation_files import Summary, find_evaluation
 from vrtspike.analysis.evaluations import (
     SPREAD,
     STANDARD_ERROR,
@@ -30,7 +30,7 @@ from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import ConfigError, DataError, list_faults
 from vrtspike.io.files import atomic_write_text
 from vrtspike.plotting.pages import Table, write_page
-from vrtspike.runs.published import PublishedRun
+from vrtspike.runs.published import PublishedRun, read_published
 
 FILE = Path(__file__).with_suffix(".csv")
 UNKNOWN = "unknown"
@@ -174,10 +174,9 @@ def own_figures(folders: Sequence[Path]) -> pd.DataFrame:
     """
     presets: dict[str, list[tuple[PublishedRun, Summary]]] = {}
     for folder in folders:
-        candidate = find_candidate(folder)
-        if candidate.evaluation is not None:
-            seeds = presets.setdefault(split_seed(candidate.run.name)[0], [])
-            seeds.append((candidate.run, candidate.evaluation))
+        run = read_published(folder)
+        if (evaluation := find_evaluation(folder, run)) is not None:
+            presets.setdefault(split_seed(run.name)[0], []).append((run, evaluation))
     rows = []
     for name, found in presets.items():
         runs, summaries = zip(*found, strict=True)

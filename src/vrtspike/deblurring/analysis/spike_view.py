@@ -27,7 +27,7 @@ from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,
     count_spike_frames,
     picture_area,
-    read_rows,
+    read_packed,
 )
 from vrtspike.deblurring.video import video_file
 from vrtspike.errors import DataError
@@ -121,8 +121,8 @@ def view_spikes(
     if steps is not None and steps < 1:
         raise DataError(f"{path}: --steps {steps}: expected 1 or more")
     count = min(total - start, MOST_STEPS) if steps is None else steps
-    rows = read_rows(path, sensor.height, sensor.width, start=start, count=count, area=sensor.area)
-    spikes = PackedSpikes(rows, sensor.area.columns)
+    size = (sensor.height, sensor.width)
+    spikes = read_packed(path, *size, start=start, count=count, area=sensor.area)
     found = expected = None
     if gray is not None:
         try:

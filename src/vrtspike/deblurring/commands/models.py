@@ -25,7 +25,7 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
     add = parser.add_argument
     add("run_path", metavar="RUN", help="result folder (results/train/demo), packed run, .onnx")
-    add("input", type=Path, metavar="INPUT", help="folder of blurry frames, or a video file")
+    add("frames", type=Path, metavar="INPUT", help="folder of blurry frames, or a video file")
     add(
         "-o",
         "--output",
@@ -159,26 +159,18 @@ def _restore(arguments: argparse.Namespace) -> None:
 
 
 def _request(arguments: argparse.Namespace) -> Request:
+    """What is asked for; options are called as its attributes are."""
+    from dataclasses import fields
     from fractions import Fraction
 
     from vrtspike.deblurring.evaluation.folder import Request
 
-    return Request(
-        frames=arguments.input,
-        output=arguments.output,
-        spikes=arguments.spikes,
-        simulate_spikes=arguments.simulate_spikes,
-        sensor=None if arguments.sensor is None else tuple(arguments.sensor),
-        layout=arguments.layout,
-        sharp=arguments.sharp,
-        video=arguments.video,
-        side_by_side=arguments.side_by_side,
-        pictures=arguments.pictures,
-        fps=None if arguments.fps is None else Fraction(arguments.fps).limit_denominator(1001),
-        tile=arguments.tile,
-        overwrite=arguments.overwrite,
-        no_reference=tuple(dict.fromkeys(arguments.no_reference)),
-    )
+    given = {each.name: getattr(arguments, each.name) for each in fields(Request)}
+    if arguments.sensor is not None:
+        given["sensor"] = tuple(arguments.sensor)
+    if arguments.fps is not None:
+        given["fps"] = Fraction(arguments.fps).limit_denominator(1001)
+    return Request(**given | {"no_reference": tuple(dict.fromkeys(arguments.no_reference))})
 
 
 def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:

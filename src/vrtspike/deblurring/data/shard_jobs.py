@@ -41,15 +41,6 @@ Entry = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class NewResult:
-    """A result that has just been made."""
-
-    entry: Entry
-    line: str
-    """What a person reads of it."""
-
-
-@dataclass(frozen=True)
 class SequenceStage(ABC):
     """What is done to each sequence; it can be pickled.
 
@@ -73,8 +64,11 @@ class SequenceStage(ABC):
         """The entry of a sequence whose result still holds; None where it has to be made."""
 
     @abstractmethod
-    def make(self, name: str) -> NewResult:
+    def make(self, name: str) -> tuple[Entry, str]:
         """Make the result of a sequence.
+
+        Returns:
+            its entry, and what a person reads of it.
 
         Raises:
             UserError: if that cannot be.
@@ -114,11 +108,11 @@ def make_shard(
         failures: list[str] = []
         with contextlib.closing(for_each(stage.make, due, processes)) as outcomes:
             for done, (name, outcome) in enumerate(outcomes, start=1):
-                if not isinstance(outcome, NewResult):
-                    failures.append(_failure(name, outcome))
+                if isinstance(outcome, BaseException):
+                    line = _failure(name, outcome)
+                    failures.append(line)
                 else:
-                    entries[name] = outcome.entry
-                line = outcome.line if isinstance(outcome, NewResult) else failures[-1]
+                    entries[name], line = outcome
                 say(f"[{done}/{len(due)}] {line}")
         if failures:
             raise DataError(
@@ -222,7 +216,7 @@ class Ingestion(SequenceStage):
             return None
         return self._entry(name, manifest)
 
-    def make(self, name: str) -> NewResult:
+    def make(self, name: str) -> tuple[Entry, str]:
         """Check a sequence completely and write its manifest, faults included.
 
         Raises:
@@ -241,7 +235,7 @@ class Ingestion(SequenceStage):
                 "there"
             )
         write_json(self.manifest(name), manifest)
-        return NewResult(self._entry(name, manifest), _line(name, manifest))
+        return self._entry(name, manifest), _line(name, manifest)
 
     def _files(self, name: str) -> SequenceFiles:
         split, _, sequence = name.partition("/")
@@ -309,7 +303,7 @@ class Building(SequenceStage):
             return None
         return self._entry(name, manifest, ingested)
 
-    def make(self, name: str) -> NewResult:
+    def make(self, name: str) -> tuple[Entry, str]:
         """Build the store of a sequence.
 
         Raises:
@@ -324,8 +318,9 @@ class Building(SequenceStage):
             context=self.context,
             recipe=self._recipe(ingested),
         )
-        line = f"{name}: {len(made['frames'])} frames, {self.bins} bins, digest "
-        return NewResult(self._entry(name, made, ingested), line + made["digest"][:12])
+        frames, digest = len(made["frames"]), made["digest"][:12]
+        line = f"{name}: {frames} frames, {self.bins} bins, digest {digest}"
+        return self._entry(name, made, ingested), line
 
     def _ingested(self, name: str) -> str:
         """Digest of what the check of a sequence found."""

@@ -363,13 +363,20 @@ def _finish(
             name = source.names[number]
             entry: dict[str, Any] = {"frame": name}
             sharp = None if (file := clip.sharp[number]) is None else read_rgb(file)
-            judged = sharp is None and isinstance(source, FolderSequence)
-            if sharp is not None or judged or scores or writers or request.pictures:
+            recorded = source if isinstance(source, FolderSequence) else None
+            if sharp is not None or recorded or scores or writers or request.pictures:
                 blur = source.pictures.read(slice(number, number + 1))[0]
                 restored = read_rgb(path)
-                entry |= _figures(blur, restored, sharp)
-                if judged and isinstance(source, FolderSequence):
-                    entry |= no_reference_figures(source, number, blur, restored)
+                if sharp is not None:
+                    figures = {
+                        "psnr_blur": psnr(blur, sharp),
+                        "psnr": psnr(restored, sharp),
+                        "ssim_blur": ssim(blur, sharp),
+                        "ssim": ssim(restored, sharp),
+                    }
+                    entry |= finite_or_null(figures)  # equal frames have no finite PSNR
+                elif recorded is not None:
+                    entry |= no_reference_figures(recorded, number, blur, restored)
                 for each, score in scores.items():
                     entry |= {f"{each}_blur": score(blur), each: score(restored)}
                 for append in writers:
@@ -434,21 +441,6 @@ def _sharp_files(folder: Path | None, source: BlurrySequence) -> list[Path | Non
         )
         raise DataError(list_faults(f"{folder}: frames of another size", faults, advice, limit=10))
     return found
-
-
-def _figures(blur: Image, restored: Image, sharp: Image | None) -> dict[str, float | None]:
-    """Figures of one frame; null where a frame equals the sharp one and there is no finite one."""
-    if sharp is None:
-        return {}
-    figures: dict[str, float | None] = finite_or_null(
-        {
-            "psnr_blur": psnr(blur, sharp),
-            "psnr": psnr(restored, sharp),
-            "ssim_blur": ssim(blur, sharp),
-            "ssim": ssim(restored, sharp),
-        }
-    )
-    return figures
 
 
 def mean_figure(frames: list[dict[str, Any]], name: str) -> float | None:

@@ -32,7 +32,7 @@ from vrtspike.deblurring.data.raw.spikes import (
     frame_scale,
     pack_rows,
     picture_area,
-    read_rows,
+    read_packed,
 )
 from vrtspike.deblurring.data.simulation.sensor import stream_spikes
 from vrtspike.deblurring.data.store.voxels import GainMeter, voxelize, voxelize_packed
@@ -268,14 +268,13 @@ class FolderSequence(RecordedSequence):
 
     def spikes_of(self, frame: int, steps: Exposure) -> PackedSpikes:
         """Some steps of the file that holds a frame."""
-        rows = read_rows(
+        return read_packed(
             self._recordings[frame].path,
             *self._sensor,
             start=steps.start,
             count=steps.steps,
             area=self._area,
         )
-        return PackedSpikes(rows, self._area.columns)
 
     def recorded_steps(self, frame: int) -> int:
         """Steps of the file that holds a frame."""

@@ -62,17 +62,10 @@ class Tiling:
                 raise ConfigError(
                     f"TEST.TILE.{name}: found {value}, expected an even number of pixels"
                 )
-        if self.frames < 0:
-            raise ConfigError(f"TEST.TILE.FRAMES: found {self.frames}, expected 0 or more")
         if self.size and self.overlap * 2 > self.size:
             raise ConfigError(
                 f"TEST.TILE.OVERLAP: found {self.overlap}, expected at most half of SIZE "
                 f"({self.size // 2}); lower OVERLAP or raise SIZE"
-            )
-        if self.frames and not 0 <= self.frames_overlap * 2 <= self.frames:
-            raise ConfigError(
-                f"temporal overlap: found {self.frames_overlap}, expected at most half of "
-                f"TEST.TILE.FRAMES ({self.frames})"
             )
 
 

@@ -133,14 +133,15 @@ def sine_position_bias(
     Source: the encoding of DETR (Carion et al., 2020), which VRT adds to the tokens before mutual
     attention.
 
+    Args:
+        height: rows of the window.
+        width: its columns.
+        channels: a multiple of 4: sine and cosine, of rows and of columns.
+        temperature: of the periods.
+
     Returns:
         (1, height * width, channels) float32.
-
-    Raises:
-        ValueError: ``channels`` is no multiple of 4 (sine and cosine, of rows and of columns).
     """
-    if channels % 4:
-        raise ValueError(f"a sine position bias needs a multiple of 4 channels, not {channels}")
     half = channels // 2
     # The published encoding normalises by the last coordinate plus this epsilon.
     epsilon = 1e-6

@@ -98,12 +98,7 @@ def load_spynet(vrt: VRT, state: Mapping[str, Tensor], source: str) -> None:
     found = {name.removeprefix("spynet."): tensor for name, tensor in state.items()}
     expected = vrt.spynet.state_dict()
     whole = {"mean": expected["mean"], "std": expected["std"], **found}
-    faults = [
-        f"{name}: missing, unknown or of another shape"
-        for name in sorted(whole.keys() | expected.keys())
-        if name not in whole or name not in expected or whole[name].shape != expected[name].shape
-    ]
-    if faults:
+    if faults := mismatches(whole, expected):
         advice = "Give a checkpoint of SpyNet alone: basic_module.0 to basic_module.5."
         title = f"{source}: not SpyNet's weights"
         raise RunError(list_faults(title, faults, advice, limit=LISTED))

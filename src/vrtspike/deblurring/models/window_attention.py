@@ -14,10 +14,6 @@ from torch.nn import functional
 
 from vrtspike.deblurring.models.recomputed_attention import recompute_attention
 from vrtspike.deblurring.models.windows import WindowPlan
-from vrtspike.errors import ConfigError
-
-ATTENTION = ("auto", "sdpa", "recompute")
-"""Values of MODEL.VRT.ATTENTION."""
 
 # The memory-efficient kernel of CUDA takes heads whose width is a multiple of 8 in half precision.
 _HEAD_MULTIPLE = 8
@@ -44,12 +40,7 @@ def window_attention(
 
     Returns:
         (B, L, C) in the order of the map.
-
-    Raises:
-        ConfigError: ``attention`` has another value.
     """
-    if attention not in ATTENTION:
-        raise ConfigError(f"attention is {attention!r}; expected one of {', '.join(ATTENTION)}")
     if attention == "sdpa" or (attention == "auto" and qkv.is_cuda):
         return sdpa_attention(qkv, bias, plan, heads)
     return recompute_attention(qkv, bias, plan, heads)

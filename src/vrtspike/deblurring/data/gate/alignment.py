@@ -88,8 +88,6 @@ class Alignment:
     """Spike step (fractions by fitting a parabola to the peak)."""
     correlation: float
     """Normalised cross-correlation there, -1 to 1."""
-    texture: float
-    """Contrast of the band-passed sharp frame, grey from 0 to 1."""
     distinction: float
     """Correlation at the peak less the lowest correlation of any window; of large sensors, of
     few windows."""
@@ -154,7 +152,6 @@ def align(spikes: PackedSpikes, gray: NDArray[np.generic], *, blurry: bool = Fal
     return Alignment(
         center=peak + (window - 1) / 2,
         correlation=value,
-        texture=texture,
         distinction=value - low,
         assessable=assessable,
         misread=misread,

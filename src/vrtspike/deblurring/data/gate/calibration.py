@@ -31,11 +31,11 @@ from vrtspike.deblurring.data.gate.alignment import (
 )
 from vrtspike.deblurring.data.gate.sensor_guess import Sensor, find_sensor, sensor_of
 from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE
-from vrtspike.deblurring.data.raw.spikes import PackedSpikes, count_spike_frames, read_rows
+from vrtspike.deblurring.data.raw.spikes import PackedSpikes, count_spike_frames, read_packed
 from vrtspike.deblurring.data.simulation.sequence import frame_files
 from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_write_text, write_json
-from vrtspike.io.images import luma, read_rgb, shrink, write_png
+from vrtspike.io.images import read_gray, read_rgb, shrink, write_png
 
 SPIKES = "spike.dat"
 STATIC_STEPS = 2000
@@ -130,8 +130,8 @@ def calibrate(
         raise DataError("nothing to calibrate with: give a static or a moving scene")
     spikes = recording / SPIKES
     sensor = sensor_of(*sensor_size, "given") if sensor_size else find_sensor(spikes)
-    frames = [_gray(path) for path in frame_files(recording / "blur")[:STATIC_FRAMES]]
-    gray: NDArray[np.float32] = np.stack(frames).mean(axis=0)
+    frames = [read_gray(path) for path in frame_files(recording / "blur")[:STATIC_FRAMES]]
+    gray: NDArray[np.float32] = np.stack(frames).mean(axis=0, dtype=np.float32)
     steps = min(STATIC_STEPS, count_spike_frames(spikes, sensor.height, sensor.width))
     packed = _spikes(recording, sensor, 0, steps)
     rate = (packed.total() / steps).astype(np.float32)
@@ -260,7 +260,7 @@ def _curve(
 ) -> NDArray[np.float64]:
     """Correlation of a frame with the spikes at each offset from ``low`` to ``high``."""
     spikes = _spikes(folder, sensor, exposure.start + low, exposure.steps + high - low)
-    gray = on_sensor(_gray(frame), homography, spikes.shape[1:])
+    gray = on_sensor(read_gray(frame).astype(np.float32), homography, spikes.shape[1:])
     seen = band_pass((gray / 255).astype(np.float32))
     if seen.std() < MIN_TEXTURE:
         raise DataError(f"{frame}: shows no detail (contrast {seen.std():.3f})")
@@ -391,15 +391,6 @@ def _bytes(picture: NDArray[np.float32]) -> NDArray[np.uint8]:
     return np.rint(255 * _unit(picture)).astype(np.uint8)
 
 
-def _gray(path: Path) -> NDArray[np.float32]:
-    return luma(read_rgb(path))
-
-
 def _spikes(folder: Path, sensor: Sensor, start: int, count: int) -> PackedSpikes:
-    rows = read_rows(
-        *(folder / SPIKES, sensor.height, sensor.width),
-        start=start,
-        count=count,
-        area=sensor.area,
-    )
-    return PackedSpikes(rows, sensor.area.columns)
+    size = (sensor.height, sensor.width)
+    return read_packed(folder / SPIKES, *size, start=start, count=count, area=sensor.area)

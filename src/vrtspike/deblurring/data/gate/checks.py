@@ -28,12 +28,7 @@ from vrtspike.deblurring.data.raw.layouts.files import Area, SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.registry import layout_of
 from vrtspike.deblurring.data.raw.numbering import frame_order
 from vrtspike.deblurring.data.raw.recordings import Recording, SpikeFiles, file_sensor
-from vrtspike.deblurring.data.raw.spikes import (
-    PackedSpikes,
-    frame_scale,
-    picture_area,
-    read_rows,
-)
+from vrtspike.deblurring.data.raw.spikes import frame_scale, picture_area, read_packed
 from vrtspike.errors import DataError
 from vrtspike.io.images import read_rgb
 
@@ -208,14 +203,9 @@ class SequenceChecks:
         total = 0
         with self._collect():
             # Long exposures of large sensors take gigabytes once unpacked.
-            rows = read_rows(
-                self._root / path,
-                *self.file_size,
-                start=start,
-                count=steps,
-                area=self.area,
+            spikes = read_packed(
+                self._root / path, *self.file_size, start=start, count=steps, area=self.area
             )
-            spikes = PackedSpikes(rows, sensor[1])
             try:
                 found = align(spikes, sharp)
             except DataError as error:

@@ -28,7 +28,7 @@ from vrtspike.deblurring.data.raw.spikes import (
     count_spike_frames,
     header_columns,
     npz_sensor,
-    read_rows,
+    read_packed,
 )
 from vrtspike.errors import DataError
 
@@ -162,7 +162,7 @@ def _likeness(file: Path, height: int, width: int) -> float:
 def _first_steps(file: Path, height: int, width: int) -> PackedSpikes:
     count = min(LOOKED_AT, count_spike_frames(file, height, width))
     area = sensor_of(height, width, "").area
-    return PackedSpikes(read_rows(file, height, width, count=count, area=area), area.columns)
+    return read_packed(file, height, width, count=count, area=area)
 
 
 def _no_guess(file: Path) -> str:

@@ -253,12 +253,11 @@ def read_spikes(
         DataError: if the file is missing or empty, its size is not a whole number of frames, or
             the frames asked for are not in it.
     """
-    rows = read_rows(path, height, width, start=start, count=count, area=area)
-    columns = area.columns if area else width
-    return np.unpackbits(rows, axis=2, count=columns, bitorder="little")
+    found = read_packed(path, height, width, start=start, count=count, area=area)
+    return np.unpackbits(found.rows, axis=2, count=found.columns, bitorder="little")
 
 
-def read_rows(
+def read_packed(
     path: str | os.PathLike[str],
     height: int,
     width: int,
@@ -266,8 +265,8 @@ def read_rows(
     start: int = 0,
     count: int | None = None,
     area: Area | None = None,
-) -> NDArray[np.uint8]:
-    """Like :func:`read_spikes`, packed: uint8 (T, rows, ceil(columns / 8)), lowest bit first."""
+) -> PackedSpikes:
+    """Like :func:`read_spikes`, packed."""
     area = area or Area(0, 0, height, width)
     total = count_spike_frames(path, height, width)
     stop = total if count is None else start + count
@@ -279,8 +278,9 @@ def read_rows(
     rows = slice(area.top, area.top + area.rows)
     columns = slice(area.left, area.left + area.columns)
     if _is_npz(path):
-        parts = list(_npz_rows(path, start, stop, rows, columns))
-        return np.concatenate(parts or [np.empty((0, area.rows, -(-area.columns // 8)), np.uint8)])
+        empty = np.empty((0, area.rows, -(-area.columns // 8)), np.uint8)
+        parts = [empty, *_npz_rows(path, start, stop, rows, columns)]
+        return PackedSpikes(np.concatenate(parts), area.columns)
     size = frame_bytes(height, width)
     try:
         raw = np.fromfile(path, dtype=np.uint8, count=(stop - start) * size, offset=start * size)
@@ -291,11 +291,11 @@ def read_rows(
     packed = raw.reshape(stop - start, size)
     if width % 8 or area.left % 8 or area.columns % 8:
         bits = np.unpackbits(packed, axis=1, bitorder="little").reshape(-1, height, width)
-        return pack_rows(bits[:, ::-1][:, rows, columns])
+        return PackedSpikes(pack_rows(bits[:, ::-1][:, rows, columns]), area.columns)
     # Rows fill whole bytes: flipping them while packed moves an eighth of the memory.
     packed_columns = slice(columns.start // 8, columns.stop // 8)
     flipped = packed.reshape(-1, height, width // 8)[:, ::-1]
-    return np.ascontiguousarray(flipped[:, rows, packed_columns])
+    return PackedSpikes(np.ascontiguousarray(flipped[:, rows, packed_columns]), area.columns)
 
 
 @dataclass(frozen=True)
@@ -303,7 +303,7 @@ class PackedSpikes:
     """Spikes that are unpacked step by step: an eighth of the memory of what they stand for."""
 
     rows: NDArray[np.uint8]
-    """uint8 (T, h, ceil(w / 8)), lowest bit first, as :func:`read_rows` gives them."""
+    """uint8 (T, h, ceil(w / 8)), lowest bit first."""
     columns: int
     """w."""
 

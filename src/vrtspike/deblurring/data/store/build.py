@@ -12,7 +12,7 @@ from vrtspike.deblurring.data.bins import bin_edges
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.manifests import INGESTED, STORE, recorded_exposure
 from vrtspike.deblurring.data.raw.layouts.files import Area
-from vrtspike.deblurring.data.raw.spikes import read_rows
+from vrtspike.deblurring.data.raw.spikes import read_packed
 from vrtspike.deblurring.data.raw.versions import changed_files
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.voxels import Histogram, add_to_histogram, voxelize_packed
@@ -121,13 +121,13 @@ def _frames(
             yield StoredFrame(blur, sharp)
             continue
         exposure, sensor = read[number], manifest["spike_file"]
-        bits = read_rows(
+        bits = read_packed(
             root / frame["spikes"]["path"],
             *sensor["size"],
             start=exposure.start,
             count=exposure.steps,
             area=Area(**sensor["area"]),
-        )
+        ).rows
         sharp_step = exposure.sharp - exposure.start
         counts = voxelize_packed(bits, layout.bins, sharp_step)[..., : layout.spike_size[1]]
         add_to_histogram(histogram, counts, np.diff(bin_edges(exposure, layout.bins)))

@@ -135,7 +135,7 @@ class ChunkReader:
         ).result()
 
     def read(self, array: Any, box: tuple[slice, ...]) -> NDArray[np.uint8]:  # noqa: ANN401
-        """Read a box of an array; every slice has its first and last element."""
+        """Read a box of an array."""
         found = np.asarray(array[box].read().result(), dtype=np.uint8)
         self._reads += 1
         if self.cache_bytes and self._reads % TRIM_EVERY == 0:
@@ -217,10 +217,8 @@ class Store:
             DataError: if the array is missing, or a chunk cannot be read or decoded.
         """
         shape = self.layout.shapes[name]
-        planes = [slice(0, shape[1])] if name in ("voxels", "bits") else []
-        wanted = (frames, *planes, rows, columns)
-        wanted += (slice(None),) * (len(shape) - len(wanted))
-        box = tuple(slice(*s.indices(size)[:2]) for s, size in zip(wanted, shape, strict=True))
+        planes = [slice(None)] if name in ("voxels", "bits") else []
+        box = (frames, *planes, rows, columns)
         try:
             return self._reader.read(self._open(name, shape), box)
         except (OSError, ValueError, RuntimeError) as error:

@@ -8,33 +8,22 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from vrtspike.deblurring.data.raw.layouts import s_sdm, spk_gopro, spk_x4k, stream
 from vrtspike.deblurring.data.raw.layouts.files import STREAM, SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
-from vrtspike.deblurring.data.raw.layouts.rgb_pairs import BSD, DVD, REDS, RGB_PAIRS
-from vrtspike.deblurring.data.raw.layouts.s_sdm import RSB, S_SDM
-from vrtspike.deblurring.data.raw.layouts.spk_gopro import KAIR, NAFNET, SPK_GOPRO
-from vrtspike.deblurring.data.raw.layouts.spk_x4k import SPK_X4K_33, SPK_X4K_65
-from vrtspike.deblurring.data.raw.layouts.stream import M1K40, ONE_STREAM, UHSR
+from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.errors import DataError
 
+MODULES = (
+    spk_gopro,
+    spk_x4k,
+    s_sdm,
+    stream,
+)
+"""Each lists its layouts."""
+
 LAYOUTS: dict[str, Layout] = {
-    layout.name: layout
-    for layout in (
-        KAIR,
-        NAFNET,
-        SPK_GOPRO,
-        SPK_X4K_33,
-        SPK_X4K_65,
-        S_SDM,
-        RSB,
-        ONE_STREAM,
-        M1K40,
-        UHSR,
-        BSD,
-        DVD,
-        REDS,
-        RGB_PAIRS,
-    )
+    layout.name: layout for module in MODULES for layout in module.LAYOUTS
 }
 """By name."""
 

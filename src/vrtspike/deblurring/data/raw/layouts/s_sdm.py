@@ -52,3 +52,5 @@ RSB = Layout(
     scale=4,
     sensor=(250, 400),
 )
+
+LAYOUTS = (S_SDM, RSB)

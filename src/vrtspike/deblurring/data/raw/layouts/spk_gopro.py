@@ -79,3 +79,5 @@ NAFNET = Layout(
     prefix="{sequence}-",
     exposure=exposure_of_source_frames,
 )
+
+LAYOUTS = (KAIR, NAFNET, SPK_GOPRO)

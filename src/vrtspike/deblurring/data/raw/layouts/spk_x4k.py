@@ -52,4 +52,4 @@ def _layout(length: int) -> Layout:
     )
 
 
-SPK_X4K_33, SPK_X4K_65 = _layout(33), _layout(65)
+LAYOUTS = (_layout(33), _layout(65))

@@ -1,6 +1,10 @@
-"""One long recording a sequence: ``<split>/<sequence>/{blur,sharp}/NAME.png`` beside ``spike.dat``.
+"""One long recording a sequence, ``spike.dat``; ``exposures.csv`` says when the shutter was open.
 
-When the shutter was open stands in ``exposures.csv`` beside the frames.
+Of cameras of one's own it lies beside ``<split>/<sequence>/{blur,sharp}/NAME.png``.
+
+BSD, DVD and REDS are published without spikes. Those that are simulated from the sharp frames
+(``scripts/simulate.py --pairs``) lie under a root of their own (DATA.SPIKE_ROOT), as
+``<split>/<sequence>/spike.dat`` with its ``exposures.csv``.
 """
 
 from __future__ import annotations
@@ -40,3 +44,42 @@ UHSR = replace(
     area=Area(13, 13, 224, 224),
 )
 """``spike.npz`` of 250 x 250 pixels, of which rows and columns 13 to 236 are picture."""
+
+
+def _pairs(name: str, used_by: str, mark: str, blur: str, sharp: str) -> Layout:
+    return Layout(
+        name=name,
+        used_by=used_by,
+        marks=((mark,),),
+        blur=blur,
+        sharp=sharp,
+        spike=None,
+        streams=("{split}/{sequence}/spike",),
+    )
+
+
+LAYOUTS = (
+    ONE_STREAM,
+    M1K40,
+    UHSR,
+    _pairs(
+        *("bsd", "BSD", "{split}/*/Blur/RGB"),
+        blur="{split}/{sequence}/Blur/RGB",
+        sharp="{split}/{sequence}/Sharp/RGB",
+    ),
+    _pairs(
+        *("dvd", "DVD (DeepVideoDeblurring)", "{split}/*/GT"),
+        blur="{split}/{sequence}/input",
+        sharp="{split}/{sequence}/GT",
+    ),
+    _pairs(
+        *("reds", "REDS", "{split}/{split}_sharp"),
+        blur="{split}/{split}_blur/{sequence}",
+        sharp="{split}/{split}_sharp/{sequence}",
+    ),
+    _pairs(
+        *("rgb_pairs", "DVD and BSD as ESTRNN takes them", "{split}/gt"),
+        blur="{split}/blur/{sequence}",
+        sharp="{split}/gt/{sequence}",
+    ),
+)

@@ -1,4 +1,4 @@
-"""What a configuration says of videos: presets, and the data sets that they take."""
+"""The presets of deblurring in a configuration, and the data sets that they take."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Dataset:
 
 
 @dataclass(frozen=True)
-class Videos:
-    """The videos of a configuration.
+class DeblurringPlan:
+    """A configuration as far as deblurring is concerned.
 
     Attributes:
         plan: the configuration.
@@ -43,7 +43,7 @@ class Videos:
 
     @property
     def settings(self) -> VideoWorkflow:
-        """What ``config/config.yaml`` says of videos."""
+        """The sections of ``config/config.yaml`` on its data."""
         return cast("VideoWorkflow", self.plan.settings)
 
     @property
@@ -70,7 +70,7 @@ class Videos:
 
     @cached_property
     def datasets(self) -> dict[str, Dataset]:
-        """All data sets of videos by name.
+        """All data sets by name.
 
         Raises:
             ConfigError: if two different sources would share a name.
@@ -88,7 +88,7 @@ class Videos:
         return result
 
     def dataset(self, preset: str) -> Dataset:
-        """The videos that a preset of the deblurring takes, derived ones included.
+        """The data set that a preset of the deblurring takes, derived ones included.
 
         Raises:
             ConfigError: as :meth:`preset`.
