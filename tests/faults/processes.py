@@ -74,7 +74,7 @@ class Command:
 
     @property
     def text(self) -> str:
-        """What it has said so far."""
+        """Its output so far."""
         return self.output.read_text(encoding="utf-8", errors="replace")
 
     def alive(self) -> list[psutil.Process]:
@@ -123,7 +123,7 @@ class Command:
             raise AssertionError(f"it hangs:\n{self.text}\n{living}") from None
 
     def succeed(self) -> str:
-        """Wait for its end, which must be a success; returns what it said."""
+        """Wait for its end, which must be a success; returns its output."""
         assert self.wait() == 0, self.text
         return self.text
 
@@ -192,11 +192,11 @@ def is_stopped(process: psutil.Process) -> bool:
     return {line.rpartition(")")[2].split()[0] for line in lines} == {"T"}
 
 
-def wait_until_told(process: psutil.Process) -> None:
+def wait_until_signalled(process: psutil.Process) -> None:
     """Wait until a process that stands still has been sent a signal, is awake, or has ended."""
     deadline = time.monotonic() + PATIENCE_S
     while is_stopped(process) and not _pending(process):
-        assert time.monotonic() < deadline, f"{process} was told nothing"
+        assert time.monotonic() < deadline, f"{process} got no signal"
         time.sleep(_LOOK_S)
 
 

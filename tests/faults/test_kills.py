@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.faults.processes import CHECKPOINT, Command, started, stop_at, wait_until_told
+from tests.faults.processes import CHECKPOINT, Command, started, stop_at, wait_until_signalled
 from tests.faults.results import leftovers, results
 
 pytestmark = [pytest.mark.endurance, pytest.mark.workflow, pytest.mark.timeout(1500)]
@@ -99,7 +99,7 @@ def test_a_training_ends_as_without_signals(after, undisturbed, strikes):
                 (rank,) = command.find("rank")
                 strike(command, each.role, each.number)
                 if each.role != "worker":  # the rank finds that out by itself
-                    wait_until_told(rank)
+                    wait_until_signalled(rank)
             output = end_of(command)
         for text in each.messages:
             assert text in output, (each, output)

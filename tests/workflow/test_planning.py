@@ -29,7 +29,7 @@ def test_a_plan_imports_nothing_that_draws_or_learns(clone, monkeypatch):
     monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
     done = clone.snakemake("--dry-run", "demo")
     assert done.returncode == 0, done.stdout
-    # Other presets lack their weights, and that is not said where they are not asked for.
+    # Other presets lack their weights, and that is not reported where they are not asked for.
     assert "no such file" not in done.stdout
     output = done.stdout
     imported = set(re.findall(r"^import time:.*\| +(\w+)$", output, re.MULTILINE))

@@ -231,7 +231,7 @@ def test_what_depends_on_it_runs_and_nothing_else(project, case):
     case.change(project)
     found = outcome(project, *case.targets)
     assert found.ran == case.ran
-    # What had been told is what ran, but for what is decided when the data are made again.
+    # The stages reported before have run, but for those decided when the data are made again.
     undecided = {stage for stage, reason in found.reasons.items() if OPEN in reason}
     assert found.reasons.keys() - undecided <= found.ran <= found.reasons.keys()
     # No run is lost.
