@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-LINES = {"src": 26_380, "tests": 27_010, "benchmarks": 1_670}
+LINES = {"src": 26_250, "tests": 26_810, "benchmarks": 1_670}
 """At most so many lines of Python, without blanks, comments and docstrings."""
-FILES = 250
+FILES = 248
 """At most so many Python files of ``src``."""
 SERVING, SERVING_LINES = ("runs", "cluster", "workflow"), 2_500
 """The packages that serve the workflow, and at most so many lines of theirs together."""
