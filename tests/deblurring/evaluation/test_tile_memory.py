@@ -10,10 +10,9 @@ from vrtspike.deblurring.evaluation.tile_memory import (
     CPU_OVERHEAD,
     LARGEST_TILE,
     SHARE,
-    TileMemory,
+    bytes_per_pixel,
     choose_size,
     free_memory,
-    measure_tile_memory,
 )
 from vrtspike.deblurring.evaluation.tiling import (
     Tiling,
@@ -40,23 +39,11 @@ class Known(nn.Module):
 
 def test_what_lives_at_once_is_counted():
     # Float32: 3 channels of blur, 5 bins, and two of 7 numbers while they are added, one frame.
-    need = measure_tile_memory(Known(), 5, 1, CPU, torch.float32)
-    assert need == TileMemory(0, pytest.approx(CPU_OVERHEAD * 4 * (3 + 5 + 7 + 7)))
+    need = bytes_per_pixel(Known(), 5, 1, CPU, torch.float32)
+    assert need == pytest.approx(CPU_OVERHEAD * 4 * (3 + 5 + 7 + 7))
     # Of 4 frames each brings its own inputs; the wide tensors are one frame's.
-    need = measure_tile_memory(Known(), None, 4, CPU, torch.float32)
-    assert need == TileMemory(0, pytest.approx(CPU_OVERHEAD * 4 * (3 + (7 + 7) / 4)))
-
-
-def test_what_does_not_grow_is_fixed():
-    class Fixed(nn.Module):
-        def forward(self, blur: torch.Tensor, voxels: torch.Tensor | None) -> torch.Tensor:
-            return torch.zeros(1000, dtype=torch.float32)[0] + blur
-
-    need = measure_tile_memory(Fixed(), None, 1, CPU, torch.float32)
-    assert need.fixed == pytest.approx(CPU_OVERHEAD * 4000, abs=8)
-    assert need.per_pixel == pytest.approx(CPU_OVERHEAD * 4 * (3 + 3))
-    assert need.pixels(need.fixed + need.per_pixel * 500.5) == 500
-    assert need.pixels(10) == 0
+    need = bytes_per_pixel(Known(), None, 4, CPU, torch.float32)
+    assert need == pytest.approx(CPU_OVERHEAD * 4 * (3 + (7 + 7) / 4))
 
 
 @pytest.mark.parametrize("preset", ["baseline", "compact", "opt", "reproduce"])

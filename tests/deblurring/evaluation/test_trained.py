@@ -10,7 +10,7 @@ from tests.deblurring.evaluation.conftest import arrays, write_run
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.evaluation.given_clips import FolderSequence
 from vrtspike.deblurring.evaluation.restore import restore_frames
-from vrtspike.deblurring.evaluation.tile_memory import measure_tile_memory
+from vrtspike.deblurring.evaluation.tile_memory import bytes_per_pixel
 from vrtspike.deblurring.evaluation.tiling import Tiling
 from vrtspike.deblurring.evaluation.trained import TrainedModel, load
 from vrtspike.deblurring.models import build_model
@@ -120,12 +120,12 @@ def test_tiles_follow_the_free_memory(model, monkeypatch, sequence):
     # The memory for pieces of attention alone is 8 MiB.
     monkeypatch.setattr(free, lambda device: 2e7)
     need = []
-    measure = "vrtspike.deblurring.evaluation.trained.measure_tile_memory"
-    monkeypatch.setattr(measure, lambda *model: need.append(measure_tile_memory(*model)) or need[0])
+    measure = "vrtspike.deblurring.evaluation.trained.bytes_per_pixel"
+    monkeypatch.setattr(measure, lambda *model: need.append(bytes_per_pixel(*model)) or need[0])
     small = model.tiling(source)
     assert 0 < small.size < 48
     # Eight channels alone are 32 bytes, many of them live at once.
-    assert 500 < need[0].per_pixel < 9000
+    assert 500 < need[0] < 9000
     # The model is as it was.
     assert model.restore(frames, spikes, tile=0).shape == frames.shape
     monkeypatch.setattr(measure, lambda *model: need[0])
@@ -167,7 +167,7 @@ def test_a_gpu_restores_in_half_precision_and_its_memory_is_foreseen(small_run, 
     assert gpu.precision in ("bfloat16", "float16")
     difference = gpu.restore(frames, spikes, tile=0).astype(int) - model.restore(frames, spikes)
     assert np.abs(difference).mean() < 1
-    need = measure_tile_memory(gpu.network, 4, 3, gpu.device, gpu.dtype)
+    need = bytes_per_pixel(gpu.network, 4, 3, gpu.device, gpu.dtype)
     blur = torch.zeros(1, 3, 3, 256, 256, device="cuda")
     voxels = torch.zeros(1, 3, 4, 256, 256, device="cuda")
     before = torch.cuda.memory_allocated()
@@ -175,4 +175,4 @@ def test_a_gpu_restores_in_half_precision_and_its_memory_is_foreseen(small_run, 
     with torch.inference_mode(), torch.autocast("cuda", gpu.dtype):
         gpu.network(blur, voxels)
     taken = torch.cuda.max_memory_allocated() - before
-    assert taken <= 1.25 * (need.fixed + need.per_pixel * 3 * 256**2)
+    assert taken <= 1.25 * need * 3 * 256**2

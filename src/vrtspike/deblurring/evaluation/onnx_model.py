@@ -24,7 +24,6 @@ from vrtspike.deblurring.data.clips.batch import prepare_batch
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.evaluation.given_clips import BlurrySequence
 from vrtspike.deblurring.evaluation.restore import Batch, Compute
-from vrtspike.deblurring.evaluation.tile_memory import TileMemory
 from vrtspike.deblurring.evaluation.tiling import Tiling, tiling_for
 from vrtspike.deblurring.evaluation.trained import ClipModel, TrainedModel
 from vrtspike.deblurring.models.restorer import Restorer
@@ -51,14 +50,14 @@ class OnnxModel(ClipModel):
     Attributes:
         session: takes ``blur``, ``counts``, ``bin_steps`` and ``gain`` of one clip.
         ratio: pixels of a frame for each spike pixel along each side, the only one it takes.
-        need: memory of a tile.
+        need: bytes for each pixel of each frame of a tile.
     """
 
     run: RunIdentity
     weights: str
     session: InferenceSession
     ratio: int
-    need: TileMemory
+    need: float
     device: torch.device = CPU
     precision: str = "float32"
 
@@ -73,7 +72,7 @@ class OnnxModel(ClipModel):
 
         return compute
 
-    def tile_memory(self, frames: int, ratio: int) -> TileMemory:
+    def bytes_per_pixel(self, frames: int, ratio: int) -> float:
         """As it was counted when the file was written."""
         return self.need
 
@@ -105,7 +104,7 @@ def load_onnx(path: Path) -> OnnxModel:
         known["weights"],
         session,
         known["ratio"],
-        TileMemory(**known["tile_memory"]),
+        known["tile_memory"]["per_pixel"],
     )
 
 
@@ -291,11 +290,11 @@ def _example(
 
 def _metadata(model: TrainedModel, ratio: int) -> dict[str, Any]:
     settings = model.settings
-    need = model.tile_memory(tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN).frames, ratio)
+    frames = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN).frames
     return {
         "schema": SCHEMA,
         "settings": model.run.contents(),
         "weights": model.weights,
         "ratio": ratio,
-        "tile_memory": {"fixed": need.fixed, "per_pixel": need.per_pixel},
+        "tile_memory": {"per_pixel": model.bytes_per_pixel(frames, ratio)},
     }

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import nn
@@ -30,38 +28,24 @@ freed memory stays in pieces; 1.64 to 1.74 were measured with `demo` and `baseli
 
 MOST_PER_PIXEL = 30_000
 """Bytes for each pixel of each frame, more than any preset needs (`baseline` 17,000): where so many
-are free for a whole frame, no model need be tried, which takes up to minutes."""
+are free for a whole frame, no model need be tried."""
 
-_PROBES = (64, 128)
-"""Sides of the tiles that are tried: what a model needs grows with their area."""
-
-
-@dataclass(frozen=True)
-class TileMemory:
-    """What a model needs to restore a tile, beside its weights.
-
-    Attributes:
-        fixed: bytes, whatever the tile.
-        per_pixel: bytes for each pixel of each frame.
-    """
-
-    fixed: float
-    per_pixel: float
-
-    def pixels(self, free: float) -> int:
-        """Pixels, of all frames together, that a tile may have in ``free`` bytes."""
-        return max(0, int((free - self.fixed) / self.per_pixel))
+_SIDE = {"cuda": 128, "cpu": 64}
+"""Of the tile that is tried. What a model needs grows with its area, but for what libraries take on
+a GPU. Counting `baseline` takes 15 s at 64 pixels, 43 s at 128."""
 
 
-def measure_tile_memory(
+def bytes_per_pixel(
     model: nn.Module,
     bins: int | None,
     frames: int,
     device: torch.device,
     dtype: torch.dtype,
     ratio: int = 1,
-) -> TileMemory:
-    """Try small tiles: on a GPU for real, on a CPU by counting, with tensors that have no data.
+) -> float:
+    """What a model needs to restore a tile, beside its weights, for each pixel of each frame.
+
+    A small tile is tried: on a GPU for real, on a CPU by counting, with tensors that have no data.
 
     Args:
         model: called as ``model(blur, voxels)``, on the device.
@@ -72,7 +56,9 @@ def measure_tile_memory(
         ratio: pixels of a frame for each spike pixel along each side.
     """
 
-    def restore(side: int) -> None:
+    side = _SIDE[device.type]
+
+    def restore() -> None:
         with torch.no_grad(), products_in(dtype, device):
             blur = torch.zeros(1, frames, 3, side, side, device=device)
             voxels = None
@@ -81,12 +67,10 @@ def measure_tile_memory(
                 voxels = torch.zeros(1, frames, bins, sensor, sensor, device=device)
             model(blur, voxels)
 
-    peak = _cuda_peak if device.type == "cuda" else _counted_peak
-    overhead = CPU_OVERHEAD if device.type == "cpu" else 1.0
-    small, large = (overhead * peak(partial(restore, side)) for side in _PROBES)
-    areas = [side * side * frames for side in _PROBES]
-    per_pixel = max(1.0, (large - small) / (areas[1] - areas[0]))
-    return TileMemory(max(0.0, small - per_pixel * areas[0]), per_pixel)
+    pixels = frames * side**2
+    if device.type == "cuda":
+        return _cuda_peak(restore) / pixels
+    return CPU_OVERHEAD * _counted_peak(restore) / pixels
 
 
 def _cuda_peak(run: Callable[[], None]) -> int:

@@ -26,10 +26,9 @@ from vrtspike.deblurring.evaluation.restore import (
 from vrtspike.deblurring.evaluation.tile_memory import (
     MOST_PER_PIXEL,
     SHARE,
-    TileMemory,
+    bytes_per_pixel,
     choose_size,
     free_memory,
-    measure_tile_memory,
 )
 from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, tile_unit, tiling_for
 from vrtspike.deblurring.settings import Settings, deblurring_settings
@@ -66,8 +65,8 @@ class ClipModel(ABC):
         """Restores a batch of tiles."""
 
     @abstractmethod
-    def tile_memory(self, frames: int, ratio: int) -> TileMemory:
-        """What it needs to restore a tile.
+    def bytes_per_pixel(self, frames: int, ratio: int) -> float:
+        """What it needs to restore a tile, beside its weights, for each pixel of each frame.
 
         Args:
             frames: of a temporal window.
@@ -187,8 +186,8 @@ class ClipModel(ABC):
         free = SHARE[self.device.type] * free_memory(self.device)
         if shape[1] * shape[2] * frames * MOST_PER_PIXEL <= free:
             return Tiling(0, overlap, asked.frames, asked.frames_overlap)
-        need = self.tile_memory(frames, max(1, round(source.ratio)))
-        size = choose_size(shape, fitted, unit, need.pixels(free))
+        need = self.bytes_per_pixel(frames, max(1, round(source.ratio)))
+        size = choose_size(shape, fitted, unit, int(free / need))
         return Tiling(size, overlap, asked.frames, asked.frames_overlap)
 
     def restore_source(
@@ -257,10 +256,10 @@ class TrainedModel(ClipModel):
         """Restores a batch of tiles."""
         return torch_compute(self.network, self.statistics, self.device, self.dtype)
 
-    def tile_memory(self, frames: int, ratio: int) -> TileMemory:
+    def bytes_per_pixel(self, frames: int, ratio: int) -> float:
         """Measured on a GPU, counted on a CPU."""
         bins = self.settings.DATA.NUM_VOXEL_BINS if self.takes_spikes else None
-        return measure_tile_memory(self.network, bins, frames, self.device, self.dtype, ratio)
+        return bytes_per_pixel(self.network, bins, frames, self.device, self.dtype, ratio)
 
 
 def load(
