@@ -76,7 +76,7 @@ def test_every_shipped_preset_loads(repository):
         ("SEED: 1\nTRAIN:\n", r":2: TRAIN: found None; expected a section with keys; give some"),
         ("TRAIN: {OPTIM: adamw}\n", r":1: TRAIN.OPTIM: found 'adamw'; expected a section"),
         ("TOTAL_WORKERS: 3\nDATALOADER: x\n", r":2: DATALOADER: found 'x'; expected a section"),
-        ("SEED: 1\nDATA:\n  ROOT: &a [*a]\n", r"preset.yaml: a value contains itself"),
+        ("SEED: 1\nDATA:\n  ROOT: &a [*a]\n", r":3: DATA.ROOT.0 contains itself"),
         ("SEED: 2020-13-45\n", r":1: found '2020-13-45': month must be in 1..12"),
         ("SEED: 1\nbase: parent\n", r":2: unknown key base; did you mean BASE\?"),
         ("Bases: parent\n", r":1: unknown key Bases; did you mean BASE\?"),

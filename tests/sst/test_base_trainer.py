@@ -246,6 +246,8 @@ REFUSED: dict[str, dict[str, Any]] = {
     "multiple values for keyword argument 'area'": {"dataset_params": {"seq_len": 2, "area": 1}},
     "model_params: learning_rate: TRAIN.OPTIM.LR: found 0": {"model_params": {"learning_rate": 0}},
     "Transformer: got an unexpected keyword argument 'd_modl'": {"model_params": {"d_modl": 8}},
+    "expected str, bytes or os.PathLike object, not set": {"model_params": {"dropout": {1}}},
+    "Out of range float values": {"model_params": {"dropout": float("nan")}},
     "uid: found 'a/b'": {"uid": "a/b"},
     "uid: found ''": {"uid": ""},
 }

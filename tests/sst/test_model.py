@@ -160,6 +160,7 @@ def test_weights_know_no_region():
         ({"recursion_depth": 1.5}, "recursion_depth: found 1.5"),
         ({"lead": 0}, "lead: found 0"),
         ({"patch_size": -1}, "patch_size: found -1"),
+        ({"dropout": 1.0}, "dropout: found 1.0"),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(options, words):
@@ -170,3 +171,5 @@ def test_numbers_that_make_no_sense_are_refused(options, words):
 def test_another_grid_than_the_models_is_refused():
     with pytest.raises(ConfigError, match=r"7 rows and 9 columns.*give it height=7, width=9"):
         small().on_grid(np.ones((ROWS, 9)), LATITUDES, LONGITUDES)
+    with pytest.raises(ConfigError, match="no sea"):
+        small().on_grid(np.zeros((ROWS, COLUMNS)), LATITUDES, LONGITUDES)

@@ -168,7 +168,8 @@ def test_the_manifest_says_what_was_prepared(store, download):
 
 
 def test_equal_contents_have_equal_digests(download, tmp_path, store):
-    again = prepare(download, PACIFIC, 8, tmp_path / "p.json", YEARS)
+    named = Area("Another name", lon=PACIFIC.lon, lat=PACIFIC.lat, description="and more")
+    again = prepare(download, named, 8, tmp_path / "p.json", YEARS)
     assert again.digest == store.digest == contents_digest(header(store), store.fields)
 
 
@@ -206,15 +207,20 @@ def test_a_manifest_that_is_none_is_refused(store, tmp_path):
     with pytest.raises(DataError, match="manifest of prepared temperatures; run prepare again"):
         PreparedStore(path)
     contents = json.loads(store.path.read_text())
-    path.write_text(json.dumps(contents | {"schema": 1}))
-    with pytest.raises(DataError, match="found schema 1, expected 5; run prepare again"):
-        PreparedStore(path)
+    for change, words in (
+        ({"schema": 1}, "found schema 1, expected 5; run prepare again"),
+        ({"resolution": "x"}, "damaged"),
+        ({"years": {"train": [1, 2]}}, "VAL is missing"),
+    ):
+        path.write_text(json.dumps(contents | change))
+        with pytest.raises(DataError, match=words):
+            PreparedStore(path)
 
 
 @pytest.mark.parametrize(
     ("kelvin", "words"),
     [
-        (_noise() - 273.15, r"area Strip has temperatures from .* to .*, expected kelvin within"),
+        (_noise() - 273.15, r"nc: \d+-01 in area Strip has temperatures .* to .*, expected kelvin"),
         (np.full((144, 2), np.nan), "area Strip has no cell that is sea .*a region with sea"),
         # Each cell has values in some months only.
         (np.where(np.arange(144)[:, None] % 2 == [0, 1], 290.0, np.nan), "in every month"),

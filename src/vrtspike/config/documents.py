@@ -73,8 +73,6 @@ def parse_yaml(text: str, name: str) -> Document:
         raise ConfigError(f"{name}{line}: not YAML: {error.problem or error.context}") from error
     except YAMLError as error:
         raise ConfigError(f"{name}: not YAML: {error}") from error
-    except RecursionError as error:
-        raise ConfigError(f"{name}: a value contains itself (*); remove the alias") from error
 
 
 class _Reader:
@@ -84,15 +82,23 @@ class _Reader:
         self.places: dict[KeyPath, str] = {}
         self._yaml = yaml
         self._name = name
+        self._open: list[Node] = []
 
     def value(self, node: Node, path: KeyPath) -> Any:  # noqa: ANN401 - a YAML value
         if not isinstance(node, MappingNode | SequenceNode):
             return self._scalar(node)
-        if isinstance(node, MappingNode):
-            return self._mapping(node, path)
-        for index, item in enumerate(node.value):
-            self._note(item, (*path, index))
-        return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
+        if any(node is outer for outer in self._open):
+            raise ConfigError(
+                f"{self._place(node)}: {dotted(path)} contains itself (*); remove the alias"
+            )
+        self._open.append(node)
+        found: Any = self._mapping(node, path) if isinstance(node, MappingNode) else []
+        if isinstance(node, SequenceNode):
+            for index, item in enumerate(node.value):
+                self._note(item, (*path, index))
+                found.append(self.value(item, (*path, index)))
+        self._open.pop()
+        return found
 
     def _scalar(self, node: Node) -> Any:  # noqa: ANN401 - a YAML value
         try:

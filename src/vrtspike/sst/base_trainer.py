@@ -70,8 +70,6 @@ _CHOSEN = ("TRAIN.SCHED.WARMUP_STEPS", "TRAIN.EARLY_STOPPING.PATIENCE")
 _LEARNING_RATE = 1e-3
 _MOST_WARMUP = 100
 _GRID = ("sea", "latitudes", "longitudes")
-_FIRST = os.environ.get("RANK", "0") == "0"
-"""Whether this is the first process of a run."""
 
 
 def read_model(
@@ -152,19 +150,19 @@ class BaseTrainer:
         self.learning_rate = own.get("learning_rate", _LEARNING_RATE)
         if "learning_rate" not in self._taken:
             own.pop("learning_rate", None)
-        # Paths become text: all of it is kept with the model, and names the run.
-        self.model_params, self.dataset_params = (
-            json.loads(json.dumps(params, default=str)) for params in (own, dataset_params or {})
-        )
+        plain = []
         for made, params, added in (
-            (model_class, self.model_params, {}),
-            (dataset_class, self.dataset_params, {"area": area, "split": "train"}),
+            (model_class, own, {}),
+            (dataset_class, dataset_params or {}, {"area": area, "split": "train"}),
         ):
             signature = inspect.signature(made)
             try:
                 signature.bind(**params, **added)
-            except TypeError as error:
+                # Paths become text: all of it is kept with the model, and names the run.
+                plain.append(json.dumps(params, default=os.fspath, allow_nan=False))
+            except (TypeError, ValueError) as error:
                 raise ConfigError(f"{made.__name__}: {error}; expected {signature}") from error
+        self.model_params, self.dataset_params = map(json.loads, plain)
         self.settings = preset_values(trainer_params or {}, self.learning_rate)
         self.folder = self.save_path.with_name(f"{self.save_path.stem}_runs") / self.uid
         """Folder of the run: checkpoints, logs, weights."""
@@ -229,7 +227,7 @@ class BaseTrainer:
         grid = map(torch.as_tensor, store.placement)
         weights = {name: values.detach().cpu() for name, values in model.state_dict().items()}
         contents = {"facts": facts, "weights": weights, **dict(zip(_GRID, grid, strict=True))}
-        if _FIRST:
+        if _is_first_process():
             with atomic_path(self.save_path) as temporary:
                 torch.save(contents, temporary)
         _show(f"{self.title}: finished after {outcome.step} steps; model: {self.save_path}")
@@ -295,5 +293,9 @@ def preset_values(given: Mapping[str, Any], learning_rate: object) -> dict[str, 
 
 def _show(line: str) -> None:
     """Print on the first process of a run."""
-    if _FIRST:
+    if _is_first_process():
         print(line, flush=True)
+
+
+def _is_first_process() -> bool:
+    return os.environ.get("RANK", "0") == "0"

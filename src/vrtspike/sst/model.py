@@ -82,6 +82,8 @@ class RecursiveAttentionTransformer(nn.Module):
         require_whole(1, dim_feedforward=dim_feedforward, recursion_depth=recursion_depth)
         if d_model % num_heads:
             raise ConfigError(f"d_model: found {d_model}, expected a multiple of {num_heads} heads")
+        if not 0 <= dropout < 1:
+            raise ConfigError(f"dropout: found {dropout!r}, expected a share from 0, below 1")
         self.width, self.height, self.seq_len, self.lead = width, height, seq_len, lead
         self.patch_size, self.recursion_depth = patch_size, recursion_depth
         self.learning_rate = learning_rate
@@ -122,7 +124,7 @@ class RecursiveAttentionTransformer(nn.Module):
             longitudes: (width,) degrees east of the columns.
 
         Raises:
-            ConfigError: if these are not the model's sizes.
+            ConfigError: if these are not the model's sizes, or there is no sea.
         """
         mask = np.asarray(sea, bool)
         if mask.shape != (self.height, self.width):
@@ -131,6 +133,8 @@ class RecursiveAttentionTransformer(nn.Module):
                 f"was made with height {self.height} and width {self.width}; give it "
                 f"height={mask.shape[0]}, width={mask.shape[1]}"
             )
+        if not mask.any():
+            raise ConfigError("the region has no sea, so there is nothing to forecast")
         device = self.head.weight.device
         self.sea = torch.from_numpy(mask.copy()).to(device)
         coast = self._patches(self.sea[None, None].float())[0]

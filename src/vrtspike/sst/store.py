@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.errors import DataError
+from vrtspike.errors import DataError, UserError
 from vrtspike.io.files import atomic_path, json_digest, write_json
 from vrtspike.io.locks import locked
 from vrtspike.io.manifests import ManifestKind, file_entry, read_manifest
@@ -104,6 +104,7 @@ def prepare(
     with atomic_path(store) as temporary:
         _write(temporary, cells.reindex(time=np.arange(first, last + 1)).chunk(time=MONTHS))
         with _opened(temporary) as stored:
+            _require_plausible(stored[SST].sel(time=fields.time), area)
             fitted, present = _fitted(stored, years, f"{root}: area {area.name}")
         _write(temporary, fitted)
         with _opened(temporary) as stored:
@@ -162,8 +163,12 @@ def prepared_store(
 
 
 def contents_digest(header: Mapping[str, Any], fields: xarray.Dataset) -> str:
-    """SHA-256 of where and when the cells are and of all arrays, decoded, year by year."""
-    digest = hashlib.sha256(json_digest(header).encode())
+    """SHA-256 of where and when the cells are and of all arrays, decoded, year by year.
+
+    The region's name and description do not count.
+    """
+    edges = {key: header["area"][key] for key in ("lon", "lat")}
+    digest = hashlib.sha256(json_digest({**header, "area": edges}).encode())
     for name in sorted(map(str, fields.data_vars)):
         field = fields[name]
         digest.update(f"{name} {field.dtype} {field.shape}".encode())
@@ -185,10 +190,13 @@ class PreparedStore:
     def __init__(self, manifest: str | os.PathLike[str]) -> None:
         self.path = Path(manifest)
         self.manifest = read_manifest(self.path, PREPARED)
-        self.area = Area(**self.manifest["area"])
-        self.grid = Grid(self.area, self.manifest["resolution"])
-        self.years = Years.of(self.manifest["years"])
-        self.first_month = int(self.manifest["first_month"])
+        try:
+            self.area = Area(**self.manifest["area"])
+            self.grid = Grid(self.area, float(self.manifest["resolution"]))
+            self.years = Years.of(self.manifest["years"])
+            self.first_month = int(self.manifest["first_month"])
+        except (TypeError, ValueError, UserError) as error:
+            raise DataError(f"{self.path}: damaged ({error}); prepare it again") from error
         self.file = self.path.with_name(self.manifest["store"])
         self.digest = str(self.manifest["digest"])
 
@@ -255,6 +263,17 @@ def _write(path: Path, fields: xarray.Dataset) -> None:
     fields.to_netcdf(path, mode="a", engine="h5netcdf", encoding=encoding)
 
 
+def _require_plausible(sst: xarray.DataArray, area: Area) -> None:
+    """See that the temperatures of every month are those of a sea."""
+    lows, highs = sst.min(CELLS).values, sst.max(CELLS).values
+    for place in np.flatnonzero((lows < _PLAUSIBLE_K[0]) | (highs > _PLAUSIBLE_K[1])):
+        raise DataError(
+            f"{sst.source[place].item()}: {month_name(int(sst.time[place]))} in area {area.name} "
+            f"has temperatures from {lows[place]:g} to {highs[place]:g}, expected kelvin within "
+            f"{_PLAUSIBLE_K}; take the file as it was downloaded"
+        )
+
+
 def _open_sea(fields: xarray.Dataset) -> xarray.DataArray:
     """Temperatures of the sea without those under ice."""
     sst = fields[SST]
@@ -272,25 +291,17 @@ def _fitted(
         months there is any value.
 
     Raises:
-        DataError: naming the data, if there is no sea, or its temperatures are none.
+        DataError: naming the data, if there is no sea.
     """
     import xarray
 
-    sst = stored[SST]
-    known = sst.notnull()
+    known = stored[SST].notnull()
     present = known.any(CELLS).compute()
-    sea = (known | ~present).all("time") & known.any("time")
-    found = {"sea": sea, "low": sst.min(), "high": sst.max()}
-    sea, low, high = xarray.Dataset(found).compute().values()
+    sea = ((known | ~present).all("time") & known.any("time")).compute()
     if not sea.any():
         raise DataError(
             f"{title} has no cell that is sea by half or more in every month; choose a region with "
             "sea or a finer resolution"
-        )
-    if low < _PLAUSIBLE_K[0] or high > _PLAUSIBLE_K[1]:
-        raise DataError(
-            f"{title} has temperatures from {float(low):g} to {float(high):g}, expected kelvin "
-            f"within {_PLAUSIBLE_K}; take the files as they were downloaded"
         )
     training = years.months("train")
     in_training = xarray.Dataset({"sst": _open_sea(stored.assign(sea=sea)), "present": present})
