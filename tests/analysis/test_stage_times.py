@@ -106,3 +106,10 @@ def test_presets_without_scales_have_one_mean_each_side_by_side(tmp_path):
     text = files[1].read_text().replace("sequence,", "sequence,protocol,").replace(",2,", ",vrt,2,")
     files[1].write_text(text)
     assert ["RMSE", "(vrt)", "light_demo", "1.000", "0.625", "+0.375"] in shown(files, tmp_path)
+
+
+def test_a_table_without_the_metrics_has_only_seconds(tmp_path):
+    path = tmp_path / "demo" / "sequences.csv"
+    path.parent.mkdir()
+    path.write_text("sequence,frames\na,2\n")
+    assert ["Seconds", "per", "stage"] in shown([path], tmp_path)

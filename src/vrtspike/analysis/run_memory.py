@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ class RunMemory:
     stores_mb: float | None
     logs: RunLogs | None = None
 
-    @property
+    @cached_property
     def figures(self) -> RunFigures:
         """Of its logs."""
         accumulation = self.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS

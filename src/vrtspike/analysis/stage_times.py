@@ -59,11 +59,11 @@ def demo_summary(
     tables = {path.parent.name: _main_rows(path) for path in sequences}
     known = {column for table in tables.values() for column in table}
     measured = [metric for metric in metrics if set(metric.columns) <= known]
-    several = len(tables) > 1
+    several, kinds = len(tables) > 1, measured[0].kinds if measured else ()
     quality = Table(
         Column("metric", no_wrap=True),
         Column("preset" if several else "sequence", no_wrap=True),
-        *(Column(kind, justify="right", no_wrap=True) for kind in measured[0].kinds),
+        *(Column(kind, justify="right", no_wrap=True) for kind in kinds),
         title="Test sequences",
         title_justify="left",
         box=SIMPLE_HEAD,

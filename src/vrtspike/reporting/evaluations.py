@@ -172,8 +172,13 @@ def finite(value: object) -> float | None:
 
 
 def rows_of(table: pd.DataFrame) -> list[list[Any]]:
-    """Rows as JSON values: numbers with six decimals, None for numbers that are not finite."""
-    rows: list[list[Any]] = json.loads(table.to_json(orient="values", double_precision=6))
+    """Rows as JSON values: numbers with six digits, None for numbers that are not finite.
+
+    >>> rows_of(pd.DataFrame({"name": ["a", "b"], "rate": [1.23456789e-7, math.inf]}))
+    [['a', 1.23457e-07], ['b', None]]
+    """
+    short = table.map(lambda value: float(f"{value:.6g}") if isinstance(value, float) else value)
+    rows: list[list[Any]] = json.loads(short.to_json(orient="values", double_precision=15))
     return rows
 
 
