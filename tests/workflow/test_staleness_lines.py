@@ -67,18 +67,9 @@ def test_a_preset_without_such_keys_has_a_line_that_other_presets_do_not_change(
     assert found(RunSettings()) == found(RunSettings(), Settings()) == {""}
 
 
-def test_a_line_per_source_file_of_all_programs(tmp_path):
-    (tmp_path / "shared.py").write_text("def f():\n    return 1\n")
-    for name in ("a", "b"):
-        (tmp_path / f"{name}.py").write_text(f"from shared import f\nprint('{name}', f())\n")
-    lines = code_lines(tmp_path, "a.py", "b.py")
-    files = [line.split(" ")[0] for line in lines]
-    assert files == [f"{tmp_path.name}/{name}.py" for name in ("a", "b", "shared")]
-
-
 @pytest.mark.parametrize("name", ["analyze_performance", "compare", "report_page", "ablation"])
 def test_how_voxels_are_computed_decides_nothing_that_is_only_shown(repository, name):
-    """The settings name such code by parts of its name, which count as no use."""
+    """The settings name such code by parts of its name, which count as no import."""
     uses = [*problem_parts("METRICS"), *problem_parts("SETTINGS")]
     lines = code_lines(repository / "scripts", f"{name}.py", uses=uses)
     files = [line.split(" ")[0] for line in lines]

@@ -150,10 +150,10 @@ def test_changed_code_of_a_trained_preset_is_one_line(here):
     assert code
     write_code(Path("results/train/p"), code)
     assert found.code_notice("p") is None
-    write_code(Path("results/train/p"), {**code, "scripts/train.py:step": "of old"})
+    write_code(Path("results/train/p"), {**code, "scripts/train.py": "of old"})
     assert found.code_notice("p") == (
-        "p was trained by other code: step in scripts/train.py. Its weights stay; to train it "
-        "again: snakemake train_p --config RETRAIN=p"
+        "p was trained by other code: scripts/train.py. Its weights stay; to train it again: "
+        "snakemake train_p --config RETRAIN=p"
     )
     assert found.code_notice("q") is None
 

@@ -37,16 +37,19 @@ def one_of(names: Iterable[str]) -> str:
     return "|".join(re.escape(name) for name in names) or "(?!)"
 
 
-def code_lines(scripts: Path, *programs: str, uses: Collection[str] = ()) -> list[str]:
-    """A line per source file that the programs use, with a digest of the used parts.
+def code_lines(
+    scripts: Path, program: str, uses: Collection[str] = (), neutral: Collection[str] = ()
+) -> list[str]:
+    """A line per source file of a program, with its digest.
 
     Args:
-        scripts: folder of the programs.
-        programs: their files.
-        uses: names that they use dynamically (:func:`vrtspike.runs.provenance.code_digests`).
+        scripts: folder of the program.
+        program: its file.
+        uses: see :func:`vrtspike.runs.provenance.code_digests`.
+        neutral: as there.
     """
-    found = (code_digests(scripts / program, uses=uses).items() for program in programs)
-    return sorted({f"{file} {digest}" for digests in found for file, digest in digests})
+    digests = code_digests(scripts / program, uses=uses, neutral=neutral)
+    return [f"{file} {digest}" for file, digest in digests.items()]
 
 
 def problem_parts(part: str) -> list[str]:
@@ -73,7 +76,7 @@ def problem_code_lines(
     """
     tasks = {settings.TASK for settings in plan.presets.values()} | {DEFAULT_TASK}
     uses = {task: [f"{PROBLEMS[task]}.{part}"] for task in tasks}
-    lines = {task: code_lines(scripts, program, uses=uses[task]) for task in tasks}
+    lines = {task: code_lines(scripts, program, uses[task]) for task in tasks}
 
     def line(number: int, wildcards: Any) -> str:  # noqa: ANN401 - Snakemake's
         own = lines[plan.preset(preset(wildcards)).TASK]
