@@ -82,7 +82,7 @@ def record_code(folder: Path, program: Path, task: str) -> list[str]:
 
 
 def code_changes(folder: Path, program: Path, task: str) -> list[str] | None:
-    """The source files that have changed since a run began.
+    """The source files that were changed, added or removed since a run began, sorted.
 
     Args:
         folder: of the run or its published result, with ``code.json``.
@@ -93,15 +93,9 @@ def code_changes(folder: Path, program: Path, task: str) -> list[str] | None:
         None if ``code.json`` is missing, damaged or of another version.
     """
     then = read_code(folder)
-    return None if then is None else changed_code(then, training_code(program, task))
-
-
-def changed_code(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The files that were changed, added or removed, sorted.
-
-    >>> changed_code({"a.py": "1", "b.py": "2"}, {"a.py": "1", "b.py": "3", "c.py": "4"})
-    ['b.py', 'c.py']
-    """
+    if then is None:
+        return None
+    now = training_code(program, task)
     return sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name))
 
 
