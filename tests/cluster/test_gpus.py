@@ -62,8 +62,6 @@ def machine(tmp_path, monkeypatch):
         (GPUS, "0,GPU-x,1", ["GPU-a"]),
         # One GPU by two names.
         (GPUS, "0,GPU-a,1", ["GPU-a", "GPU-b"]),
-        # The beginning of several names.
-        (GPUS, "GPU-", []),
         # MIG instances.
         ([*PARTS, GPUS[1]], "MIG-b", ["MIG-b"]),
         ([*PARTS, GPUS[1]], "0,1", ["MIG-a", "GPU-b"]),

@@ -116,27 +116,15 @@ def usable_gpus(installed: Sequence[Gpu], visible: str | None) -> list[Gpu]:
     """
     if visible is None:
         return list(installed)
-    found: list[Gpu] = []
-    for name in (word.strip() for word in visible.split(",")):
-        gpu = _find_gpu(name, installed)
-        if gpu is None:
+    found: dict[str, Gpu] = {}
+    for name in filter(None, map(str.strip, visible.split(","))):
+        fitting = [g for g in installed if str(g.index) == name or g.uuid.startswith(name)]
+        if not installed and name != "-1":  # from a batch system, without the driver's library
+            fitting = [Gpu(name, is_part=name.startswith("MIG-"))]
+        if not fitting:
             break
-        if gpu not in found:
-            found.append(gpu)
-    return found
-
-
-def _find_gpu(name: str, installed: Sequence[Gpu]) -> Gpu | None:
-    """The GPU of a name in ``CUDA_VISIBLE_DEVICES``; None for an invalid name."""
-    if name.isdigit():
-        fitting = [gpu for gpu in installed if gpu.index == int(name)][:1]
-    else:
-        fitting = [gpu for gpu in installed if name and gpu.uuid.startswith(name)]
-    if len(fitting) == 1:
-        return fitting[0]
-    # A device from a batch system, without the driver's library.
-    unknown = not installed and name and name != "-1"
-    return Gpu(name, is_part=name.startswith("MIG-")) if unknown else None
+        found[fitting[0].uuid] = fitting[0]
+    return list(found.values())
 
 
 def require_gpus(wanted: int | Literal["auto"], installed: Sequence[Gpu]) -> list[Gpu]:
