@@ -242,12 +242,11 @@ def test_all_users_have_one_folder_of_locks(monkeypatch, tmp_path):
 def test_another_user_can_open_the_locks(tmp_path):
     before = os.umask(0o077)
     try:
-        descriptor = lock_gpu(tmp_path / "locks" / "GPU-a.lock")
+        descriptor = lock_gpu(tmp_path / "locks" / "GPU-a.gpu")
         assert descriptor is not None
         os.close(descriptor)
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "locks").stat().st_mode) == 0o1777
     for lock in (tmp_path / "locks").iterdir():
-        assert stat.S_IMODE(lock.stat().st_mode) == 0o644
-        assert lock.stat().st_size == 0
+        assert stat.S_IMODE(lock.stat().st_mode) == 0o666

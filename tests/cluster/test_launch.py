@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tests.runs.test_identity import STATISTICS, finish, write_dataset
-from vrtspike.cluster.gpus import describe_holder, lock_gpu
+from vrtspike.cluster.gpus import lock_gpu
 from vrtspike.cluster.launch import has_advanced, launch, run_end_hook
 from vrtspike.cluster.signals import LAUNCHER_DIED, status_file
 from vrtspike.config import load_preset
@@ -49,7 +49,6 @@ LAUNCHER = """
 import os, sys
 from pathlib import Path
 from vrtspike.cluster.scheduler import time_limit
-from vrtspike.cluster.gpus import lock_gpu, describe_holder
 from vrtspike.cluster.launch import train
 folder = Path(sys.argv[1])
 gpus = sys.argv[2] if sys.argv[2] == "auto" else int(sys.argv[2])
@@ -126,14 +125,13 @@ def test_a_run_holds_devices_that_share_its_batches_to_its_end(tmp_path, install
     # Two processes could not share them.
     with start(tmp_path, "auto") as (launcher, (_, rank)):
         assert rank.environ()["CUDA_VISIBLE_DEVICES"] == "GPU-a"
-        lock = tmp_path / "locks/GPU-a.lock"
-        assert f"process {launcher.pid} of" in describe_holder(lock)
+        lock = tmp_path / "locks/GPU-a.gpu"
+        assert lock.read_text().startswith(f"process {launcher.pid} of ")
         # What a killed launcher leaves still saves, and still uses the device.
         rank.suspend()
         launcher.kill()
         launcher.wait()
         assert lock_gpu(lock) is None
-        assert describe_holder(lock) == "another run"
         rank.resume()
         psutil.wait_procs([rank], timeout=800)
         descriptor = lock_gpu(lock)

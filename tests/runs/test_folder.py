@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from vrtspike.deblurring.settings import Settings
@@ -21,6 +22,8 @@ from vrtspike.runs.folder import (
     set_aside,
 )
 from vrtspike.runs.identity import RunIdentity
+
+USER, HOST = psutil.Process().username(), socket.gethostname()
 
 PROGRAM = """
 import contextlib, sys
@@ -49,7 +52,7 @@ def test_a_run_is_locked_by_one_process_until_it_dies(tmp_path):
     holder = start(tmp_path, "training")
     assert holder.stdout.readline() == "at work\n"
     notes: list[str] = []
-    refused = pytest.raises(RunError, match=rf"process {holder.pid} on .* is training")
+    refused = pytest.raises(RunError, match=rf"process {holder.pid} of .* is training")
     with refused, lock_run(tmp_path, timeout_s=0.3, note=notes.append):
         pass
     assert len(notes) == 1
@@ -65,7 +68,7 @@ def test_a_second_launcher_names_the_first_one_and_waits_for_it(tmp_path):
     assert first.stdout.readline() == "at work\n"
     second = start(tmp_path, "launcher", "13")
     assert second.stdout.readline() == (
-        f"{tmp_path}: waiting for Slurm job 12 (process {first.pid} on {socket.gethostname()}), "
+        f"{tmp_path}: waiting for Slurm job 12 (process {first.pid} of {USER} on {HOST}), "
         "which is training there, to end\n"
     )
     first.kill()

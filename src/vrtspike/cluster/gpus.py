@@ -12,17 +12,15 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-import psutil
-
 from vrtspike.errors import RunError
-from vrtspike.io.locks import lock_file, lock_holders
-from vrtspike.monitoring.nvml import Gpu, gpu_processes, installed_gpus
+from vrtspike.io.locks import describe_process, lock_file
+from vrtspike.monitoring.nvml import Gpu, installed_gpus
 
 if TYPE_CHECKING:
     import torch
@@ -45,7 +43,8 @@ def lock_folder() -> Path:
 def lock_gpu(path: Path) -> int | None:
     """Lock a GPU; returns the open lock file, or None if another run has locked it.
 
-    All users can create files in the folder, as in ``/tmp``, and lock the files of others.
+    All users can create files in the folder, as in ``/tmp``, and lock the files of others. A file
+    names the process that has locked it.
     """
     # Another user may create folder and file at the same moment.
     if not path.parent.is_dir():
@@ -53,29 +52,16 @@ def lock_gpu(path: Path) -> int | None:
         with contextlib.suppress(PermissionError):
             path.parent.chmod(0o1777)
     with contextlib.suppress(FileExistsError):
-        created = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o644)
-        os.fchmod(created, 0o644)
+        created = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        os.fchmod(created, 0o666)
         os.close(created)
-    descriptor = os.open(path, os.O_RDONLY)
-    if lock_file(descriptor, path, advice=_ADVICE):
-        return descriptor
-    os.close(descriptor)
-    return None
-
-
-def describe_holder(path: Path) -> str:
-    """Process, user and command of the holder of a lock, for messages."""
-    return ", ".join(_processes(lock_holders(path))) or "another run"
-
-
-def _processes(pids: Iterable[int]) -> Iterator[str]:
-    """Process, user and command of running processes, for messages."""
-    for pid in pids:
-        with contextlib.suppress(psutil.Error):
-            process = psutil.Process(pid)
-            words = process.cmdline() or [process.name()]
-            shown = " ".join([Path(words[0]).name, *words[1:]])
-            yield f"process {pid} of {process.username()}: {shown[:100]}"
+    descriptor = os.open(path, os.O_RDWR)
+    if not lock_file(descriptor, path, advice=_ADVICE):
+        os.close(descriptor)
+        return None
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, describe_process().encode())
+    return descriptor
 
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -229,23 +215,17 @@ def _lock_free_gpus(usable: Sequence[Gpu], most: int) -> tuple[dict[str, int], l
     for gpu in sorted(usable, key=lambda gpu: -(gpu.free // _GIB)):
         if len(locks) == most:
             break
-        path = lock_folder() / f"{gpu.uuid.replace('/', '-')}.lock"
+        path = lock_folder() / f"{gpu.uuid.replace('/', '-')}.gpu"
         # A device in CUDA_VISIBLE_DEVICES is used even if others use it.
         if VISIBLE not in os.environ and gpu.free < FREE_FRACTION * gpu.total:
-            blocked.append(_describe_use(gpu))
+            used = f"{(gpu.total - gpu.free) / _GIB:.1f} of {gpu.total / _GIB:.1f} GiB are in use"
+            advice = f"use it nevertheless: {VISIBLE}={gpu.uuid}"
+            blocked.append(f"GPU {gpu.index}: {used} ({advice})")
         elif (descriptor := lock_gpu(path)) is None:
-            blocked.append(f"GPU {gpu.index} is held by {describe_holder(path)}")
+            blocked.append(f"GPU {gpu.index} is held by {path.read_text() or 'another run'}")
         else:
             locks[gpu.uuid] = descriptor
     return locks, blocked
-
-
-def _describe_use(gpu: Gpu) -> str:
-    """Who uses a GPU's memory, and how to use the GPU nevertheless."""
-    found = ", ".join(_processes(pid for uuid, pid, _ in gpu_processes() if uuid == gpu.uuid))
-    used = f"{(gpu.total - gpu.free) / _GIB:.1f} of {gpu.total / _GIB:.1f} GiB are in use"
-    users = f" by {found}" if found else ""
-    return f"GPU {gpu.index}: {used}{users} (use it nevertheless: {VISIBLE}={gpu.uuid})"
 
 
 DeviceName = Literal["auto", "cpu", "cuda"]

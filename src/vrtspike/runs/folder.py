@@ -12,7 +12,7 @@ from typing import Any
 
 from vrtspike.errors import RunError
 from vrtspike.io.files import finite_or_null, read_mapping, write_json
-from vrtspike.io.locks import lock_file
+from vrtspike.io.locks import describe_process, lock_file
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import LAUNCHER_LOCK, LOCK, RECORD
 
@@ -137,7 +137,7 @@ def lock_run(
                 announced = True
             time.sleep(_POLL_S)
         stream.truncate(0)
-        stream.write(f"{_describe_process()}\n")
+        stream.write(f"{describe_process()}\n")
         stream.flush()
         yield
 
@@ -155,13 +155,6 @@ def lock_launcher(
         note: called with a message before waiting.
     """
     return lock_run(folder, LAUNCHER_TIMEOUT_S, note, LAUNCHER_LOCK)
-
-
-def _describe_process() -> str:
-    """This process for messages: Slurm job, process ID and host."""
-    job = os.environ.get("SLURM_JOB_ID")
-    where = f"process {os.getpid()} on {socket.gethostname()}"
-    return f"Slurm job {job} ({where})" if job else where
 
 
 def is_finished(folder: Path) -> bool:
