@@ -15,7 +15,6 @@ _UNDECIDED = "decided when the data are made again"
 _UNKNOWN_INPUT = "<TBD>"
 """Snakemake's placeholder for inputs that depend on a checkpoint."""
 _VERSION = re.compile(r"[0-9a-f]{12}")
-_LINE = re.compile(r"(.+?)(?:: | (?=[0-9a-f]{12}$))(.*)", re.DOTALL)
 _PARAMS = re.compile(r"before: (?P<before>.*?) now: (?P<now>.*)", re.DOTALL)
 _ITEM = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"")
 _MISSING = "no result yet"
@@ -117,10 +116,10 @@ def _changed_params(text: str) -> list[str]:
     match = _PARAMS.search(text)
     if match is None:
         return ["its parameters changed"]
-    items = (
-        [found[1] or found[2] or "" for found in _ITEM.finditer(text)] for text in match.groups()
+    before, now = (
+        dict(_key_and_value(found[1] or found[2] or "") for found in _ITEM.finditer(text))
+        for text in match.groups()
     )
-    before, now = (dict(map(_key_and_value, lines)) for lines in items)
     found = []
     for name in {**now, **before}:
         then, value = before.get(name), now.get(name)
@@ -136,7 +135,6 @@ def _changed_params(text: str) -> list[str]:
 
 
 def _key_and_value(line: str) -> tuple[str, str]:
-    """A line of params as a pair: a key and its value, or a file and its digest."""
-    if match := _LINE.fullmatch(line):
-        return match[1], match[2]
-    return line, ""
+    """A line of params, ``KEY: value`` or ``file digest``, as a pair."""
+    key, _, value = line.partition(": ") if ": " in line else line.rpartition(" ")
+    return key, value
