@@ -203,7 +203,8 @@ def check_published(folder: Path) -> None:
         "timing.jsonl",
         "memory.jsonl",
     }
-    settings = RunIdentity.read(folder).settings
+    identity = RunIdentity.read(folder)
+    settings = identity.settings
     model = build_model(settings)
     model.load_state_dict(load_file(folder / "weights.safetensors"))
     run = json.loads((folder / "run.json").read_text())
@@ -211,7 +212,7 @@ def check_published(folder: Path) -> None:
     assert len(run["starts"]) == 1
     assert run["parameters"] == sum(p.numel() for p in model.parameters())
     assert settings.TRAIN.MAX_STEPS == STEPS
-    assert run["dataset_digest"] == load_dataset(run["dataset"]).digest
+    assert identity.dataset_digest == load_dataset(identity.dataset).digest
     with (folder / "metrics.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert [int(row["step"]) for row in rows if row["kind"] == "train"] == list(range(1, STEPS + 1))
