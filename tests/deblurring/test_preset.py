@@ -157,7 +157,7 @@ def test_changed_code_is_told_and_trains_again_only_when_asked(place, repository
     folder = tmp_path / "runs" / "tiny" / run.fingerprint
     shutil.copytree(result, folder)
     code = read_code(folder)
-    write_code(folder, code | {"training/loop.py:Trainer": "of old"})
+    write_code(folder, code | {"training/loop.py": "of old"})
 
     def launch(*options: str) -> str:
         command = [
@@ -172,7 +172,7 @@ def test_changed_code_is_told_and_trains_again_only_when_asked(place, repository
         return done.stdout + done.stderr
 
     told = launch()
-    assert "code has changed since this run began: Trainer in training/loop.py; " in told
+    assert "code has changed since this run began: training/loop.py; " in told
     assert "snakemake train_tiny --config RETRAIN=tiny" in told
     assert "the run was finished before" in told
     assert (tmp_path / "result/weights.safetensors").read_bytes() == (
@@ -180,7 +180,7 @@ def test_changed_code_is_told_and_trains_again_only_when_asked(place, repository
     ).read_bytes()
 
     again = launch("--retrain")
-    assert f"the former run is now {folder}.1: Trainer in training/loop.py" in again
+    assert f"the former run is now {folder}.1: training/loop.py" in again
     assert read_code(folder) == code
     assert json.loads((tmp_path / "result/run.json").read_text())["starts"][0]["step"] == 0
     assert json.loads((folder.with_name(f"{folder.name}.1") / "run.json").read_text()) == (
@@ -203,7 +203,8 @@ def check_published(folder: Path) -> None:
         "timing.jsonl",
         "memory.jsonl",
     }
-    settings = RunIdentity.read(folder).settings
+    identity = RunIdentity.read(folder)
+    settings = identity.settings
     model = build_model(settings)
     model.load_state_dict(load_file(folder / "weights.safetensors"))
     run = json.loads((folder / "run.json").read_text())
@@ -211,7 +212,7 @@ def check_published(folder: Path) -> None:
     assert len(run["starts"]) == 1
     assert run["parameters"] == sum(p.numel() for p in model.parameters())
     assert settings.TRAIN.MAX_STEPS == STEPS
-    assert run["dataset_digest"] == load_dataset(run["dataset"]).digest
+    assert identity.dataset_digest == load_dataset(identity.dataset).digest
     with (folder / "metrics.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert [int(row["step"]) for row in rows if row["kind"] == "train"] == list(range(1, STEPS + 1))
