@@ -237,12 +237,8 @@ def _cell(value: float, specification: str) -> str:
 
 def _aligned(rows: pd.DataFrame) -> str:
     """A text table; the first column is left-aligned, the others right-aligned."""
-    lines = [[str(column) for column in rows.columns], *rows.to_numpy().tolist()]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
-    return "".join(
-        "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]).rstrip() + "\n"
-        for line in lines
-    )
+    first = str(rows.columns[0])
+    return rows.set_index(first).rename_axis(index=None, columns=first).to_string() + "\n"
 
 
 def markdown_table(rows: pd.DataFrame) -> str:

@@ -17,7 +17,7 @@ from typing import Literal
 
 from vrtspike.analysis.findings import advice
 from vrtspike.commands.hardware import GpuKind, find_gpus, free_bytes
-from vrtspike.commands.preset_advice import PresetData, find_data, stores_needed
+from vrtspike.commands.preset_advice import PresetData, find_data
 from vrtspike.config.problems import find_problem
 from vrtspike.config.workflow import Workflow, read_plan
 from vrtspike.deblurring.data_size import GB
@@ -277,7 +277,7 @@ def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Ite
         for name in presets_of(deblurring)
     }
     stores = sum(
-        stores_needed(data[name], number) for name, number in bins if data[name].missing is None
+        data[name].missing_bytes(number) for name, number in bins if data[name].missing is None
     )
     yield disk_check("RESULTS", Path(plan.settings.RESULTS), stores)
     yield disk_check("RUNS", Path(plan.settings.RUNS), 0.0)
