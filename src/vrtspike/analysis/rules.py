@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from vrtspike.analysis.figures import STALL_STEPS, RunFigures
+from vrtspike.analysis.figures import RunFigures
 from vrtspike.config.run_schema import RunSettings
 
 Severity = Literal["error", "warning", "hint"]
@@ -24,8 +24,6 @@ MEMORY_FOR_CACHE_PERCENT = 70.0
 CACHE_OF_MEMORY = 0.5
 """Largest proposed share of a machine's memory for a cache."""
 GPU_MEMORY_USABLE = 0.90
-OPTIMIZER_SAVED = 0.75
-"""Saved share of the optimiser's state with 8-bit moments."""
 CHUNK_TOKENS = 65536
 
 
@@ -151,16 +149,6 @@ def stuck_loss(run: Run, limit: Limits) -> Observation | None:
     return Observation(1.0, keys={"TRAIN.OPTIM.LR": run.train.OPTIM.LR / 2}, change=look)
 
 
-def late_run(run: Run, limit: Limits) -> Observation | None:
-    """A run that continues long after its best validation."""
-    if run.train.EARLY_STOPPING is not None or run.health.best_step is None:
-        return None
-    if run.health.later_validations < limit["validations"]:
-        return None
-    stopping = {"METRIC": "main", "PATIENCE": limit["validations"]}
-    return Observation(0.0, keys={"TRAIN.EARLY_STOPPING": stopping})
-
-
 def full_memory(run: Run, limit: Limits) -> Observation | None:
     """System memory nearly full."""
     used, own = run.memory.system_percent, run.memory.process_mb
@@ -203,29 +191,14 @@ def growing_memory(run: Run, limit: Limits) -> Observation | None:
     return Observation(growth / own, {"when": when}, keys)
 
 
-def large_cache(run: Run, limit: Limits) -> Observation | None:
-    """A cache that may leave too little memory for other things."""
-    machine = run.memory.system_total_gb
-    if machine is None or not uses_cache(run.settings):
-        return None
-    size = run.settings.value("DATA.CACHE_SIZE_GB")
-    if size <= limit["share"] * machine:
-        return None
-    most = int(10 * limit["share"] * machine) / 10
-    values = {"size": size, "freed": size - most}
-    return Observation(size / machine, values, {"DATA.CACHE_SIZE_GB": most})
-
-
 def data_wait(run: Run, limit: Limits) -> Observation | None:
     """Steps that wait for data."""
     wait, share = run.speed.data_ms, run.speed.data_share
     if not wait or not share:
         return None
-    usual = share - (run.speed.stalled_share or 0.0)  # more workers do not prevent stalls
-    wait *= usual / share
-    if usual < limit["least"] or (wait <= limit["ms"] and usual <= limit["share"]):
+    if share < limit["least"] or (wait <= limit["ms"] and share <= limit["share"]):
         return None
-    return Observation(usual, {"wait": wait}, _faster_data(run), gain=usual)
+    return Observation(share, keys=_faster_data(run), gain=share)
 
 
 def _faster_data(run: Run) -> Keys:
@@ -249,16 +222,6 @@ def _faster_data(run: Run) -> Keys:
         "DATA.USE_RAM_CACHE": settings.value("DATA.USE_RAM_CACHE") is False and _has_memory(run),
     }
     return keys | {key: True for key, is_off in off.items() if is_off}
-
-
-def stalls(run: Run, limit: Limits) -> Observation | None:
-    """Single steps with very long waits for data."""
-    share, longest = run.speed.stalled_share, run.speed.longest_wait_ms
-    if not share or longest is None or share <= limit["share"]:
-        return None
-    keys = {} if run.loader.PERSISTENT_WORKERS else {"DATALOADER.PERSISTENT_WORKERS": True}
-    values = {"longest": longest / 1e3, "steps": STALL_STEPS}
-    return Observation(share, values, keys, gain=share)
 
 
 def cold_cache(run: Run, limit: Limits) -> Observation | None:
@@ -358,13 +321,6 @@ def single_precision(run: Run, limit: Limits) -> Observation | None:
     return Observation(share, keys={"TRAIN.PRECISION": "bf16-mixed"})
 
 
-def deterministic(run: Run, limit: Limits) -> Observation | None:
-    """Deterministic algorithms on a GPU."""
-    if not run.memory.has_gpu or not run.settings.DETERMINISTIC:
-        return None
-    return Observation(0.0, keys={"DETERMINISTIC": False})
-
-
 def low_throughput(run: Run, limit: Limits) -> Observation | None:
     """Low throughput, with advice on the largest part of a step."""
     rate, parts = run.speed.samples_per_second, run.speed.step_parts
@@ -378,19 +334,9 @@ def low_throughput(run: Run, limit: Limits) -> Observation | None:
     if part == "backward" and run.settings.recompute_keys:
         return _less_recomputation(run, share, values)
     known = part in ("data", "loss", "sync", "optimizer", "forward", "backward")
-    keys = _faster_data(run) if part == "data" else {}
-    if part not in ("data", "loss", "sync", "optimizer"):
-        keys = _faster_arithmetic(run)
-    first = "half precision and compiled blocks, where proposed; beyond that " if keys else ""
-    return Observation(
-        share,
-        values | {"first": first},
-        keys,
-        gain=share,
-        severity=None if keys else "hint",
-        change=part if known else "other",
-        effect="part",
-    )
+    change = part if known else "other"
+    # What helps against these parts, their own symptoms propose.
+    return Observation(share, values, gain=share, severity="hint", change=change, effect="part")
 
 
 def _less_recomputation(run: Run, share: float, values: Mapping[str, Any]) -> Observation:
@@ -468,18 +414,6 @@ def full_gpu(run: Run, limit: Limits) -> Observation | None:
     if run.crops:
         less.append(f"smaller {run.crops}")
     return Observation(share, {"less": ", ".join(less) or "a smaller model"})
-
-
-def large_optimizer(run: Run, limit: Limits) -> Observation | None:
-    """An optimiser state that takes much of the GPU memory."""
-    peak, total, state = run.gpu_peak, run.gpu_total, (run.memory.gpu_optimizer_mb or 0.0) / 1024
-    if not peak or not total or not state or run.train.OPTIM.TYPE != "adamw":
-        return None
-    if state <= limit["share"] * peak or peak < limit["used"] * total:
-        return None
-    freed, use = OPTIMIZER_SAVED * state, [*run.recomputation[:1], "larger batches"]
-    values = {"state": state, "share": state / peak, "freed": freed, "use": ", or ".join(use)}
-    return Observation(freed / total, values, {"TRAIN.OPTIM.TYPE": "adamw8bit"})
 
 
 def gpu_headroom(run: Run, limit: Limits) -> Observation | None:
