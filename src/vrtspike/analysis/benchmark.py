@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,7 +30,6 @@ from vrtspike.runs.folder import latest_run, read_record
 from vrtspike.runs.names import LOGS, MEMORY, TIMING_OF_STARTS
 from vrtspike.system.processes import stop_with_parent
 
-SCHEMA = 1
 NAMES = ("as it is", "changed")
 """Of the two settings."""
 CONFIDENCE = 0.95
@@ -429,15 +428,3 @@ def _meaning(ratio: Ratio) -> str:
     if ratio.value > 1:
         return f"changed is {ratio.value:.2f} x as fast"
     return f"changed is slower: {1 / ratio.value:.2f} x the time"
-
-
-def benchmark_json(found: Benchmark) -> dict[str, Any]:
-    """All figures, with the time of each step, as a JSON value."""
-    return {
-        "schema": SCHEMA,
-        **asdict(found),
-        "confidence": CONFIDENCE,
-        "ratio_of_step_times": asdict(found.step_ratio),
-        "ratio_of_times_per_sample": asdict(found.sample_ratio),
-        "difference_seen": found.sample_ratio.is_significant,
-    }

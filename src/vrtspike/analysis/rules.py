@@ -260,18 +260,13 @@ def _has_memory(run: Run) -> bool:
 
 def idle_gpu(run: Run, limit: Limits) -> Observation | None:
     """Low GPU utilisation."""
-    busy, more = run.memory.gpu_utilisation, run.memory.gpu_activations_mb
+    busy = run.memory.gpu_utilisation
     if busy is None or busy >= limit["percent"]:
         return None
     gain = 1 - busy / limit["target"]
     if (run.speed.data_share or 0.0) > WARNING_SHARE:
         return Observation(1 - busy / 100, gain=gain, change="data")
-    keys: Keys = {}
-    usable = GPU_MEMORY_USABLE * run.gpu_total
-    if not (run.gpu_peak and usable and more) or run.gpu_peak + more / 1024 <= usable:
-        keys |= _larger_batch(run, most=2 * run.train.BATCH_SIZE)
-    if not run.train.COMPILE_MODEL:
-        keys["TRAIN.COMPILE_MODEL"] = True
+    keys: Keys = {} if run.train.COMPILE_MODEL else {"TRAIN.COMPILE_MODEL": True}
     return Observation(1 - busy / 100, keys=keys, gain=gain)
 
 
