@@ -145,13 +145,9 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
     ("cache misses", COLD | {"cache_is_full": False, "data_share": 0.3}, {}, None),
     ("cache misses", COLD | {"data_share": 0.3}, {"DATA": {"USE_RAM_CACHE": False}}, None),
     ("system memory nearly full", {"system_percent": 95.0}, {}, {"weight": 0.95}),
-    # 2000 MB are free, twice as much as in 500 steps.
-    ("memory grows",
-     {"process_mb": 4e3, "growth_mb": 1e3, "growth_steps": 500, "system_percent": 80.0,
-      "system_total_mb": 1e4}, {},
+    ("memory grows", {"process_mb": 4e3, "growth_mb": 1e3, "growth_steps": 500}, {},
      {"keys": {"DATALOADER.PERSISTENT_WORKERS": False}, "figure":
-      "1000 MB more within 500 steps, of 4000 MB at most; at this pace the machine is full after "
-      "1,000 more"}),
+      "1000 MB more within 500 steps, of 4000 MB at most"}),
     # A batch that is even is halved, then the optimiser is another one.
     ("GPU memory nearly full", FULL_GPU, train(BATCH_SIZE=4, GRADIENT_ACCUMULATION_STEPS=3),
      {"keys": {"TRAIN.BATCH_SIZE": 2, "TRAIN.GRADIENT_ACCUMULATION_STEPS": 6}, "weight": 0.99}),
@@ -353,15 +349,6 @@ def test_a_run_is_told_of_what_its_problem_has():
     plain = settings(MODEL={"USE_SPIKE": False})
     found = [check("loss does not fall", each, **STUCK) for each in (None, plain, SSTSettings())]
     assert ["spikes" in finding.change for finding in found] == [True, False, False]
-    small = {"TRAIN": {"BATCH_SIZE": 1, "OPTIM": {"TYPE": "adamw8bit"}}}
-    video, sea = (kind.model_validate(small) for kind in (Settings, SSTSettings))
-    assert check("GPU memory nearly full", video, **FULL_GPU).change.startswith(
-        "recomputation (MODEL.VRT.USE_CHECKPOINT_ATTN, USE_CHECKPOINT_FFN), smaller crops, if"
-    )
-    assert check("GPU memory nearly full", sea, **FULL_GPU).change.startswith("a smaller model, if")
-    unused = {"gpu_peak_mb": 1.0, "gpu_total_mb": 100.0}
-    changes = [check("unused GPU memory", each, **unused).change for each in (video, sea)]
-    assert ["crops" in change for change in changes] == [True, False]
     other = settings().MODEL.model_copy(update={"TYPE": "another"})
     preset = settings().model_copy(update={"MODEL": other})
     slow = LOW | {"forward_ms": 1800, "step_parts": {"backward": 0.7}, "recomputation_share": 0.2}

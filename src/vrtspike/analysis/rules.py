@@ -53,15 +53,11 @@ class Run:
         return "" if self.train.PRECISION == "32" else ", then TRAIN.PRECISION: '32'"
 
     @property
-    def crops(self) -> str:
-        """The problem's word for its crops; empty if it has none."""
-        return "crops" if self.settings.value("DATA.CROP_SIZE") is not None else ""
-
-    @property
     def smaller_model(self) -> str:
         """Changes that make the network cheaper and change the result."""
         depth = self.settings.value("MODEL.depth_key")
-        crops = f" or smaller {self.crops} (DATA.CROP_SIZE), which change" if self.crops else ""
+        has_crops = self.settings.value("DATA.CROP_SIZE") is not None
+        crops = " or smaller crops (DATA.CROP_SIZE), which change" if has_crops else ""
         if depth is None:
             return f"a smaller model{crops or ', which changes'} the result"
         return (
@@ -162,33 +158,32 @@ def full_memory(run: Run, limit: Limits) -> Observation | None:
     return Observation(used / 100, values, keys, effect="cache")
 
 
+def _workers(run: Run) -> tuple[str, int | str]:
+    """The key that decides the number of workers, and its value."""
+    if run.loader.TRAIN_WORKERS != "auto":
+        return "DATALOADER.TRAIN_WORKERS", run.loader.TRAIN_WORKERS
+    return "DATALOADER.TOTAL_WORKERS", run.loader.TOTAL_WORKERS
+
+
 def _fewer_workers(run: Run) -> Keys:
-    loader = run.loader
+    key, workers = _workers(run)
     keys: Keys = {}
-    if loader.TRAIN_WORKERS != "auto":
-        if loader.TRAIN_WORKERS > 1:
-            keys["DATALOADER.TRAIN_WORKERS"] = loader.TRAIN_WORKERS // 2
-    elif loader.TOTAL_WORKERS == "auto":
-        keys["DATALOADER.TOTAL_WORKERS"] = "cpu*0.4"
-    elif isinstance(loader.TOTAL_WORKERS, int) and loader.TOTAL_WORKERS > 1:
-        keys["DATALOADER.TOTAL_WORKERS"] = loader.TOTAL_WORKERS // 2
-    if loader.TRAIN_PREFETCH_FACTOR > 2:
-        keys["DATALOADER.TRAIN_PREFETCH_FACTOR"] = loader.TRAIN_PREFETCH_FACTOR // 2
+    if workers == "auto":
+        keys[key] = "cpu*0.4"
+    elif isinstance(workers, int) and workers > 1:
+        keys[key] = workers // 2
+    if run.loader.TRAIN_PREFETCH_FACTOR > 2:
+        keys["DATALOADER.TRAIN_PREFETCH_FACTOR"] = run.loader.TRAIN_PREFETCH_FACTOR // 2
     return keys
 
 
 def growing_memory(run: Run, limit: Limits) -> Observation | None:
     """A run whose memory grows."""
-    memory = run.memory
-    growth, steps, own = memory.growth_mb, memory.growth_steps, memory.process_mb
+    growth, own = run.memory.growth_mb, run.memory.process_mb
     if growth is None or own is None or growth <= max(limit["mb"], limit["share"] * own):
         return None
-    when = ""
-    if memory.system_total_mb and memory.system_percent is not None and steps:
-        free = memory.system_total_mb * (1 - memory.system_percent / 100)
-        when = f"; at this pace the machine is full after {free / growth * steps:,.0f} more"
     keys = {"DATALOADER.PERSISTENT_WORKERS": False} if run.loader.PERSISTENT_WORKERS else {}
-    return Observation(growth / own, {"when": when}, keys)
+    return Observation(growth / own, keys=keys)
 
 
 def data_wait(run: Run, limit: Limits) -> Observation | None:
@@ -205,12 +200,9 @@ def _faster_data(run: Run) -> Keys:
     """Keys that make data loading faster and are not set yet."""
     loader, settings = run.loader, run.settings
     keys: Keys = {}
-    if loader.TRAIN_WORKERS != "auto":
-        keys["DATALOADER.TRAIN_WORKERS"] = "auto"  # it overrides TOTAL_WORKERS
-    elif loader.TOTAL_WORKERS == "auto":
-        keys["DATALOADER.TOTAL_WORKERS"] = "cpu*1.0"
-    elif isinstance(loader.TOTAL_WORKERS, int):
-        keys["DATALOADER.TOTAL_WORKERS"] = "auto"
+    key, workers = _workers(run)
+    if workers == "auto" or isinstance(workers, int):
+        keys[key] = "cpu*1.0" if workers == "auto" else "auto"
     if loader.TRAIN_PREFETCH_FACTOR < MAX_PREFETCH:
         twice = min(MAX_PREFETCH, 2 * loader.TRAIN_PREFETCH_FACTOR)
         keys["DATALOADER.TRAIN_PREFETCH_FACTOR"] = twice
@@ -403,12 +395,7 @@ def full_gpu(run: Run, limit: Limits) -> Observation | None:
         return Observation(share, keys=keys, change="batch")
     if train.OPTIM.TYPE == "adamw":
         return Observation(share, keys={"TRAIN.OPTIM.TYPE": "adamw8bit"}, change="moments")
-    less = []
-    if run.settings.value("MODEL.VRT.USE_CHECKPOINT_ATTN") is not None:
-        less.append("recomputation (MODEL.VRT.USE_CHECKPOINT_ATTN, USE_CHECKPOINT_FFN)")
-    if run.crops:
-        less.append(f"smaller {run.crops}")
-    return Observation(share, {"less": ", ".join(less) or "a smaller model"})
+    return Observation(share)
 
 
 def gpu_headroom(run: Run, limit: Limits) -> Observation | None:
@@ -425,7 +412,6 @@ def gpu_headroom(run: Run, limit: Limits) -> Observation | None:
         "free": free,
         "sample": sample,
         "batch": keys.get("TRAIN.BATCH_SIZE"),
-        "crops": f"{run.crops} or " if run.crops else "",
         "recompute": "".join(f"; or recompute less ({key})" for key in run.recomputation[:1]),
     }
     return Observation(free / total, values, keys)
