@@ -10,14 +10,13 @@ from vrtspike.commands import readiness
 from vrtspike.commands.hardware import GpuKind
 from vrtspike.commands.readiness import (
     MACHINE,
-    OPTIONAL,
     PRESETS,
     Check,
     compiler_check,
     disk_check,
-    memory_checks,
     packages_check,
     project_checks,
+    shared_memory_check,
     show_checks,
     torch_checks,
     weight_check,
@@ -72,31 +71,28 @@ def test_a_gpu_is_tried(monkeypatch):
 def test_a_compiler_is_tried(tmp_path, monkeypatch):
     if shutil.which("cc") or shutil.which("gcc"):
         monkeypatch.delenv("CC", raising=False)
-        assert compiler_check(needed=True).state == "ok"
+        assert compiler_check().state == "ok"
     broken = tmp_path / "mycc"
     broken.write_text("#!/bin/sh\necho 'check.c:1: error: no headers' >&2\nexit 1\n")
     broken.chmod(0o755)
     monkeypatch.setenv("CC", str(broken))
-    found = compiler_check(needed=True)
+    found = compiler_check()
     assert found.state == "broken"
     assert "no headers" in found.found
     assert "python3-dev" in found.cure
-    assert compiler_check(needed=False).state == "note"
     monkeypatch.setenv("CC", "nosuchcompiler")
-    assert compiler_check(needed=True).state == "broken"
+    assert compiler_check().state == "broken"
 
 
-def test_little_memory_and_little_shared_memory(monkeypatch):
+def test_little_shared_memory(monkeypatch):
     little = SystemMemory(8000, 2000, 0, 64, 0, 0)
     monkeypatch.setattr(readiness, "system_memory", lambda: little)
-    memory, shared = memory_checks()
-    assert memory.state == "note"
-    assert memory.found.startswith("2.0 of 7.8 GiB free")
+    shared = shared_memory_check()
     assert shared.state == "broken"
     assert "/dev/shm has 64 MB" in shared.found
     assert "--shm-size" in shared.cure
     monkeypatch.setattr(readiness, "system_memory", lambda: SystemMemory(8000, 5000, 0, 2048, 0, 0))
-    assert [check.state for check in memory_checks()] == ["ok", "ok"]
+    assert shared_memory_check() == Check("shared memory", "ok", "2.0 GiB")
 
 
 def test_a_project_without_data_and_weights(project):
@@ -226,13 +222,13 @@ SOUND, WRONG, ABSENT = (
 )
 def test_what_is_ready_is_told_at_the_end(machine, presets, ending, is_sound):
     lines = []
-    found = [MACHINE, machine, PRESETS, presets, OPTIONAL, Check("git", "note", "none")]
+    found = [MACHINE, machine, PRESETS, presets]
     assert show_checks(iter(found), lines.append) is is_sound
     assert lines[-1] == ending
     if presets is WRONG:
         assert lines[1:5] == ["✓ a: well", "your presets (PRESETS):", "✗ b: no", "    -> do"]
     assert [line for line in lines if line.endswith(":")] == [
-        "every command, make demo too:", "your presets (PRESETS):", "optional:",
+        "every command, make demo too:", "your presets (PRESETS):",
     ]  # fmt: skip
 
 

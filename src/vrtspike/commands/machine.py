@@ -26,9 +26,9 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
 def doctor(arguments: argparse.Namespace) -> int:
     """Check that this machine and this configuration are ready, and show how to fix problems.
 
-    Checks Python, packages, GPU and driver, compiler, memory and disk; in the project's folder also
-    configuration, data and weights of the presets in PRESETS. It distinguishes missing (○) from
-    broken things (✗); the exit status is 1 if something is broken. Nothing is changed.
+    Checks Python, packages, GPU and its compiler, shared memory and disk; in the project's folder
+    also configuration, data and weights of the presets in PRESETS. It distinguishes missing (○)
+    from broken things (✗); the exit status is 1 if something is broken. Nothing is changed.
     """
     from vrtspike.commands.readiness import all_checks, show_checks
 

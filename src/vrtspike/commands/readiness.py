@@ -29,17 +29,15 @@ from vrtspike.io.pretrained import PUBLISHED, verify_weights
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.system.cli import nearest_existing
-from vrtspike.system.cpus import available_cpus
 from vrtspike.system.surroundings import environment_faults
 
 State = Literal["ok", "note", "missing", "broken"]
 _MARKS: dict[State, str] = {"ok": "✓", "note": "·", "missing": "○", "broken": "✗"}
 
-MACHINE, PRESETS, OPTIONAL = "every command, make demo too", "your presets (PRESETS)", "optional"
+MACHINE, PRESETS = "every command, make demo too", "your presets (PRESETS)"
 """Titles of groups of checks: what they are needed for."""
 
 _LITTLE_DISK = 2 * GB
-_LITTLE_MEMORY_MB = 4096
 _LITTLE_SHARED_MB = 1024
 _COMPILERS = ("cc", "gcc", "clang")
 _PROGRAM = "#include <Python.h>\nint main(void) { return Py_IsInitialized(); }\n"
@@ -91,10 +89,6 @@ def all_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Iterato
             f"{Path.cwd()} is not the project's folder: configuration, data and weights are not "
             "checked",
         )
-    yield OPTIONAL
-    if find_gpus() is None:
-        yield compiler_check(needed=False)
-    yield git_check()
 
 
 def show_checks(checks: Iterator[Check | str], show: Callable[[str], None]) -> bool:
@@ -131,11 +125,10 @@ def machine_checks() -> Iterator[Check]:
     yield packages_check()
     yield from torch_checks(gpu)
     if gpu is not None:
-        yield compiler_check(needed=True)
+        yield compiler_check()
     for reason in environment_faults():
         yield fault("surroundings", reason)
-    yield from memory_checks()
-    yield video_check()
+    yield shared_memory_check()
 
 
 _EXTRAS = ("train", "sst", "workflow")
@@ -194,61 +187,28 @@ def torch_checks(gpu: GpuKind | None) -> Iterator[Check]:
     yield Check("GPU", "ok", found) if is_right else fault("gpu_arithmetic", found)
 
 
-def compiler_check(*, needed: bool) -> Check:
-    """Check that C programs with Python's headers can be compiled, as Triton does.
-
-    Args:
-        needed: whether there is a GPU; only GPUs need a compiler.
-    """
+def compiler_check() -> Check:
+    """Check that C programs with Python's headers can be compiled, as Triton does for a GPU."""
     names = [os.environ["CC"]] if os.environ.get("CC") else list(_COMPILERS)
     path = next((found for name in names if (found := shutil.which(name))), None)
-    reason = "none"
-    if path is not None:
-        headers = sysconfig.get_paths()["include"]
-        command = [path, "-fsyntax-only", f"-I{headers}", "-xc", "-"]
-        done = subprocess.run(command, input=_PROGRAM, capture_output=True, text=True, check=False)
-        if done.returncode == 0:
-            return Check("compiler", "ok", path)
-        reason = f"{path} fails ({done.stderr.strip()})"
-    if not needed:
-        return Check("compiler", "note", f"{reason}; only GPUs need one")
-    return fault("compiler", f"{reason}: kernels for the GPU cannot be made")
-
-
-def memory_checks() -> Iterator[Check]:
-    """Check memory and shared memory."""
-    system = system_memory()
-    free, total = system.available_within_limit, system.bound[1]
-    found = f"{free / 1024:.1f} of {total / 1024:.1f} GiB free, {available_cpus()} CPUs"
-    if free < _LITTLE_MEMORY_MB:
-        yield fault("memory", found, "note")
-    else:
-        yield Check("memory", "ok", found)
-    if system.shared_total is None or system.shared_total >= _LITTLE_SHARED_MB:
-        size = "" if system.shared_total is None else f"{system.shared_total / 1024:.1f} GiB"
-        yield Check("shared memory", "ok", size or "none of its own")
-    else:
-        size = f"{system.shared_total:.0f} MB"
-        yield fault("shared_memory", f"/dev/shm has {size}, too little for loading workers")
-
-
-def video_check() -> Check:
-    """Check the H.264 encoder."""
-    try:
-        import av
-
-        av.codec.Codec("libx264", "w")
-    except (ImportError, ValueError) as error:
-        return fault("encoder", f"no encoder ({error})")
-    return Check("H.264", "ok", "libx264")
-
-
-def git_check() -> Check:
-    """Check git, with which runs record their commit."""
-    path = shutil.which("git")
     if path is None:
-        return fault("git", "none: runs do not record their commit", "note")
-    return Check("git", "ok", path)
+        return fault("compiler", "none: kernels for the GPU cannot be made")
+    headers = sysconfig.get_paths()["include"]
+    command = [path, "-fsyntax-only", f"-I{headers}", "-xc", "-"]
+    done = subprocess.run(command, input=_PROGRAM, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return fault("compiler", f"{path} fails ({done.stderr.strip()})")
+    return Check("compiler", "ok", path)
+
+
+def shared_memory_check() -> Check:
+    """Check shared memory, in which loading workers pass batches."""
+    size = system_memory().shared_total
+    if size is not None and size < _LITTLE_SHARED_MB:
+        found = f"/dev/shm has {size:.0f} MB, too little for loading workers"
+        return fault("shared_memory", found)
+    found = "none of its own" if size is None else f"{size / 1024:.1f} GiB"
+    return Check("shared memory", "ok", found)
 
 
 def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Iterator[Check | str]:
