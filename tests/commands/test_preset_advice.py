@@ -80,10 +80,10 @@ def test_without_a_gpu_only_the_demo_ends(project):
     found = ask(None, cpus=2)
     assert found.command == "make demo"
     assert "takes more than 336 hours" in reasons(found)["baseline"]
-    assert found.speed.tflops == pytest.approx(2 * hardware.CPU_TFLOPS)
+    assert found.budget.speed.tflops == pytest.approx(2 * hardware.CPU_TFLOPS)
     hours = next(f.hours for f in found.fits if f.name == "demo")
     clip = table()["presets"]["demo"]["run_tflop"]
-    assert hours == pytest.approx(120 * clip / found.speed.tflops / 3600)
+    assert hours == pytest.approx(120 * clip / found.budget.speed.tflops / 3600)
     # Who has months may train.
     assert ask(None, cpus=2, hours=1e6).command == "snakemake --cores 2 train_baseline"
 

@@ -95,21 +95,17 @@ class Advice:
     """The result of :func:`advise`.
 
     Attributes:
-        machine: to train on.
-        speed: of the machine.
+        budget: that was available.
         data: by the name of the data set.
         fits: one for each preset.
-        free: free bytes for results.
         command: the recommended one; None where nothing fits.
         reason: why it is recommended.
         batches: batches that fit, by preset, from :func:`advise_batch`.
     """
 
-    machine: Machine
-    speed: Speed
+    budget: Budget
     data: Mapping[str, PresetData]
     fits: Sequence[Fit]
-    free: int
     command: str | None
     reason: str
     batches: Mapping[str, str]
@@ -124,8 +120,7 @@ def advise(plan: Workflow, machine: Machine, speed: Speed, max_hours: float) -> 
         speed: of the machine.
         max_hours: that a training may take.
     """
-    free = free_bytes(Path(plan.settings.RESULTS))
-    budget = Budget(machine, speed, free, max_hours)
+    budget = Budget(machine, speed, free_bytes(Path(plan.settings.RESULTS)), max_hours)
     data: dict[str, PresetData] = {}
     fits = []
     deblurring = DeblurringPlan(plan)
@@ -142,7 +137,7 @@ def advise(plan: Workflow, machine: Machine, speed: Speed, max_hours: float) -> 
     if not deblurring.presets and batches:
         command = f"snakemake --cores {machine.cpus} train_{shlex.quote(next(iter(batches)))}"
         reason = "its batches fit; hours are estimated for the deblurring only"
-    return Advice(machine, speed, data, fits, free, command, reason, batches)
+    return Advice(budget, data, fits, command, reason, batches)
 
 
 def batch_advice(
@@ -308,12 +303,13 @@ def recommend(
 
 def advice_lines(advice: Advice) -> list[str]:
     """The advice as lines of text."""
-    machine, gpu = advice.machine, advice.machine.gpu
+    budget, machine = advice.budget, advice.budget.machine
+    gpu = machine.gpu
     on = "no GPU" if gpu is None else f"{gpu.count} x {gpu.name} with {gpu.memory_gib:.0f} GiB"
     lines = [
         f"machine: {on}, {machine.cpus} CPUs, {machine.memory_gib:.0f} GiB of memory",
-        f"speed:   {advice.speed.source}",
-        f"disk:    {advice.free / GB:.0f} GB free for results",
+        f"speed:   {budget.speed.source}",
+        f"disk:    {budget.free / GB:.0f} GB free for results",
     ]
     for name, data in advice.data.items():
         lines += _data_lines(name, data)
@@ -358,7 +354,7 @@ def _table(advice: Advice) -> Iterator[str]:
     for fit in advice.fits:
         cells = ["", "", "", ""]
         if fit.cost is not None and fit.hours is not None:
-            gpu = "-" if advice.machine.gpu is None else f"{fit.cost.gpu_gib:.1f} GiB"
+            gpu = "-" if advice.budget.machine.gpu is None else f"{fit.cost.gpu_gib:.1f} GiB"
             memory = f"{fit.memory_gib:.1f} GiB"
             cells = [gpu, memory, f"{fit.cost.steps:,}", f"{fit.hours:,.2f}"]
         fits = f"no: {'; '.join(fit.reasons)}" if fit.reasons else "yes"
