@@ -281,12 +281,11 @@ def test_warnings_come_first_and_a_model_without_spikes_says_so(tmp_path):
 def test_without_figures_it_says_what_was_trained(tmp_path):
     alone = run(tmp_path, evaluated=False)
     said = verdict([alone])
-    assert said.text == (
-        "Preset a was trained for 40 steps, at commit 01234567; "
-        "there are no figures of test frames."
-    )
+    assert said.text == "Trained, without figures of test frames: a, at commit 01234567."
     assert said.facts == ("a: not evaluated",)
     none = {"psnr": {"blurry": None, "restored": None, "gain": None, "reason": "equal"}}
     said = verdict([alone, run(tmp_path, "b", metrics=none)])
-    assert said.text == "Presets a, b were trained; there are no figures of test frames."
+    assert said.text.endswith(
+        "figures of test frames: a, at commit 01234567, b, at commit 01234567."
+    )
     assert said.facts == ("a: not evaluated", "b: the evaluation has no finite figure")

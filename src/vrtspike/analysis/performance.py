@@ -1,4 +1,4 @@
-"""The performance analysis of one run: tables, plots, findings, a proposed preset."""
+"""The performance analysis of one run: tables, plots, findings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from vrtspike.analysis.figures import RunFigures, run_figures, summarize_sections, throughput
-from vrtspike.analysis.findings import Finding, find, findings_table, preset_text, proposed_keys
+from vrtspike.analysis.findings import Finding, find, findings_table
 from vrtspike.analysis.run_logs import RunLogs, read_run_logs
 from vrtspike.config.problems import Metric, find_problem
 from vrtspike.io.files import atomic_write_text, write_json
@@ -21,7 +21,6 @@ from vrtspike.plotting.pages import Table, write_page
 from vrtspike.runs.published import PublishedRun, read_published
 
 FINDINGS = "findings"
-PROPOSED = "proposed.yaml"
 
 MAX_BARS = 24
 _BLUE = "#2b6cb0"
@@ -71,8 +70,7 @@ def analyze_run(folder: Path, output: Path) -> list[Finding]:
 
     Args:
         folder: the run's result folder (``results/train/<preset>``).
-        output: folder for the tables, the plots (SVG), ``findings.{json,csv,html}`` and
-            ``proposed.yaml``.
+        output: folder for the tables, the plots (SVG) and ``findings.{json,csv,html}``.
 
     Returns:
         the findings, most important first.
@@ -102,7 +100,7 @@ def read_analysis(folder: Path) -> Analysis:
 
 
 def write_analysis(analysis: Analysis, output: Path) -> None:
-    """Write tables, plots, findings and proposed preset into ``output``.
+    """Write tables, plots and findings into ``output``.
 
     The tables are of sections, throughput, memory, and training with validation; each has a plot.
     """
@@ -140,7 +138,6 @@ def _curves(table: pd.DataFrame, columns: Sequence[str]) -> Curves:
 
 def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) -> None:
     findings, run = analysis.findings, analysis.run
-    keys = proposed_keys(findings, run.settings)
     table = findings_table(findings)
     contents = {
         "schema": 1,
@@ -148,11 +145,9 @@ def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) ->
         "fingerprint": run.fingerprint or None,
         "figures": asdict(analysis.figures),
         "findings": [asdict(finding) for finding in findings],
-        "proposed": keys,
     }
     write_json(output / f"{FINDINGS}.json", contents)
     atomic_write_text(output / f"{FINDINGS}.csv", table.to_csv(index=False))
-    atomic_write_text(output / PROPOSED, preset_text(run.name, keys, findings))
     note = "" if findings else "Nothing to fix: no symptom crossed its limit."
     note = " ".join([note, *analysis.notes]).strip()
     write_page(
@@ -175,35 +170,26 @@ def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) ->
 def figures_table(figures: RunFigures, metrics: Mapping[str, Metric]) -> pd.DataFrame:
     """The main figures of a run, with their units, as rows of text."""
     speed, health, memory = figures.speed, figures.health, figures.memory
-    slowest = speed.slowest_section
-    rows = [
-        ("step", _number(speed.step_ms, "ms")),
-        ("forward pass of one micro-batch", _number(speed.forward_ms, "ms")),
-        ("wait for one batch", _number(speed.data_ms, "ms")),
-        ("share of waiting", _number(speed.data_share, "%", 100)),
-        ("slowest section", "–" if slowest is None else f"{slowest[0]}, {slowest[1]:.4g} ms"),
-        ("throughput", _number(speed.samples_per_second, "samples/s")),
-        ("logged steps", str(health.logged_steps)),
-        ("last loss", _number(health.last_loss, "")),
+    rows: list[tuple[str, object, str]] = [
+        ("step", speed.step_ms, "{:.1f} ms"),
+        ("forward pass of one micro-batch", speed.forward_ms, "{:.1f} ms"),
+        ("wait for one batch", speed.data_ms, "{:.1f} ms"),
+        ("share of waiting", speed.data_share, "{:.1%}"),
+        ("slowest section", speed.slowest_section, "{0[0]}, {0[1]:.1f} ms"),
+        ("throughput", speed.samples_per_second, "{:.3f} samples/s"),
+        ("logged steps", health.logged_steps, "{}"),
+        ("last loss", health.last_loss, "{:.4g}"),
         *(
-            (f"best validation {metrics[name].title}", metrics[name].text(value))
+            (f"best validation {metrics[name].title}", metrics[name].text(value), "{}")
             for name, value in health.best.items()
         ),
-        ("memory of the run", _number(memory.process_mb, "MB")),
-        ("system memory at most", _number(memory.system_percent, "%")),
-        ("GPU memory at the peak", _number(memory.gpu_peak_mb, "MB")),
-        ("cache hit rate", _number(memory.cache_hit_rate, "%", 100)),
+        ("memory of the run", memory.process_mb, "{:.0f} MB"),
+        ("system memory at most", memory.system_percent, "{:.0f} %"),
+        ("GPU memory at the peak", memory.gpu_peak_mb, "{:.0f} MB"),
+        ("cache hit rate", memory.cache_hit_rate, "{:.0%}"),
     ]
-    return pd.DataFrame(rows, columns=["figure", "value"])
-
-
-def _number(value: float | None, unit: str, factor: float = 1) -> str:
-    """A figure with four digits, or as an integer from 10000 on."""
-    if value is None:
-        return "–"
-    number = value * factor
-    text = f"{number:.0f}" if abs(number) >= 9999.5 else f"{number:.4g}"
-    return f"{text} {unit}".strip()
+    shown = [(name, "–" if value is None else form.format(value)) for name, value, form in rows]
+    return pd.DataFrame(shown, columns=["figure", "value"])
 
 
 def plot_time_per_section(path: str | Path, sections: pd.DataFrame) -> None:

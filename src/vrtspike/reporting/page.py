@@ -150,15 +150,10 @@ def _facts(run: Contents, metric: Contents) -> list[str]:
 
 
 def _unmeasured(runs: Sequence[Contents]) -> Verdict:
-    names = ", ".join(run["name"] for run in runs)
-    one = len(runs) == 1
-    words = f"Preset{'' if one else 's'} {names} {'was' if one else 'were'} trained"
-    if one and runs[0]["steps"] is not None:
-        words += f" for {runs[0]['steps']:,} steps"
-    commit = _commit(runs[0]) if one else ""
+    trained = ", ".join(f"{run['name']}{_commit(run)}" for run in runs)
     none = "the evaluation has no finite figure"
     reasons = dict.fromkeys(f"{r['name']}: {r['evaluation'].get('reason', none)}" for r in runs)
-    return Verdict(f"{words}{commit}; there are no figures of test frames.", (*reasons,))
+    return Verdict(f"Trained, without figures of test frames: {trained}.", (*reasons,))
 
 
 PAGE_BYTES = 19_000_000
