@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.deblurring.evaluation.conftest import arrays, write_run
+from tests.deblurring.evaluation.conftest import arrays, recorded_clip, write_run
 from vrtspike.deblurring.data.clips.dataset import load_dataset
-from vrtspike.deblurring.evaluation.given_clips import FolderSequence
 from vrtspike.deblurring.evaluation.restore import restore_frames
 from vrtspike.deblurring.evaluation.tile_memory import bytes_per_pixel
 from vrtspike.deblurring.evaluation.tiling import Tiling
@@ -68,7 +67,7 @@ def test_devices_and_precisions_that_do_not_exist_are_refused(small_run, monkeyp
 
 def test_arrays_are_restored_as_files_are(model, sequence):
     frames, spikes = arrays(sequence)
-    source = FolderSequence(sequence / "blur", sequence / "spike", 4)
+    source = recorded_clip(sequence / "blur", sequence / "spike", 4)
     expected = np.stack(
         list(restore_frames(model.compute, source, Tiling(0, 0, 3, 1), with_spikes=True))
     )
@@ -97,11 +96,11 @@ def test_spikes_go_with_models_that_take_them(model, plain, sequence):
     frames, spikes = arrays(sequence)
     with pytest.raises(ConfigError, match=r"run small \(0123456789ab\) takes spikes .*--simulate"):
         model.restore(frames)
-    with pytest.raises(ConfigError, match="not both"):
+    with pytest.raises(ConfigError, match="give either recorded ones"):
         model.restore(frames, spikes, simulate_spikes=True)
-    with pytest.raises(ConfigError, match=r"was trained without spikes .* leave out --spikes"):
+    with pytest.raises(ConfigError, match=r"was trained without spikes.*; leave out --spikes"):
         plain.restore(frames, spikes)
-    with pytest.raises(ConfigError, match="leave out --simulate-spikes"):
+    with pytest.raises(ConfigError, match="leave out --spikes and --simulate-spikes"):
         plain.restore(frames, simulate_spikes=True)
     assert plain.statistics is None
     # A new network returns its input.
@@ -111,7 +110,7 @@ def test_spikes_go_with_models_that_take_them(model, plain, sequence):
 @pytest.mark.slow
 def test_tiles_follow_the_free_memory(model, monkeypatch, sequence):
     frames, spikes = arrays(sequence)
-    source = FolderSequence(sequence / "blur", sequence / "spike", 4)
+    source = recorded_clip(sequence / "blur", sequence / "spike", 4)
     assert model.tiling(source) == Tiling(0, 8, 3, 1)
     assert model.tiling(source, 20) == Tiling(20, 8, 3, 1)
     assert model.tiling(source, 12) == Tiling(12, 4, 3, 1)

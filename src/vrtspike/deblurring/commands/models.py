@@ -175,7 +175,8 @@ def _request(arguments: argparse.Namespace) -> Request:
 
 def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Print what was restored and where it lies."""
-    from vrtspike.deblurring.evaluation.folder import RECORD, mean_figure, recorded_tiling
+    from vrtspike.deblurring.evaluation.folder import RECORD, mean_figure
+    from vrtspike.deblurring.evaluation.tiling import Tiling
 
     frames, output = record["frames"], arguments.output
     for frame in frames:
@@ -195,7 +196,7 @@ def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
     cost = "" if each is None else f", {each:.1f} s each"
     print(
         f"{len(frames)} frame{'s' * (len(frames) != 1)}{cost} "
-        f"({recorded_tiling(record).describe()}, {record['precision']}, "
+        f"({Tiling(**record['tiling']).describe()}, {record['precision']}, "
         f"{record['recomputation']:.2f} x computed): {output}; record: {output / RECORD}"
     )
 

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from vrtspike.deblurring.data.bins import bin_table
 from vrtspike.deblurring.data.clips.batch import prepare_batch
 from vrtspike.deblurring.data.exposure import Exposure
-from vrtspike.deblurring.evaluation.given_clips import BlurrySequence
+from vrtspike.deblurring.evaluation.given_clips import GivenClip
 from vrtspike.deblurring.evaluation.restore import Batch, Compute
 from vrtspike.deblurring.evaluation.tiling import Tiling, tiling_for
 from vrtspike.deblurring.evaluation.trained import ClipModel, TrainedModel
@@ -76,7 +76,7 @@ class OnnxModel(ClipModel):
         """As it was counted when the file was written."""
         return self.need
 
-    def tiling(self, source: BlurrySequence, tile: int | None = None) -> Tiling:
+    def tiling(self, source: GivenClip, tile: int | None = None) -> Tiling:
         """As that of a run.
 
         Raises:

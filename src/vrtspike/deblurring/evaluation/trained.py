@@ -14,8 +14,8 @@ from torch import nn
 
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.store.voxels import Statistics
-from vrtspike.deblurring.evaluation.given_clips import BlurrySequence, Spikes, open_clip
-from vrtspike.deblurring.evaluation.pictures import ArrayFrames, Pictures
+from vrtspike.deblurring.evaluation.given_clips import GivenClip, Spikes, open_clip
+from vrtspike.deblurring.evaluation.pictures import Pictures, array_pictures
 from vrtspike.deblurring.evaluation.precision import require_precision
 from vrtspike.deblurring.evaluation.restore import (
     Compute,
@@ -123,7 +123,7 @@ class ClipModel(ABC):
             RunError: if the memory is too small.
         """
         source = self.open_source(
-            ArrayFrames(frames), spikes, exposures=exposures, simulate_spikes=simulate_spikes
+            array_pictures(frames), spikes, exposures=exposures, simulate_spikes=simulate_spikes
         )
         tiling = self.tiling(source, tile)
         return np.stack(list(self.restore_source(source, tiling, progress=progress)))
@@ -136,15 +136,15 @@ class ClipModel(ABC):
         exposures: Sequence[Exposure] | None = None,
         simulate_spikes: bool = False,
         sensor: tuple[int, int] | None = None,
-    ) -> BlurrySequence:
+    ) -> GivenClip:
         """A clip with the spikes that the model takes.
 
         Args:
             frames: a folder of pictures, a video file, or frames that were opened before.
-            spikes: recorded ones; in memory only if the frames are.
+            spikes: recorded ones.
             exposures: of spikes in memory, as for :meth:`restore`.
             simulate_spikes: simulate them from the blurry frames.
-            sensor: rows and columns of spike files; None as for :class:`FolderSequence`.
+            sensor: rows and columns of spike files; None as for :func:`recorded_spikes`.
 
         Raises:
             ConfigError: if the model takes spikes and there are none, or the other way round.
@@ -159,7 +159,7 @@ class ClipModel(ABC):
             exposures=exposures,
         )
 
-    def tiling(self, source: BlurrySequence, tile: int | None = None) -> Tiling:
+    def tiling(self, source: GivenClip, tile: int | None = None) -> Tiling:
         """How a clip is cut: TEST.TILE of the run, with tiles as large as memory allows.
 
         Args:
@@ -192,7 +192,7 @@ class ClipModel(ABC):
 
     def restore_source(
         self,
-        source: BlurrySequence,
+        source: GivenClip,
         tiling: Tiling,
         *,
         wanted: Collection[int] | None = None,
