@@ -20,6 +20,7 @@ from vrtspike.deblurring.evaluation.folder import (
 )
 from vrtspike.deblurring.evaluation.given_clips import SIMULATED
 from vrtspike.deblurring.evaluation.no_reference import FIGURES
+from vrtspike.deblurring.evaluation.restore import torch_compute
 from vrtspike.deblurring.evaluation.tiling import Tiling
 from vrtspike.deblurring.evaluation.trained import TrainedModel, load
 from vrtspike.deblurring.video import read_video, video_file, video_rate
@@ -171,7 +172,7 @@ def test_what_is_there_is_used_for_what_is_missing(model, asked, whole, tmp_path
     for name in ("restored.mp4", "side_by_side.mp4"):
         (asked.output / name).unlink()
     # No frame is restored: the model need not be called.
-    idle = replace(model, network=None)
+    idle = replace(model, compute=None)
     record = restore(idle, replace(asked, video=True))
     assert len(list(read_video(asked.output / "restored.mp4"))) == 5
     assert record["seconds_per_frame"] == whole[1]["seconds_per_frame"]
@@ -301,15 +302,14 @@ def test_sharp_frames_of_another_sequence_are_doubted(small_run, model, asked, w
 
 
 def test_the_record_of_a_model_without_spikes(model, asked):
-    class Same:
-        def __call__(self, blur, voxels):
-            assert voxels is None
-            return blur
+    def same(blur, voxels):
+        assert voxels is None
+        return blur
 
     tree = model.settings.model_dump(mode="json")
     tree["MODEL"]["USE_SPIKE"] = False
     run = replace(model.run, settings=type(model.settings).model_validate(tree))
-    plain = replace(model, run=run, network=Same(), statistics=None)
+    plain = replace(model, run=run, compute=torch_compute(same, None, model.device))
     record = restore(plain, replace(asked, spikes=None))
     assert record["spikes"]["from"] == NO_SPIKES
     np.testing.assert_array_equal(pictures(asked.output / "restored"), pictures(asked.frames))

@@ -269,12 +269,9 @@ def export(arguments: argparse.Namespace) -> None:
         read_finished(found)
     # PyTorch takes seconds to import: what is wrong with the arguments has been told by now.
     from vrtspike.deblurring.evaluation.onnx_model import export_model
-    from vrtspike.deblurring.evaluation.trained import TrainedModel, load
+    from vrtspike.deblurring.evaluation.trained import load
 
-    model = load(found, device="cpu")
-    if not isinstance(model, TrainedModel):
-        raise ConfigError(f"{found}: is an ONNX file already")
-    difference = export_model(model, output, arguments.ratio)
+    difference = export_model(load(found, device="cpu"), output, arguments.ratio)
     print(
         f"{output}: {output.stat().st_size / 1e6:.1f} MB, differs from PyTorch by "
         f"{difference:.1g} at most"

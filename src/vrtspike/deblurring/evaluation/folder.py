@@ -30,7 +30,7 @@ from vrtspike.io.images import read_rgb, write_png
 from vrtspike.runs.identity import RunIdentity
 
 if TYPE_CHECKING:
-    from vrtspike.deblurring.evaluation.trained import ClipModel
+    from vrtspike.deblurring.evaluation.trained import TrainedModel
 
 RESTORED = "restored"
 COMPARISON = "comparison"
@@ -130,7 +130,7 @@ def open_request(run: RunIdentity, request: Request) -> Clip:
 
 
 def restore_into(
-    model: ClipModel,
+    model: TrainedModel,
     clip: Clip,
     *,
     progress: Progresses,
@@ -221,7 +221,7 @@ def _clear(output: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _identity(model: ClipModel, clip: Clip) -> dict[str, Any]:
+def _identity(model: TrainedModel, clip: Clip) -> dict[str, Any]:
     """What must be equal for frames of two calls to belong together."""
     request, spikes = clip.request, clip.source.spikes
     frames = request.frames
