@@ -12,6 +12,7 @@ import pytest
 from skimage import metrics as reference
 
 from tests.deblurring.evaluation.test_evaluate import CPU, FRAMES, evaluate, raw_frames
+from tests.deblurring.evaluation.test_tiling import Source, restore
 from tests.deblurring.reference_metrics import luma_of, similarity
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.store.reading import Store
@@ -19,7 +20,7 @@ from vrtspike.deblurring.evaluation.protocols import PROTOCOLS
 from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, torch_compute
 from vrtspike.deblurring.evaluation.sources import StoredSequence
 from vrtspike.deblurring.evaluation.summary import write_results
-from vrtspike.deblurring.evaluation.tiling import Tiling, restore_tiled
+from vrtspike.deblurring.evaluation.tiling import Tiling
 from vrtspike.deblurring.metrics.lpips import LPIPS
 from vrtspike.deblurring.metrics.ssim import ssim_uniform
 from vrtspike.deblurring.settings import schema
@@ -192,14 +193,16 @@ def test_tiles_are_cut_and_joined_as_by_the_program_of_vrt():
         whole[first : first + 18, rows] += first + 100 * top
         counted[first : first + 18, rows] += 1
 
-    def restore(window, areas):
-        sizes = (window.stop - window.start, 3, 192, 24)
-        values = (np.float32(window.start + 100 * rows.start) for rows, _ in areas)
-        return np.stack([np.full(sizes, value) for value in values])
+    numbers = np.zeros((frames, height, 24, 3), np.float32)
+    numbers[..., 0] = np.arange(frames)[:, None, None] + 100 * np.arange(height)[:, None]
+
+    def compute(batch):
+        """The numbers of a tile's first frame and row, all over it."""
+        tiles = np.moveaxis(batch["blur"], -1, 2)
+        return np.zeros_like(tiles) + tiles[:, :1, :1, :1, :1]
 
     tiling = PROTOCOLS["vrt"].tiling(schema.TestSettings().TILE, clip_len=5)
-    joined = restore_tiled(lambda t: t, restore, (frames, height, 24), tiling, unit=8)
-    found = np.stack(list(joined))
+    found = np.stack(list(restore(compute, Source(numbers), tiling)))
     assert set(counted.ravel()) == {1, 2, 4}
     np.testing.assert_allclose(found[:, 1, :, 7], whole / counted, rtol=1e-6)
 
