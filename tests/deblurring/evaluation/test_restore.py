@@ -61,8 +61,9 @@ def test_tiles_must_fall_on_whole_spike_pixels(clip):
     source, statistics = clip
     source.ratio = 4
     try:
-        with pytest.raises(ConfigError, match="multiples of 4"):
-            restored(Local(), source, statistics, Tiling(32, 6, 0, 0))
+        for size, overlap in ((32, 6), (-8, 0), (32, 20)):
+            with pytest.raises(ConfigError, match=r"multiples of 4 .* half of SIZE"):
+                restored(Local(), source, statistics, Tiling(size, overlap, 0, 0))
     finally:
         source.ratio = 2
 

@@ -17,7 +17,6 @@ from vrtspike.deblurring.evaluation.tiling import (
     read_ahead,
     recomputation,
 )
-from vrtspike.errors import ConfigError
 
 CLIP_SHAPE = (7, 26, 38)
 
@@ -118,19 +117,6 @@ def test_frames_leave_before_the_clip_ends(clip):
     np.testing.assert_allclose(next(frames), expected[0], atol=2e-6)
     assert source.windows == [range(3)]
     np.testing.assert_allclose(list(frames), expected[1:], atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "match"),
-    [
-        ((63, 0, 0, 0), r"TEST\.TILE\.SIZE: found 63"),
-        ((64, 40, 0, 0), r"TEST\.TILE\.OVERLAP: found 40"),
-        ((64, 3, 0, 0), r"TEST\.TILE\.OVERLAP: found 3"),
-    ],
-)
-def test_refuses_windows_that_cannot_work(arguments, match):
-    with pytest.raises(ConfigError, match=match):
-        Tiling(*arguments)
 
 
 def test_a_window_fades_linearly_between_its_margins():

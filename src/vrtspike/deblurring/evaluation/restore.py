@@ -120,10 +120,11 @@ def restore_frames(
         DataError: if a frame cannot be read.
     """
     ratio, gain = source.ratio, source.gain() if with_spikes else None
-    if tiling.size % ratio.numerator or tiling.overlap % ratio.numerator:
+    size, overlap, whole = tiling.size, tiling.overlap, ratio.numerator
+    if size < 0 or size % whole or overlap % whole or 0 < size < 2 * overlap:
         raise ConfigError(
-            f"TEST.TILE: SIZE {tiling.size} and OVERLAP {tiling.overlap} must be multiples of "
-            f"{ratio.numerator} (the frames have {ratio} times the sensor's size)"
+            f"TEST.TILE: found SIZE {size} and OVERLAP {overlap}, expected multiples of {whole} "
+            f"(frames have {ratio} times the sensor's size), and OVERLAP at most half of SIZE"
         )
 
     frames, (height, width) = len(source.names), source.size

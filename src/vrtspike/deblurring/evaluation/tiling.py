@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.settings.schema import TileSettings
-from vrtspike.errors import ConfigError
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the number of things done and their total."""
@@ -46,19 +45,6 @@ class Tiling:
     def describe(self) -> str:
         """The tiles in words."""
         return f"tiles of at most {self.size} pixels" if self.size else "whole frames"
-
-    def __post_init__(self) -> None:
-        """Refuse sizes that cannot work, by the name of their key."""
-        for name, value in (("SIZE", self.size), ("OVERLAP", self.overlap)):
-            if value < 0 or value % 2:
-                raise ConfigError(
-                    f"TEST.TILE.{name}: found {value}, expected an even number of pixels"
-                )
-        if self.size and self.overlap * 2 > self.size:
-            raise ConfigError(
-                f"TEST.TILE.OVERLAP: found {self.overlap}, expected at most half of SIZE "
-                f"({self.size // 2}); lower OVERLAP or raise SIZE"
-            )
 
 
 Span: TypeAlias = tuple[slice, NDArray[np.float32]]

@@ -169,7 +169,6 @@ class TrainedModel:
         Raises:
             DataError: if the sensor has another size than the model takes.
             RunError: if the memory is too small.
-            ConfigError: if ``tile`` is no even number.
         """
         if self.takes_spikes and self.ratio not in (None, source.ratio):
             raise DataError(
