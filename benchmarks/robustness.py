@@ -28,8 +28,8 @@ from vrtspike.deblurring.data.clips.dataset import DatasetManifest, load_dataset
 from vrtspike.deblurring.data.simulation.demo import FRAMES_PER_EXPOSURE, SCENES, Scene, render
 from vrtspike.deblurring.data.simulation.sensor import SensorModel, simulate_spikes
 from vrtspike.deblurring.data.store.reading import Store
-from vrtspike.deblurring.evaluation.given_clips import ArraySequence
-from vrtspike.deblurring.evaluation.pictures import ArrayFrames
+from vrtspike.deblurring.evaluation.given_clips import GivenClip, array_spikes
+from vrtspike.deblurring.evaluation.pictures import array_pictures
 from vrtspike.deblurring.evaluation.restore import restore_frames, torch_compute
 from vrtspike.deblurring.evaluation.sources import StoredSequence
 from vrtspike.deblurring.evaluation.tiling import tiling_for
@@ -105,12 +105,13 @@ def figures(model: nn.Module, settings: Settings, dataset: DatasetManifest) -> d
         video = filmed(scene, number, count, stored.size)
         if not np.array_equal(video[FRAMES_PER_EXPOSURE // 2], stored.read_sharp(0)):
             raise DataError(f"{entry.store}: other frames than those of {scene.name} of the demo")
-        blurry = ArrayFrames(stored.read(slice(0, count)).blur)
+        blurry = array_pictures(stored.read(slice(0, count)).blur)
         for name in (*SENSORS, FLIPPED):
             spikes = exposures(video, SENSORS.get(name, SENSORS[CLEAN]))
+            given = array_spikes(blurry, flipped(spikes) if name == FLIPPED else spikes)
             restored = restore_frames(
                 torch_compute(model, dataset.statistics_for(settings.DATA), CPU),
-                ArraySequence(blurry, flipped(spikes) if name == FLIPPED else spikes, dataset.bins),
+                GivenClip(blurry, given, dataset.bins),
                 tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN),
                 with_spikes=True,
             )

@@ -13,9 +13,13 @@ from skimage import data as photographs
 
 from tests.deblurring.data.prepared import prepared
 from vrtspike.deblurring.data.clips.dataset import load_dataset
+from vrtspike.deblurring.data.raw.layouts.layout import Layout
+from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.data.store.reading import Store
+from vrtspike.deblurring.evaluation.given_clips import GivenClip, recorded_spikes
+from vrtspike.deblurring.evaluation.pictures import open_pictures
 from vrtspike.deblurring.evaluation.sources import StoredSequence
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.settings import Settings
@@ -128,6 +132,18 @@ def sequence(small_run: SmallRun) -> Path:
 def stored(small_run: SmallRun) -> StoredSequence:
     """The store of the same sequence."""
     return StoredSequence(Store(load_dataset(small_run.dataset).split("test")[0].store))
+
+
+def recorded_clip(
+    blur: Path,
+    spikes: Path,
+    bins: int = BINS,
+    sensor: tuple[int, int] | None = None,
+    layout: Layout = SPK_GOPRO,
+) -> GivenClip:
+    """A clip with its spike files."""
+    pictures = open_pictures(blur)
+    return GivenClip(pictures, recorded_spikes(pictures, spikes, sensor, layout), bins)
 
 
 def arrays(sequence: Path) -> tuple[np.ndarray, list[np.ndarray]]:

@@ -5,39 +5,22 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from vrtspike.analysis.evaluation_files import (
-    EXAMPLES,
-    FRAMES,
-    PICTURES,
-    SEQUENCES,
-    SUMMARY,
-    TABLE,
-    VIDEOS,
-    worst_frames,
-    write_summary,
-    write_table,
-)
-from vrtspike.deblurring.data.clips.dataset import (
-    DatasetManifest,
-    SequenceEntry,
-    load_fitting_dataset,
-)
+from vrtspike.analysis.evaluation_files import EXAMPLES, PICTURES, VIDEOS
+from vrtspike.deblurring.data.clips.dataset import SequenceEntry, load_fitting_dataset
 from vrtspike.deblurring.data.store.reading import Store
-from vrtspike.deblurring.evaluation.examples import Example, Examples, Picture
+from vrtspike.deblurring.evaluation.examples import Examples, Picture
 from vrtspike.deblurring.evaluation.measure import (
     KEYS,
-    Apply,
     ClipMeter,
     FrameImages,
     Kind,
@@ -45,7 +28,6 @@ from vrtspike.deblurring.evaluation.measure import (
     ranking_metric,
     require_size,
     select_metrics,
-    sequence_means,
 )
 from vrtspike.deblurring.evaluation.protocols import PROTOCOLS, Protocol
 from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, torch_compute
@@ -62,9 +44,8 @@ from vrtspike.deblurring.evaluation.spikes_alone import (
     to_frame,
     to_picture,
 )
-from vrtspike.deblurring.evaluation.summary import summarize, write_summary_page
+from vrtspike.deblurring.evaluation.summary import write_results
 from vrtspike.deblurring.evaluation.tiling import Progress, Tiling
-from vrtspike.deblurring.metrics.metric import ImageMetric
 from vrtspike.deblurring.rgb_images import Image, to_uint8
 from vrtspike.deblurring.settings import Settings, deblurring_settings
 from vrtspike.deblurring.settings.schema import SpikesAloneName, TestSettings
@@ -73,10 +54,6 @@ from vrtspike.deblurring.visuals import comparison
 from vrtspike.io.files import replaced_folder
 from vrtspike.io.images import write_png
 from vrtspike.runs.published import PublishedRun
-from vrtspike.system.cpus import available_cpus
-
-MOST_IMAGES = len(get_args(Kind))
-"""Images that are compared of a frame."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +64,6 @@ class Evaluation:
         restore: gives the restored frames of a clip, float32 (3, H, W).
         scores: what is measured by each protocol, the main one first, and how.
         settings: of the run.
-        apply: measures the images of a frame.
         pictures: folder for pictures.
         examples: chooses and writes examples.
         videos: folder for videos; None writes none.
@@ -96,7 +72,6 @@ class Evaluation:
     restore: Callable[[FrameSource, Tiling], Iterator[NDArray[np.float32]]]
     scores: Mapping[Protocol, Scores]
     settings: Settings
-    apply: Apply
     pictures: Path
     examples: Examples
     videos: Path | None
@@ -163,13 +138,11 @@ def evaluate_run(
 
     started = time.monotonic()
     with contextlib.ExitStack() as finished:
-        pool = finished.enter_context(ThreadPoolExecutor(min(available_cpus(), MOST_IMAGES)))
         folder = finished.enter_context(replaced_folder(output / EXAMPLES))
         evaluation = Evaluation(
             restore,
             scores,
             settings,
-            pool.map,
             finished.enter_context(replaced_folder(output / PICTURES)),
             Examples(folder, ranking_metric(list(scores[protocols[0]]))),
             finished.enter_context(replaced_folder(output / VIDEOS)) if test.SAVE_VIDEO else None,
@@ -184,12 +157,16 @@ def evaluate_run(
     if not test.SAVE_VIDEO:  # those of an earlier evaluation show other frames
         shutil.rmtree(output / VIDEOS, ignore_errors=True)
     seconds = time.monotonic() - started
-    facts = {
-        "device": device.type,
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "seconds_per_frame": seconds / total,
-    }
-    return _write_tables(output, run, dataset, pd.DataFrame(rows), scores, facts)
+    return write_results(
+        output,
+        run,
+        dataset,
+        pd.DataFrame(rows),
+        scores,
+        device=device.type,
+        parameters=sum(p.numel() for p in model.parameters()),
+        seconds_per_frame=seconds / total,
+    )
 
 
 def _clips(entries: Sequence[SequenceEntry], test: TestSettings) -> Iterator[_Clip]:
@@ -197,28 +174,6 @@ def _clips(entries: Sequence[SequenceEntry], test: TestSettings) -> Iterator[_Cl
     for scale in test.EVAL_SCALES:
         for entry in entries:
             yield _Clip(entry, scale, test.SPIKES_ALONE)
-
-
-def _write_tables(
-    output: Path,
-    run: PublishedRun,
-    dataset: DatasetManifest,
-    frames: pd.DataFrame,
-    measured: Mapping[Protocol, Iterable[ImageMetric]],
-    facts: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Write the tables and the summary, and return the latter."""
-    sequences = sequence_means(frames)
-    protocol, metrics = next((key, list(value)) for key, value in measured.items())
-    summary = summarize(run, dataset, sequences, measured)
-    summary |= facts
-    main = (frames["protocol"] == protocol.name) & (frames["scale"] == summary["scale"])
-    summary["worst"] = worst_frames(frames[main], ranking_metric(metrics))
-    write_table(output / FRAMES, frames)
-    write_table(output / SEQUENCES, sequences)
-    write_summary_page(output / TABLE, sequences, summary, metrics)
-    write_summary(output / SUMMARY, summary)
-    return summary
 
 
 class _Clip:
@@ -258,10 +213,7 @@ def _evaluate_clip(evaluation: Evaluation, clip: _Clip) -> Iterator[list[dict[st
     The frames pass once: protocols of one tiling share what is restored, and those of several are
     restored side by side.
     """
-    meters = {
-        protocol: ClipMeter(scores, evaluation.apply)
-        for protocol, scores in evaluation.scores.items()
-    }
+    meters = {protocol: ClipMeter(scores) for protocol, scores in evaluation.scores.items()}
     tile, clip_len = evaluation.settings.TEST.TILE, evaluation.settings.DATA.CLIP_LEN
     tilings = {protocol: protocol.tiling(tile, clip_len) for protocol in meters}
     streams = {each: evaluation.restore(clip.source, each) for each in tilings.values()}
@@ -281,7 +233,7 @@ def _evaluate_clip(evaluation: Evaluation, clip: _Clip) -> Iterator[list[dict[st
                 row: dict[str, Any] = dict(zip(KEYS, keys, strict=True))
                 image = protocol.image(restored[tilings[protocol]])
                 rows.append(row | meter.measure({**images, "restored": image}))
-            offer(Example(rows[0], pictures))
+            offer(rows[0], pictures)
             shown = [images["blur"], shown_frame, images["sharp"]]
             if number == len(names) // 2:
                 picture = comparison(*shown)
