@@ -46,6 +46,7 @@ class Notes(Display):
     """Keeps what a person would be told."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.notes: list[str] = []
 
     def note(self, text: str) -> None:

@@ -10,7 +10,6 @@ from vrtspike.errors import RunError
 from vrtspike.monitoring.records import CacheUse
 from vrtspike.training.batches import (
     LoaderOptions,
-    PhasedBatches,
     ShuffledBatches,
     ValidationBatches,
     loader_options,
@@ -21,8 +20,8 @@ from vrtspike.training.distributed import Ranks
 class Recorder:
     """Returns (epoch, index); the epoch arrives through set_epoch, in whichever process."""
 
-    def __init__(self, count: int, offset: int = 0) -> None:
-        self._count, self._offset, self._epoch = count, offset, -1
+    def __init__(self, count: int) -> None:
+        self._count, self._epoch = count, -1
 
     def set_epoch(self, epoch: int) -> None:
         self._epoch = epoch
@@ -31,7 +30,7 @@ class Recorder:
         return self._count
 
     def __getitem__(self, index: int) -> tuple[int, int]:
-        return self._epoch, index + self._offset
+        return self._epoch, index
 
 
 def keys(batches: ShuffledBatches, first: int, stride: int, until: int) -> list:
@@ -72,22 +71,6 @@ def test_incomplete_batches():
     assert [len(batch) for batch in keys(whole, 0, 1, 3)] == [2, 2, 1]
     with pytest.raises(RunError, match=r"1 samples.*BATCH_SIZE is 2"):
         ShuffledBatches(Recorder(1), 2, 1)
-
-
-@pytest.mark.parametrize(("first", "stride"), [(0, 1), (1, 2), (5, 1), (0, 3), (7, 3)])
-def test_phases_follow_each_other(first, stride):
-    def phase(offset: int) -> ShuffledBatches:
-        return ShuffledBatches(Recorder(4, offset), 2, seed=1)
-
-    phases = PhasedBatches([(phase(0), 1), (phase(100), 2), (phase(200), 1)])
-    assert phases.per_epoch == 2
-    found = [batch[1].tolist() for batch in phases.stream(first, stride, 11)]
-    numbers = range(first, 11, stride)
-    # Two micro-batches of the first phase, four of the second, the rest of the third.
-    expected = [0 if n < 2 else 100 if n < 6 else 200 for n in numbers]
-    assert [batch[0] // 100 * 100 for batch in found] == expected
-    alone = ShuffledBatches(Recorder(4), 2, seed=1).keys(first, stride, 11)
-    assert [[i % 100 for i in batch] for batch in found] == [[i for _, i in b] for b in alone]
 
 
 READS = {"count": 0}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 import time
 from array import array
 from collections import deque
@@ -25,7 +26,7 @@ from typing import Any, Self, TextIO, TypeAlias
 import torch
 
 from vrtspike.io.files import writes_to
-from vrtspike.monitoring.display import Display, open_display
+from vrtspike.monitoring.display import Display
 from vrtspike.monitoring.timing_layout import (
     Arithmetic,
     StepTimes,
@@ -189,7 +190,7 @@ class TimingLogger:
         self._console: Display | None = None
         self._owns_console = enabled and console is True
         if enabled and console:
-            self._console = open_display(is_main=True) if console is True else console
+            self._console = Display(sys.stdout) if console is True else console
         self._console_interval = max(1, console_interval)
         self._file_interval = max(1, file_interval)
         self._stack: list[str] = []

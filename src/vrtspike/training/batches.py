@@ -11,7 +11,7 @@ import random
 import re
 import shutil
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -93,19 +93,6 @@ Observer: TypeAlias = Callable[[], CacheUse]
 """Returns the cache counters of the calling process; can be pickled."""
 
 
-class Batches(Protocol):
-    """The training batches of a run."""
-
-    per_epoch: int
-    """Micro-batches of one epoch, of all processes together."""
-
-    def stream(self, first: int, stride: int, until: int) -> Iterator[Any]:
-        """Micro-batches ``first``, ``first + stride`` ... below ``until``."""
-
-    def cache_use(self) -> CacheUse | None:
-        """Use of the data's cache so far by this process and its workers; None without a cache."""
-
-
 class ShuffledBatches:
     """Each sample once per epoch, in a new random order.
 
@@ -145,6 +132,7 @@ class ShuffledBatches:
         self._options = options
         samples = len(dataset)
         self.per_epoch = samples // batch_size if drop_last else -(-samples // batch_size)
+        """Micro-batches of one epoch, of all processes together."""
         if self.per_epoch == 0:
             raise RunError(
                 f"the training split has {samples} samples, but TRAIN.BATCH_SIZE is {batch_size} "
@@ -169,7 +157,7 @@ class ShuffledBatches:
         return _explain_failures(iter(_loader(dataset, keys, self._options)))
 
     def cache_use(self) -> CacheUse | None:
-        """Use of the cache so far by this process and its workers."""
+        """Use of the cache so far by this process and its workers; None without a cache."""
         if self._observer is None:
             return None
         return CacheUse(*self._uses.sum(dim=0).tolist())
@@ -186,46 +174,6 @@ class ShuffledBatches:
             size = min(self._block, samples - first)
             order += (first + torch.randperm(size, generator=generator)).tolist()
         return order
-
-
-class PhasedBatches:
-    """Batches of several phases, one after the other, such as crops of growing size.
-
-    Args:
-        phases: (batches, epochs) of each phase; the last one is continued in a longer run.
-    """
-
-    def __init__(self, phases: Sequence[tuple[Batches, int]]) -> None:
-        self._phases = [batches for batches, _ in phases]
-        self._lengths = [batches.per_epoch * epochs for batches, epochs in phases]
-        per_epoch = {batches.per_epoch for batches in self._phases}
-        if len(per_epoch) > 1:
-            raise ValueError("every phase must have the same number of batches in an epoch")
-        self.per_epoch = per_epoch.pop()
-
-    def stream(self, first: int, stride: int, until: int) -> Iterator[Any]:
-        """Micro-batches ``first``, ``first + stride`` ... below ``until``."""
-        start = 0
-        for place, (batches, length) in enumerate(zip(self._phases, self._lengths, strict=True)):
-            last = place == len(self._phases) - 1
-            end = until if last else min(until, start + length)
-            if first < end:
-                yield from batches.stream(first, stride, end)
-                first += -(-(end - first) // stride) * stride
-            start += length
-
-    def cache_use(self) -> CacheUse | None:
-        """Use of the cache so far in all phases."""
-        uses = [use for phase in self._phases if (use := phase.cache_use()) is not None]
-        if not uses:
-            return None
-        return CacheUse(
-            sum(use.lookups for use in uses),
-            sum(use.reads for use in uses),
-            sum(use.evictions for use in uses),
-            # The phases use the caches one after the other.
-            max(use.limit_bytes for use in uses),
-        )
 
 
 class ValidationBatches:
@@ -260,7 +208,11 @@ class ValidationBatches:
 
 
 def training_batches(
-    dataset: SizedDataset, settings: RunSettings, workers: Workers, ranks: Ranks
+    dataset: SizedDataset,
+    settings: RunSettings,
+    workers: Workers,
+    ranks: Ranks,
+    observer: Observer | None = None,
 ) -> ShuffledBatches:
     """The shuffled batches of a data set for one process.
 
@@ -269,6 +221,7 @@ def training_batches(
         settings: of the run.
         workers: of this machine.
         ranks: the processes of the run.
+        observer: as for :class:`ShuffledBatches`.
     """
     loader = settings.DATALOADER
     return ShuffledBatches(
@@ -277,7 +230,8 @@ def training_batches(
         settings.SEED,
         loader.DROP_LAST,
         loader_options(settings, workers.train, loader.TRAIN_PREFETCH_FACTOR, ranks),
-        block=loader.SHUFFLE_BLOCK,
+        observer,
+        loader.SHUFFLE_BLOCK,
     )
 
 

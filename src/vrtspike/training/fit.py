@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from vrtspike.config.problems import Problem, find_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import RunError
 from vrtspike.io.files import json_digest
-from vrtspike.monitoring.display import LOG_FILE, Display, open_display
+from vrtspike.monitoring.display import LOG_FILE, Display
 from vrtspike.monitoring.memory import gpu_categories, write_snapshot
 from vrtspike.monitoring.timing import TimingLogger
 from vrtspike.runs.folder import RunRecord, lock_run
@@ -94,7 +95,7 @@ def train_run(
     with ExitStack() as stack:
         stop = stack.enter_context(StopRequest())
         ranks = stack.enter_context(join(device))
-        display = open_display(ranks.is_main, log=os.environ.get(LOG_FILE))
+        display = Display(sys.stdout if ranks.is_main else None, os.environ.get(LOG_FILE))
         stack.callback(display.close)
         _lock_run_folder(folder, ranks, display, stack)
         report_start()

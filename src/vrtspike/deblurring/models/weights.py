@@ -88,7 +88,7 @@ def load_spynet(vrt: VRT, state: Mapping[str, Tensor], source: str) -> None:
     Raises:
         RunError: an entry is missing, unknown or of another shape.
     """
-    if not vrt.pa_frames:
+    if not vrt.settings.PA_FRAMES:
         raise RunError(f"{source}: flow weights for a model without flow; set PA_FRAMES: 2")
     found = {name.removeprefix("spynet."): tensor for name, tensor in state.items()}
     expected = vrt.spynet.state_dict()

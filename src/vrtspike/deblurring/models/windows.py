@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -171,26 +172,13 @@ def build_plan(geometry: WindowGeometry, device: torch.device) -> WindowPlan:
         return WindowPlan(geometry, queries, keys, outs, mask, tuple(bounds))
 
 
-class PlanCache:
-    """The plans of one model, built once per geometry and device."""
+_remembered_plan = lru_cache(maxsize=256)(build_plan)
 
-    def __init__(self) -> None:
-        self._plans: dict[tuple[WindowGeometry, torch.device], WindowPlan] = {}
 
-    def __call__(self, geometry: WindowGeometry, device: torch.device) -> WindowPlan:
-        """The plan of ``geometry`` on ``device``."""
-        plan = self._plans.get((geometry, device))
-        if plan is None:
-            plan = build_plan(geometry, device)
-            # Tracing (torch.export) makes stand-ins for tensors that must not outlive it.
-            if type(plan.query) is Tensor:
-                self._plans[geometry, device] = plan
-        return plan
+def plan_for(geometry: WindowGeometry, x: Tensor) -> WindowPlan:
+    """The plan of a geometry on the device of ``x``, built once.
 
-    def __deepcopy__(self, memo: dict[int, object]) -> PlanCache:
-        """Copies of a model (EMA, DDP) start with an empty cache."""
-        return PlanCache()
-
-    def __getstate__(self) -> dict[str, object]:
-        """A pickled model carries no plans."""
-        return {"_plans": {}}
+    Tracing makes stand-ins for tensors that must not outlive it: their plans are not kept.
+    """
+    build = _remembered_plan if type(x) is Tensor else build_plan
+    return build(geometry, x.device)

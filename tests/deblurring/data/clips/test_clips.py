@@ -263,15 +263,15 @@ def test_a_cache_that_is_too_small_drops_what_was_not_used_for_longest(dataset):
     assert last.is_full
 
 
-def test_data_sets_share_the_cache_of_a_reader(dataset):
-    reader = ChunkReader(10**8)
-    small, large = (
-        ClipDataset(dataset, "train", settings(CROP_SIZE=size), reader=reader) for size in (16, 32)
-    )
-    small[0]
-    before = cache_use()
-    assert torch.equal(large[0]["blur"], ClipDataset(dataset, "train", settings())[0]["blur"])
-    assert (cache_use() - before).hits > 0
+def test_crops_have_the_size_of_their_epoch_and_the_last_is_continued(dataset):
+    clips = ClipDataset(dataset, "train", settings(), crops=[16, 16, 24], seed=3)
+    for epoch, size in enumerate((16, 16, 24, 24)):
+        alone = ClipDataset(dataset, "train", settings(CROP_SIZE=size), seed=3)
+        for each in (clips, alone):
+            each.set_epoch(epoch)
+        assert equal(clips[1], alone[1])
+    with pytest.raises(DataError, match=r"96 x 128, DATA\.CROP_SIZE is 104"):
+        ClipDataset(dataset, "train", settings(), crops=[104, 16])
 
 
 def test_cache_budget_is_one_for_the_machine():
