@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from pydantic import Field, validate_call
 from torch import nn
 from torch.utils.data import Dataset
 
+from vrtspike.config.fields import NonNegative, Positive, PositiveFloat
 from vrtspike.errors import ConfigError, DataError
 from vrtspike.sst.grid import Area
-from vrtspike.sst.settings import CORRELATION, MONTHS, RMSE, Years, month_name, require_whole
+from vrtspike.sst.settings import CORRELATION, MONTHS, RMSE, Span, Years, month_name
 from vrtspike.sst.store import PreparedStore, prepared_store
 
 DATA_ROOT = "VRTSPIKE_ERA5"
@@ -49,27 +51,26 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
             ``data``, ``years`` and ``prepared`` say.
 
     Raises:
-        ConfigError: if a number makes no sense.
+        ValueError: by pydantic, naming a parameter that makes no sense.
         DataError: if the data cannot be used (see :mod:`vrtspike.sst.store`), or the split has no
             sample.
     """
 
+    @validate_call
     def __init__(
         self,
-        seq_len: int,
-        offset: int = 0,
-        resolution: float = 2.0,
+        seq_len: Positive,
+        offset: NonNegative = 0,
+        resolution: PositiveFloat = 2.0,
         *,
-        area: Area | Mapping[str, Any] | None = None,
-        lead: int = 1,
-        split: str = "train",
+        area: Area | None = None,
+        lead: Positive = 1,
+        split: Annotated[str, Field(pattern="^(train|val|test)$")] = "train",
         data: str | Path | None = None,
-        years: Mapping[str, Any] | None = None,
+        years: Mapping[str, Span] | None = None,
         prepared: str | Path | None = None,
         store: str | Path | None = None,
     ) -> None:
-        require_whole(1, seq_len=seq_len, lead=lead)
-        require_whole(0, offset=offset)
         self.seq_len, self.offset, self.lead, self.split = seq_len, offset, lead, split
         if store is not None:
             self.store = PreparedStore(store)
@@ -78,9 +79,9 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
         else:
             self.store = prepared_store(
                 data or os.environ.get(DATA_ROOT) or "data/era5",
-                area if isinstance(area, Area) else Area(**area),
+                area,
                 resolution,
-                None if years is None else Years.of(years),
+                Years(**{name.upper(): span for name, span in years.items()}) if years else None,
                 prepared,
             )
         months, missing = self.store.years.months(split), {*self.store.manifest["missing"]}
@@ -166,15 +167,9 @@ class SSTTask:
         """``rmse`` in kelvin and ``acc``, over all months of each sample together."""
         deviation = self._deviations(batch["month"], output.shape[1])
         future, forecast = batch["future"] * deviation, output * deviation
-        error, together, own, other = (
-            self._mean(product, batch).mean(1)
-            for product in (
-                (forecast - future).square(),
-                forecast * future,
-                forecast.square(),
-                future.square(),
-            )
-        )
+        squares = (forecast - future).square(), forecast.square(), future.square()
+        together = self._mean(forecast * future, batch).mean(1)
+        error, own, other = (self._mean(square, batch).mean(1) for square in squares)
         correlation = together / (own * other).sqrt().clamp_min(torch.finfo(own.dtype).tiny)
         found = torch.stack([error.sqrt(), correlation], dim=1).tolist()
         return [{RMSE: rmse, CORRELATION: acc} for rmse, acc in found]

@@ -15,6 +15,7 @@ model that seems to makes a mistake.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,43 +44,41 @@ _SPIN_UP = 240
 _Array = NDArray[np.float64]
 
 
+@dataclass
 class Globe:
     """What is generated.
 
-    Args:
+    Attributes:
         first_year: of the data; they begin in January.
         years: how many.
         step: degrees between neighbouring points.
         south: latitude of the southernmost points, that of the northernmost with the other sign.
         seed: of oscillation and weather.
         anomalies: False leaves out all that can be forecast beyond the seasons.
-
-    Attributes:
         months: (N,) their numbers.
         latitudes: (h,) degrees north, falling, as in ERA5's files.
         longitudes: (w,) degrees east, from 0.
     """
 
-    def __init__(
-        self,
-        first_year: int = 1980,
-        years: int = 40,
-        step: float = 4.0,
-        south: float = -60.0,
-        seed: int = 0,
-        anomalies: bool = True,
-    ) -> None:
-        first, self.step = month_number(first_year, 1), step
-        self.months = np.arange(first, first + MONTHS * years)
-        self.latitudes = np.arange(-south, south - step / 2, -step)
-        self.longitudes = np.arange(0, 360, step)
-        self._anomalies, self._memory = anomalies, MEMORY if anomalies else 0.0
+    first_year: int = 1980
+    years: int = 40
+    step: float = 4.0
+    south: float = -60.0
+    seed: int = 0
+    anomalies: bool = True
+
+    def __post_init__(self) -> None:
+        """Let chance act."""
+        self.months = month_number(self.first_year, 1) + np.arange(MONTHS * self.years)
+        self.latitudes = np.arange(-self.south, self.south - self.step / 2, -self.step)
+        self.longitudes = np.arange(0, 360, self.step)
+        self._memory = MEMORY if self.anomalies else 0.0
         count = _SPIN_UP + len(self.months)
-        pushes = np.random.default_rng([seed, 0]).normal(size=(count, 2)) @ np.array([1, 1j])
+        pushes = np.random.default_rng([self.seed, 0]).normal(size=(count, 2)) @ np.array([1, 1j])
         # Each part of the oscillation has a variance of 1.
         self._oscillation = _remembered(pushes * np.sqrt(1 - abs(_TURN) ** 2), _TURN)
         shape = (count, len(self.latitudes), len(self.longitudes))
-        noise = np.random.default_rng([seed, 1]).normal(size=shape)
+        noise = np.random.default_rng([self.seed, 1]).normal(size=shape)
         # Neighbouring points are alike.
         noise = noise + np.roll(noise, 1, axis=2)
         noise = WEATHER_K * (noise + np.roll(noise, 1, axis=1)) / 2
@@ -101,7 +100,7 @@ class Globe:
         season = np.cos(2 * np.pi * (months % MONTHS - 8) / MONTHS)[:, None, None]
         field = 301.15 - 36 * np.sin(lat) ** 2 + 5 * np.sin(lat) * season
         field = field + self._memory**ahead * self._weather
-        if self._anomalies:
+        if self.anomalies:
             years = (months - self.months[0])[:, None, None] / MONTHS
             swing = (_TURN**ahead * self._oscillation)[:, None, None]
             # A core at the equator, and waves far from it.

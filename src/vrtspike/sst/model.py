@@ -10,14 +10,16 @@ from typing import TypeAlias
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from pydantic import validate_call
 from torch import nn
 from torch.nn import functional
 
+from vrtspike.config.fields import FractionBelowOne, Positive
 from vrtspike.errors import ConfigError
 from vrtspike.monitoring.timing import section
 from vrtspike.sst.grid import Grid
 from vrtspike.sst.models import MODELS
-from vrtspike.sst.settings import MONTHS, SSTSettings, require_whole
+from vrtspike.sst.settings import MONTHS, SSTSettings
 from vrtspike.sst.store import PreparedStore
 
 HARMONICS = 8
@@ -54,36 +56,30 @@ class RecursiveAttentionTransformer(nn.Module):
         patch_size: rows and columns of a patch.
 
     Raises:
-        ConfigError: if a number makes no sense.
+        ValueError: by pydantic, naming a parameter that makes no sense.
     """
 
     sea: torch.Tensor
     tokens: torch.Tensor
     places: torch.Tensor
 
+    @validate_call
     def __init__(
         self,
-        width: int,
-        height: int,
-        seq_len: int,
-        d_model: int = 512,
-        num_heads: int = 8,
-        num_layers: int = 3,
-        dim_feedforward: int = 1024,
-        dropout: float = 0.1,
-        recursion_depth: int = 2,
+        width: Positive,
+        height: Positive,
+        seq_len: Positive,
+        d_model: Positive = 512,
+        num_heads: Positive = 8,
+        num_layers: Positive = 3,
+        dim_feedforward: Positive = 1024,
+        dropout: FractionBelowOne = 0.1,
+        recursion_depth: Positive = 2,
         learning_rate: float = 1e-3,
-        lead: int = 1,
-        patch_size: int = 4,
+        lead: Positive = 1,
+        patch_size: Positive = 4,
     ) -> None:
         super().__init__()
-        require_whole(1, width=width, height=height, seq_len=seq_len, lead=lead, d_model=d_model)
-        require_whole(1, num_heads=num_heads, num_layers=num_layers, patch_size=patch_size)
-        require_whole(1, dim_feedforward=dim_feedforward, recursion_depth=recursion_depth)
-        if d_model % num_heads:
-            raise ConfigError(f"d_model: found {d_model}, expected a multiple of {num_heads} heads")
-        if not 0 <= dropout < 1:
-            raise ConfigError(f"dropout: found {dropout!r}, expected a share from 0, below 1")
         self.width, self.height, self.seq_len, self.lead = width, height, seq_len, lead
         self.patch_size, self.recursion_depth = patch_size, recursion_depth
         self.learning_rate = learning_rate
@@ -112,7 +108,7 @@ class RecursiveAttentionTransformer(nn.Module):
             self.register_buffer(name, torch.empty(0), persistent=False)
         rows, columns = (np.arange(size) + 0.5 for size in (height, width))
         self.on_grid(
-            np.ones((height, width), bool), 90 - 180 * rows / height, 360 * columns / width - 180
+            np.ones((height, width)), 90 - 180 * rows / height, 360 * columns / width - 180
         )
 
     def on_grid(self, sea: ArrayLike, latitudes: Degrees, longitudes: Degrees) -> None:
@@ -193,12 +189,11 @@ class RecursiveAttentionTransformer(nn.Module):
             for degrees, count in ((latitudes, rows), (longitudes, columns))
         )
         lat, lon = (axis.ravel() for axis in np.meshgrid(lat, lon, indexing="ij"))
-        waves = [np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)]
-        for number in range(1, HARMONICS + 1):
-            waves += [np.cos(number * lon), np.sin(number * lon)]
-        for number in range(1, HARMONICS // 2 + 1):
-            waves += [np.cos(2 * number * lat), np.sin(2 * number * lat)]
-        return torch.from_numpy(np.stack(waves, axis=1)).float()
+        sphere = [np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)]
+        number = np.arange(1, HARMONICS + 1)[:, None]
+        angles = np.concatenate([number * lon, 2 * number[: HARMONICS // 2] * lat])
+        waves = np.stack([np.cos(angles), np.sin(angles)], axis=1).reshape(-1, lat.size)
+        return torch.from_numpy(np.concatenate([sphere, waves]).T).float()
 
 
 def _season(month: torch.Tensor) -> torch.Tensor:
@@ -217,12 +212,12 @@ def build_model(settings: SSTSettings, store: PreparedStore | None = None) -> nn
     model_class: Callable[..., nn.Module] = resolve_name(MODELS[model.TYPE])
     network = model_class(width, height, data.SEQ_LEN, lead=data.LEAD, **given)
     if store is not None:
-        place_on_grid(network, *store.placement)
+        place_on_grid(network, **store.placement)
     return network
 
 
-def place_on_grid(model: nn.Module, *grid: ArrayLike) -> None:
+def place_on_grid(model: nn.Module, **grid: ArrayLike) -> None:
     """Tell a model that asks (by a method ``on_grid``) where its cells lie."""
     on_grid = getattr(model, "on_grid", None)
     if on_grid is not None:
-        on_grid(*grid)
+        on_grid(**grid)

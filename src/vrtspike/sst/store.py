@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.errors import DataError, UserError
+from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_path, json_digest, write_json
 from vrtspike.io.locks import locked
 from vrtspike.io.manifests import ManifestKind, file_entry, read_manifest
@@ -92,23 +92,22 @@ def prepare(
     first, last = (int(fields.time[place]) for place in (0, -1))
     years = years_within(years, first, last, str(root))
     cells = xarray.Dataset({name: grid.means(fields[name], str(root)) for name in fields})
-    cells = cells.drop_vars(["version", "source"]).astype(np.float32)
+    cells = cells.astype(np.float32).reindex(time=np.arange(first, last + 1))
     store = output.with_suffix(".nc")
     header = {
         "area": asdict(area),
-        "resolution": resolution,
+        "resolution": grid.resolution,
         "years": years.model_dump(mode="json"),
         "first_month": first,
         "months": last - first + 1,
     }
     with atomic_path(store) as temporary:
-        _write(temporary, cells.reindex(time=np.arange(first, last + 1)).chunk(time=MONTHS))
+        _write(temporary, cells.chunk(time=MONTHS))
         with _opened(temporary) as stored:
             _require_plausible(stored[SST].sel(time=fields.time), area)
             fitted, present = _fitted(stored, years, f"{root}: area {area.name}")
+            digest = contents_digest(header, stored.merge(fitted))
         _write(temporary, fitted)
-        with _opened(temporary) as stored:
-            digest = contents_digest(header, stored)
     late = fields.time.values[fields.version.values != FINAL].tolist()
     write_json(
         output,
@@ -184,19 +183,15 @@ class PreparedStore:
         manifest: the manifest's path, ``<name>.json``.
 
     Raises:
-        DataError: if it is missing, damaged or of another version.
+        DataError: if it is missing or of another version.
     """
 
     def __init__(self, manifest: str | os.PathLike[str]) -> None:
         self.path = Path(manifest)
         self.manifest = read_manifest(self.path, PREPARED)
-        try:
-            self.area = Area(**self.manifest["area"])
-            self.grid = Grid(self.area, float(self.manifest["resolution"]))
-            self.years = Years.of(self.manifest["years"])
-            self.first_month = int(self.manifest["first_month"])
-        except (TypeError, ValueError, UserError) as error:
-            raise DataError(f"{self.path}: damaged ({error}); prepare it again") from error
+        self.grid = Grid(Area(**self.manifest["area"]), self.manifest["resolution"])
+        self.years = Years(**self.manifest["years"])
+        self.first_month = int(self.manifest["first_month"])
         self.file = self.path.with_name(self.manifest["store"])
         self.digest = str(self.manifest["digest"])
 
@@ -231,13 +226,14 @@ class PreparedStore:
     @property
     def weights(self) -> xarray.DataArray:
         """(row, column) shares of the sea's area; 0 on land, 1 in all."""
-        areas = self.fields["sea"] * self.grid.shares(self.area)
+        areas = self.fields["sea"] * self.grid.shares(self.grid.area)
         return areas / areas.sum()
 
     @property
-    def placement(self) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.float64]]:
-        """Where the cells lie: (H, W) which are sea, (H,) latitudes and (W,) longitudes."""
-        return self.fields["sea"].values, self.grid.latitudes, self.grid.longitudes
+    def placement(self) -> dict[str, NDArray[Any]]:
+        """Where the cells lie: (H, W) which are ``sea``, (H,) latitudes and (W,) longitudes."""
+        where = {"latitudes": self.grid.latitudes, "longitudes": self.grid.longitudes}
+        return {"sea": self.fields["sea"].values, **where}
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the open arrays: a worker process opens its own."""
@@ -303,23 +299,22 @@ def _fitted(
             f"{title} has no cell that is sea by half or more in every month; choose a region with "
             "sea or a finer resolution"
         )
-    training = years.months("train")
-    in_training = xarray.Dataset({"sst": _open_sea(stored.assign(sea=sea)), "present": present})
-    in_training = in_training.sel(time=slice(training[0], training[-1]))
-    train = in_training.coarsen(time=MONTHS).construct(time=("year", "month"))
+    months = xarray.Dataset({"sst": _open_sea(stored.assign(sea=sea)), "present": present})
+    train = months.sel(time=years.months("train"))
+    train = train.coarsen(time=MONTHS).construct(time=("year", "month"))
     needed = np.maximum(train["present"].sum("year") / 2, 2)
     enough = train["sst"].count("year") >= needed
     climatology = train["sst"].mean("year").where(enough).compute()
     anomaly = train["sst"] - climatology
     deviation = (anomaly**2).mean("year") ** 0.5
     # The line of least squares: the mean of the anomalies is 0, so it is 0 in the middle.
-    months, along = train["time"].where(anomaly.notnull()), ["year", "month"]
-    trend = MONTHS * xarray.cov(months, anomaly, along) / months.var(along, ddof=1)
+    along, time = ["year", "month"], train["time"].where(anomaly.notnull())
+    trend = MONTHS * xarray.cov(time, anomaly, along) / time.var(along, ddof=1)
     fitted = {
         "climatology": climatology,
         "deviation": deviation.clip(min=DEVIATION_FLOOR_K).fillna(1),
         "trend": trend.fillna(0),
-        "middle": months.mean(along).fillna(0),
+        "middle": time.mean(along).fillna(0),
     }
     arrays = xarray.Dataset(fitted).compute().astype(np.float32).assign(sea=sea)
     return arrays, present.values
