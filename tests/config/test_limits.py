@@ -88,6 +88,8 @@ def test_limits(name: str, inside: object, outside: object) -> None:
         ("TRAIN.AMP_OPT_LEVEL=O2", "TRAIN.PRECISION", "bf16-true"),
         ("TRAIN.PRECISION=32", "TRAIN.PRECISION", "32"),
         ("MODEL.VRT_DEPTHS=[8,7,8,8,4,4,4,6]", "MODEL.VRT_DEPTHS", (8, 7, 8, 8, 4, 4, 4, *[6] * 4)),
+        ("MODEL.VRT.ATTENTION=fused", "MODEL.VRT.ATTENTION", "sdpa"),
+        ("MODEL.VRT.ATTENTION=triton", "MODEL.VRT.ATTENTION", "auto"),
         ("MODEL.WINDOW_SIZE=4", "MODEL.window", (6, 4, 4)),
         ("MODEL.WINDOW_SIZE=[2,3,5]", "MODEL.window", (2, 3, 5)),
     ],
@@ -162,11 +164,15 @@ def backbone(dims: list[int], **vrt: object) -> Settings:
             )
             for late, early in ((4, 2), (5, 1), (6, 0))
         ),
-        ([*SOUND[:-1], 64], {}, r"of stage 8 are \[60, 60, 60, 64\]"),
+        ([*SOUND[:-1], 64], {}, r"\[10\] is 64 and VRT.EMBED_DIMS\[7\] is 60; .* stage 8"),
         (SOUND, {"DEFORMABLE_GROUPS": 5}, "no multiple of VRT.DEFORMABLE_GROUPS, 5"),
-        ([10] * 7 + [60] * 4, {"DEFORMABLE_GROUPS": 5}, "is 10; stages 1-7 need a multiple of 4"),
+        (
+            [10] * 7 + [60] * 4,
+            {"DEFORMABLE_GROUPS": 5},
+            "is 10, no multiple of what stages 1-7 need, 4",
+        ),
         (SOUND[:-1], {}, "EMBED_DIMS has 10 entries and VRT_DEPTHS has 11"),
-        (SOUND, {"MLP_RATIO": 0.01}, "hidden layer would be empty"),
+        (SOUND, {"MLP_RATIO": 0.01}, "hidden layer that is not empty"),
         (SOUND, {"INDEP_RECONSTS": [1, 8]}, r"INDEP_RECONSTS names \[1\]; .* numbered from 7"),
     ],
 )

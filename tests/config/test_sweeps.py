@@ -114,7 +114,7 @@ def test_several_seeds_are_presets_that_differ_in_their_seed_alone(folder):
     assert plan.seeds(member) == [member, f"{member}-seed-2", f"{member}-seed-3"]
     for name in ("small-seed-3", "small-without-spikes-seed-2", f"{member}-seed-3"):
         assert name in plan.names
-    with pytest.raises(ConfigError, match="no preset 'small-seed-4': SEEDS of small is 3"):
+    with pytest.raises(ConfigError, match="no preset 'small-seed-4'; there are: plain, small"):
         plan.preset("small-seed-4")
     assert load().seeds("small") == ["small"]
 

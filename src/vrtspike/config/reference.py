@@ -6,11 +6,10 @@ Its English texts are in ``reference.toml`` and in the schema, each with its Chi
 
 from __future__ import annotations
 
-import functools
 import json
-import operator
 import re
 import tomllib
+from collections import ChainMap
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -20,7 +19,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from vrtspike.config.aliases import dotted
+from vrtspike.config.documents import dotted
 from vrtspike.config.fields import is_operational
 from vrtspike.config.problems import PROBLEMS, find_problem
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
@@ -36,9 +35,7 @@ def reference_page(translate: Translate = str) -> str:
     Args:
         translate: called with each English text of the page.
     """
-    aliases = functools.reduce(
-        operator.or_, (find_problem(task).SETTINGS.aliases for task in PROBLEMS)
-    )
+    old_keys = ChainMap(*(dict(find_problem(task).SETTINGS.old_keys) for task in PROBLEMS))
     common = {name for name, _ in _leaves(RunSettings, "")}
 
     def own(name: str) -> str:
@@ -52,7 +49,7 @@ def reference_page(translate: Translate = str) -> str:
             table = _table(find_problem(task).SETTINGS, translate, common)
             parts += [f"## {title}\n", own("besides"), table]
     parts.append(own("other names").rstrip())
-    parts += [f"| `{dotted(a)}` | `{dotted(b)}` |" for a, b in aliases.renamed.items()]
+    parts += [f"| `{dotted(a)}` | `{dotted(old.key)}` |" for a, old in old_keys.items() if old.key]
     parts.append(f"\n{own('old values')}")
     return "\n".join([*parts, ""])
 
@@ -63,10 +60,7 @@ def preset_json_schema() -> str:
     definitions: dict[str, Any] = {}
     for task in PROBLEMS:
         schema = find_problem(task).SETTINGS.model_json_schema()
-        schema["properties"]["BASE"] = {
-            "type": "string",
-            "description": "Preset this one starts from",
-        }
+        schema["properties"]["BASE"]["type"] = "string"
         schema["properties"]["TASK"]["enum"] = [task]
         definitions |= schema.pop("$defs")
         kinds.append(schema)

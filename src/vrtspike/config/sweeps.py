@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.config.checking import validate
-from vrtspike.config.documents import document_of_values, nested, read_yaml
+from vrtspike.config.documents import document_of, nested, read_yaml
 from vrtspike.config.fields import Section, key
-from vrtspike.config.loading import override_with_document
+from vrtspike.config.loading import override_settings
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import ConfigError
 from vrtspike.io.files import json_digest
@@ -56,8 +56,8 @@ class Sweep:
         Raises:
             ConfigError: if a key or a value is wrong.
         """
-        above = document_of_values(nested(self.members[member]), self.place)
-        return override_with_document(base, above, f"preset {self.base}")
+        above = document_of(nested(self.members[member]), self.place)
+        return override_settings(base, above, f"preset {self.base}")
 
 
 def read_sweep(path: Path) -> Sweep:

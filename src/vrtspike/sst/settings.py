@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import model_validator
 
 from vrtspike.config.checking import validate
-from vrtspike.config.documents import document_of_values
+from vrtspike.config.documents import document_of
 from vrtspike.config.fields import (
     FractionBelowOne,
     NonNegative,
@@ -154,7 +154,7 @@ class Years(Section):
             ConfigError: if a split is missing or unknown, a span runs backwards, or two have a year
                 in common.
         """
-        document = document_of_values({name.upper(): v for name, v in values.items()}, "years")
+        document = document_of({name.upper(): v for name, v in values.items()}, "years")
         example = "such as {'train': [1979, 2014], 'val': [2015, 2018], 'test': [2019, 2023]}"
         return validate(cls, document, f"Expected the first and last year of each, {example}")
 
