@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
@@ -175,15 +176,12 @@ def derive(preset: str, settings: RunSettings, variant: Variant) -> RunSettings:
         ConfigError: if the preset lacks what the ablation removes, or the changed settings are
             invalid.
     """
-    needs = require_ablation(preset, settings).needs
-    found = {key: settings.value(key) for key in needs}
-    if found != needs:
-        key = next(key for key in needs if found[key] != needs[key])
-        wanted = " and ".join(f"{name} {_text(value)}" for name, value in needs.items())
-        raise ConfigError(
-            f"preset {preset}: {key} is {_text(found[key])}; an ablation needs a preset with "
-            f"{wanted}: set PRESETS to such a preset, or remove the key"
-        )
+    for key, needed in require_ablation(preset, settings).needs.items():
+        if settings.value(key) != needed:
+            raise ConfigError(
+                f"preset {preset}: {key} is {json.dumps(settings.value(key))}; an ablation needs "
+                f"{json.dumps(needed)}: set PRESETS to presets with it, or remove the key"
+            )
     try:
         above = parse_overrides([variant.override])
         return override_settings(settings, above, f"preset {preset}{variant.suffix}")
@@ -191,8 +189,3 @@ def derive(preset: str, settings: RunSettings, variant: Variant) -> RunSettings:
         raise ConfigError(
             f"preset {preset} has no ablation with {variant.label}: {error}"
         ) from error
-
-
-def _text(value: object) -> str:
-    """A value in YAML."""
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -140,16 +140,14 @@ class RawData:
 
     def generated_before(self, dataset: Dataset) -> list[str]:
         """What must be generated before a data set can be surveyed."""
-        if dataset.kind == "demo":
-            return [f"{dataset.root}/sources.txt"]
-        if dataset.kind == "calibrated":
-            return [f"{dataset.root}/calibrated.txt"]
-        if dataset.kind == "simulated":
-            return [
-                f"{dataset.root}/sources/{sequence.SPLIT}/{sequence.SEQUENCE}.txt"
-                for sequence in self._plan.settings.SIMULATE.SEQUENCES
-            ]
-        return []
+        simulated = self._plan.settings.SIMULATE.SEQUENCES
+        files = {
+            "demo": ["sources.txt"],
+            "calibrated": ["calibrated.txt"],
+            "simulated": [f"sources/{each.SPLIT}/{each.SEQUENCE}.txt" for each in simulated],
+            "raw": [],
+        }
+        return [f"{dataset.root}/{file}" for file in files[dataset.kind]]
 
     def require_spikes(self, preset: str, settings: Settings) -> None:
         """Refuse a preset with spikes for a folder without, as far as names show.
@@ -273,13 +271,16 @@ def recordings_version(calibrate: CalibrateSettings) -> str:
 
 def calibration_options(calibrate: CalibrateSettings) -> str:
     """What the calibration of one's own cameras takes."""
-    options = [f"--output={calibrate.ROOT}", f"--most-steps={calibrate.MOST_STEPS}"]
-    for name in ("STATIC", "MOVING", "DATA"):
-        if (place := getattr(calibrate, name)) is not None:
-            options.append(f"--{name.lower()}={place}")
-    if calibrate.SENSOR is not None:
-        options += ["--sensor", *map(str, calibrate.SENSOR)]
-    return shlex.join(options)
+    own = ("MOST_STEPS", "STATIC", "MOVING", "DATA")
+    values = {name: getattr(calibrate, name) for name in own}
+    options, size = _options({"output": calibrate.ROOT, **values}), calibrate.SENSOR
+    return f"{options} --sensor {size[0]} {size[1]}" if size else options
+
+
+def _options(values: Mapping[str, Any]) -> str:
+    """Options of a program that are called as keys are; none for None."""
+    given = {name.lower().replace("_", "-"): value for name, value in values.items()}
+    return shlex.join(f"--{name}={value}" for name, value in given.items() if value is not None)
 
 
 def _names(found: Any) -> str:  # noqa: ANN401 - JSON values
@@ -288,10 +289,8 @@ def _names(found: Any) -> str:  # noqa: ANN401 - JSON values
 
 def raw_file_options(dataset: Dataset) -> str:
     """Which raw files a data set has and how they are named."""
-    options = {"root": dataset.root, "blur-dir": dataset.blur_dir, "layout": dataset.layout}
-    if dataset.spike_root is not None:
-        options["spike-root"] = dataset.spike_root
-    return shlex.join(f"--{name}={value}" for name, value in options.items())
+    own = ("root", "blur_dir", "layout", "spike_root")
+    return _options({name: getattr(dataset, name) for name in own})
 
 
 def sensor_option(dataset: Dataset) -> str:
@@ -327,14 +326,12 @@ def simulated_sequence(simulate: SimulateSettings, split: str, sequence: str) ->
 
 def simulation_options(simulate: SimulateSettings, source: SimulatedSequence) -> str:
     """How a sequence is simulated."""
-    options: dict[str, Any] = {
-        "frames": source.FRAMES,
-        "output": simulate.ROOT,
-        "frames-per-exposure": source.FRAMES_PER_EXPOSURE,
-        "steps-per-frame": simulate.STEPS_PER_FRAME,
-    }
-    # The other keys are called as the program's options are.
-    own = {"ROOT", "SEQUENCES", "STEPS_PER_FRAME"}
-    for name, value in simulate.model_dump(exclude=own).items():
-        options[name.lower().replace("_", "-")] = "none" if value is None else value
-    return shlex.join(f"--{name}={value}" for name, value in options.items())
+    model = simulate.model_dump(exclude={"ROOT", "SEQUENCES"})
+    return _options(
+        {
+            "frames": source.FRAMES,
+            "output": simulate.ROOT,
+            "frames_per_exposure": source.FRAMES_PER_EXPOSURE,
+            **{name: "none" if value is None else value for name, value in model.items()},
+        }
+    )
