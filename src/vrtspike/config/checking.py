@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from vrtspike.config.documents import Document, KeyPath, dotted
@@ -96,10 +97,15 @@ def _suggestion(model: type[BaseModel], path: KeyPath) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def known_keys(model: type[BaseModel], prefix: KeyPath = ()) -> Iterator[KeyPath]:
+def known_keys(model: type[BaseModel]) -> list[KeyPath]:
     """Every key of a schema as a path, sections before their keys."""
+    return [path for path, _ in fields_of(model)]
+
+
+def fields_of(model: type[BaseModel], prefix: KeyPath = ()) -> Iterator[tuple[KeyPath, FieldInfo]]:
+    """Every key of a schema with its definition, sections before their keys."""
     for name, field in model.model_fields.items():
-        yield (*prefix, name)
+        yield (*prefix, name), field
         for kind in (field.annotation, *get_args(field.annotation)):
             if isinstance(kind, type) and issubclass(kind, BaseModel):
-                yield from known_keys(kind, (*prefix, name))
+                yield from fields_of(kind, (*prefix, name))

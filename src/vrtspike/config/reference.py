@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from vrtspike.config.checking import fields_of
 from vrtspike.config.documents import dotted
 from vrtspike.config.fields import is_operational
 from vrtspike.config.problems import PROBLEMS, find_problem
@@ -36,7 +37,7 @@ def reference_page(translate: Translate = str) -> str:
         translate: called with each English text of the page.
     """
     old_keys = ChainMap(*(dict(find_problem(task).SETTINGS.old_keys) for task in PROBLEMS))
-    common = {name for name, _ in _leaves(RunSettings, "")}
+    common = {name for name, _ in _leaves(RunSettings)}
 
     def own(name: str) -> str:
         return translate(_TEXTS[name])
@@ -71,7 +72,7 @@ def preset_json_schema() -> str:
 
 def _table(model: type[BaseModel], translate: Translate, excluded: Collection[str] = ()) -> str:
     rows: dict[tuple[object, ...], list[tuple[str, FieldInfo]]] = {}
-    for name, field in _leaves(model, ""):
+    for name, field in _leaves(model):
         if name not in excluded:
             # Equal keys of two sections share a row.
             part, _, own = name.rpartition(".")
@@ -81,17 +82,11 @@ def _table(model: type[BaseModel], translate: Translate, excluded: Collection[st
     return "\n".join([*lines, *(_row(keys, translate) for keys in rows.values())]) + "\n"
 
 
-def _leaves(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
-    for name, field in model.model_fields.items():
-        kinds = (field.annotation, *get_args(field.annotation))
-        inner = [k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel)]
-        nested = inner and isinstance(field.default, BaseModel)
-        if nested:
-            yield from _leaves(inner[0], f"{prefix}{name}.")
-            continue
-        yield f"{prefix}{name}", field
-        if inner:
-            yield from _leaves(inner[0], f"{prefix}{name}.")
+def _leaves(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
+    """The keys that are no sections, or sections that may be absent."""
+    for path, field in fields_of(model):
+        if not isinstance(field.default, BaseModel):
+            yield dotted(path), field
 
 
 def _row(keys: Sequence[tuple[str, FieldInfo]], translate: Translate) -> str:

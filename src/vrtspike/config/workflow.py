@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, reduce
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -120,17 +121,13 @@ class Workflow:
         presets: of the files in PRESET_DIR, by name; without variants of ablations.
         broken: error messages of invalid preset files, by name. Targets that do not need them
             still run.
-        sweeps: by name.
-        swept: settings of all members of sweeps, by name.
-        broken_sweeps: error messages of invalid sweeps, by name.
+        sweeps: by name, valid or not.
     """
 
     settings: WorkflowSettings
     presets: Mapping[str, RunSettings]
     broken: Mapping[str, str] = field(default_factory=dict)
     sweeps: Mapping[str, Sweep] = field(default_factory=dict)
-    swept: Mapping[str, RunSettings] = field(default_factory=dict)
-    broken_sweeps: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def notices(self) -> list[str]:
@@ -141,7 +138,7 @@ class Workflow:
         return [
             f"preset {', '.join(alike)} cannot be used, others can:\n{error}"
             for error, alike in names.items()
-        ] + [f"a sweep cannot be used:\n{error}" for error in self.broken_sweeps.values()]
+        ] + [f"a sweep cannot be used:\n{s.error}" for s in self.sweeps.values() if s.error]
 
     @property
     def folder_names(self) -> list[str]:
@@ -189,19 +186,16 @@ class Workflow:
         Raises:
             ConfigError: if its file or its base is invalid.
         """
-        if name in self.broken_sweeps:
-            raise ConfigError(self.broken_sweeps[name])
-        return self.sweeps[name]
-
-    @property
-    def sweep_names(self) -> list[str]:
-        """Names of all sweeps, valid or not."""
-        return sorted([*self.sweeps, *self.broken_sweeps])
+        sweep = self.sweeps[name]
+        if sweep.error:
+            raise ConfigError(sweep.error)
+        return sweep
 
     @cached_property
     def every_preset(self) -> dict[str, RunSettings]:
         """The presets of files and of sweeps, each of which may have other data."""
-        return {**self.presets, **self.swept}
+        swept = (sweep.members.items() for sweep in self.sweeps.values())
+        return {**self.presets, **dict(chain.from_iterable(swept))}
 
     @property
     def ablated(self) -> list[str]:
@@ -293,9 +287,9 @@ def load_workflow(
             or f"PRESET_DIR is {settings.PRESET_DIR!r}: found no preset (*.yaml) there; set it to "
             "the folder of the presets"
         )
-    plan = Workflow(
-        settings, presets, broken, *_read_sweeps(Path(settings.SWEEP_DIR), presets, broken)
-    )
+    sweeps = sorted(Path(settings.SWEEP_DIR).glob("*.yaml"))
+    read = {path.stem: read_sweep(path, presets, broken) for path in sweeps}
+    plan = Workflow(settings, presets, broken, read)
     for name, known in (
         ("PRESETS", plan.folder_names),
         ("RETRAIN", [*plan.names, *plan.sweeps]),
@@ -316,30 +310,6 @@ def _below(document: Document, section: str) -> Document:
         for entries in (document.values, document.places)
     )
     return Document(values, places)
-
-
-def _read_sweeps(
-    folder: Path, presets: Mapping[str, RunSettings], broken: Mapping[str, str]
-) -> tuple[dict[str, Sweep], dict[str, RunSettings], dict[str, str]]:
-    """The sweeps of a folder, the settings of their members, and errors of invalid sweeps."""
-    sweeps: dict[str, Sweep] = {}
-    swept: dict[str, RunSettings] = {}
-    faults: dict[str, str] = {}
-    for path in sorted(folder.glob("*.yaml")):
-        try:
-            sweep = read_sweep(path)
-            if sweep.base in broken:
-                raise ConfigError(broken[sweep.base])
-            if sweep.base not in presets:
-                raise ConfigError(
-                    f"{path}: BASE names {sweep.base!r}; presets: {', '.join(presets)}"
-                )
-            base = presets[sweep.base]
-            swept |= {member: sweep.settings(member, base) for member in sweep.members}
-            sweeps[path.stem] = sweep
-        except ConfigError as error:
-            faults[path.stem] = str(error)
-    return sweeps, swept, faults
 
 
 def keys_of_task(document: Document, task: str) -> Document:

@@ -350,14 +350,12 @@ class Settings(RunSettings):
 
     @model_validator(mode="after")
     def _enough_frames_to_shuffle(self) -> Self:
-        if not self.MODEL.USE_SPIKE or self.MODEL.SPIKE_ORDER != "shuffled":
-            return self
-        asked = {
-            "DATA.CLIP_LEN": (self.DATA.CLIP_LEN, SHUFFLED_CLIP_LEN),
-            "TEST.TILE.FRAMES": (self.TEST.TILE.FRAMES, 2),
-        }
-        for name, (found, least) in asked.items():
-            if found is not None and found < least:
+        shuffled = self.MODEL.USE_SPIKE and self.MODEL.SPIKE_ORDER == "shuffled"
+        for name, found, least in (
+            ("DATA.CLIP_LEN", self.DATA.CLIP_LEN, SHUFFLED_CLIP_LEN),
+            ("TEST.TILE.FRAMES", self.TEST.TILE.FRAMES or 2, 2),
+        ):
+            if shuffled and found < least:
                 raise ValueError(
                     f"MODEL.SPIKE_ORDER is shuffled and {name} is {found}; expected {least} or "
                     f"more, so that there are other frames' spikes to give: raise {name}, or set "
