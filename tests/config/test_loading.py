@@ -57,7 +57,7 @@ def test_every_shipped_preset_loads(repository):
         ("MODEL: {WINDOW_SIZE: [1, 2]}\n", r":1: MODEL.WINDOW_SIZE: found \[1, 2\]"),
         (
             "MODEL: {WINDOW_SIZE: 0}\n",
-            r"^\S*:1: MODEL.WINDOW_SIZE: found 0; input .* equal to 1\nEvery",
+            r"^\S*:1: MODEL.WINDOW_SIZE: found 0; input .* equal to 1\n\S*:1: .* a list.*\nEvery",
         ),
         ("DATALOADER: {TOTAL_WORKERS: cpu*2}\n", r"found 'cpu\*2', expected auto"),
         (
@@ -75,6 +75,7 @@ def test_every_shipped_preset_loads(repository):
         ("SEED: 2020-13-45\n", r"yaml: not YAML: month must be in 1..12"),
         ("SEED: 1\nbase: parent\n", r":2: unknown key base; did you mean BASE\?"),
         ("SEED: [\n", r"not YAML"),
+        ("BATCH: &b {B: 1}\nDATA: {<<: *b}\n", r":2: unknown key DATA.B"),
         ("- 1\n", r":1: the top level must be a mapping"),
     ],
 )

@@ -41,46 +41,21 @@ def validate(model: type[Model], document: Document, advice: str) -> Model:
     try:
         return model.model_validate(document.tree)
     except ValidationError as error:
-        faults = [
-            _describe(model, document, path, detail)
-            for path, detail in _primary_faults(document, error)
-        ]
+        faults = [_describe(model, document, detail) for detail in error.errors()]
         raise ConfigError("\n".join([*dict.fromkeys(faults), advice])) from None
 
 
-def _primary_faults(
-    document: Document, error: ValidationError
-) -> Iterator[tuple[KeyPath, ErrorDetails]]:
-    """The key of each fault; of the members of a union one fault, the clearest.
-
-    The locations of pydantic also contain members of unions.
-    """
-    found: dict[KeyPath, list[ErrorDetails]] = {}
-    for detail in error.errors():
-        location = detail["loc"]
-        ends = range(len(location), 0, -1)
-        written = (location[:end] for end in ends if location[:end] in document.places)
-        found.setdefault(next(written, ()), []).append(detail)
-    for path, details in found.items():
-        clear = [
-            each
-            for each in details
-            if not each["type"].endswith("_type")
-            and (each["type"] != "missing" or each["loc"][:-1] == path)
-        ]
-        yield from ((path, each) for each in clear or details[:1])
-
-
-def _describe(
-    model: type[BaseModel], document: Document, path: KeyPath, detail: ErrorDetails
-) -> str:
-    kind, name = detail["type"], dotted(path) or "the configuration"
-    place = document.places.get(path, "settings")
+def _describe(model: type[BaseModel], document: Document, detail: ErrorDetails) -> str:
+    kind, location = detail["type"], detail["loc"]
+    # Locations of pydantic also contain members of unions, which no document has.
+    written = (location[:end] for end in range(len(location), 0, -1))
+    path = next((each for each in written if each in document.places), ())
+    place, name = document.places.get(path, "settings"), dotted(path) or "the configuration"
     message = detail["msg"].removeprefix("Value error, ")
     if kind == "extra_forbidden":
-        return f"{place}: unknown key {name}{_suggestion(model, path)}"
+        return f"{place}: unknown key {dotted(location)}{_suggestion(model, location)}"
     if kind == "missing":
-        return f"{place}: {dotted(detail['loc'])} is missing"
+        return f"{place}: {dotted((*path, location[-1]))} is missing"
     if kind == "value_error":
         # What concerns several keys begins with the name of one.
         named: KeyPath = tuple(message.split()[0].rstrip(":").split("."))
