@@ -68,7 +68,7 @@ def test_a_preset_without_spikes_has_nothing_to_compare(presets):
         load_workflow(CONFIG).preset("plain-shuffled-spikes")
     shuffled = {"SET": "MODEL.SPIKE_ORDER=shuffled DATA.CLIP_LEN=3"}
     with pytest.raises(
-        ConfigError, match=r"preset short: MODEL.SPIKE_ORDER is shuffled; an ablation"
+        ConfigError, match=r'preset short: MODEL.SPIKE_ORDER is "shuffled"; an ablation'
     ):
         load_workflow(CONFIG, shuffled).preset("short-without-spikes")
 

@@ -424,17 +424,11 @@ def test_teacher_guides_the_student(place, result, tmp_path):
     assert losses.keys() == {"charbonnier"}
 
 
-def test_missing_or_unfitting_teacher_is_an_error(place, result, tmp_path):
-    settings = load_preset(
-        place / "presets" / "tiny.yaml", [f"TRAIN.DISTILL.TEACHER={tmp_path / 'none'}"]
-    )
-    with pytest.raises(RunError, match="train that preset first"):
-        build_task(settings, load_dataset(place / "k4" / "dataset.json"), CPU)
-    teacher = tmp_path / "teacher"
-    publish(result, teacher)
-    data = settings.DATA.model_copy(update={"NUM_VOXEL_BINS": 8})
+def test_a_teacher_of_other_voxels_is_refused(place, result, tmp_path):
+    publish(result, tmp_path / "teacher")
+    settings = load_preset(place / "presets" / "tiny.yaml", ["DATA.NUM_VOXEL_BINS=8"])
     with pytest.raises(RunError, match=r"DATA\.NUM_VOXEL_BINS = 4, this preset has 8"):
-        load_teacher(teacher, settings.model_copy(update={"DATA": data}), CPU)
+        load_teacher(tmp_path / "teacher", settings, CPU)
 
 
 @pytest.mark.parametrize(
@@ -442,9 +436,10 @@ def test_missing_or_unfitting_teacher_is_an_error(place, result, tmp_path):
     [
         ("other settings", r"fusion\.0\.key_value\.bias: shape \(8,\), expected \(16,\)"),
         ("no settings", r"settings\.json: no such file"),
+        ("no weights", r"weights\.safetensors: no such checkpoint"),
     ],
 )
-def test_a_damaged_teacher_is_named(place, result, tmp_path, damage, message):
+def test_a_missing_or_damaged_teacher_is_named(place, result, tmp_path, damage, message):
     teacher = tmp_path / "teacher"
     publish(result, teacher)
     kept = teacher / "settings.json"
@@ -453,10 +448,9 @@ def test_a_damaged_teacher_is_named(place, result, tmp_path, damage, message):
         chosen["settings"]["MODEL"]["VRT"]["EMBED_DIMS"] = [8] * 11
         write_json(kept, chosen)
     else:
-        kept.unlink()
+        (kept if damage == "no settings" else teacher / "weights.safetensors").unlink()
     settings = load_preset(place / "presets" / "tiny.yaml", [f"TRAIN.DISTILL.TEACHER={teacher}"])
     dataset = load_dataset(place / "k4" / "dataset.json")
     with pytest.raises(RunError, match=message) as caught:
         build_task(settings, dataset, CPU)
-    assert str(caught.value).startswith(f"TRAIN.DISTILL.TEACHER {teacher}: the teacher is damaged")
-    assert "Train that preset again" in str(caught.value)
+    assert str(caught.value).startswith(f"TRAIN.DISTILL.TEACHER {teacher}: the teacher is missing")

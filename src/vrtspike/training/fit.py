@@ -16,7 +16,7 @@ from torch import nn
 
 from vrtspike.cluster.signals import EXIT_INTERRUPTED, StopRequest, report_start
 from vrtspike.config.checking import validate
-from vrtspike.config.documents import document_of_values
+from vrtspike.config.documents import document_of
 from vrtspike.config.problems import Problem, find_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import RunError
@@ -300,7 +300,7 @@ def _validated_settings(settings: Mapping[str, Any], validated: bool) -> RunSett
     for name in settings:
         if name not in _SECTIONS:
             raise RunError(f"settings: unknown section {name}; fit takes {', '.join(_SECTIONS)}")
-    known = validate(RunSettings, document_of_values(dict(settings), "settings"), _ADVICE)
+    known = validate(RunSettings, document_of(settings, "settings"), _ADVICE)
     if known.TRAIN.EARLY_STOPPING is not None and not validated:
         raise RunError(
             "TRAIN.EARLY_STOPPING needs validation: give validation_parameters, or remove the key"
