@@ -128,12 +128,9 @@ def view_spikes(
         try:
             found = align(spikes, gray)
         except DataError as error:
-            raise DataError(f"{path}, {frame}: {error} (--sensor)") from error
+            raise DataError(f"{path}, {frame}: {error}") from error
     if layout is not None and layout.exposure is not None:
-        try:
-            expected = layout.exposure(total).sharp
-        except DataError as error:
-            raise DataError(f"{path}: {error}") from error
+        expected = layout.exposure_of(total, path).sharp
     return SpikeView(path, sensor, total, start, spikes, gray, found, expected)
 
 

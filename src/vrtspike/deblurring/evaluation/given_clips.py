@@ -29,7 +29,7 @@ from vrtspike.deblurring.data.raw.layouts.folders import numbered, without_zeros
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
-from vrtspike.deblurring.data.raw.recordings import Recording, SpikeFiles
+from vrtspike.deblurring.data.raw.recordings import Recording, find_recordings
 from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,
     frame_scale,
@@ -142,9 +142,7 @@ class SpikedSequence(BlurrySequence, ABC):
         try:
             return frame_scale(self.size, (rows, columns))
         except DataError as error:
-            raise DataError(
-                f"{self.pictures.place}: {error}; check --sensor and --layout, or crop the frames"
-            ) from error
+            raise DataError(f"{self.pictures.place}: {error}, or crop the frames") from error
 
 
 class RecordedSequence(SpikedSequence):
@@ -314,21 +312,15 @@ class FolderSequence(RecordedSequence):
             raise DataError(f"several tables of exposures: {', '.join(map(str, tables))}; keep one")
         self.all_files = [*self.files, *tables]
         table = str(tables[0]) if tables else None
-        files = SpikeFiles(Path(), self._sensor, layout, table)
-        if spikes.is_file():
-            return list(files.divided(self.spikes, self.names).values())
-        recordings, faults = [], []
-        for file, name in zip(self.files, self.names, strict=True):
-            try:
-                recordings.append(files.recording(str(file), name))
-            except DataError as error:
-                faults.append(str(error))
+        files = self.files * len(self.names) if spikes.is_file() else self.files
+        paths = {name: str(file) for name, file in zip(self.names, files, strict=True)}
+        found, faults = find_recordings(Path(), paths, self._sensor, layout, table)
         if faults:
             advice = (
                 "Each frame needs a spike file (.dat, .npz) of its name; check the sensor size."
             )
             raise DataError(list_faults(f"{spikes}: frames without usable spikes", faults, advice))
-        return recordings
+        return list(found.values())
 
 
 class ArraySequence(RecordedSequence):
@@ -387,7 +379,10 @@ class ArraySequence(RecordedSequence):
             raise DataError(f"spikes: of several sizes, {sorted(sizes)}; expected one sensor")
         self.ratio = self._fit(*sizes.pop())
         if isinstance(exposures, Layout):
-            exposures = [exposures.exposure_of(len(recorded)) for recorded in self._spikes]
+            exposures = [
+                exposures.exposure_of(len(recorded), f"spikes of frame {number}")
+                for number, recorded in enumerate(self._spikes)
+            ]
         self.exposures = list(exposures)
         if len(self.exposures) != frames or any(
             exposure.start < 0 or exposure.stop > len(recorded)

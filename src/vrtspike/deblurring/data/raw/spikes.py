@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import tokenize
 import zipfile
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.raw.layouts.files import Area
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
+from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_write_bytes, placeholder_fault, refuse_pipe
 
@@ -102,7 +104,8 @@ def frame_scale(frame: tuple[int, int], sensor: tuple[int, int]) -> Fraction:
         raise DataError(
             f"sensor size {sensor[0]} x {sensor[1]} does not fit frames of {frame[0]} x "
             f"{frame[1]}: their sides must be the sensor's times the same number, at least 1 and a "
-            f"whole one or a fraction p/q with p up to {MOST_SCALE}"
+            f"whole one or a fraction p/q with p up to {MOST_SCALE}; check the size (--sensor, "
+            "DATA.SPIKE_SIZE, config.yaml beside spikes) and the layout (--layout, DATA.LAYOUT)"
         )
     return down
 
@@ -152,10 +155,13 @@ def count_spike_frames(path: str | os.PathLike[str], height: int, width: int) ->
     if size % per_frame:
         if found := placeholder_fault(path):
             raise DataError(f"{path}: {found}")
+        sensors = {layout.name: layout.sensor for layout in LAYOUTS.values() if layout.sensor}
+        fits = [name for name, sensor in sensors.items() if 8 * size % math.prod(sensor) == 0]
+        hint = f"; it fits the layout {' or '.join(fits)} (DATA.LAYOUT, --layout)" if fits else ""
         raise DataError(
             f"{path}: {size} bytes are not a whole number of {height} x {width} spike frames "
             f"({per_frame} bytes each; {size // per_frame} frames and {size % per_frame} bytes "
-            "over); the file is cut or the sensor size is wrong"
+            f"over); the file is cut or the sensor size is wrong{hint}"
         )
     return size // per_frame
 
@@ -328,11 +334,8 @@ class PackedSpikes:
         """Like :meth:`total`, to be filtered as an image."""
         last = len(self) if stop is None else stop
         edges = np.array([*range(start, last, _MOST_COUNTED), last])
-        first, *others = count_packed(self.rows, edges)[..., : self.columns]
-        picture = first.astype(np.float32)  # exact up to 16 million spikes
-        for counts in others:
-            picture += counts
-        return picture
+        # Exact up to 16 million spikes.
+        return count_packed(self.rows, edges)[..., : self.columns].sum(axis=0, dtype=np.float32)
 
     @property
     def sampled(self) -> PackedSpikes:
