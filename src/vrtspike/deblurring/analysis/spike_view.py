@@ -123,10 +123,11 @@ def view_spikes(
     spikes = read_packed(path, *size, start=start, count=count, area=sensor.area)
     try:
         found = None if gray is None else align(spikes, gray)
-        told = None if layout is None else layout.exposure
-        expected = None if told is None else told(total).sharp
     except DataError as error:
-        raise DataError(f"{path}: {error} (--sensor, --layout)") from error
+        raise DataError(f"{path}: {error} (--sensor)") from error
+    expected = None
+    if layout is not None and layout.exposure is not None:
+        expected = layout.exposure_of(total, path).sharp
     return SpikeView(path, sensor, total, start, spikes, gray, found, expected)
 
 

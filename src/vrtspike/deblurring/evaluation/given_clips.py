@@ -29,7 +29,7 @@ from vrtspike.deblurring.data.raw.layouts.folders import numbered, without_zeros
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
-from vrtspike.deblurring.data.raw.recordings import SpikeFiles
+from vrtspike.deblurring.data.raw.recordings import find_recordings
 from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,
     frame_scale,
@@ -182,12 +182,13 @@ def recorded_spikes(
     area = picture_area(size, pictures.size, layout)
     ratio = _ratio(pictures, (area.rows, area.columns))
     tables = _find_tables(path, Path(pictures.place))
-    files = SpikeFiles(Path(), size, layout, str(tables[0]) if tables else None)
-    if path.is_file():
-        recordings = list(files.divided(str(path), names).values())
-    else:
-        pairs = zip(paths, names, strict=True)
-        recordings = [files.recording(str(file), name) for file, name in pairs]
+    table = str(tables[0]) if tables else None
+    files = {name: str(file) for name, file in zip(names, paths, strict=True)}
+    found, faults = find_recordings(Path(), files, size, layout, table)
+    if faults:
+        advice = "Each frame needs a spike file (.dat, .npz) of its name; check the sensor size."
+        raise DataError(list_faults(f"{path}: frames without usable spikes", faults, advice))
+    recordings = list(found.values())
     return FrameSpikes(
         "recorded",
         str(path),
@@ -291,7 +292,10 @@ def array_spikes(
             f"of the {count} frames, uint8 (S, h, w) of 0 and 1 of one sensor, or one for all"
         )
     if isinstance(exposures, Layout):
-        exposures = [exposures.exposure_of(len(part)) for part in recordings]
+        exposures = [
+            exposures.exposure_of(len(part), f"spikes of frame {number}")
+            for number, part in enumerate(recordings)
+        ]
     if len(exposures) != count or any(
         exposure.start < 0 or exposure.stop > len(part)
         for exposure, part in zip(exposures, recordings, strict=True)

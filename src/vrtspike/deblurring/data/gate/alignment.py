@@ -383,15 +383,12 @@ def disorder(spikes: PackedSpikes) -> float | None:
     return (pairs - regular) / (by_chance - regular)
 
 
-def require_order(spikes: PackedSpikes, name: str) -> None:
-    """Refuse spikes whose steps are shuffled.
-
-    Raises:
-        DataError: naming the file.
-    """
+def order_fault(spikes: PackedSpikes, name: str) -> str | None:
+    """What is wrong with spikes whose steps are shuffled; None with others."""
     found = disorder(spikes)
-    if found is not None and found > MOST_DISORDER:
-        raise DataError(
-            f"{name}: the spikes follow each other as by chance ({found:.2f} of it; an integrating "
-            "sensor stays near 0): the steps of the file are shuffled"
-        )
+    if found is None or found <= MOST_DISORDER:
+        return None
+    return (
+        f"{name}: the spikes follow each other as by chance ({found:.2f} of it; an integrating "
+        "sensor stays near 0): the steps of the file are shuffled"
+    )

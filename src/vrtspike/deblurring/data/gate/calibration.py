@@ -80,28 +80,21 @@ class Calibration:
     @property
     def faults(self) -> list[str]:
         """What speaks against the result."""
-        found = []
-        if self.residual_pixels is not None and self.residual_pixels > GOOD_PIXELS:
-            found.append(
-                f"frames miss the spikes by {self.residual_pixels:.2f} sensor pixels, expected at "
-                f"most {GOOD_PIXELS}: the scene moved, is too near, or a lens distorts"
-            )
-        if self.residual_steps is not None and self.residual_steps > GOOD_STEPS:
-            found.append(
-                f"the time offset is known to {self.residual_steps:.2f} steps, expected at most "
-                f"{GOOD_STEPS}: record more frames, or faster motion"
-            )
-        if self.correlation is not None and self.correlation < DOUBTED:
-            found.append(
-                f"frames and spikes of the moving scene correlate by {self.correlation:.2f}, "
-                f"expected {DOUBTED}: record a static scene with the cameras as they are now"
-            )
-        if self.covered < MIN_COVERED:
-            found.append(
-                f"frames show {100 * self.covered:.0f} % of what the sensor sees, expected "
-                f"{100 * MIN_COVERED:.0f} %: turn the cameras to the same view, or use a wider lens"
-            )
-        return found
+        pixels, steps = self.residual_pixels or 0.0, self.residual_steps or 0.0
+        likeness = 1.0 if self.correlation is None else self.correlation
+        is_wrong = {
+            f"frames miss the spikes by {pixels:.2f} sensor pixels, expected at most "
+            f"{GOOD_PIXELS}: the scene moved, is too near, or a lens distorts": pixels
+            > GOOD_PIXELS,
+            f"the time offset is known to {steps:.2f} steps, expected at most {GOOD_STEPS}: record "
+            "more frames, or faster motion": steps > GOOD_STEPS,
+            f"frames and spikes of the moving scene correlate by {likeness:.2f}, expected "
+            f"{DOUBTED}: record a static scene with the cameras as they are now": likeness
+            < DOUBTED,
+            f"frames show {self.covered:.0%} of what the sensor sees, expected {MIN_COVERED:.0%}: "
+            "turn the cameras to the same view, or use a wider lens": self.covered < MIN_COVERED,
+        }
+        return [fault for fault, found in is_wrong.items() if found]
 
 
 def calibrate(
@@ -167,9 +160,8 @@ def find_homography(gray: NDArray[np.float32], rate: NDArray[np.float32]) -> Mat
     detector = cv2.SIFT.create(contrastThreshold=0.02)
     points, features = detector.detectAndCompute(_bytes(rate), None)
     others, targets = detector.detectAndCompute(_bytes(small), None)
-    near: Sequence[Any] = []
-    if len(points) >= 2 and len(others) >= 2:
-        near = cv2.BFMatcher().knnMatch(features, targets, k=2)
+    is_rich = len(points) >= 2 and len(others) >= 2
+    near = cv2.BFMatcher().knnMatch(features, targets, k=2) if is_rich else ()
     pairs = [best for best, second in near if best.distance < 0.8 * second.distance]
     inliers, first = 0, None
     if len(pairs) >= MIN_MATCHES:
@@ -183,17 +175,10 @@ def find_homography(gray: NDArray[np.float32], rate: NDArray[np.float32]) -> Mat
             f"least {MIN_MATCHES}: film a scene with many details, both cameras in focus; or the "
             f"sensor has another size than {rate.shape[0]} x {rate.shape[1]} (--sensor)"
         )
+    seen, shown = (band_pass(_unit(picture)) for picture in (rate, small))
     stop = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 200, 1e-7)
-    everywhere = np.full(rate.shape, 255, np.uint8)
-    _, warp = cv2.findTransformECC(
-        band_pass(_unit(rate)),
-        band_pass(_unit(small)),
-        first.astype(np.float32),
-        cv2.MOTION_HOMOGRAPHY,
-        stop,
-        everywhere,
-        3,
-    )
+    begin = first.astype(np.float32)
+    _, warp = cv2.findTransformECC(seen, shown, begin, cv2.MOTION_HOMOGRAPHY, stop)
     found: Matrix = _same_view(gray.shape, small.shape) @ warp.astype(np.float64)
     return found / found[2, 2]
 
@@ -217,9 +202,8 @@ def find_offset(
     high = min(most_steps, *(total - exposure.stop for exposure in exposures.values()))
     if high <= low:
         raise DataError(
-            f"{moving / TABLE}: exposures reach step "
-            f"{max(exposure.stop for exposure in exposures.values())}, {SPIKES} holds {total}; "
-            "record some steps before the first and after the last exposure"
+            f"{moving / TABLE}: exposures take all {total} steps of {SPIKES}; record some steps "
+            "before the first and after the last exposure"
         )
     curves = []
     for name, exposure in exposures.items():

@@ -113,19 +113,26 @@ class Layout:
 
         return any(map(are_there, self.marks)) and not (self.unless and are_there(self.unless))
 
-    def exposure_of(self, steps: int) -> Exposure:
+    def exposure_of(self, steps: int, file: str | Path) -> Exposure:
         """The exposure of a frame with so many steps of spikes.
+
+        Args:
+            steps: of the frame.
+            file: that holds them, for messages.
 
         Raises:
             DataError: if the layout does not know it, or there cannot be so many.
         """
         if self.exposure is None:
             raise DataError(
-                f"nothing says when the shutter was open (the layout {self.name} does not); put a "
-                f"table {TABLE} with the columns {', '.join(COLUMNS)} beside the frames or the "
-                "spikes"
+                f"{file}: nothing says when the shutter was open (the layout {self.name} does not);"
+                f" put a table {TABLE} with the columns {', '.join(COLUMNS)} beside the frames or "
+                "the spikes"
             )
-        return self.exposure(steps)
+        try:
+            return self.exposure(steps)
+        except DataError as error:
+            raise DataError(f"{file}: {error}") from error
 
     def places(self, split: str, name: str, blur_dir: str, spike_root: str | None = None) -> Places:
         """Where the parts of a sequence are expected; arguments as for :meth:`find`.
