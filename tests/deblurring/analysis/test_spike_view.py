@@ -65,7 +65,7 @@ def test_a_frame_is_compared_and_gives_half_its_size_where_nothing_else_does(exp
     for layout in (None, LAYOUTS["stream"]):  # which nobody guesses
         line = describe(view_spikes(folder / "a.dat", frame=folder / "a.png", layout=layout))[-1]
         assert line.endswith("of 40")
-    with pytest.raises(DataError, match=r"a\.dat: found 40 spike frames, expected 20 \+ 97"):
+    with pytest.raises(DataError, match=r"a\.dat: found 40 spike frames, expected 137"):
         view_spikes(folder / "a.dat", layout=LAYOUTS["s_sdm"])
     assert view.found.correlation > 0.8
     assert view.found.center == pytest.approx(16, abs=3)
