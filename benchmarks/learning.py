@@ -283,7 +283,6 @@ def restored_split(
             torch_compute(model, known, device),
             source,
             tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN),
-            with_spikes=known is not None,
         )
         yield [(frame, source.read_sharp(number)) for number, frame in enumerate(restored)]
 

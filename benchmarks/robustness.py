@@ -113,7 +113,6 @@ def figures(model: nn.Module, settings: Settings, dataset: DatasetManifest) -> d
                 torch_compute(model, dataset.statistics_for(settings.DATA), CPU),
                 GivenClip(blurry, given, dataset.bins),
                 tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN),
-                with_spikes=True,
             )
             found.setdefault(name, []).extend(
                 psnr(frame, stored.read_sharp(n)) for n, frame in enumerate(restored)

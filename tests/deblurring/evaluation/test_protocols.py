@@ -62,7 +62,7 @@ def values_by_hand(small_run, sequence: str, tiling: Tiling) -> np.ndarray:
     model = load_model(small_run.train / "weights.safetensors", small_run.settings, CPU)
     compute = torch_compute(model, dataset.statistics, CPU)
     source = StoredSequence(Store(entry.store))
-    return np.stack(list(restore_frames(compute, source, tiling, with_spikes=True, rounded=False)))
+    return np.stack(list(restore_frames(compute, source, tiling, rounded=False)))
 
 
 @pytest.fixture(scope="module")

@@ -40,8 +40,7 @@ def clip(small_run):
 
 
 def restored(model, source, statistics, tiling, **options):
-    compute, spiked = torch_compute(model, statistics, CPU), statistics is not None
-    return list(restore_frames(compute, source, tiling, with_spikes=spiked, **options))
+    return list(restore_frames(torch_compute(model, statistics, CPU), source, tiling, **options))
 
 
 def test_tiles_give_what_the_whole_frame_gives(clip):

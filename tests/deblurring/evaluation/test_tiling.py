@@ -25,6 +25,7 @@ class Source:
     """Frames (T, H, W, 3) in memory, and the windows that were read of them."""
 
     ratio = Fraction(1)
+    gain = staticmethod(lambda: None)
 
     def __init__(self, frames: np.ndarray) -> None:
         self.names, self.size = range(len(frames)), frames.shape[1:3]
@@ -54,7 +55,7 @@ def apply(model: nn.Module, batch: Batch) -> np.ndarray:
 
 
 def restore(compute, source: Source, tiling: Tiling, **options):
-    return restore_frames(compute, source, tiling, with_spikes=False, rounded=False, **options)
+    return restore_frames(compute, source, tiling, rounded=False, **options)
 
 
 def run(model: nn.Module, clip: np.ndarray, tiling: Tiling, **options: object) -> np.ndarray:

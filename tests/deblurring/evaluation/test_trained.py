@@ -69,9 +69,7 @@ def test_devices_and_precisions_that_do_not_exist_are_refused(small_run, monkeyp
 def test_arrays_are_restored_as_files_are(model, sequence):
     frames, spikes = arrays(sequence)
     source = recorded_clip(sequence / "blur", sequence / "spike", 4)
-    expected = np.stack(
-        list(restore_frames(model.compute, source, Tiling(0, 0, 3, 1), with_spikes=True))
-    )
+    expected = np.stack(list(restore_frames(model.compute, source, Tiling(0, 0, 3, 1))))
     seen: list[tuple[int, int]] = []
     restored = model.restore(frames, spikes, progress=lambda *done: seen.append(done))
     np.testing.assert_array_equal(restored, expected)

@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 
 from vrtspike.analysis.evaluation_files import EXAMPLES, PICTURES, VIDEOS
 from vrtspike.deblurring.data.clips.dataset import SequenceEntry, load_fitting_dataset
@@ -30,13 +28,13 @@ from vrtspike.deblurring.evaluation.measure import (
     select_metrics,
 )
 from vrtspike.deblurring.evaluation.protocols import PROTOCOLS, Protocol
-from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, torch_compute
-from vrtspike.deblurring.evaluation.sources import (
-    FrameSource,
-    ScaledSource,
-    StoredSequence,
-    resize_image,
+from vrtspike.deblurring.evaluation.restore import (
+    Compute,
+    load_model,
+    restore_frames,
+    torch_compute,
 )
+from vrtspike.deblurring.evaluation.sources import ScaledSource, StoredSequence, resize_image
 from vrtspike.deblurring.evaluation.spikes_alone import (
     RECONSTRUCTIONS,
     SpikesAlone,
@@ -45,7 +43,7 @@ from vrtspike.deblurring.evaluation.spikes_alone import (
     to_picture,
 )
 from vrtspike.deblurring.evaluation.summary import write_results
-from vrtspike.deblurring.evaluation.tiling import Progress, Tiling
+from vrtspike.deblurring.evaluation.tiling import Progress
 from vrtspike.deblurring.rgb_images import Image, to_uint8
 from vrtspike.deblurring.settings import Settings, deblurring_settings
 from vrtspike.deblurring.settings.schema import SpikesAloneName, TestSettings
@@ -61,7 +59,7 @@ class Evaluation:
     """What stays the same for all sequences of an evaluation.
 
     Attributes:
-        restore: gives the restored frames of a clip, float32 (3, H, W).
+        compute: restores tiles.
         scores: what is measured by each protocol, the main one first, and how.
         settings: of the run.
         pictures: folder for pictures.
@@ -69,7 +67,7 @@ class Evaluation:
         videos: folder for videos; None writes none.
     """
 
-    restore: Callable[[FrameSource, Tiling], Iterator[NDArray[np.float32]]]
+    compute: Compute
     scores: Mapping[Protocol, Scores]
     settings: Settings
     pictures: Path
@@ -122,25 +120,12 @@ def evaluate_run(
         total += len(clip.source.names)
     model = load_model(weights, settings, device)
 
-    statistics = dataset.statistics_for(settings.DATA)
-    compute = torch_compute(model, statistics, device)
-
-    def restore(source: FrameSource, tiling: Tiling) -> Iterator[NDArray[np.float32]]:
-        return restore_frames(
-            compute,
-            source,
-            tiling,
-            with_spikes=statistics is not None,
-            tiles_at_once=test.BATCH_SIZE,
-            readers=test.NUM_WORKERS,
-            rounded=False,
-        )
-
+    compute = torch_compute(model, dataset.statistics_for(settings.DATA), device)
     started = time.monotonic()
     with contextlib.ExitStack() as finished:
         folder = finished.enter_context(replaced_folder(output / EXAMPLES))
         evaluation = Evaluation(
-            restore,
+            compute,
             scores,
             settings,
             finished.enter_context(replaced_folder(output / PICTURES)),
@@ -214,9 +199,19 @@ def _evaluate_clip(evaluation: Evaluation, clip: _Clip) -> Iterator[list[dict[st
     restored side by side.
     """
     meters = {protocol: ClipMeter(scores) for protocol, scores in evaluation.scores.items()}
-    tile, clip_len = evaluation.settings.TEST.TILE, evaluation.settings.DATA.CLIP_LEN
-    tilings = {protocol: protocol.tiling(tile, clip_len) for protocol in meters}
-    streams = {each: evaluation.restore(clip.source, each) for each in tilings.values()}
+    test, clip_len = evaluation.settings.TEST, evaluation.settings.DATA.CLIP_LEN
+    tilings = {protocol: protocol.tiling(test.TILE, clip_len) for protocol in meters}
+    streams = {
+        tiling: restore_frames(
+            evaluation.compute,
+            clip.source,
+            tiling,
+            tiles_at_once=test.BATCH_SIZE,
+            readers=test.NUM_WORKERS,
+            rounded=False,
+        )
+        for tiling in tilings.values()
+    }
     names, main = clip.source.names, next(iter(meters))
     with contextlib.ExitStack() as written:
         offer = written.enter_context(evaluation.examples.clip(clip.label, len(names)))

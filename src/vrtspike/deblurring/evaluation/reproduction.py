@@ -18,7 +18,7 @@ from vrtspike.deblurring.analysis.published import (
 )
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.evaluation.given_clips import GivenClip
-from vrtspike.deblurring.evaluation.measure import KEYS, ClipMeter, select_metrics
+from vrtspike.deblurring.evaluation.measure import ClipMeter, select_metrics
 from vrtspike.deblurring.evaluation.pictures import folder_pictures
 from vrtspike.deblurring.evaluation.protocols import PROTOCOLS
 from vrtspike.deblurring.evaluation.restore import Compute, restore_frames, torch_compute
@@ -92,18 +92,11 @@ def _measured(
             compute,
             source,
             tiling,
-            with_spikes=False,
             tiles_at_once=settings.TEST.BATCH_SIZE,
             readers=settings.TEST.NUM_WORKERS,
             rounded=False,
         )
-        for number, frame, path in zip(files.blur, restored, blur, strict=True):
-            figures = meter.measure(
-                {
-                    "blur": read_rgb(path),
-                    "restored": PROTOCOL.image(frame),
-                    "sharp": read_rgb(root / files.sharp[number]),
-                }
-            )
-            keys = (PROTOCOL.name, files.name, number, 1.0)
-            yield dict(zip(KEYS, keys, strict=True)) | figures
+        for number, frame in zip(files.blur, restored, strict=True):
+            sharp = read_rgb(root / files.sharp[number])
+            figures = meter.measure({"restored": PROTOCOL.image(frame), "sharp": sharp})
+            yield {"sequence": files.name, "frame": number, **figures}

@@ -85,7 +85,6 @@ def restore_frames(
     source: FrameSource,
     tiling: Tiling,
     *,
-    with_spikes: bool,
     tiles_at_once: int = 1,
     readers: int = 0,
     wanted: Collection[int] | None = None,
@@ -103,7 +102,6 @@ def restore_frames(
             (B, T, K) and ``gain`` float32 (B,); :func:`torch_compute` of a network in PyTorch.
         source: the blurry frames and their spikes, if any.
         tiling: how the clip is cut.
-        with_spikes: whether batches hold spikes.
         tiles_at_once: tiles of a batch.
         readers: temporal windows read ahead in threads; 0 reads when needed.
         wanted: the frames to restore, by their positions; None for all. Windows that hold none of
@@ -119,7 +117,7 @@ def restore_frames(
         ConfigError: if tiles would not fall on whole pixels of the sensor.
         DataError: if a frame cannot be read.
     """
-    ratio, gain = source.ratio, source.gain() if with_spikes else None
+    ratio, gain = source.ratio, source.gain()
     size, overlap, whole = tiling.size, tiling.overlap, ratio.numerator
     if size < 0 or size % whole or overlap % whole or 0 < size < 2 * overlap:
         raise ConfigError(

@@ -218,7 +218,6 @@ class TrainedModel:
                 self.compute,
                 source,
                 tiling,
-                with_spikes=self.takes_spikes,
                 readers=1,
                 wanted=wanted,
                 progress=progress,
