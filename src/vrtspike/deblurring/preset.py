@@ -22,7 +22,6 @@ from vrtspike.deblurring.task import VALIDATION, DeblurringTask, Teacher
 from vrtspike.errors import RunError, UserError
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import WEIGHTS
-from vrtspike.training import batches
 from vrtspike.training.batches import ShuffledBatches, ValidationBatches
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.optimizers import OTHERS
@@ -143,7 +142,7 @@ def training_batches(
         ],
     )
     observer = partial(cache_use, cache) if cache else None
-    return batches.training_batches(clips, settings, workers, ranks, observer)
+    return ShuffledBatches(clips, settings, workers, ranks, observer)
 
 
 def validation_batches(
@@ -152,4 +151,4 @@ def validation_batches(
     """The validation batches of this process: centred crops of what DATA.VALIDATION names."""
     split = HELD_OUT if settings.DATA.VALIDATION == "held_out" else settings.DATA.VAL_SPLIT
     clips = ClipDataset(dataset.divided(settings.DATA), split, settings.DATA, train=False)
-    return batches.validation_batches(clips, settings, workers, ranks)
+    return ValidationBatches(clips, settings, workers, ranks)

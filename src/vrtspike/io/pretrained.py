@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -69,8 +70,7 @@ def fetch_weights(path: Path, source: str = SOURCE) -> None:
                 urllib.request.urlopen(address, timeout=_TIMEOUT_S) as response,
                 temporary.open("wb") as stream,
             ):
-                while block := response.read(1 << 20):
-                    stream.write(block)
+                shutil.copyfileobj(response, stream)
         except (urllib.error.URLError, TimeoutError) as error:
             raise DataError(
                 f"{address}: cannot be fetched ({error}); fetch the file on another machine and "

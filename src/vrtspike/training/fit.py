@@ -28,10 +28,10 @@ from vrtspike.runs.folder import RunRecord, lock_run
 from vrtspike.runs.identity import RunIdentity, result_settings
 from vrtspike.runs.names import LOGS, WEIGHTS
 from vrtspike.training.batches import (
+    ShuffledBatches,
     SizedDataset,
+    ValidationBatches,
     seed_everything,
-    training_batches,
-    validation_batches,
 )
 from vrtspike.training.distributed import Ranks, join
 from vrtspike.training.loop import Trainer
@@ -282,11 +282,11 @@ def fit(
     run = RunIdentity(type(task).__name__, known, _dotted(dataset_class), _fingerprint(parts))
 
     def build(ranks: Ranks, workers: Workers) -> Trainable:
-        batches = training_batches(dataset_class(**dataset_parameters), known, workers, ranks)
+        batches = ShuffledBatches(dataset_class(**dataset_parameters), known, workers, ranks)
         validation = None
         if validation_parameters is not None:
             held_out = dataset_class(**validation_parameters)
-            validation = validation_batches(held_out, known, workers, ranks)
+            validation = ValidationBatches(held_out, known, workers, ranks)
         model = model_class(**model_parameters).to(ranks.device)
         return Trainable(
             model, task, batches, validation, compiler, rate_factors=rate_factors or {}
