@@ -169,5 +169,3 @@ def test_numbers_that_make_no_sense_are_refused(options, words):
 def test_another_grid_than_the_models_is_refused():
     with pytest.raises(ConfigError, match=r"7 rows and 9 columns.*give it height=7, width=9"):
         small().on_grid(np.ones((ROWS, 9)), LATITUDES, LONGITUDES)
-    with pytest.raises(ConfigError, match="no sea"):
-        small().on_grid(np.zeros((ROWS, COLUMNS)), LATITUDES, LONGITUDES)

@@ -120,6 +120,16 @@ def test_final_values_come_before_preliminary_ones(tmp_path):
     np.testing.assert_array_equal(read_months(tmp_path)["sst"].values, SMALL.kelvin())
 
 
+def test_a_month_without_ice_is_missing_where_other_months_have_it(tmp_path):
+    split(
+        write_example(tmp_path, SMALL),
+        lambda d: (d[["sst"]], d[["siconc"]].drop_isel(valid_time=[2, 3])),
+    )
+    found = read_months(tmp_path)
+    assert sorted({*SMALL.months} - {*found.time.values}) == [*SMALL.months[2:4]]
+    np.testing.assert_array_equal(found["sst"].values, np.delete(SMALL.kelvin(), [2, 3], axis=0))
+
+
 WRONG = {
     "no file with the variable sst": lambda d: d.rename(sst="t2m"),
     "no file with .* 'Sea surface": lambda d: d.drop_vars(["sst", "siconc"]),
@@ -137,10 +147,6 @@ WRONG = {
     ),
     "sst.nc: sst of 2000-01 stands more than once": lambda d: d.assign_coords(
         valid_time=np.repeat(d["valid_time"].values[:12], 2)
-    ),
-    "siconc is missing in 2000-03, 2000-04, but": lambda d: xarray.merge(
-        [d[["sst"]], d["siconc"].drop_isel(valid_time=[2, 3]).rename(valid_time="time")],
-        compat="override",
     ),
 }
 
@@ -168,10 +174,9 @@ def test_files_that_do_not_fit_together_are_named(tmp_path):
 
 
 def test_what_is_no_file_of_data_is_told(tmp_path):
-    with pytest.raises(DataError, match=r"no such folder or file.*Sea surface temperature"):
-        read_months(tmp_path / "nowhere")
-    with pytest.raises(DataError, match=r"no file \*.nc, "):
-        read_months(tmp_path)
+    for folder in (tmp_path / "nowhere", tmp_path):
+        with pytest.raises(DataError, match=r"no file or folder with \*.nc, .*Sea surface temp"):
+            read_months(folder)
     path = tmp_path / "download.nc"
     for contents in (b"PK\x03\x04 and more", b"\x89HDF\r\n\x1a\n and then it broke off"):
         path.write_bytes(contents)

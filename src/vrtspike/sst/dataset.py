@@ -85,7 +85,6 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
                 prepared,
             )
         months, missing = self.store.years.months(split), {*self.store.manifest["missing"]}
-        length = seq_len + offset + lead
         # Months of a sample, from the last one that is read.
         self._steps = np.r_[1 - seq_len : 1, offset + 1 : offset + lead + 1]
         possible = months[seq_len - 1 : max(0, len(months) - offset - lead)]
@@ -97,8 +96,8 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
             raise DataError(
                 f"{self.store.path}: the years of {split} have {len(months)} months, "
                 f"{len(missing.intersection(map(month_name, months)))} of them missing, but a "
-                f"sample takes {length} (seq_len {seq_len}, offset {offset}, lead {lead}); give "
-                f"{split} more years or make samples shorter"
+                f"sample takes {seq_len + offset + lead} (seq_len {seq_len}, offset {offset}, lead "
+                f"{lead}); give {split} more years or make samples shorter"
             )
 
     def __len__(self) -> int:

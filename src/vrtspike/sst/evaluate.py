@@ -59,7 +59,6 @@ BLOCK = 12
 """Start months of a block; a quarter of them where there are fewer than four blocks."""
 RESAMPLES = 1000
 LEVEL = 0.95
-_SAME = "not distinguishable from"
 _VALUES = 2_000_000
 """Forecast values that are compared at once; with all baselines they take a gigabyte."""
 _NOTHING = 1e-12
@@ -184,7 +183,9 @@ def compare(means: xarray.Dataset) -> tuple[xarray.Dataset, pd.DataFrame]:
     difference = drawn["difference_k"].sel(system=best)
     beyond = np.minimum((difference >= 0).sum("resample"), (difference <= 0).sum("resample"))
     low, high = beside["difference_k_low"], beside["difference_k_high"]
-    found = np.select([high < 0, low > 0], ["better than", "worse than"], _SAME)
+    found = np.select(
+        [high < 0, low > 0], ["better than", "worse than"], "not distinguishable from"
+    )
     columns = {
         "verdict": found + " " + beside["system"].map(BASELINES),
         "baseline": beside["system"],
@@ -234,8 +235,9 @@ def evaluate(
         now = xarray.DataArray(dataset.last_months[start : start + size], dims="sample")
         months = now + leads
         deviation = store.of_month("deviation", months).astype(float).compute()
-        own, observed = (deviation * each.numpy() for each in (output, batch["future"]))
-        known = xarray.ones_like(observed, bool).copy(data=batch["valid"])
+        future = torch.where(batch["valid"], batch["future"], torch.nan)
+        own, observed = (deviation * each.numpy() for each in (output, future))
+        known = observed.notnull()
         last = store.anomalies.sel(time=now).drop_vars("time").astype(float).compute()
         said = xarray.concat([own.expand_dims(system=[MODEL]), baselines(last, now)], "system")
         trend = trend_line(cells, months)
@@ -245,7 +247,7 @@ def evaluate(
         means = field_means(said - base, observed - base, weights)
         measured = {"nino34": index, "nino34_observed": truth, "measured": weights.sum(CELLS)}
         parts.append(means.assign(measured))
-        squares = squares + ((said - observed) ** 2).where(known).sum("sample")
+        squares = squares + ((said - observed) ** 2).sum("sample")
         counts = counts + known.sum("sample")
         progress(start + len(output), len(dataset))
     means = xarray.concat(parts, "sample")
@@ -320,8 +322,7 @@ def evaluate_run(
         RunError: if the weights belong to another model.
     """
     settings = cast("SSTSettings", run.settings)
-    split = settings.TEST.SPLIT
-    samples = open_split(settings, manifest, split)
+    samples = open_split(settings, manifest, settings.TEST.SPLIT)
     model = build_model(settings, samples.store)
     load_trained(model, weights)
     require_published(weights)
@@ -335,9 +336,9 @@ def evaluate_run(
         f"{row.high_k:+.3f}, p = {row.p:.3f})"
         for row in verdicts.itertuples()
     ]
-    first, last = getattr(store.years, split.upper())
-    title = f"{store.grid.area.name}, {first} to {last} ({split})"
-    warnings = [chosen_on("the validation split", "TEST.SPLIT is val")] * (split == "val")
+    first, last = getattr(store.years, samples.split.upper())
+    title = f"{store.grid.area.name}, {first} to {last} ({samples.split})"
+    warnings = [chosen_on("the validation split", "TEST.SPLIT is val")] * (samples.split == "val")
     notes = [
         f"{len(samples) * samples.lead} forecasts",
         f"{found.masked:.1%} of the sea is masked as ice ({store.manifest['ice']})",
@@ -364,7 +365,7 @@ def evaluate_run(
         output,
         run,
         manifest,
-        split,
+        samples.split,
         *metric_tables(found),
         scale=1.0,
         definitions=definitions,
@@ -402,6 +403,5 @@ def metric_tables(found: Evaluation) -> tuple[pd.DataFrame, pd.DataFrame]:
         tables.append(rows.assign(sequence=ahead, scale=1.0))
     frames, sequences = tables
     months = np.array(found.dataset.last_months)[frames["frame"]] + frames["lead"]
-    return frames.assign(frame=[*map(month_name, months)]), sequences.assign(
-        frames=len(found.dataset)
-    )
+    frames["frame"], sequences["frames"] = [*map(month_name, months)], len(found.dataset)
+    return frames, sequences

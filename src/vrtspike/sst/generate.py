@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xarray
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
@@ -141,25 +142,16 @@ def write_example(folder: str | Path, globe: Globe | None = None) -> Path:
     Returns:
         The file.
     """
-    import xarray
-
     globe = globe or Globe()
     stamps = (globe.months - month_number(1970, 1)).astype("datetime64[M]").astype("datetime64[ns]")
     dims = ("valid_time", "latitude", "longitude")
-    dataset = xarray.Dataset(
-        {
-            SST: (dims, globe.kelvin(), {"units": "K", "long_name": "Sea surface temperature"}),
-            ICE: (dims, globe.ice(), {"units": "(0 - 1)", "long_name": "Sea ice area fraction"}),
-        },
-        {
-            "valid_time": stamps,
-            "latitude": globe.latitudes,
-            "longitude": globe.longitudes,
-            "expver": ("valid_time", ["0001"] * len(stamps)),
-        },
-    )
+    fields = {SST: (dims, globe.kelvin(), {"units": "K"})}
+    fields[ICE] = (dims, globe.ice(), {"units": "(0 - 1)"})
+    axes = dict(zip(dims, (stamps, globe.latitudes, globe.longitudes), strict=True))
+    versions = {"expver": ("valid_time", ["0001"] * len(stamps))}
     encoding = {"valid_time": {"units": "seconds since 1970-01-01", "dtype": "int64"}}
     path = Path(folder) / "sst.nc"
     with atomic_path(path) as temporary:
+        dataset = xarray.Dataset(fields, axes | versions)
         dataset.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
     return path

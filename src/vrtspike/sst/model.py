@@ -83,6 +83,8 @@ class RecursiveAttentionTransformer(nn.Module):
         self.width, self.height, self.seq_len, self.lead = width, height, seq_len, lead
         self.patch_size, self.recursion_depth = patch_size, recursion_depth
         self.learning_rate = learning_rate
+        # Rows and columns of patches; the last ones may reach beyond the region.
+        self._counts = -(-height // patch_size), -(-width // patch_size)
         cells = patch_size**2
         self.content = nn.Linear(seq_len * cells, d_model)
         self.place = nn.Linear(3 + 2 * HARMONICS + 2 * (HARMONICS // 2) + cells, d_model)
@@ -120,7 +122,7 @@ class RecursiveAttentionTransformer(nn.Module):
             longitudes: (width,) degrees east of the columns.
 
         Raises:
-            ConfigError: if these are not the model's sizes, or there is no sea.
+            ConfigError: if these are not the model's sizes.
         """
         mask = np.asarray(sea, bool)
         if mask.shape != (self.height, self.width):
@@ -129,8 +131,6 @@ class RecursiveAttentionTransformer(nn.Module):
                 f"was made with height {self.height} and width {self.width}; give it "
                 f"height={mask.shape[0]}, width={mask.shape[1]}"
             )
-        if not mask.any():
-            raise ConfigError("the region has no sea, so there is nothing to forecast")
         device = self.head.weight.device
         self.sea = torch.from_numpy(mask.copy()).to(device)
         coast = self._patches(self.sea[None, None].float())[0]
@@ -161,11 +161,6 @@ class RecursiveAttentionTransformer(nn.Module):
         with section("head"):
             changes = self._field(self.head(tokens))
         return torch.where(self.sea, past[:, -1:] + changes, 0)
-
-    @property
-    def _counts(self) -> tuple[int, int]:
-        """Rows and columns of patches; the last ones may reach beyond the region."""
-        return -(-self.height // self.patch_size), -(-self.width // self.patch_size)
 
     def _patches(self, field: torch.Tensor) -> torch.Tensor:
         """(B, C, height, width) to (B, patches, C * patch_size ** 2), 0 beyond the region."""
@@ -198,8 +193,8 @@ class RecursiveAttentionTransformer(nn.Module):
 
 def _season(month: torch.Tensor) -> torch.Tensor:
     """(B,) months from 0 to (B, 2 * harmonics): January follows December."""
-    angle = month.float()[:, None] * (2 * math.pi / MONTHS)
-    angles = torch.cat([angle * number for number in range(1, _SEASONS + 1)], dim=1)
+    numbers = torch.arange(1, _SEASONS + 1, device=month.device)
+    angles = month[:, None] * (2 * math.pi / MONTHS) * numbers
     return torch.cat([angles.cos(), angles.sin()], dim=1)
 
 

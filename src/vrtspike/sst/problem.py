@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from vrtspike.io.files import json_digest
 from vrtspike.io.manifests import read_manifest
 from vrtspike.sst.settings import METRICS as METRICS
-from vrtspike.sst.settings import SSTSettings
+from vrtspike.sst.settings import PREPARED, SSTSettings
 
 if TYPE_CHECKING:
     import torch
@@ -65,16 +65,14 @@ def prepare(settings: SSTSettings, manifest: Path, show: Callable[[str], None]) 
     if asked := data.GENERATE:
         globe = Globe(years=asked.YEARS, seed=asked.SEED, anomalies=asked.ANOMALIES)
         root = write_example(manifest.parent / "generated", globe)
-        show(f"{root}: {asked.YEARS} years were generated")
     store = prepare_store(root, data.AREA.area, data.RESOLUTION, manifest, data.YEARS)
     found, (rows, columns) = store.manifest, store.grid.shape
     show(
         f"{found['months']} months of {found['sea_cells']} cells of sea, {rows} x {columns}; "
         f"{len(store.years.months('train'))} months to train, of the years {store.years.TRAIN}; "
-        f"test {store.years.TEST}"
+        f"test {store.years.TEST}; left out with their samples, as months are missing: "
+        f"{', '.join(found['missing']) or 'none'}"
     )
-    if found["missing"]:
-        show(f"missing, and left out with their samples: {', '.join(found['missing'])}")
 
 
 def dataset_digest(manifest: Path) -> str:
@@ -83,8 +81,6 @@ def dataset_digest(manifest: Path) -> str:
     Raises:
         DataError: if there is no such manifest, or none of this version.
     """
-    from vrtspike.sst.store import PREPARED
-
     return str(read_manifest(manifest, PREPARED)["digest"])
 
 
@@ -149,8 +145,6 @@ def statistics(settings: SSTSettings, manifest: Path) -> Mapping[str, Any]:
     Raises:
         DataError: if the data are not there.
     """
-    from vrtspike.sst.store import PREPARED
-
     found = read_manifest(manifest, PREPARED)
     told = {name: found[name] for name in ("area", "resolution", "years", "sea_cells")}
     return {"dataset": manifest.parent.name, "dataset_digest": found["digest"], **told}

@@ -40,13 +40,12 @@ def find_files(root: str | Path) -> list[Path]:
     root = Path(root)
     if root.is_file():
         return [root]
-    entries = sorted(root.iterdir()) if root.is_dir() else []
-    found = [path for path in entries if path.suffix.lower() in SUFFIXES and path.is_file()]
+    found = sorted(path for path in root.glob("*") if path.suffix.lower() in SUFFIXES)
     if not found:
-        what = f"no file *{', *'.join(SUFFIXES)}" if root.is_dir() else "no such folder or file"
         raise DataError(
-            f"{root}: {what}; expected the NetCDF or GRIB files of {_PRODUCT}, one or one per "
-            "year. Download them there, or let vrtspike.sst.generate write some to try things out"
+            f"{root}: no file or folder with *{', *'.join(SUFFIXES)}; expected NetCDF or GRIB of "
+            f"{_PRODUCT}, one or one per year. Download them there, or let "
+            "vrtspike.sst.generate write some to try things out"
         )
     return found
 
@@ -78,18 +77,9 @@ def read_months(root: str | Path) -> xarray.Dataset:
                 f"{field.source.values[0]}: its latitudes and longitudes are not those of "
                 f"{fields[0].source.values[0]}; download all files with the same region and grid"
             )
-    sst = _series(parts[SST])
-    if not parts[ICE]:
-        return sst.to_dataset()
-    ice = _series(parts[ICE])
-    if absent := sorted({*sst.time.values.tolist()} - {*ice.time.values.tolist()}):
-        raise DataError(
-            f"{root}: {ICE} is missing in {', '.join(map(month_name, absent))}, but {SST} is "
-            "there; download both variables for the same months, or take the files of one out of "
-            "the folder"
-        )
-    beside = ice.sel(time=sst.time).drop_vars(["version", "source"])
-    return xarray.Dataset({SST: sst, ICE: beside})
+    series = [_series(parts[name]) for name in (SST, ICE) if parts[name]]
+    # Of each month, version and source are those of the temperature.
+    return xarray.merge(series, join="inner", compat="override")
 
 
 def _read_file(path: Path) -> list[xarray.DataArray]:

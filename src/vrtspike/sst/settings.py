@@ -7,6 +7,7 @@ seen what it is tested on.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
@@ -25,6 +26,7 @@ from vrtspike.config.fields import (
 from vrtspike.config.problems import Metric
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import DataError
+from vrtspike.io.manifests import ManifestKind
 from vrtspike.sst.grid import Area
 from vrtspike.sst.models import MODELS
 
@@ -32,29 +34,30 @@ Degrees = tuple[float, float]
 Span = tuple[int, int]
 
 RMSE, CORRELATION = "rmse", "acc"
+_metric = partial(Metric, decimals=3, before="baseline", after="forecast")
 METRICS = {
-    RMSE: Metric(
+    RMSE: _metric(
         RMSE,
         "RMSE",
         "root of the squared error in kelvin, its mean weighted by the area of open sea",
         unit="K",
         larger_is_better=False,
-        decimals=3,
-        before="baseline",
-        after="forecast",
     ),
-    CORRELATION: Metric(
+    CORRELATION: _metric(
         CORRELATION,
         "anomaly correlation",
         "forecast and observed anomalies in kelvin about the climatology of the training years, "
         "weighted by the area of open sea, uncentred",
-        decimals=3,
-        before="baseline",
-        after="forecast",
     ),
 }
 """By name, the most important first; ``baseline`` is the one of the lowest RMSE."""
 
+PREPARED = ManifestKind(
+    "manifest of prepared temperatures",
+    5,
+    "prepare",
+    frozenset({"area", "resolution", "years", "first_month", "missing", "ice", "digest"}),
+)
 MONTHS = 12
 _HELD_OUT = 0.1
 """Share of the years for each of validation and test, where nobody says which."""

@@ -29,28 +29,20 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray
 from numpy.typing import NDArray
 
 from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_path, json_digest, write_json
 from vrtspike.io.locks import locked
-from vrtspike.io.manifests import ManifestKind, file_entry, read_manifest
+from vrtspike.io.manifests import file_entry, read_manifest
 from vrtspike.sst.grid import CELLS, Area, Grid
 from vrtspike.sst.reading import FINAL, ICE, SST, find_files, read_months
-from vrtspike.sst.settings import MONTHS, Years, month_name, years_within
+from vrtspike.sst.settings import MONTHS, PREPARED, Years, month_name, years_within
 
-if TYPE_CHECKING:
-    import xarray
-
-PREPARED = ManifestKind(
-    "manifest of prepared temperatures",
-    5,
-    "prepare",
-    frozenset({"area", "resolution", "years", "first_month", "missing", "ice", "store", "digest"}),
-)
 ICE_SHARE = 0.15
 """Concentration from which a cell counts as covered by ice, as is usual for its extent."""
 ICE_LIMIT_K = 271.6
@@ -85,8 +77,6 @@ def prepare(
         DataError: if the files cannot be used, do not hold these years, or the region has no sea.
         ConfigError: if the region is no whole number of cells high and wide.
     """
-    import xarray
-
     output, grid = Path(output), Grid(area, resolution)
     fields = read_months(root)
     first, last = (int(fields.time[place]) for place in (0, -1))
@@ -119,7 +109,6 @@ def prepare(
             "preliminary": list(map(month_name, late)),
             "missing": [month_name(first + int(n)) for n in np.flatnonzero(~present)],
             "ice": ICE if ICE in fields else f"{SST} below {ICE_LIMIT_K} K",
-            "store": store.name,
             "digest": digest,
         },
     )
@@ -192,7 +181,7 @@ class PreparedStore:
         self.grid = Grid(Area(**self.manifest["area"]), self.manifest["resolution"])
         self.years = Years(**self.manifest["years"])
         self.first_month = int(self.manifest["first_month"])
-        self.file = self.path.with_name(self.manifest["store"])
+        self.file = self.path.with_suffix(".nc")
         self.digest = str(self.manifest["digest"])
 
     @cached_property
@@ -242,8 +231,6 @@ class PreparedStore:
 
 
 def _opened(path: Path) -> xarray.Dataset:
-    import xarray
-
     chunks = {"time": MONTHS, "month": MONTHS}
     found = xarray.open_dataset(path, engine="h5netcdf", chunks=chunks)
     return found.load() if found.nbytes <= IN_MEMORY_BYTES else found
@@ -289,8 +276,6 @@ def _fitted(
     Raises:
         DataError: naming the data, if there is no sea.
     """
-    import xarray
-
     known = stored[SST].notnull()
     present = known.any(CELLS).compute()
     sea = ((known | ~present).all("time") & known.any("time")).compute()
@@ -302,8 +287,7 @@ def _fitted(
     months = xarray.Dataset({"sst": _open_sea(stored.assign(sea=sea)), "present": present})
     train = months.sel(time=years.months("train"))
     train = train.coarsen(time=MONTHS).construct(time=("year", "month"))
-    needed = np.maximum(train["present"].sum("year") / 2, 2)
-    enough = train["sst"].count("year") >= needed
+    enough = train["sst"].count("year") >= np.maximum(train["present"].sum("year") / 2, 2)
     climatology = train["sst"].mean("year").where(enough).compute()
     anomaly = train["sst"] - climatology
     deviation = (anomaly**2).mean("year") ** 0.5
