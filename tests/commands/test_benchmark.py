@@ -52,7 +52,9 @@ def test_json_and_what_first_steps_are(planned, capsys):
     run_command(["benchmark", "phases", *CHANGE, *LENGTH, "--format", "json"])
     found = json.loads(capsys.readouterr().out)
     assert found["sides"]["changed"]["step_s"] == [[0.1, 0.11, 0.09]] * 3
-    assert found["notes"] == ["crops of 32, the first of 2 phases (TRAIN.PROGRESSIVE)"]
+    assert found["notes"] == [
+        "timed are the first steps, with TRAIN.PROGRESSIVE=[{'CROP_SIZE': 32, 'EPOCHS': 1000000}]"
+    ]
     assert found["difference_seen"] is True
 
 

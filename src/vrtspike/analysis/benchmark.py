@@ -384,7 +384,7 @@ def timing_settings(settings: RunSettings, last_step: int) -> RunSettings:
         "LOG.MLFLOW=null",
         "LOG.ON_END=null",
     ]
-    keys += settings.first_steps.overrides
+    keys += settings.first_steps
     return override_settings(settings, parse_overrides(keys, "benchmark"), "the preset")
 
 
@@ -435,8 +435,9 @@ def run_benchmark(
     names = (NAMES[0], f"{NAMES[1]} ({words})")
     sides = [BenchmarkSide(*side) for side in zip(names, pair, datasets, strict=True)]
     turns = run_turns(sides, length, gpus, show)
-    notes = dict.fromkeys([*before.first_steps.notes, *after.first_steps.notes])
-    return Benchmark(preset, changes, length, turns[0], turns[1], tuple(notes))
+    keys = dict.fromkeys([*before.first_steps, *after.first_steps])
+    notes = [f"timed are the first steps, with {each}" for each in keys]
+    return Benchmark(preset, changes, length, turns[0], turns[1], notes)
 
 
 def _mean_samples(turns: Sequence[Turn]) -> float:
