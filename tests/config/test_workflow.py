@@ -29,19 +29,16 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+def deblurring(**overrides: object) -> DeblurringPlan:
+    return DeblurringPlan(load_workflow(["config.yaml"], overrides))
+
+
 def test_data_sets_have_names_and_kinds_that_tell_apart_what_differs(folder):
-    assert {
-        name: data.kind
-        for name, data in DeblurringPlan(load_workflow(["config.yaml"])).datasets.items()
-    } == {
-        "go_pro": "raw",
-        "demo": "demo",
-    }
+    kinds = {name: data.kind for name, data in deblurring().datasets.items()}
+    assert kinds == {"go_pro": "raw", "demo": "demo"}
 
     def dataset(**data: object):
-        return DeblurringPlan(load_workflow(["config.yaml"], {"SETTINGS": {"DATA": data}})).dataset(
-            "plain"
-        )
+        return deblurring(SETTINGS={"DATA": data}).dataset("plain")
 
     both = dataset(ON_ERROR="exclude", BLUR_DIR="blur_gamma", TRAIN_SPLIT="x", VAL_SPLIT="y")
     assert (both.name, both.on_error) == ("go_pro-blur_gamma-exclude", "exclude")
@@ -51,7 +48,7 @@ def test_data_sets_have_names_and_kinds_that_tell_apart_what_differs(folder):
     assert dataset(ROOT="data/simulated").kind == "simulated"
     (folder / "config/presets/other.yaml").write_text("DATA: {ROOT: elsewhere/demo}\n")
     with pytest.raises(ConfigError, match=r"would both\s+be called 'demo'"):
-        _ = DeblurringPlan(load_workflow(["config.yaml"])).datasets
+        _ = deblurring().datasets
 
 
 @pytest.mark.parametrize(

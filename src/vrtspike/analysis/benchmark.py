@@ -318,7 +318,7 @@ def timing_settings(settings: RunSettings, last_step: int) -> RunSettings:
         "LOG.MLFLOW=null",
         "LOG.ON_END=null",
     ]
-    keys += settings.first_steps.overrides
+    keys += settings.first_steps
     return override_settings(settings, parse_overrides(keys, "benchmark"), "the preset")
 
 
@@ -379,8 +379,9 @@ def run_benchmark(
                 f"turns on different devices: the first ran on {turns[0][0].device}, this one on "
                 f"{turn.device}; set a number of GPUs that stay free: --config GPUS=1"
             )
-    notes = dict.fromkeys([*before.first_steps.notes, *after.first_steps.notes])
-    return Benchmark(preset, changes, length, *turns, tuple(notes))
+    keys = dict.fromkeys([*before.first_steps, *after.first_steps])
+    notes = [f"timed are the first steps, with {each}" for each in keys]
+    return Benchmark(preset, changes, length, *turns, notes)
 
 
 def benchmark_text(found: Benchmark) -> str:

@@ -197,19 +197,6 @@ def split_seed(name: str) -> tuple[str, int]:
     return (found[1], int(found[2])) if found else (name, 1)
 
 
-@dataclass(frozen=True)
-class FirstSteps:
-    """How the first steps of a training differ from later ones.
-
-    Attributes:
-        notes: a line for each difference.
-        overrides: keys such as ``TRAIN.EPOCHS=9`` that keep all steps like the first ones.
-    """
-
-    notes: tuple[str, ...] = ()
-    overrides: tuple[str, ...] = ()
-
-
 class RunSettings(Section):
     """The settings of a training, for any problem."""
 
@@ -260,9 +247,9 @@ class RunSettings(Section):
         return {}
 
     @property
-    def first_steps(self) -> FirstSteps:
-        """How the first steps of a training differ from later ones."""
-        return FirstSteps()
+    def first_steps(self) -> tuple[str, ...]:
+        """Overrides such as ``TRAIN.EPOCHS=9`` that keep all steps like the first ones."""
+        return ()
 
     @property
     def recompute_keys(self) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from vrtspike.config.fields import (
 )
 from vrtspike.config.loading import load_preset
 from vrtspike.config.old_keys import COMMON, OldKey, OldKeys
-from vrtspike.config.run_schema import UNLIMITED, Ablation, FirstSteps, RunSettings, Variant
+from vrtspike.config.run_schema import UNLIMITED, Ablation, RunSettings, Variant
 from vrtspike.deblurring.settings.losses import LossSettings
 from vrtspike.deblurring.settings.model import ModelSettings, with_vrt_arguments
 from vrtspike.deblurring.settings.names import LayoutName, MetricName
@@ -308,23 +308,15 @@ class Settings(RunSettings):
         }
 
     @property
-    def first_steps(self) -> FirstSteps:
+    def first_steps(self) -> tuple[str, ...]:
         """Crops of the first phase, and a fixed flow."""
-        phases, frozen = self.TRAIN.PROGRESSIVE, self.TRAIN.FREEZE_FLOW_STEPS
-        notes, overrides = [], []
-        if phases:
-            first = {"CROP_SIZE": phases[0].CROP_SIZE, "EPOCHS": UNLIMITED}
-            overrides = [f"TRAIN.PROGRESSIVE=[{first}]"]
-        if len(phases) > 1:
-            notes.append(
-                f"crops of {phases[0].CROP_SIZE}, the first of {len(phases)} phases "
-                "(TRAIN.PROGRESSIVE)"
-            )
-        if frozen:
-            notes.append(
-                f"flow and alignment fixed, as in the first {frozen} (TRAIN.FREEZE_FLOW_STEPS)"
-            )
-        return FirstSteps(tuple(notes), tuple(overrides))
+        train, found = self.TRAIN, []
+        if train.PROGRESSIVE:
+            first = {"CROP_SIZE": train.PROGRESSIVE[0].CROP_SIZE, "EPOCHS": UNLIMITED}
+            found.append(f"TRAIN.PROGRESSIVE=[{first}]")
+        if train.FREEZE_FLOW_STEPS:
+            found.append(f"TRAIN.FREEZE_FLOW_STEPS={UNLIMITED}")
+        return tuple(found)
 
     @property
     def recompute_keys(self) -> tuple[str, ...]:
