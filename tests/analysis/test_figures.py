@@ -123,7 +123,6 @@ def test_speed(raw, figures):
     parts = {name: ms[f"step/{name}"].sum() / whole for name in ("data", "forward", "backward")}
     assert speed.step_parts == pytest.approx(parts | {"other": 20 * (STEPS - 1) / whole})
     assert speed.samples_per_second == pytest.approx(raw["samples"][1:].sum() / whole * 1e3)
-    assert speed.frames_per_second == pytest.approx(raw["frames"][1:].sum() / whole * 1e3)
 
 
 def test_health_and_memory(raw, figures):

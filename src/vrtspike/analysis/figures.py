@@ -126,7 +126,6 @@ class Speed:
     validation_share: float | None = None
     checkpoint_share: float | None = None
     samples_per_second: float | None = None
-    frames_per_second: float | None = None
 
 
 @dataclass(frozen=True)
@@ -237,7 +236,6 @@ def _speed(logs: RunLogs, micro_batches: int) -> Speed:
         slowest_section=_slowest_leaf(each),
         step_parts=step_parts(sections),
         samples_per_second=float(counted["samples"].sum()) / seconds if seconds else None,
-        frames_per_second=float(counted["frames"].sum()) / seconds if seconds else None,
     )
 
 
