@@ -79,7 +79,11 @@ class VRT(nn.Module):
             ValueError: naming the key that is unknown or wrong.
         """
         heads = num_heads if isinstance(num_heads, int) else num_heads[0]
-        vrt = {"NUM_HEADS": heads, "USE_CHECKPOINT_ATTN": False, "USE_CHECKPOINT_FFN": False}
+        vrt: dict[str, object] = {
+            "NUM_HEADS": heads,
+            "USE_CHECKPOINT_ATTN": False,
+            "USE_CHECKPOINT_FFN": False,
+        }
         model = {
             key: arguments.pop(name)
             for name, key in (("depths", "VRT_DEPTHS"), ("window_size", "WINDOW_SIZE"))
