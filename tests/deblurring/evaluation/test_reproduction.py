@@ -12,7 +12,6 @@ import torch
 from safetensors.torch import load_file
 
 from tests.deblurring.evaluation.test_evaluate import CPU, raw_frames
-from tests.deblurring.models.checks import published_settings
 from tests.deblurring.reference_metrics import decibels
 from vrtspike.deblurring.analysis.published import PublishedFigure
 from vrtspike.deblurring.evaluation.reproduction import reproduce_vrt
@@ -63,7 +62,7 @@ def test_the_figure_is_that_of_the_published_model_over_all_frames(
 ):
     arguments = json.loads((shared / "golden/vrt_tiny_config.json").read_text())
     del arguments["upscale"]
-    vrt = VRT(published_settings(**arguments)).eval()
+    vrt = VRT.published(**arguments).eval()
     load_vrt(vrt, load_file(shared / "golden/vrt_tiny_weights.safetensors"), "golden")
     figures = []
     for sequence in "bc":

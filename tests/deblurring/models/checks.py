@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,24 +10,6 @@ from torch import Tensor
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.weights import published_buffers
 from vrtspike.deblurring.models.windows import WindowPlan
-from vrtspike.deblurring.settings.model import ModelSettings
-
-
-def published_settings(
-    *,
-    depths: tuple[int, ...],
-    window_size: tuple[int, int, int],
-    num_heads: int | list[int],
-    img_size: object = None,
-    **arguments: Any,
-) -> ModelSettings:
-    """Settings of a VRT by its published arguments; the model takes clips of any size."""
-    heads = num_heads if isinstance(num_heads, int) else num_heads[0]
-    none = {"USE_CHECKPOINT_ATTN": False, "USE_CHECKPOINT_FFN": False}
-    vrt = {**none, "NUM_HEADS": heads} | {name.upper(): v for name, v in arguments.items()}
-    return ModelSettings.model_validate(
-        {"VRT_DEPTHS": depths, "WINDOW_SIZE": window_size, "VRT": vrt}
-    )
 
 
 def explicit_attention(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: int) -> Tensor:

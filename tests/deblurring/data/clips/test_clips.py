@@ -24,7 +24,7 @@ from vrtspike.deblurring.data.store.reading import (
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.data.store.writing import write_store
 from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import DataError
+from vrtspike.errors import ConfigError, DataError
 
 FRAMES = {"train/a": 6, "train/b": 4, "test/c": 5}
 
@@ -217,9 +217,9 @@ def test_all_sequences_that_are_too_short_or_small_are_named(dataset):
         ClipDataset(dataset, "train", settings(CLIP_LEN=5))
     with pytest.raises(DataError, match=r"\(2\)(.|\n)*96 x 128, DATA\.CROP_SIZE is 104"):
         ClipDataset(dataset, "train", settings(CROP_SIZE=104))
-    with pytest.raises(DataError, match=r"DATA\.NUM_VOXEL_BINS = 8, the settings say 16"):
+    with pytest.raises(ConfigError, match=r"DATA\.NUM_VOXEL_BINS 8, the settings say 16"):
         ClipDataset(dataset, "train", settings(NUM_VOXEL_BINS=16))
-    with pytest.raises(DataError, match=r"DATA\.BLUR_DIR = blur, the settings say blur_gamma"):
+    with pytest.raises(ConfigError, match=r"DATA\.BLUR_DIR blur, the settings say blur_gamma"):
         ClipDataset(dataset, "train", settings(BLUR_DIR="blur_gamma"))
 
 

@@ -11,7 +11,6 @@ import pytest
 from safetensors.torch import load_file
 from torch import Tensor
 
-from tests.deblurring.models.checks import published_settings
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.weights import load_vrt
 
@@ -38,7 +37,7 @@ def golden_vrt(golden: Path, golden_weights: dict[str, Tensor]) -> Callable[...,
     assert arguments.pop("upscale") == 1
 
     def build(**options: Any) -> VRT:
-        vrt = VRT(published_settings(**arguments, **options))
+        vrt = VRT.published(**arguments, **options)
         load_vrt(vrt, golden_weights, "golden weights")
         return vrt
 

@@ -159,10 +159,12 @@ class ClipDataset(Dataset[Sample]):
             crops: side of the crops of each epoch, instead of CROP_SIZE; the last one is continued.
 
         Raises:
-            DataError: if the data set was built with other settings, or (all named at once)
-                sequences are shorter than a clip or smaller than a crop.
+            ConfigError: if the data set was built with other settings.
+            DataError: (all named at once) if sequences are shorter than a clip or smaller than a
+                crop.
         """
-        _check_settings(dataset, settings)
+        advice = "run the workflow, which builds what the settings ask for"
+        dataset.require(settings, ("NUM_VOXEL_BINS", "CONTEXT_STEPS", "BLUR_DIR"), advice)
         reader = reader or ChunkReader()
         self._sequences = [
             SequenceReader(entry, reader, precomputed=settings.USE_PRECOMPUTED_VOXELS)
@@ -254,20 +256,6 @@ def _add_faults(sample: Sample, random: np.random.Generator) -> None:
         after = sample["counts"].sum(1, dtype=torch.float32)
         # The gain is measured of what such a sensor gives: spikes without light lower it.
         sample["gain"] *= (before * after).sum() / after.square().sum().clamp(min=1)
-
-
-def _check_settings(manifest: DatasetManifest, settings: DataSettings) -> None:
-    wanted: list[tuple[str, int | str, int | str]] = [
-        ("DATA.NUM_VOXEL_BINS", settings.NUM_VOXEL_BINS, manifest.bins),
-        ("DATA.CONTEXT_STEPS", settings.CONTEXT_STEPS, manifest.context),
-        ("DATA.BLUR_DIR", settings.BLUR_DIR, manifest.blur_dir),
-    ]
-    for key, asked, built in wanted:
-        if asked != built:
-            raise DataError(
-                f"{manifest.path} was built with {key} = {built}, the settings say {asked}; run "
-                "the workflow, which builds what the settings ask for"
-            )
 
 
 def _check_sizes(sequences: Sequence[SequenceReader], length: int, crops: Sequence[int]) -> None:
