@@ -30,8 +30,8 @@ from vrtspike.deblurring.evaluation.sources import StoredSequence
 from vrtspike.deblurring.evaluation.spikes_alone import (
     RECONSTRUCTIONS,
     Reconstruction,
-    SpikesAlone,
     gray_frame,
+    spikes_alone,
     to_frame,
 )
 from vrtspike.deblurring.metrics.psnr import PSNR_Y
@@ -79,9 +79,9 @@ def measure(entry: SequenceEntry, rate: Reconstruction, scores: Scores) -> dict[
 def frames(entry: SequenceEntry, rate: Reconstruction) -> Iterator[FrameImages]:
     """What the spikes show of each frame, and the sharp frame in grey."""
     store = Store(entry.store)
-    stored, alone = StoredSequence(store), SpikesAlone(store, rate)
+    stored = StoredSequence(store)
     for number in range(entry.frames):
-        seen = to_frame(alone.read(number), stored.size)
+        seen = to_frame(spikes_alone(store, rate, number), stored.size)
         yield {"spikes": seen, "gray": gray_frame(stored.read_sharp(number))}
 
 

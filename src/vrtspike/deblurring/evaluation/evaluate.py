@@ -37,8 +37,8 @@ from vrtspike.deblurring.evaluation.restore import (
 from vrtspike.deblurring.evaluation.sources import ScaledSource, StoredSequence, resize_image
 from vrtspike.deblurring.evaluation.spikes_alone import (
     RECONSTRUCTIONS,
-    SpikesAlone,
     gray_frame,
+    spikes_alone,
     to_frame,
     to_picture,
 )
@@ -164,17 +164,14 @@ def _clips(entries: Sequence[SequenceEntry], test: TestSettings) -> Iterator[_Cl
 class _Clip:
     """One sequence at one scale: its frames, and what they are compared with."""
 
-    def __init__(
-        self, entry: SequenceEntry, scale: float, spikes_alone: SpikesAloneName | None
-    ) -> None:
-        store = Store(entry.store)
+    def __init__(self, entry: SequenceEntry, scale: float, method: SpikesAloneName | None) -> None:
+        self._store = Store(entry.store)
         self.sequence, self.scale = entry.name, scale
-        self._stored = StoredSequence(store)
+        self._stored = StoredSequence(self._store)
         self.source = self._stored if scale == 1 else ScaledSource(self._stored, scale)
         self.label = entry.name if scale == 1 else f"{entry.name}_x{scale:g}"
-        self._spikes = None
-        if spikes_alone is not None and store.layout.spike_size is not None:
-            self._spikes = SpikesAlone(store, RECONSTRUCTIONS[spikes_alone])
+        has_spikes = self._store.layout.spike_size is not None
+        self._rate = RECONSTRUCTIONS[method] if has_spikes and method is not None else None
 
     def compared(self, number: int, restored: Image) -> tuple[FrameImages, dict[str, Picture]]:
         """What is measured of a frame, and the pictures of it by the stem of their files."""
@@ -185,8 +182,8 @@ class _Clip:
             sharp = resize_image(sharp, size)
         images: dict[Kind, Image] = {"blur": blur, "restored": restored, "sharp": sharp}
         pictures: dict[str, Picture] = {"blurry": blur, "restored": restored, "sharp": sharp}
-        if self._spikes is not None:
-            seen = self._spikes.read(number)
+        if self._rate is not None:
+            seen = spikes_alone(self._store, self._rate, number)
             images |= {"spikes": to_frame(seen, size), "gray": gray_frame(sharp)}
             pictures["spikes"] = to_picture(seen)
         return images, pictures

@@ -16,7 +16,6 @@ from vrtspike.deblurring.data.bins import bin_table
 from vrtspike.deblurring.data.exposure import TABLE, Exposure
 from vrtspike.deblurring.data.gate.alignment import (
     DOUBTED,
-    Alignment,
     align,
     center_tolerance,
     displacement,
@@ -376,18 +375,23 @@ def doubts(clip: GivenClip) -> list[str]:
     spikes = clip.spikes
     if spikes is None or not spikes.paths:
         return []
-    found = list[str]()
+    found, missed = list[str](), list[float]()
     compared = [n for n, exposure in enumerate(spikes.exposures) if exposure.steps >= 2]
+    some = compared[:: max(1, len(compared) // _TIMED)]
+    size = (int(clip.size[0] / clip.ratio), int(clip.size[1] / clip.ratio))
     for number in compared:
-        likeness = _likeness(clip, spikes, number)
+        gray, exposure = luma(clip.frame(number)).astype(np.uint8), spikes.exposures[number]
+        likeness = align(spikes.read(number, exposure), gray, blurry=True)
         path, frame = spikes.paths[number], clip.pictures.describe(number)
-        size = (int(clip.size[0] / clip.ratio), int(clip.size[1] / clip.ratio))
         fault = displacement(likeness, path, frame) or mismatch(likeness, path, frame, size)
         if fault and not found:
-            _require_size(clip, spikes, number)
+            _require_size(spikes, number, gray, frame)
         found += [fault] if fault else []
-    some = compared[:: max(1, len(compared) // _TIMED)]
-    missed = [abs(steps) for n in some if (steps := _misplacement(clip, spikes, n)) is not None]
+        if number in some:
+            seen = exposure.widened(exposure.steps // 2, spikes.recorded_steps[number])
+            within = exposure.moved(-seen.start)
+            steps = misplacement(spikes.read(number, seen), gray, within)
+            missed += [] if steps is None else [abs(steps)]
     if missed and median(missed) > center_tolerance(spikes.exposures[some[0]].steps):
         found.append(
             f"{spikes.place}: frames are most like the spikes {median(missed):.0f} steps from "
@@ -396,36 +400,21 @@ def doubts(clip: GivenClip) -> list[str]:
     return found
 
 
-def _gray(clip: GivenClip, frame: int) -> NDArray[np.uint8]:
-    return luma(clip.frame(frame)).astype(np.uint8)
-
-
-def _likeness(clip: GivenClip, spikes: FrameSpikes, frame: int) -> Alignment:
-    recorded = spikes.read(frame, spikes.exposures[frame])
-    return align(recorded, _gray(clip, frame), blurry=True)
-
-
-def _misplacement(clip: GivenClip, spikes: FrameSpikes, frame: int) -> float | None:
-    exposure = spikes.exposures[frame]
-    seen = exposure.widened(exposure.steps // 2, spikes.recorded_steps[frame])
-    return misplacement(spikes.read(frame, seen), _gray(clip, frame), exposure.moved(-seen.start))
-
-
-def _require_size(clip: GivenClip, spikes: FrameSpikes, frame: int) -> None:
+def _require_size(spikes: FrameSpikes, number: int, gray: NDArray[np.uint8], frame: str) -> None:
     """Refuse a size of the sensor where the order of the spikes tells another, which fits."""
     assert spikes.with_sensor is not None
-    path = spikes.paths[frame]
+    path = spikes.paths[number]
     try:
         other = find_sensor(path)
         fitting = spikes.with_sensor((other.height, other.width))
-        correlation = _likeness(clip, fitting, frame).correlation
     except DataError:
         return  # no other size is known, or frames and spikes do not fit with it
-    if fitting.ratio != spikes.ratio and correlation > DOUBTED:
+    found = align(fitting.read(number, fitting.exposures[number]), gray, blurry=True)
+    if fitting.ratio != spikes.ratio and found.correlation > DOUBTED:
         raise DataError(
-            f"{path}: the spikes do not show {clip.pictures.describe(frame)} as read; with a "
-            f"sensor of {other.height} x {other.width} they do (correlation {correlation:.2f}): "
-            f"give --sensor {other.height} {other.width}"
+            f"{path}: the spikes do not show {frame} as read; with a sensor of {other.height} x "
+            f"{other.width} they do (correlation {found.correlation:.2f}): give --sensor "
+            f"{other.height} {other.width}"
         )
 
 

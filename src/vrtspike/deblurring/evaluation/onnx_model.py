@@ -11,7 +11,7 @@ import logging
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,9 +31,6 @@ from vrtspike.io.files import atomic_path
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.system.cpus import available_cpus
 
-if TYPE_CHECKING:
-    from onnxruntime import InferenceSession
-
 METADATA = "vrtspike"
 """Entry of an ONNX file's metadata: JSON with the settings of the run, and what restoring asks."""
 
@@ -46,7 +43,27 @@ def load_onnx(path: Path) -> TrainedModel:
     Raises:
         RunError: if there is no such file, or it is of another program, or onnxruntime is missing.
     """
-    session, known = open_session(path)
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise RunError(
+            f"{path}: needs the package onnxruntime; pip install 'vrtspike[onnx]'"
+        ) from error
+    if not path.is_file():
+        raise RunError(f"{path}: no such file; vrtspike export RUN -o {path} writes one")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = available_cpus()
+    try:
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its classes are not public
+        raise RunError(f"{path}: not a whole ONNX file ({error})") from error
+    metadata = session.get_modelmeta().custom_metadata_map.get(METADATA)
+    known: dict[str, Any] = {} if metadata is None else json.loads(metadata)
+    if known.get("schema") != SCHEMA:
+        raise RunError(
+            f"{path}: not written by this version of vrtspike; vrtspike export RUN -o FILE.onnx "
+            "writes such files"
+        )
 
     def compute(batch: Batch) -> NDArray[np.float32]:
         """One tile after the other, for the file knows no batches."""
@@ -63,41 +80,6 @@ def load_onnx(path: Path) -> TrainedModel:
         lambda frames, ratio: known["tile_memory"]["per_pixel"],
         ratio=known["ratio"],
     )
-
-
-def open_session(path: Path, named: Path | None = None) -> tuple[InferenceSession, dict[str, Any]]:
-    """Open an ONNX file; returns it with its metadata.
-
-    Args:
-        path: the file.
-        named: what messages call it.
-
-    Raises:
-        RunError: as :func:`load_onnx`.
-    """
-    named = named or path
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise RunError(
-            f"{named}: needs the package onnxruntime; pip install 'vrtspike[onnx]'"
-        ) from error
-    if not path.is_file():
-        raise RunError(f"{named}: no such file; vrtspike export RUN -o {named} writes one")
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = available_cpus()
-    try:
-        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # its classes are not public
-        raise RunError(f"{named}: not a whole ONNX file ({error})") from error
-    metadata = session.get_modelmeta().custom_metadata_map.get(METADATA)
-    known: dict[str, Any] = {} if metadata is None else json.loads(metadata)
-    if known.get("schema") != SCHEMA:
-        raise RunError(
-            f"{named}: not written by this version of vrtspike; vrtspike export RUN -o FILE.onnx "
-            "writes such files"
-        )
-    return session, known
 
 
 TOLERANCE = 1e-4
@@ -171,13 +153,12 @@ def export_model(model: TrainedModel, output: Path, ratio: int = 2) -> float:
         raise ConfigError(f"{model.run.name}: {reason}; restore with the run itself")
     with atomic_path(output) as temporary:
         _export(model, model.network, temporary, ratio)
-        session, _ = open_session(temporary, named=output)
-        worst = 0.0
+        exported, worst = load_onnx(temporary), 0.0
         for number, size in enumerate(_TRIED):
             inputs = _example(model, size, ratio, seed=number)
-            (found,) = session.run(None, inputs)
-            expected = model.compute({name: value[None] for name, value in inputs.items()})[0]
-            worst = max(worst, float(np.abs(found - expected).max()))
+            batch = {name: value[None] for name, value in inputs.items()}
+            difference = np.abs(exported.compute(batch) - model.compute(batch))
+            worst = max(worst, float(difference.max()))
         if not worst <= TOLERANCE:
             raise RunError(
                 f"{output}: differs from PyTorch by {worst:.2g}, expected at most {TOLERANCE:g}; "

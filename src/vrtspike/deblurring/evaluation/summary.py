@@ -159,19 +159,16 @@ def _remarks(
         metric: that ranks.
         worst: frames.
     """
-    found = []
-    if metric.spikes_column in sequences:
+    found, spikes, name = [], metric.spikes_column, metric.name
+    if spikes in sequences:
         better = ", ".join(
-            f"{name} ({metric.text(spikes)} against {metric.text(restored)})"
-            for name, spikes, restored in zip(
-                *(sequences[c] for c in ("sequence", metric.spikes_column, metric.name)),
-                strict=True,
-            )
-            if metric.gain(spikes, restored) > 0
+            f"{row['sequence']} ({metric.text(row[spikes])} against {metric.text(row[name])})"
+            for row in sequences.to_dict("records")
+            if metric.gain(row[spikes], row[name]) > 0
         )
         if better:
             found.append(
-                f"The spikes alone have a better {metric.name} than the restored frames: {better}."
+                f"The spikes alone have a better {name} than the restored frames: {better}."
             )
     if worst:
         named = ", ".join(
