@@ -19,7 +19,6 @@ from vrtspike.deblurring.data.gate.alignment import (
     Alignment,
     align,
     center_tolerance,
-    displacement,
     mismatch,
     misplacement,
 )
@@ -241,7 +240,7 @@ class FolderSequence(RecordedSequence):
             likeness = self._likeness(number)
             frame = self.pictures.describe(number)
             path, size = self._recordings[number].path, (self._area.rows, self._area.columns)
-            fault = displacement(likeness, path, frame) or mismatch(likeness, path, frame, size)
+            fault = mismatch(likeness, path, frame, size)
             if fault and not found:
                 self._require_size(number)
             found += [fault] if fault else []
