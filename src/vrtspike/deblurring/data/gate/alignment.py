@@ -148,12 +148,8 @@ def align(spikes: PackedSpikes, gray: NDArray[np.generic], *, blurry: bool = Fal
     assessable = texture >= MIN_TEXTURE and min(reference.shape) >= MIN_SIDE
     misread = moved = ""
     if assessable and value < DOUBTED:
-        least = max(value + CLEARLY_BETTER, 2 * MIN_CORRELATION)
-        instead = "(correlation {:.2f}" + f" instead of {value:.2f})"
-        if (found := _misread(spikes, picture, window))[0] >= least:
-            misread = f"{found[1]} {instead.format(found[0])}"
-        elif (found := _moved(spikes, reference, window))[0] >= least:
-            moved = f"{found[1]} {instead.format(found[0])}"
+        misread = _better(*_misread(spikes, picture, window), value)
+        moved = "" if misread else _better(*_moved(spikes, reference, window), value)
     return Alignment(
         center=peak + (window - 1) / 2,
         correlation=value,
@@ -292,6 +288,13 @@ def _moved(spikes: PackedSpikes, reference: NDArray[np.float32], window: int) ->
         f"moved by {down} rows down and {right} columns to the right: sensor and frames have to "
         "show the same part of the scene; vrtspike calibrate finds how they lie"
     )
+
+
+def _better(likeness: float, how: str, value: float) -> str:
+    """How spikes fit better, if they clearly do."""
+    if likeness < max(value + CLEARLY_BETTER, 2 * MIN_CORRELATION):
+        return ""
+    return f"{how} (correlation {likeness:.2f} instead of {value:.2f})"
 
 
 def mismatch(

@@ -83,14 +83,12 @@ class Calibration:
         pixels, steps = self.residual_pixels or 0.0, self.residual_steps or 0.0
         likeness = 1.0 if self.correlation is None else self.correlation
         is_wrong = {
-            f"frames miss the spikes by {pixels:.2f} sensor pixels, expected at most "
-            f"{GOOD_PIXELS}: the scene moved, is too near, or a lens distorts": pixels
-            > GOOD_PIXELS,
+            f"{pixels:.2f} sensor pixels are left, expected at most {GOOD_PIXELS}: the scene "
+            "moved, is too near, or a lens distorts": pixels > GOOD_PIXELS,
             f"the time offset is known to {steps:.2f} steps, expected at most {GOOD_STEPS}: record "
             "more frames, or faster motion": steps > GOOD_STEPS,
             f"frames and spikes of the moving scene correlate by {likeness:.2f}, expected "
-            f"{DOUBTED}: record a static scene with the cameras as they are now": likeness
-            < DOUBTED,
+            f"{DOUBTED}: record a static scene with the cameras as they are": likeness < DOUBTED,
             f"frames show {self.covered:.0%} of what the sensor sees, expected {MIN_COVERED:.0%}: "
             "turn the cameras to the same view, or use a wider lens": self.covered < MIN_COVERED,
         }
