@@ -83,7 +83,7 @@ def test_another_scene_is_named(exposure, tmp_path):
     view = view_spikes(folder / "a.dat", frame=tmp_path / "other.png")
     (told,) = faults(view)
     assert "do not show the frame" in told
-    assert "0.3 is needed" in told
+    assert "0.3 needed" in told
     with pytest.raises(DataError, match=r"sensor size 64 x 48 does not fit.*--sensor"):
         view_spikes(folder / "a.dat", (64, 48), frame=folder / "a.png")
 
@@ -173,7 +173,7 @@ def test_real_files_that_are_cut_or_shuffled(shared, tmp_path):
     changed.write_bytes(b"".join(steps))
     # Its size cannot be guessed, since nothing is in order.
     (told,) = faults(view_spikes(changed, frame=frame))
-    assert told.startswith("the steps are shuffled")
+    assert "the steps are shuffled" in told
     changed.write_bytes(content[:-1])
     with pytest.raises(DataError, match="the file is cut"):
         view_spikes(changed, (360, 640))

@@ -18,7 +18,6 @@ from vrtspike.deblurring.data.gate.alignment import (
     DOUBTED,
     align,
     center_tolerance,
-    displacement,
     mismatch,
     misplacement,
 )
@@ -383,7 +382,7 @@ def doubts(clip: GivenClip) -> list[str]:
         gray, exposure = luma(clip.frame(number)).astype(np.uint8), spikes.exposures[number]
         likeness = align(spikes.read(number, exposure), gray, blurry=True)
         path, frame = spikes.paths[number], clip.pictures.describe(number)
-        fault = displacement(likeness, path, frame) or mismatch(likeness, path, frame, size)
+        fault = mismatch(likeness, path, frame, size)
         if fault and not found:
             _require_size(spikes, number, gray, frame)
         found += [fault] if fault else []

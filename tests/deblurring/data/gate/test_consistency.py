@@ -121,13 +121,6 @@ def test_spike_files_of_neighbours_exchanged(spiked):
     )
 
 
-def test_spike_files_written_most_significant_bit_first(spiked):
-    for path in sorted((spiked / SEQUENCE / "spike").iterdir()):
-        contents = np.frombuffer(path.read_bytes(), np.uint8)
-        path.write_bytes(np.packbits(np.unpackbits(contents, bitorder="little")).tobytes())
-    assert found(spiked, r"spike/000001\.dat: the spikes would fit \S+ better with the bits of")
-
-
 def test_a_sensor_that_sees_another_part_of_the_scene(spiked):
     for path in sorted((spiked / SEQUENCE / "spike").iterdir()):
         write_spikes(path, np.roll(read_spikes(path, 48, 64), 5, axis=1))

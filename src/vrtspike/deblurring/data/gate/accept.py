@@ -12,17 +12,16 @@ from vrtspike.deblurring.data.manifests import ACCEPTED, INGESTED, recorded_expo
 from vrtspike.errors import DataError, list_faults, named_faults
 from vrtspike.io.manifests import read_manifest
 
-COLUMNS = (
-    "split",
-    "sequence",
-    "frame",
-    "t0",
-    "t1",
-    "spike_count",
-    "expected_center",
-    "center",
-    "correlation",
-)
+OF_EXPOSURE = {
+    "t0": "t0",
+    "t1": "t1",
+    "spike_count": "count",
+    "expected_center": "sharp",
+    "center": "center",
+    "correlation": "correlation",
+}
+"""What the table and ingest manifests call the same of an exposure."""
+COLUMNS = ("split", "sequence", "frame", *OF_EXPOSURE)
 """``t0`` and ``t1`` are spike steps from the beginning of the sequence, ``t1`` excluded; centres
 are steps of the exposure. ``center`` and ``correlation`` are empty where nothing can be said."""
 
@@ -41,9 +40,7 @@ def alignment_rows(manifests: Iterable[str | Path]) -> list[dict[str, Any]]:
             "split": manifest["split"],
             "sequence": manifest["sequence"],
             "frame": frame["name"],
-            **{key: exposure[key] for key in ("t0", "t1", "center", "correlation")},
-            "spike_count": exposure["count"],
-            "expected_center": exposure["sharp"],
+            **{column: exposure[key] for column, key in OF_EXPOSURE.items()},
         }
         for manifest in (read_manifest(path, INGESTED) for path in manifests)
         for frame in manifest["frames"]

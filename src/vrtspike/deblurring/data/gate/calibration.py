@@ -10,8 +10,8 @@ the mean of the spikes over an exposure is most like its frame where the exposur
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.data.exposure import TABLE, Exposure, exposure_table, read_exposures
+from vrtspike.deblurring.data.exposure import TABLE, exposure_table, read_exposures
 from vrtspike.deblurring.data.gate.alignment import (
     DOUBTED,
     MIN_CORRELATION,
@@ -83,14 +83,12 @@ class Calibration:
         pixels, steps = self.residual_pixels or 0.0, self.residual_steps or 0.0
         likeness = 1.0 if self.correlation is None else self.correlation
         is_wrong = {
-            f"frames miss the spikes by {pixels:.2f} sensor pixels, expected at most "
-            f"{GOOD_PIXELS}: the scene moved, is too near, or a lens distorts": pixels
-            > GOOD_PIXELS,
+            f"{pixels:.2f} sensor pixels are left, expected at most {GOOD_PIXELS}: the scene "
+            "moved, is too near, or a lens distorts": pixels > GOOD_PIXELS,
             f"the time offset is known to {steps:.2f} steps, expected at most {GOOD_STEPS}: record "
             "more frames, or faster motion": steps > GOOD_STEPS,
             f"frames and spikes of the moving scene correlate by {likeness:.2f}, expected "
-            f"{DOUBTED}: record a static scene with the cameras as they are now": likeness
-            < DOUBTED,
+            f"{DOUBTED}: record a static scene with the cameras as they are": likeness < DOUBTED,
             f"frames show {self.covered:.0%} of what the sensor sees, expected {MIN_COVERED:.0%}: "
             "turn the cameras to the same view, or use a wider lens": self.covered < MIN_COVERED,
         }
@@ -142,7 +140,8 @@ def calibrate(
         **(offset or {"offset_steps": None, "residual_steps": None, "correlation": None}),
     )
     before = on_sensor(gray, start, packed.shape[1:])
-    return found, np.hstack([_overlay(rate, before), _overlay(rate, registered)])
+    red, cyan = np.hstack([_bytes(rate)] * 2), np.hstack([_bytes(before), _bytes(registered)])
+    return found, np.dstack([red, cyan, cyan])
 
 
 def find_homography(gray: NDArray[np.float32], rate: NDArray[np.float32]) -> Matrix:
@@ -290,6 +289,7 @@ def apply(found: Calibration, root: Path, output: Path) -> list[Path]:
     homography = np.array(found.homography)
     scale = frame_scale_of(found.frame_size, found.sensor_size)
     rows, columns = found.file_size
+    offset = found.offset_steps or 0.0
     atomic_write_text(output / SENSOR_FILE, f"spike_h: {rows}\nspike_w: {columns}\n")
     written = []
     for source in sources:
@@ -304,20 +304,15 @@ def apply(found: Calibration, root: Path, output: Path) -> list[Path]:
                     )
                 seen = on_sensor(picture, homography, found.sensor_size, scale)
                 write_png(target / part / f"{path.stem}.png", seen)
-        exposures = _moved(read_exposures(source / TABLE), found.offset_steps or 0.0)
+        # The shutter opens with a step, the sharp instant need not.
+        exposures = {
+            name: replace(each.moved(round(offset)), sharp=each.sharp + offset)
+            for name, each in read_exposures(source / TABLE).items()
+        }
         atomic_write_text(target / TABLE, exposure_table(exposures))
         shutil.copyfile(source / SPIKES, target / SPIKES)
         written.append(target)
     return written
-
-
-def _moved(exposures: Mapping[str, Exposure], offset: float) -> dict[str, Exposure]:
-    """Exposures that were later; the shutter opens with a step, the sharp instant need not."""
-    whole = round(offset)
-    return {
-        name: Exposure(each.start + whole, each.stop + whole, each.sharp + offset)
-        for name, each in exposures.items()
-    }
 
 
 def _same_view(frame: Sequence[int], sensor: Sequence[int]) -> Matrix:
@@ -345,10 +340,6 @@ def _covered(homography: Matrix, frame: Sequence[int], sensor: Sequence[int]) ->
     x, y = points[:2] / points[2]
     inside = (x >= -1) & (y >= -1) & (x <= frame[1]) & (y <= frame[0])
     return float(inside.mean())
-
-
-def _overlay(rate: NDArray[np.float32], gray: NDArray[np.float32]) -> NDArray[np.uint8]:
-    return np.stack([_bytes(rate), _bytes(gray), _bytes(gray)], axis=-1)
 
 
 def _unit(picture: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -11,12 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.exposure import read_exposures
-from vrtspike.deblurring.data.gate.alignment import (
-    align,
-    displacement,
-    mismatch,
-    order_fault,
-)
+from vrtspike.deblurring.data.gate.alignment import align, mismatch, order_fault
 from vrtspike.deblurring.data.gate.consistency import (
     Consistency,
     FrameView,
@@ -222,11 +217,11 @@ class SequenceChecks:
             center=round(found.center, 2) if found.locates else None,
             correlation=round(found.correlation, 4) if found.assessable else None,
         )
-        if fault := displacement(found, place, frame):
+        fault = mismatch(found, place, frame, (self.area.rows, self.area.columns))
+        if fault and found.moved:
             self._moved.append(fault)
-        sensor = (self.area.rows, self.area.columns)
-        fault = mismatch(found, place, frame, sensor) or order_fault(spikes, f"{place}{part}")
-        if fault:
+            fault = None
+        if fault := fault or order_fault(spikes, f"{place}{part}"):
             self.faults.append(fault)
         return checked, None if fault else seen
 
