@@ -69,9 +69,8 @@ def prepare(settings: SSTSettings, manifest: Path, show: Callable[[str], None]) 
     found, (rows, columns) = store.manifest, store.grid.shape
     show(
         f"{found['months']} months of {found['sea_cells']} cells of sea, {rows} x {columns}; "
-        f"{len(store.years.months('train'))} months to train, of the years {store.years.TRAIN}; "
-        f"test {store.years.TEST}; left out with their samples, as months are missing: "
-        f"{', '.join(found['missing']) or 'none'}"
+        f"{len(store.years.months('train'))} of them to train; years {store.years}; missing, and "
+        f"left out with their samples: {', '.join(found['missing']) or 'none'}"
     )
 
 
@@ -128,13 +127,12 @@ def memory(settings: SSTSettings) -> tuple[float, float]:
     from vrtspike.sst.grid import Grid
     from vrtspike.sst.model import build_model
 
-    data, model = settings.DATA, build_model(settings).train()
+    data, model = settings.DATA, build_model(settings)
     shape = Grid(data.AREA.area, data.RESOLUTION).shape
 
     def forward(samples: int) -> torch.Tensor:
         past = torch.zeros(samples, data.SEQ_LEN, *shape)
-        output: torch.Tensor = model(past, torch.zeros(samples, dtype=torch.long))
-        return output.square()
+        return torch.square(model(past, torch.zeros(samples, dtype=torch.long)))
 
     return training_memory(model, forward)
 
@@ -168,13 +166,12 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     model = build_model(settings, samples.store)
     if settings.MODEL.PRETRAINED is not None:
         load_trained(model, settings.MODEL.PRETRAINED)
-    left = samples.left_out + held_out.left_out
     return Trainable(
         model.to(ranks.device),
         SSTTask(samples.store.weights, samples.store.fields["deviation"], samples.offset),
         training_batches(samples, settings, workers, ranks),
         validation_batches(held_out, settings, workers, ranks),
-        note=f"{left} samples with missing months left out" if left else "",
+        note=f"{samples.left_out + held_out.left_out} samples with missing months left out",
     )
 
 
