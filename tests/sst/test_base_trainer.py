@@ -262,7 +262,10 @@ def test_data_and_model_must_agree(store, tmp_path):
     with pytest.raises(ValueError, match="d_modl\n  Unexpected keyword argument"):
         trainer(store, tmp_path, model_params=TINY | {"d_modl": 8}).train()
     for model, words in (
-        ({"seq_len": 3}, r"model_params: found .*'seq_len': 3.*, expected .*'seq_len': 2"),
+        (
+            {"seq_len": 3},
+            r"model_params: found .*'seq_len': 3.*, expected .*'seq_len': 2.* in the data",
+        ),
         ({"lead": 2}, r"model_params: found .*'lead': 2.*, expected .*'lead': 1"),
         ({"width": 18}, "10 rows and 20 columns.*width 18"),
     ):

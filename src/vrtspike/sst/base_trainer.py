@@ -8,7 +8,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -99,13 +99,14 @@ def read_model(
     return model.eval(), facts
 
 
+@dataclass
 class BaseTrainer:
     """Trains a model on the temperatures of a region, and saves it.
 
     :func:`vrtspike.training.fit.fit` does the work: a run that was stopped goes on where it stopped
     if the same call, with the same ``uid``, is made again.
 
-    Args:
+    Attributes:
         title: for people.
         area: the region.
         uid: names the run; another one is another run.
@@ -120,41 +121,34 @@ class BaseTrainer:
         dataset_params: JSON values.
         trainer_params: see :data:`PARAMETERS`.
         model_params: JSON values; ``learning_rate`` is that of the optimiser.
+        folder: of the run: checkpoints, logs, weights.
 
     Raises:
         ConfigError: one of ``trainer_params`` is unknown, of a wrong value, or contradicts another.
     """
 
-    def __init__(
-        self,
-        title: str,
-        area: Area,
-        uid: str,
-        model_class: Callable[..., nn.Module],
-        dataset_class: Callable[..., Any],
-        save_path: str | Path,
-        pre_model: bool | str | Path = False,
-        dataset_params: Mapping[str, Any] | None = None,
-        trainer_params: Mapping[str, Any] | None = None,
-        model_params: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.title, self.area, self.uid = title, area, str(uid)
-        self.model_class, self.dataset_class = model_class, dataset_class
-        self.save_path = Path(save_path)
-        self.pre_model = self.save_path if pre_model is True else pre_model
-        self._taken = inspect.signature(model_class).parameters
-        own = dict(model_params or {})
-        self.learning_rate = own.get("learning_rate", _LEARNING_RATE)
-        if "learning_rate" not in self._taken:
-            own.pop("learning_rate", None)
+    title: str
+    area: Area
+    uid: str
+    model_class: Callable[..., nn.Module]
+    dataset_class: Callable[..., Any]
+    save_path: str | Path
+    pre_model: bool | str | Path = False
+    dataset_params: Mapping[str, Any] = field(default_factory=dict)
+    trainer_params: Mapping[str, Any] = field(default_factory=dict)
+    model_params: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check the parameters of the trainer."""
+        path = Path(self.save_path)
+        self.folder = path.with_name(f"{path.stem}_runs") / str(self.uid)
+        self.learning_rate = self.model_params.get("learning_rate", _LEARNING_RATE)
+        self.settings = preset_values(self.trainer_params, self.learning_rate)
         # Paths become text: all of it is kept with the model, and names the run.
-        self.model_params, self.dataset_params = (
-            json.loads(json.dumps(given, default=os.fspath))
-            for given in (own, dataset_params or {})
+        self.dataset_params, self.model_params = (
+            json.loads(json.dumps({**given}, default=os.fspath))
+            for given in (self.dataset_params, self.model_params)
         )
-        self.settings = preset_values(trainer_params or {}, self.learning_rate)
-        self.folder = self.save_path.with_name(f"{self.save_path.stem}_runs") / self.uid
-        """Folder of the run: checkpoints, logs, weights."""
 
     def train(self) -> nn.Module:
         """Train, save, and return the model with the weights of the best validation.
@@ -164,15 +158,17 @@ class BaseTrainer:
             SystemExit: with the status of a stopped program, when someone asked to stop; what was
                 reached is kept.
         """
-        area = asdict(self.area)
+        area, save_path = asdict(self.area), Path(self.save_path)
         dataset = self.dataset_class(**self.dataset_params, area=area, split="train")
         given, store = {**self.dataset_params, "area": area}, dataset.store
-        held = {name: getattr(dataset, name) for name in {"seq_len", "lead"} & {*self._taken}}
-        self.model_params = held | self.model_params
-        if self.model_params | held != self.model_params:
-            raise ConfigError(
-                f"model_params: found {self.model_params}, expected {held}, as the data set has"
-            )
+        taken = inspect.signature(self.model_class).parameters
+        held = {name: getattr(dataset, name) for name in {"seq_len", "lead"} & {*taken}}
+        parameters = {**held, **self.model_params}
+        if parameters | held != parameters:
+            raise ConfigError(f"model_params: found {parameters}, expected {held} as in the data")
+        if "learning_rate" not in taken:
+            parameters.pop("learning_rate", None)
+        first_weights = save_path if self.pre_model is True else self.pre_model
         entering = {"data": store.digest}
 
         @wraps(self.model_class)
@@ -180,19 +176,19 @@ class BaseTrainer:
             # ``entering`` tells this run from one of other data or first weights.
             model = self.model_class(**parameters)
             place_on_grid(model, **store.placement)
-            if self.pre_model:
-                load_trained(model, self.pre_model)
+            if first_weights:
+                load_trained(model, first_weights)
             return model
 
         # Made once before anything starts, so that what does not fit is told at once.
-        build({}, **self.model_params)
-        if self.pre_model:
-            entering["pre_model"] = file_digest(self.pre_model)
+        build({}, **parameters)
+        if first_weights:
+            entering["pre_model"] = file_digest(first_weights)
         outcome = fit(
             self.folder,
             SSTTask(store.weights, store.fields["deviation"], dataset.offset),
             model_class=build,
-            model_parameters={**self.model_params, "entering": entering},
+            model_parameters={**parameters, "entering": entering},
             dataset_class=self.dataset_class,
             dataset_parameters={**given, "split": "train"},
             validation_parameters={**given, "split": "val"},
@@ -204,14 +200,14 @@ class BaseTrainer:
         model, best = outcome.model, self.folder / BEST_WEIGHTS
         if best.is_file():
             load_trained(model, best)
-        told = ("title", "uid", "model_params", "dataset_params")
-        facts = {name: getattr(self, name) for name in told} | {"area": area, "steps": outcome.step}
+        facts = {"title": self.title, "uid": str(self.uid), "area": area, "steps": outcome.step}
+        facts |= {"model_params": parameters, "dataset_params": self.dataset_params}
         grid = {name: torch.as_tensor(values) for name, values in store.placement.items()}
         contents = {"facts": facts, "weights": model.state_dict(), **grid}
         if process_number() == 0:
-            with atomic_path(self.save_path) as temporary:
+            with atomic_path(save_path) as temporary:
                 torch.save(contents, temporary)
-        _show(f"{self.title}: finished after {outcome.step} steps; model: {self.save_path}")
+        _show(f"{self.title}: finished after {outcome.step} steps; model: {save_path}")
         return model.eval()
 
     def _settings(self, samples: int) -> dict[str, Any]:

@@ -20,9 +20,6 @@ from vrtspike.sst.grid import Area
 from vrtspike.sst.settings import CORRELATION, MONTHS, RMSE, Span, Years, month_name
 from vrtspike.sst.store import PreparedStore, prepared_store
 
-DATA_ROOT = "VRTSPIKE_ERA5"
-"""Environment variable: the folder of the downloaded files."""
-
 SampleBatch = dict[str, torch.Tensor]
 
 
@@ -77,13 +74,9 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
         elif area is None:
             raise ConfigError("area: found None, expected a region, or the store to read")
         else:
-            self.store = prepared_store(
-                data or os.environ.get(DATA_ROOT) or "data/era5",
-                area,
-                resolution,
-                Years(**{name.upper(): span for name, span in years.items()}) if years else None,
-                prepared,
-            )
+            root = data or os.environ.get("VRTSPIKE_ERA5") or "data/era5"
+            spans = Years(**{name.upper(): span for name, span in years.items()}) if years else None
+            self.store = prepared_store(root, area, resolution, spans, prepared)
         months, missing = self.store.years.months(split), {*self.store.manifest["missing"]}
         # Months of a sample, from the last one that is read.
         self._steps = np.r_[1 - seq_len : 1, offset + 1 : offset + lead + 1]
@@ -164,7 +157,8 @@ class SSTTask:
 
     def metrics(self, output: torch.Tensor, batch: SampleBatch) -> list[dict[str, float]]:
         """``rmse`` in kelvin and ``acc``, over all months of each sample together."""
-        deviation = self._deviations(batch["month"], output.shape[1])
+        ahead = self._offset + torch.arange(1, 1 + output.shape[1], device=output.device)
+        deviation = self._deviation[(batch["month"][:, None] + ahead) % MONTHS]
         future, forecast = batch["future"] * deviation, output * deviation
         squares = (forecast - future).square(), forecast.square(), future.square()
         together = self._mean(forecast * future, batch).mean(1)
@@ -191,8 +185,3 @@ class SSTTask:
     def _open_sea(self, batch: SampleBatch) -> torch.Tensor:
         """(B, lead, H, W) weights; samples of a data set of one's own may have no ``valid``."""
         return self._weights * batch.get("valid", torch.ones_like(batch["future"]))
-
-    def _deviations(self, month: torch.Tensor, lead: int) -> torch.Tensor:
-        """(B, lead, H, W) kelvin of the months forecast, by the month of the last one read."""
-        ahead = torch.arange(1 + self._offset, 1 + self._offset + lead, device=month.device)
-        return self._deviation[(month[:, None] + ahead) % MONTHS]

@@ -63,7 +63,6 @@ _VALUES = 2_000_000
 """Forecast values that are compared at once; with all baselines they take a gigabyte."""
 _NOTHING = 1e-12
 """Kelvin squared below which there is no anomaly to correlate."""
-_LAND = "#a0aec0"
 _HIGHEST = 0.99
 """Quantile of the errors at which the colours end: a few cells must not darken the rest."""
 
@@ -73,9 +72,6 @@ _SCORES = (
     "model less that of the system; _low and _high: 95 % interval of a moving block bootstrap over "
     "start months."
 )
-
-Forecast = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-"""From past (B, seq_len, H, W) and month (B,) to (B, lead, H, W), in standard deviations."""
 
 
 def field_means(
@@ -201,7 +197,7 @@ def compare(means: xarray.Dataset) -> tuple[xarray.Dataset, pd.DataFrame]:
 
 @torch.no_grad()
 def evaluate(
-    forecast: Forecast,
+    forecast: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
     dataset: ERA5SSTMonthlyDataset,
     device: torch.device | str = "cpu",
     batch_size: int = 32,
@@ -210,7 +206,8 @@ def evaluate(
     """Forecast every sample of a data set.
 
     Args:
-        forecast: a model, or any function like it. A model forecasts as in use, without dropout.
+        forecast: from past (B, seq_len, H, W) and month (B,) to (B, lead, H, W), in standard
+            deviations: a model, which forecasts as in use, without dropout, or any such function.
         dataset: the samples.
         device: where the forecast is computed.
         batch_size: samples that are forecast, and compared, at once.
@@ -282,7 +279,7 @@ def draw_evaluation(folder: Path, found: Evaluation, title: str) -> None:
         for place, (lead, system) in zip(places.flat, pairs, strict=True):
             field = errors.sel(lead=lead, system=system)
             image = place.imshow(field, extent=extent, vmin=0, vmax=most)
-            place.set_facecolor(_LAND)
+            place.set_facecolor("#a0aec0")  # land
             place.set_title(f"{SYSTEMS[system]}, {lead} ahead", fontsize=9)
         figure.colorbar(image, ax=places, label="RMSE in kelvin", extend="max", shrink=0.8)
         figure.suptitle(title)
@@ -328,8 +325,9 @@ def evaluate_run(
     require_published(weights)
     started, size = time.monotonic(), settings.TEST.BATCH_SIZE
     found = evaluate(model.to(device), samples, device, size, progress)
-    seconds = (time.monotonic() - started) / (len(samples) * samples.lead)
+    seconds = time.monotonic() - started
     store, verdicts = samples.store, found.verdicts.reset_index()
+    frames, sequences = metric_tables(found)
     told = [
         f"{row.lead} ahead: RMSE {row.rmse_k:.3f} K, {row.verdict} ({row.baseline_k:.3f} K; "
         f"difference {row.difference_k:+.3f} K, 95 % interval {row.low_k:+.3f} to "
@@ -339,12 +337,9 @@ def evaluate_run(
     first, last = getattr(store.years, samples.split.upper())
     title = f"{store.grid.area.name}, {first} to {last} ({samples.split})"
     warnings = [chosen_on("the validation split", "TEST.SPLIT is val")] * (samples.split == "val")
-    notes = [
-        f"{len(samples) * samples.lead} forecasts",
-        f"{found.masked:.1%} of the sea is masked as ice ({store.manifest['ice']})",
-        f"{samples.left_out} samples with missing months are left out",
-        *warnings,
-    ]
+    masked = f"{found.masked:.1%} of the sea is masked as ice ({store.manifest['ice']})"
+    left_out = f"{samples.left_out} samples with missing months are left out"
+    note = "; ".join([f"{len(frames)} forecasts", masked, left_out, *warnings])
     definitions = {name: metric.explanation for name, metric in METRICS.items()}
     definitions[RMSE] += f"; baseline: the best of {len(BASELINES)} at each lead; {'; '.join(told)}"
     with replaced_folder(output / PICTURES) as folder:
@@ -354,7 +349,7 @@ def evaluate_run(
     write_page(
         output / TABLE,
         f"Results of preset {run.name}",
-        f"{title}. {'. '.join(notes)}.",
+        f"{title}: {note}.",
         [
             Table(verdicts, "The model and the best baseline", formats=formats),
             Table(every.replace({"system": SYSTEMS}), "Every score", formats=formats),
@@ -366,19 +361,18 @@ def evaluate_run(
         run,
         manifest,
         samples.split,
-        *metric_tables(found),
-        scale=1.0,
+        frames,
+        sequences,
         definitions=definitions,
         warnings=warnings,
         figures=[{"file": f"{PICTURES}/{n}", "caption": c} for n, c in CAPTIONS.items()],
-        ice=store.manifest["ice"],
+        scale=1.0,
         masked=found.masked,
-        left_out=samples.left_out,
         leads=verdicts.to_dict("records"),
         device=device.type,
-        seconds_per_frame=seconds,
+        seconds_per_frame=seconds / len(frames),
     )
-    return [f"{run.name}, {title}: {'; '.join(notes)}", *(f"  {line}" for line in told)]
+    return [f"{run.name}, {title}: {note}", *(f"  {line}" for line in told)]
 
 
 def metric_tables(found: Evaluation) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -400,7 +394,7 @@ def metric_tables(found: Evaluation) -> tuple[pd.DataFrame, pd.DataFrame]:
         }
         rows = xarray.Dataset(columns).to_dataframe(dims).reset_index()
         ahead = [f"{lead} month{'s' * (lead > 1)} ahead" for lead in rows["lead"]]
-        tables.append(rows.assign(sequence=ahead, scale=1.0))
+        tables.append(rows.assign(sequence=ahead))
     frames, sequences = tables
     months = np.array(found.dataset.last_months)[frames["frame"]] + frames["lead"]
     frames["frame"], sequences["frames"] = [*map(month_name, months)], len(found.dataset)

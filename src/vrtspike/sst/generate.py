@@ -89,8 +89,7 @@ class Globe:
         """(h, w) points on land: one round continent, and a cape in the south."""
         lat, lon = self.latitudes[:, None], self.longitudes
         continent = ((lon - 275) / 20) ** 2 + ((lat - 15) / 26) ** 2 < 1
-        found: NDArray[np.bool_] = continent | ((np.abs(lon - 140) < 12) & (lat < -25))
-        return found
+        return np.asarray(continent | ((np.abs(lon - 140) < 12) & (lat < -25)))
 
     def expectation(self, ahead: int = 0) -> _Array:
         """(N, h, w) kelvin of unfrozen sea as expected ``ahead`` months later.
@@ -128,8 +127,7 @@ class Globe:
 
 def _remembered(pushes: NDArray[Any], memory: complex) -> NDArray[Any]:
     """Autoregression of first order over the first axis, without its first months."""
-    values: NDArray[Any] = lfilter([1], [1, -memory], pushes, axis=0)
-    return values[_SPIN_UP:]
+    return np.asarray(lfilter([1], [1, -memory], pushes, axis=0))[_SPIN_UP:]
 
 
 def write_example(folder: str | Path, globe: Globe | None = None) -> Path:

@@ -112,11 +112,10 @@ class Grid:
                 f"are no whole numbers of cells of {resolution:g}; move an edge (lon, lat) or "
                 "choose another resolution"
             )
-        west, (south, north) = area.lon[0], area.lat
         self.area, self.resolution, self.shape = area, float(resolution), (rows, columns)
         self.edges = {
-            "latitude": np.linspace(north, south, rows + 1),
-            "longitude": np.linspace(west, west + area.width, columns + 1),
+            "latitude": np.linspace(area.lat[1], area.lat[0], rows + 1),
+            "longitude": np.linspace(area.lon[0], area.lon[0] + area.width, columns + 1),
         }
         self.latitudes, self.longitudes = ((e[:-1] + e[1:]) / 2 for e in self.edges.values())
 
@@ -184,5 +183,4 @@ def _overlaps(axis: str, centres: _Array, step: float, edges: ArrayLike) -> _Arr
     # A turn more or less is the same longitude; sines of latitudes are too small to meet it.
     turns = _TURN * np.arange(-2, 3)
     parts = (np.minimum(right, high + turn) - np.maximum(left, low + turn) for turn in turns)
-    shares: _Array = sum(part.clip(0) for part in parts) / (right - left)
-    return shares
+    return np.asarray(sum(part.clip(0) for part in parts) / (right - left))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pkgutil import resolve_name
-from typing import TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import validate_call
 from torch import nn
 from torch.nn import functional
@@ -26,8 +25,6 @@ HARMONICS = 8
 """Waves around a circle of latitude that tell places apart; half as many from pole to pole."""
 _SEASONS = 2
 """Harmonics of the year."""
-
-Degrees: TypeAlias = Sequence[float] | NDArray[np.float64]
 
 
 class RecursiveAttentionTransformer(nn.Module):
@@ -89,16 +86,9 @@ class RecursiveAttentionTransformer(nn.Module):
         self.content = nn.Linear(seq_len * cells, d_model)
         self.place = nn.Linear(3 + 2 * HARMONICS + 2 * (HARMONICS // 2) + cells, d_model)
         self.season = nn.Linear(2 * _SEASONS, d_model)
+        sizes = d_model, num_heads, dim_feedforward, dropout
         self.blocks = nn.ModuleList(
-            nn.TransformerEncoderLayer(
-                d_model,
-                num_heads,
-                dim_feedforward,
-                dropout,
-                activation="gelu",
-                batch_first=True,
-                norm_first=True,
-            )
+            nn.TransformerEncoderLayer(*sizes, activation="gelu", batch_first=True, norm_first=True)
             for _ in range(num_layers)
         )
         # No normalisation before it: how far a token is from zero tells how large a change is.
@@ -109,11 +99,10 @@ class RecursiveAttentionTransformer(nn.Module):
             # They follow from the region, so weights of one region can start those of another.
             self.register_buffer(name, torch.empty(0), persistent=False)
         rows, columns = (np.arange(size) + 0.5 for size in (height, width))
-        self.on_grid(
-            np.ones((height, width)), 90 - 180 * rows / height, 360 * columns / width - 180
-        )
+        sea = np.ones((height, width))
+        self.on_grid(sea, 90 - 180 * rows / height, 360 * columns / width - 180)
 
-    def on_grid(self, sea: ArrayLike, latitudes: Degrees, longitudes: Degrees) -> None:
+    def on_grid(self, sea: ArrayLike, latitudes: ArrayLike, longitudes: ArrayLike) -> None:
         """Say where the cells lie; without it they are all sea and cover the globe.
 
         Args:
@@ -176,12 +165,12 @@ class RecursiveAttentionTransformer(nn.Module):
         whole = whole.index_copy(1, self.tokens, values).mT.unflatten(2, (rows, columns))
         return functional.pixel_shuffle(whole, self.patch_size)[..., : self.height, : self.width]
 
-    def _positions(self, latitudes: Degrees, longitudes: Degrees) -> torch.Tensor:
+    def _positions(self, latitudes: ArrayLike, longitudes: ArrayLike) -> torch.Tensor:
         """(patches, features) of the patches' centres: periodic in longitude."""
         (rows, columns), size = self._counts, self.patch_size
         lat, lon = (
             np.deg2rad([np.mean(degrees[i * size : (i + 1) * size]) for i in range(count)])
-            for degrees, count in ((latitudes, rows), (longitudes, columns))
+            for degrees, count in ((np.asarray(latitudes), rows), (np.asarray(longitudes), columns))
         )
         lat, lon = (axis.ravel() for axis in np.meshgrid(lat, lon, indexing="ij"))
         sphere = [np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)]

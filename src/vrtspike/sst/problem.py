@@ -69,9 +69,8 @@ def prepare(settings: SSTSettings, manifest: Path, show: Callable[[str], None]) 
     found, (rows, columns) = store.manifest, store.grid.shape
     show(
         f"{found['months']} months of {found['sea_cells']} cells of sea, {rows} x {columns}; "
-        f"{len(store.years.months('train'))} months to train, of the years {store.years.TRAIN}; "
-        f"test {store.years.TEST}; left out with their samples, as months are missing: "
-        f"{', '.join(found['missing']) or 'none'}"
+        f"{len(store.years.months('train'))} of them to train; years {store.years}; missing, and "
+        f"left out with their samples: {', '.join(found['missing']) or 'none'}"
     )
 
 
@@ -165,10 +164,10 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     settings = cast("SSTSettings", run.settings)
     samples = open_split(settings, run.dataset, "train")
     held_out = open_split(settings, run.dataset, "val")
+    left = samples.left_out + held_out.left_out
     model = build_model(settings, samples.store)
     if settings.MODEL.PRETRAINED is not None:
         load_trained(model, settings.MODEL.PRETRAINED)
-    left = samples.left_out + held_out.left_out
     return Trainable(
         model.to(ranks.device),
         SSTTask(samples.store.weights, samples.store.fields["deviation"], samples.offset),

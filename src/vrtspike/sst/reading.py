@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray
 
 from vrtspike.errors import DataError
 from vrtspike.sst.settings import MONTHS, month_name
-
-if TYPE_CHECKING:
-    import xarray
 
 SST, ICE = "sst", "siconc"
 FINAL = 1
@@ -65,8 +63,6 @@ def read_months(root: str | Path) -> xarray.Dataset:
         DataError: naming a file that cannot be used, with what was found and expected; or if the
             files do not fit together.
     """
-    import xarray
-
     fields = [field for path in find_files(root) for field in _read_file(path)]
     parts = {name: [field for field in fields if field.name == name] for name in (SST, ICE)}
     if not parts[SST]:
@@ -84,13 +80,9 @@ def read_months(root: str | Path) -> xarray.Dataset:
 
 def _read_file(path: Path) -> list[xarray.DataArray]:
     """The variables of a file, lazy; packed values become numbers when they are read."""
-    import xarray
-
-    options: dict[str, Any] = {}
-    if path.suffix.lower() in _GRIB:
-        # cfgrib would write an index beside the file, where a user may not.
-        kept = {"indexpath": "", "read_keys": ["expver"]}
-        options = {"engine": "cfgrib", "backend_kwargs": kept}
+    # cfgrib would write an index beside the file, where a user may not.
+    grib = {"engine": "cfgrib", "backend_kwargs": {"indexpath": "", "read_keys": ["expver"]}}
+    options: dict[str, Any] = grib if path.suffix.lower() in _GRIB else {}
     try:
         opened = xarray.open_dataset(path, chunks={}, **options)
     except (OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError) as error:
@@ -108,26 +100,20 @@ def _versions(field: xarray.DataArray, path: Path) -> Iterator[xarray.DataArray]
 
     Where the version is a dimension, each is returned by itself.
     """
-    import xarray
-
     name = str(field.name)
     units = field.attrs.get("units", field.attrs.get("GRIB_units"))
-    if units not in _UNITS[name]:
-        raise DataError(
-            f"{path}: {name} has units {units!r}, expected {_UNITS[name][0]!r}; take the file as "
-            "it was downloaded"
-        )
     field = field.squeeze()
     time = next((t for t in (*field.dims, *field.coords) if t in _TIMES), _TIMES[0])
     if time not in field.dims:
         field = field.expand_dims(time)
     dates = field.coords[time] if time in field.coords else xarray.DataArray([])
-    dated = dates.size > 0 and hasattr(dates, "dt") and not dates.isnull().any()
-    if not dated or {*field.dims} - {"expver"} != {time, *_AXES}:
+    usable = units in _UNITS[name] and {*field.dims} - {"expver"} == {time, *_AXES}
+    if not usable or not dates.size or not hasattr(dates, "dt") or dates.isnull().any():
         raise DataError(
-            f"{path}: {name} has the dimensions {', '.join(map(str, field.dims))} and {dates.size} "
-            f"times of type {dates.dtype}, expected latitude, longitude, and dates in time or "
-            "valid_time; download the reanalysis on its regular grid, one field a month"
+            f"{path}: {name} has units {units!r}, the dimensions {', '.join(map(str, field.dims))} "
+            f"and {dates.size} times of type {dates.dtype}; expected {_UNITS[name][0]!r}, "
+            "latitude, longitude, dates (time or valid_time); take the file as it was downloaded, "
+            "the reanalysis on its regular grid, one field a month"
         )
     versions = [field]
     if "expver" in field.dims:
@@ -142,15 +128,12 @@ def _versions(field: xarray.DataArray, path: Path) -> Iterator[xarray.DataArray]
             "version": ("time", np.full(months.size, version)),
             "source": ("time", [str(path)] * months.size),
         }
-        chunks = {time: MONTHS, **dict.fromkeys(_AXES, -1)}
-        values = part.transpose(time, *_AXES).chunk(chunks).data
+        values = part.transpose(time, *_AXES).chunk({time: MONTHS, **dict.fromkeys(_AXES, -1)}).data
         yield xarray.DataArray(values, coords, ("time", *_AXES), name)
 
 
 def _series(parts: list[xarray.DataArray]) -> xarray.DataArray:
     """Parts of one variable, joined by time; of each month the final version where there is one."""
-    import xarray
-
     joined = xarray.concat(parts, "time", join="override").sortby(["time", "version"])
     steps = np.diff([joined.time, joined.version])
     for place in np.flatnonzero((steps == 0).all(axis=0)):

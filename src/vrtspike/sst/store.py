@@ -83,7 +83,6 @@ def prepare(
     years = years_within(years, first, last, str(root))
     cells = xarray.Dataset({name: grid.means(fields[name], str(root)) for name in fields})
     cells = cells.astype(np.float32).reindex(time=np.arange(first, last + 1))
-    store = output.with_suffix(".nc")
     header = {
         "area": asdict(area),
         "resolution": grid.resolution,
@@ -91,14 +90,13 @@ def prepare(
         "first_month": first,
         "months": last - first + 1,
     }
-    with atomic_path(store) as temporary:
+    with atomic_path(output.with_suffix(".nc")) as temporary:
         _write(temporary, cells.chunk(time=MONTHS))
         with _opened(temporary) as stored:
             _require_plausible(stored[SST].sel(time=fields.time), area)
             fitted, present = _fitted(stored, years, f"{root}: area {area.name}")
             digest = contents_digest(header, stored.merge(fitted))
         _write(temporary, fitted)
-    late = fields.time.values[fields.version.values != FINAL].tolist()
     write_json(
         output,
         {
@@ -106,7 +104,7 @@ def prepare(
             **header,
             "sea_cells": int(fitted["sea"].sum()),
             "files": [file_entry(path.parent, path.name) for path in find_files(root)],
-            "preliminary": list(map(month_name, late)),
+            "preliminary": [month_name(int(n)) for n in fields.time[fields.version != FINAL]],
             "missing": [month_name(first + int(n)) for n in np.flatnonzero(~present)],
             "ice": ICE if ICE in fields else f"{SST} below {ICE_LIMIT_K} K",
             "digest": digest,
@@ -157,8 +155,7 @@ def contents_digest(header: Mapping[str, Any], fields: xarray.Dataset) -> str:
     """
     edges = {key: header["area"][key] for key in ("lon", "lat")}
     digest = hashlib.sha256(json_digest({**header, "area": edges}).encode())
-    for name in sorted(map(str, fields.data_vars)):
-        field = fields[name]
+    for name, field in sorted(fields.items()):
         digest.update(f"{name} {field.dtype} {field.shape}".encode())
         for start in range(0, len(field), MONTHS):
             digest.update(field[start : start + MONTHS].values.tobytes())
@@ -238,11 +235,10 @@ def _opened(path: Path) -> xarray.Dataset:
 
 def _write(path: Path, fields: xarray.Dataset) -> None:
     """Write fields into a file, beside those that are there."""
-    encoding = {}
-    for name, field in fields.items():
-        # By the month, as samples are read; a checksum makes damage an error.
-        chunks = (1, *field.shape[1:]) if field.ndim == 3 else field.shape
-        encoding[name] = {"zlib": True, "complevel": 1, "fletcher32": True, "chunksizes": chunks}
+    # By the month, as samples are read; a checksum makes damage an error.
+    chunks = {name: (1, *f.shape[1:]) if f.ndim == 3 else f.shape for name, f in fields.items()}
+    kept = {"zlib": True, "complevel": 1, "fletcher32": True}
+    encoding = {name: {**kept, "chunksizes": sizes} for name, sizes in chunks.items()}
     fields.to_netcdf(path, mode="a", engine="h5netcdf", encoding=encoding)
 
 
