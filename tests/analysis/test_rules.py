@@ -106,6 +106,8 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
       "effect": "at most 25% more samples a second"}),
     ("waiting for data", {"data_ms": 11, "data_share": 0.049}, {}, {"severity": "hint"}),
     ("waiting for data", {"data_ms": 11, "data_share": 0.051}, {}, {"severity": "warning"}),
+    ("waiting for data", WAITS, loader(TRAIN_PREFETCH_FACTOR=8),
+     {"keys": {"DATALOADER.TOTAL_WORKERS": "cpu*1.0"}}),
     ("waiting for data", WAITS, loader(TRAIN_PREFETCH_FACTOR=3, TOTAL_WORKERS="cpu*0.5"),
      {"keys": {"DATALOADER.TRAIN_PREFETCH_FACTOR": 6}}),
     ("waiting for data", WAITS,

@@ -128,6 +128,8 @@ def test_prints_of_the_debugging_version(tmp_path):
         "step/forward/vrt/stage2": pytest.approx(269.33),
         "step/forward/vrt": pytest.approx(1234.56),
     }
+    log.write_text(PRINTED.replace("Stage 2", "Stage 1"))
+    assert means(log)["step/forward/vrt/stage1"] == pytest.approx(234.56 + 269.33)
 
 
 def test_this_projects_own_text_log_gives_its_own_times(tmp_path):
