@@ -17,7 +17,7 @@ from vrtspike.deblurring.analysis.published import (
     vrt_on_gopro,
 )
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
-from vrtspike.deblurring.evaluation.given_clips import GivenClip
+from vrtspike.deblurring.evaluation.given_clips import given_clip
 from vrtspike.deblurring.evaluation.measure import ClipMeter, select_metrics
 from vrtspike.deblurring.evaluation.pictures import folder_pictures
 from vrtspike.deblurring.evaluation.protocols import PROTOCOLS
@@ -87,7 +87,7 @@ def _measured(
     scores = select_metrics(PROTOCOL.metrics(("psnr", "ssim")), settings.WEIGHTS.DIR, device)
     for files in clips:
         blur = [root / path for path in files.blur.values()]
-        source, meter = GivenClip(folder_pictures(blur[0].parent, blur)), ClipMeter(scores)
+        source, meter = given_clip(folder_pictures(blur[0].parent, blur)), ClipMeter(scores)
         restored = restore_frames(
             compute,
             source,
