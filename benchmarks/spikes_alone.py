@@ -26,7 +26,7 @@ from vrtspike.deblurring.data.clips.dataset import SequenceEntry, load_dataset
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.evaluation.measure import ClipMeter, FrameImages, Scores, select_metrics
-from vrtspike.deblurring.evaluation.sources import StoredSequence
+from vrtspike.deblurring.evaluation.sources import sharp_frame, stored_sequence
 from vrtspike.deblurring.evaluation.spikes_alone import (
     RECONSTRUCTIONS,
     Reconstruction,
@@ -79,10 +79,10 @@ def measure(entry: SequenceEntry, rate: Reconstruction, scores: Scores) -> dict[
 def frames(entry: SequenceEntry, rate: Reconstruction) -> Iterator[FrameImages]:
     """What the spikes show of each frame, and the sharp frame in grey."""
     store = Store(entry.store)
-    stored = StoredSequence(store)
+    size = stored_sequence(store).size
     for number in range(entry.frames):
-        seen = to_frame(spikes_alone(store, rate, number), stored.size)
-        yield {"spikes": seen, "gray": gray_frame(stored.read_sharp(number))}
+        seen = to_frame(spikes_alone(store, rate, number), size)
+        yield {"spikes": seen, "gray": gray_frame(sharp_frame(store, number))}
 
 
 def table(results: Mapping[str, Any]) -> str:

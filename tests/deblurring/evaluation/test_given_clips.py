@@ -19,10 +19,11 @@ from vrtspike.deblurring.evaluation.given_clips import (
     GivenClip,
     array_spikes,
     doubts,
+    given_clip,
     simulated_spikes,
 )
 from vrtspike.deblurring.evaluation.pictures import array_pictures, open_pictures
-from vrtspike.deblurring.evaluation.sources import ScaledSource
+from vrtspike.deblurring.evaluation.sources import scaled
 from vrtspike.deblurring.video import video_file
 from vrtspike.errors import DataError
 from vrtspike.io.images import write_png
@@ -32,7 +33,7 @@ STEPS = 56
 
 def simulated_clip(blur: Path) -> GivenClip:
     pictures = open_pictures(blur)
-    return GivenClip(pictures, simulated_spikes(pictures), BINS)
+    return given_clip(pictures, simulated_spikes(pictures), BINS)
 
 
 def test_a_folder_gives_what_the_store_gives(stored, sequence):
@@ -44,7 +45,7 @@ def test_a_folder_gives_what_the_store_gives(stored, sequence):
     np.testing.assert_array_equal(window.blur, expected.blur)
     np.testing.assert_array_equal(window.counts, expected.counts)
     np.testing.assert_array_equal(window.bin_steps, expected.bin_steps)
-    assert folder.gain() == ScaledSource(stored, 0.5).gain() == stored.gain()
+    assert folder.gain() == scaled(stored, 0.5).gain() == stored.gain()
 
 
 def test_a_folder_without_a_single_spike_has_no_gain(sequence, tmp_path):
@@ -174,7 +175,7 @@ def test_arrays_give_what_their_files_give(stored, sequence):
         *((whole, every), (spikes, every[:1] * 5)),
     ):
         pictures = array_pictures(frames)
-        source = GivenClip(pictures, array_spikes(pictures, given, known), BINS)
+        source = given_clip(pictures, array_spikes(pictures, given, known), BINS)
         assert (source.ratio, source.size, source.gain()) == (2, stored.size, stored.gain())
         window = source.read(slice(1, 4))
         np.testing.assert_array_equal(window.blur, expected.blur)

@@ -163,16 +163,6 @@ def test_the_worst_frames_are_named_the_worst_first():
         {"sequence": "a", "frame": "1", "psnr": 31.0},
     ]
     perfect = frames.replace({"psnr": {25.0: np.inf, 24.0: np.nan}})
-    assert [frame["psnr"] for frame in worst_frames(perfect, PSNR)] == [
-        30,
-        31,
-        38,
-    ]
+    assert [frame["psnr"] for frame in worst_frames(perfect, PSNR)] == [30, 31, 38]
     lower = frames.rename(columns={"psnr": "tof"})
-    assert [frame["tof"] for frame in worst_frames(lower, TOF)] == [
-        38,
-        31,
-        30,
-        25,
-        24,
-    ]
+    assert [frame["tof"] for frame in worst_frames(lower, TOF)] == [38, 31, 30, 25, 24]

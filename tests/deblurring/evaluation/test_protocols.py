@@ -12,13 +12,13 @@ import pytest
 from skimage import metrics as reference
 
 from tests.deblurring.evaluation.test_evaluate import CPU, FRAMES, evaluate, raw_frames
-from tests.deblurring.evaluation.test_tiling import Source, restore
+from tests.deblurring.evaluation.test_tiling import restore, source_of
 from tests.deblurring.reference_metrics import luma_of, similarity
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.evaluation.protocols import PROTOCOLS
 from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, torch_compute
-from vrtspike.deblurring.evaluation.sources import StoredSequence
+from vrtspike.deblurring.evaluation.sources import stored_sequence
 from vrtspike.deblurring.evaluation.summary import write_results
 from vrtspike.deblurring.evaluation.tiling import Tiling
 from vrtspike.deblurring.metrics.lpips import LPIPS
@@ -61,7 +61,7 @@ def values_by_hand(small_run, sequence: str, tiling: Tiling) -> np.ndarray:
     (entry,) = (each for each in dataset.split("test") if each.name == sequence)
     model = load_model(small_run.train / "weights.safetensors", small_run.settings, CPU)
     compute = torch_compute(model, dataset.statistics, CPU)
-    source = StoredSequence(Store(entry.store))
+    source = stored_sequence(Store(entry.store))
     return np.stack(list(restore_frames(compute, source, tiling, rounded=False)))
 
 
@@ -202,7 +202,7 @@ def test_tiles_are_cut_and_joined_as_by_the_program_of_vrt():
         return np.zeros_like(tiles) + tiles[:, :1, :1, :1, :1]
 
     tiling = PROTOCOLS["vrt"].tiling(schema.TestSettings().TILE, clip_len=5)
-    found = np.stack(list(restore(compute, Source(numbers), tiling)))
+    found = np.stack(list(restore(compute, source_of(numbers), tiling)))
     assert set(counted.ravel()) == {1, 2, 4}
     np.testing.assert_allclose(found[:, 1, :, 7], whole / counted, rtol=1e-6)
 

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +13,7 @@ from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
 from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, torch_compute
-from vrtspike.deblurring.evaluation.sources import StoredSequence
+from vrtspike.deblurring.evaluation.sources import stored_sequence
 from vrtspike.deblurring.evaluation.tiling import Tiling, tiling_for
 from vrtspike.deblurring.models.restorer import repeat_pixels
 from vrtspike.deblurring.settings.schema import TileSettings
@@ -36,7 +39,7 @@ class Local(nn.Module):
 @pytest.fixture(scope="module")
 def clip(small_run):
     dataset = load_dataset(small_run.dataset)
-    return StoredSequence(Store(dataset.split("test")[0].store)), dataset.statistics
+    return stored_sequence(Store(dataset.split("test")[0].store)), dataset.statistics
 
 
 def restored(model, source, statistics, tiling, **options):
@@ -58,13 +61,10 @@ def test_tiles_give_what_the_whole_frame_gives(clip):
 
 def test_tiles_must_fall_on_whole_spike_pixels(clip):
     source, statistics = clip
-    source.ratio = 4
-    try:
-        for size, overlap in ((32, 6), (-8, 0), (32, 20)):
-            with pytest.raises(ConfigError, match=r"multiples of 4 .* half of SIZE"):
-                restored(Local(), source, statistics, Tiling(size, overlap, 0, 0))
-    finally:
-        source.ratio = 2
+    source = replace(source, ratio=Fraction(4))
+    for size, overlap in ((32, 6), (-8, 0), (32, 20)):
+        with pytest.raises(ConfigError, match=r"multiples of 4 .* half of SIZE"):
+            restored(Local(), source, statistics, Tiling(size, overlap, 0, 0))
 
 
 def test_without_spikes_the_model_is_given_none(clip, tmp_path):
@@ -76,7 +76,7 @@ def test_without_spikes_the_model_is_given_none(clip, tmp_path):
     frames = np.random.default_rng(0).integers(0, 256, (2, 2, 33, 47, 3), dtype=np.uint8)
     layout = StoreLayout(("1", "2"), (), (33, 47), None, 4)
     write_store(tmp_path / "s.zarr", layout, (StoredFrame(*pair) for pair in frames))
-    source = StoredSequence(Store(tmp_path / "s.zarr"))
+    source = stored_sequence(Store(tmp_path / "s.zarr"))
     found = restored(Blurry(), source, None, Tiling(16, 4, 0, 0))
     np.testing.assert_array_equal(found, frames[:, 0])
     with_spikes, _ = clip

@@ -34,7 +34,12 @@ from vrtspike.deblurring.evaluation.restore import (
     restore_frames,
     torch_compute,
 )
-from vrtspike.deblurring.evaluation.sources import ScaledSource, StoredSequence, resize_image
+from vrtspike.deblurring.evaluation.sources import (
+    resize_image,
+    scaled,
+    sharp_frame,
+    stored_sequence,
+)
 from vrtspike.deblurring.evaluation.spikes_alone import (
     RECONSTRUCTIONS,
     gray_frame,
@@ -167,8 +172,8 @@ class _Clip:
     def __init__(self, entry: SequenceEntry, scale: float, method: SpikesAloneName | None) -> None:
         self._store = Store(entry.store)
         self.sequence, self.scale = entry.name, scale
-        self._stored = StoredSequence(self._store)
-        self.source = self._stored if scale == 1 else ScaledSource(self._stored, scale)
+        stored = stored_sequence(self._store)
+        self.source = stored if scale == 1 else scaled(stored, scale)
         self.label = entry.name if scale == 1 else f"{entry.name}_x{scale:g}"
         has_spikes = self._store.layout.spike_size is not None
         self._rate = RECONSTRUCTIONS[method] if has_spikes and method is not None else None
@@ -177,7 +182,7 @@ class _Clip:
         """What is measured of a frame, and the pictures of it by the stem of their files."""
         size = self.source.size
         blur = self.source.read(slice(number, number + 1)).blur[0]
-        sharp = self._stored.read_sharp(number)
+        sharp = sharp_frame(self._store, number)
         if sharp.shape[:2] != size:
             sharp = resize_image(sharp, size)
         images: dict[Kind, Image] = {"blur": blur, "restored": restored, "sharp": sharp}

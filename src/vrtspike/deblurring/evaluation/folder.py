@@ -332,12 +332,8 @@ def _figures(
         if source.spikes is None or not source.spikes.paths:
             return {}
         return no_reference_figures(source.spikes, number, blur, restored)
-    figures = {
-        "psnr_blur": psnr(blur, sharp),
-        "psnr": psnr(restored, sharp),
-        "ssim_blur": ssim(blur, sharp),
-        "ssim": ssim(restored, sharp),
-    }
+    figures = {"psnr_blur": psnr(blur, sharp), "psnr": psnr(restored, sharp)}
+    figures |= {"ssim_blur": ssim(blur, sharp), "ssim": ssim(restored, sharp)}
     return finite_or_null(figures)  # equal frames have no finite PSNR
 
 

@@ -43,7 +43,7 @@ from vrtspike.deblurring.evaluation.pictures import (
     Pictures,
     open_pictures,
 )
-from vrtspike.deblurring.evaluation.sources import SourceFrames
+from vrtspike.deblurring.evaluation.sources import FrameSource, SourceFrames
 from vrtspike.deblurring.settings import deblurring_settings
 from vrtspike.errors import ConfigError, DataError, list_faults
 from vrtspike.io.images import luma
@@ -87,8 +87,22 @@ class FrameSpikes:
     with_sensor: Callable[[tuple[int, int]], FrameSpikes] | None = None
 
 
-class GivenClip:
-    """Blurry frames with their spikes, if any.
+@dataclass(frozen=True)
+class GivenClip(FrameSource):
+    """Blurry frames with their spikes, if any: from :func:`given_clip`."""
+
+    pictures: Pictures
+    spikes: FrameSpikes | None
+
+    def frame(self, number: int) -> NDArray[np.uint8]:
+        """One blurry frame, uint8 (H, W, 3) RGB."""
+        return self.pictures.read(slice(number, number + 1))[0]
+
+
+def given_clip(
+    pictures: Pictures, spikes: FrameSpikes | None = None, bins: int = 0, context: int = 0
+) -> GivenClip:
+    """Blurry frames and their spikes as a clip.
 
     Args:
         pictures: the frames.
@@ -97,52 +111,34 @@ class GivenClip:
         context: most steps of the closed shutter that bins take in, on each side, as far as they
             were recorded.
     """
+    ratio, binned = Fraction(1), list[Exposure]()
+    if spikes is not None:
+        ratio, recorded = spikes.ratio, zip(spikes.exposures, spikes.recorded_steps, strict=True)
+        binned = [exposure.widened(context, total) for exposure, total in recorded]
 
-    def __init__(
-        self,
-        pictures: Pictures,
-        spikes: FrameSpikes | None = None,
-        bins: int = 0,
-        context: int = 0,
-    ) -> None:
-        self.pictures, self.spikes, self._bins = pictures, spikes, bins
-        self.names, self.size = pictures.names, pictures.size
-        self.ratio = Fraction(1)
-        if spikes is not None:
-            self.ratio = spikes.ratio
-            recorded = zip(spikes.exposures, spikes.recorded_steps, strict=True)
-            self._binned = [exposure.widened(context, total) for exposure, total in recorded]
-
-    def frame(self, number: int) -> NDArray[np.uint8]:
-        """One blurry frame, uint8 (H, W, 3) RGB."""
-        return self.pictures.read(slice(number, number + 1))[0]
-
-    def read(self, frames: slice) -> SourceFrames:
-        """Read consecutive frames and count their spikes."""
-        blur = self.pictures.read(frames)
-        if self.spikes is None:
+    def read(frames: slice) -> SourceFrames:
+        blur = pictures.read(frames)
+        if spikes is None:
             return SourceFrames(blur)
         counts = []
-        for number in range(*frames.indices(len(self.names))):
-            steps = self._binned[number]
-            spikes = self.spikes.read(number, steps)
-            voxels = voxelize_packed(spikes.rows, self._bins, steps.sharp - steps.start)
-            counts.append(voxels[..., : spikes.columns])
-        return SourceFrames(blur, np.stack(counts), bin_table(self._binned[frames], self._bins))
+        for number in range(len(binned))[frames]:
+            steps = binned[number]
+            part = spikes.read(number, steps)
+            voxels = voxelize_packed(part.rows, bins, steps.sharp - steps.start)
+            counts.append(voxels[..., : part.columns])
+        return SourceFrames(blur, np.stack(counts), bin_table(binned[frames], bins))
 
-    def gain(self) -> float | None:
-        """The gain of the clip, None without spikes; reads all frames, one at a time.
-
-        Raises:
-            DataError: if something cannot be read, or there is not a single spike.
-        """
-        if self.spikes is None:
+    def gain() -> float | None:
+        """Reads all frames, one at a time."""
+        if spikes is None:
             return None
         meter = GainMeter()
-        for number, exposure in enumerate(self.spikes.exposures):
-            total = self.spikes.read(number, exposure).total()
-            meter.add(self.frame(number), total, exposure.steps)
-        return meter.gain(self.spikes.place)
+        for number, exposure in enumerate(spikes.exposures):
+            blur = pictures.read(slice(number, number + 1))[0]
+            meter.add(blur, spikes.read(number, exposure).total(), exposure.steps)
+        return meter.gain(spikes.place)
+
+    return GivenClip(pictures.names, pictures.size, ratio, read, gain, pictures, spikes)
 
 
 def recorded_spikes(
@@ -462,4 +458,4 @@ def open_clip(
         found = recorded_spikes(pictures, spikes, sensor, known)
     else:
         found = None if spikes is None else array_spikes(pictures, spikes, exposures or known)
-    return GivenClip(pictures, found, settings.DATA.NUM_VOXEL_BINS, settings.DATA.CONTEXT_STEPS)
+    return given_clip(pictures, found, settings.DATA.NUM_VOXEL_BINS, settings.DATA.CONTEXT_STEPS)

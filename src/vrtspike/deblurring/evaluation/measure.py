@@ -101,14 +101,15 @@ class ClipMeter:
             images: the same kinds for every frame of a clip.
 
         Returns:
-            by column of the tables (:func:`column`); NaN where a temporal metric has no frame
+            by column of the tables; NaN where a temporal metric has no frame
             before this one.
         """
-        found = {
-            column(metric, kind): figure
-            for metric, score in self._scores.items()
-            for kind, figure in self._figures(score, images).items()
-        }
+        found: dict[str, float] = {}
+        for metric, score in self._scores.items():
+            blur, restored = metric.columns
+            columns = {"blur": blur, "restored": restored, "spikes": metric.spikes_column}
+            figures = self._figures(score, images)
+            found |= {columns[kind]: figure for kind, figure in figures.items()}
         self._before = images
         return found
 
@@ -127,12 +128,6 @@ class ClipMeter:
         return {
             kind: score.distance(motions[kind], motions[other]) for kind, other in pairs.items()
         }
-
-
-def column(metric: ImageMetric, kind: Kind) -> str:
-    """The column of tables that holds a metric of blurry, restored or spikes' frames."""
-    blur, restored = metric.columns
-    return {"blur": blur, "restored": restored, "spikes": metric.spikes_column}[kind]
 
 
 def sequence_means(frames: pd.DataFrame) -> pd.DataFrame:

@@ -56,23 +56,21 @@ def no_reference_figures(
     seen = exposure.widened(BEYOND, spikes.recorded_steps[frame])
     recorded = spikes.read(frame, seen)
     inner = exposure.moved(-seen.start)
-    found: dict[str, float | None] = dict.fromkeys(FIGURES)
     if exposure.steps < WINDOW or len(recorded) < 2 * WINDOW:
-        return found
+        return dict.fromkeys(FIGURES)
     whole = np.stack([recorded[step] for step in range(len(recorded))])
     try:
         difference = _difference(whole, inner, blur)
     except DataError:  # nothing says how bright a spike is
-        return found
-    inside, outside = _agreement(recorded, inner, restored)
-    found |= {
-        "reblur_blur": _reblur(blur, blur, difference),
-        "reblur": _reblur(blur, restored, difference),
-        "agreement_blur": _agreement(recorded, inner, blur)[0],
-        "agreement": inside,
-        "agreement_outside": outside,
-    }
-    return {name: value if value is None else round(value, 4) for name, value in found.items()}
+        return dict.fromkeys(FIGURES)
+    found = (
+        _reblur(blur, blur, difference),
+        _reblur(blur, restored, difference),
+        _agreement(recorded, inner, blur)[0],
+        *_agreement(recorded, inner, restored),
+    )
+    rounded = (None if value is None else round(value, 4) for value in found)
+    return dict(zip(FIGURES, rounded, strict=True))
 
 
 def _difference(spikes: NDArray[np.uint8], exposure: Exposure, blur: Image) -> NDArray[np.float32]:

@@ -192,7 +192,16 @@ def _export(model: TrainedModel, network: nn.Module, path: Path, ratio: int) -> 
                 f"{model.run.name}: PyTorch cannot export this model: {error}"
             ) from error
     assert program is not None
-    program.model.metadata_props[METADATA] = json.dumps(_metadata(model, ratio))
+    settings = model.settings
+    frames = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN).frames
+    metadata = {
+        "schema": SCHEMA,
+        "settings": model.run.contents(),
+        "weights": model.weights,
+        "ratio": ratio,
+        "tile_memory": {"per_pixel": model.bytes_per_pixel(frames, ratio)},
+    }
+    program.model.metadata_props[METADATA] = json.dumps(metadata)
     program.save(str(path), external_data=False)
 
 
@@ -227,15 +236,3 @@ def _example(
         inputs["bin_steps"] = steps
         inputs["gain"] = np.asarray(1.5, np.float32)
     return inputs
-
-
-def _metadata(model: TrainedModel, ratio: int) -> dict[str, Any]:
-    settings = model.settings
-    frames = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN).frames
-    return {
-        "schema": SCHEMA,
-        "settings": model.run.contents(),
-        "weights": model.weights,
-        "ratio": ratio,
-        "tile_memory": {"per_pixel": model.bytes_per_pixel(frames, ratio)},
-    }

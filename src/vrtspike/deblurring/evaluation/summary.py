@@ -104,11 +104,11 @@ def summarize(
         }
 
     first, *others = measured
-    own, method, ranking = rows(sequences, first), settings.TEST.SPIKES_ALONE, list(measured[first])
-    told = figures(first)
+    own, method, told = rows(sequences, first), settings.TEST.SPIKES_ALONE, figures(first)
     alone = {name: each["spikes"] for name, each in told["metrics"].items() if "spikes" in each}
     note = "TEST.SPIKES_ALONE is null" if method is None else "the data set has no spikes"
-    worst = worst_frames(rows(frames, first), ranking_metric(ranking))
+    ranking = ranking_metric(list(measured[first]))
+    worst = worst_frames(rows(frames, first), ranking)
     return {
         "schema": 1,
         "task": settings.TASK,
@@ -129,7 +129,7 @@ def summarize(
         "spikes_alone": alone or None,
         "spikes_alone_note": definition(method) if alone and method is not None else note,
         "worst": worst,
-        "remarks": _remarks(own, ranking_metric(ranking), worst),
+        "remarks": _remarks(own, ranking, worst),
     }
 
 

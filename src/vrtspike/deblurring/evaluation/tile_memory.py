@@ -71,7 +71,9 @@ def bytes_per_pixel(
     pixels = frames * side**2
     if device.type == "cuda":
         return _cuda_peak(restore) / pixels
-    return CPU_OVERHEAD * _counted_peak(restore) / pixels
+    with FakeTensorMode(allow_non_fake_inputs=True), StorageCounter() as counter:
+        restore()
+    return CPU_OVERHEAD * counter.peak / pixels
 
 
 def _cuda_peak(run: Callable[[], None]) -> int:
@@ -83,13 +85,6 @@ def _cuda_peak(run: Callable[[], None]) -> int:
     run()
     torch.cuda.synchronize()
     return torch.cuda.max_memory_allocated() - before
-
-
-def _counted_peak(run: Callable[[], None]) -> int:
-    """Bytes of the tensors that ``run`` would make, at most at once; nothing is computed."""
-    with FakeTensorMode(allow_non_fake_inputs=True), StorageCounter() as counter:
-        run()
-    return counter.peak
 
 
 def free_memory(device: torch.device) -> int:
