@@ -414,8 +414,8 @@ def test_teacher_guides_the_student(place, result, tmp_path):
     student = build_model(settings).eval()
     losses = task.losses(task.forward(student, batch), batch, step=0)
     assert losses.keys() == {"charbonnier", "distillation"}
-    expected = load_teacher(teacher, settings, CPU)(batch.clip.blur, batch.clip.voxels)
-    distance = charbonnier(student(batch.clip.blur, batch.clip.voxels), expected)
+    expected = load_teacher(teacher, settings, CPU)(batch.blur, batch.voxels)
+    distance = charbonnier(student(batch.blur, batch.voxels), expected)
     torch.testing.assert_close(losses["distillation"], 0.5 * distance)
     # In validation nobody teaches.
     batch = task.prepare(next(batches.stream(0, 1, 1)), CPU)
