@@ -142,13 +142,13 @@ class BaseTrainer:
         """Check the parameters of the trainer."""
         path = Path(self.save_path)
         self.folder = path.with_name(f"{path.stem}_runs") / str(self.uid)
+        # Paths become text: all of it is kept with the model, and names the run.
+        self.dataset_params, self.trainer_params, self.model_params = (
+            json.loads(json.dumps(given or {}, default=os.fspath))
+            for given in (self.dataset_params, self.trainer_params, self.model_params)
+        )
         self.learning_rate = self.model_params.get("learning_rate", _LEARNING_RATE)
         self.settings = preset_values(self.trainer_params, self.learning_rate)
-        # Paths become text: all of it is kept with the model, and names the run.
-        self.dataset_params, self.model_params = (
-            json.loads(json.dumps({**given}, default=os.fspath))
-            for given in (self.dataset_params, self.model_params)
-        )
 
     def train(self) -> nn.Module:
         """Train, save, and return the model with the weights of the best validation.
