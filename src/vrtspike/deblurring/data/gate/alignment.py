@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.raw.spikes import PackedSpikes, count_areas, frame_scale
-from vrtspike.errors import DataError
 from vrtspike.io.images import shrink
 
 WINDOW = 9
@@ -138,7 +137,7 @@ def align(spikes: PackedSpikes, gray: NDArray[np.generic], *, blurry: bool = Fal
             then says nothing.
 
     Raises:
-        DataError: if the shapes do not fit together or there are fewer than 2 spike frames.
+        DataError: if the shapes do not fit together.
     """
     picture = _picture(spikes, gray)
     reference = band_pass(picture)
@@ -205,9 +204,7 @@ def _window(spikes: PackedSpikes) -> int:
 
 def _picture(spikes: PackedSpikes, gray: NDArray[np.generic]) -> NDArray[np.float32]:
     """The frame at the sensor's size, from 0 to 1."""
-    frames, height, width = spikes.shape
-    if frames < 2:
-        raise DataError("at least 2 spike frames are needed to look for the exposure centre")
+    _, height, width = spikes.shape
     frame_scale((gray.shape[0], gray.shape[1]), (height, width))
     return shrink(gray, height, width).astype(np.float32) / np.float32(255)
 

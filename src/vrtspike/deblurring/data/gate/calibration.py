@@ -24,7 +24,6 @@ from vrtspike.deblurring.data.gate.alignment import (
     DOUBTED,
     MIN_CORRELATION,
     MIN_DISTINCTION,
-    MIN_TEXTURE,
     band_pass,
     find_peak,
     window_correlations,
@@ -210,8 +209,6 @@ def find_offset(
         frame = read_gray(files[name]).astype(np.float32)
         gray = on_sensor(frame, homography, spikes.shape[1:])
         seen = band_pass((gray / 255).astype(np.float32))
-        if seen.std() < MIN_TEXTURE:
-            raise DataError(f"{files[name]}: shows no detail (contrast {seen.std():.3f})")
         # Of each offset from low to high.
         curves.append(window_correlations(spikes, seen, exposure.steps))
     mean = np.mean(curves, axis=0)

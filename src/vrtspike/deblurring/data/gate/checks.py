@@ -199,10 +199,7 @@ class SequenceChecks:
         start, steps = exposure.start, exposure.steps
         # Long exposures of large sensors take gigabytes once unpacked.
         spikes = read_packed(place, *self.file_size, start=start, count=steps, area=self.area)
-        try:
-            found = align(spikes, sharp)
-        except DataError as error:
-            raise DataError(f"{place}: {error}") from error
+        found = align(spikes, sharp)
         part = f" (steps {start} to {start + steps - 1})" if self.files.stream else ""
         seen = view_spikes(f"{place}{part}", spikes, blur)
         checked = Spikes(

@@ -137,7 +137,7 @@ def view_spikes(path: str, spikes: PackedSpikes, blur: NDArray[np.uint8]) -> Spi
         blur: the blurry frame, uint8 (H, W).
     """
     steps, height, width = spikes.shape
-    third = max(1, steps // 3)
+    third = steps // 3
     first, last = spikes.picture(0, third), spikes.picture(steps - third)
     every = first + spikes.picture(third, steps - third) + last
     seen = band_pass(shrink(blur, height, width).astype(np.float32) / np.float32(255))

@@ -82,15 +82,12 @@ def _partners(files: SequenceFiles, blur_dir: str) -> list[str]:
     everything = set().union(*parts.values())
     if not everything:
         return [f"{files.split}/{files.name}: no frames at all"]
-    faults = []
-    for name in sorted(everything, key=frame_order):
-        missing = [part for part, present in parts.items() if name not in present]
-        if missing:
-            there = [part for part in parts if part not in missing]
-            faults.append(
-                f"frame {name} is in {', '.join(there)} but has no partner in {', '.join(missing)}"
-            )
-    return faults
+    return [
+        f"frame {name} is in {', '.join(part for part in parts if name in parts[part])} but has no "
+        f"partner in {', '.join(part for part in parts if name not in parts[part])}"
+        for name in sorted(everything, key=frame_order)
+        if not all(name in present for present in parts.values())
+    ]
 
 
 def _odd_lengths(exposures: Sequence[Spikes], usual: int, offset: float) -> list[str]:

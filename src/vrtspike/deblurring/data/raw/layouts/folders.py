@@ -71,7 +71,6 @@ def numbered(
             faults.append(f"found the folder {alike}, expected {place}; rename it")
         return {}
     found: dict[str, str] = {}
-    numbers: dict[str, str] = {}
     others: list[tuple[str, str]] = []
     with os.scandir(root / place) as entries:
         names = sorted(e.name for e in entries if e.name.startswith(prefix) and e.name[0] != ".")
@@ -86,19 +85,16 @@ def numbered(
             others.append((number, name))
         elif not is_text(name):
             faults.append(f"{place}/{shown(name)}: the name is not UTF-8; rename the file")
-        elif number in numbers:
-            faults.append(f"{place} holds two files for frame {stem}: {numbers[number]} and {name}")
+        elif (frame := known.setdefault(number, stem)) in found:
+            faults.append(f"two files for frame {frame}: {found[frame]} and {place}/{name}")
         else:
-            numbers[number] = name
-            found[known.setdefault(number, stem)] = f"{place}/{name}"
+            found[frame] = f"{place}/{name}"
     # Only a name like those of frames is one that somebody must have meant.
     like = {"#", *(re.sub("[0-9]+", "#", number) for number in known)}
     unread = [
         name
         for number, name in others
-        if number not in numbers
-        and re.sub("[0-9]+", "#", number) in like
-        and (root / place / name).is_file()
+        if known.get(number) not in found and re.sub("[0-9]+", "#", number) in like
     ]
     if unread:
         more = f" and {len(unread) - 1} more" if unread[1:] else ""
