@@ -158,6 +158,10 @@ def _announce(run: RunIdentity, trainer: Trainer, record: RunRecord, facts: dict
     )
     record.start(
         trainer.progress.step,
+        # A run of `fit` has no settings.json.
+        name=run.name,
+        fingerprint=run.fingerprint,
+        dataset=run.dataset,
         environment=describe_environment(ranks.device),
         parameters=parameters,
         precision=trainer.precision.name,

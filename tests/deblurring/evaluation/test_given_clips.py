@@ -187,11 +187,11 @@ def test_arrays_that_do_not_fit_are_refused(sequence):
     frames, spikes = arrays(sequence)
     pictures = array_pictures(frames)
     for given, match in (
-        (spikes[:4], "found 4 arrays .* expected for each of the 5 frames"),
+        (spikes[:4], "found 4 arrays .* expected one for each of the 5 frames"),
         (np.concatenate(spikes)[1:], "279 spike frames cannot be divided evenly among 5"),
         ([*spikes[:4], spikes[4].astype(float)], r"\(float64 \(24, 32\), uint8 \(24, 32\)\)"),
         ([*spikes[:4], spikes[4] * 2], r"found 5 arrays .* uint8 \(S, h, w\) of 0 and 1"),
-        ([*spikes[:4], spikes[4][:, 1:]], r"\(uint8 \(23, 32\), uint8 \(24, 32\)\) .* one sensor"),
+        ([*spikes[:4], spikes[4][:, 1:]], r"\(uint8 \(23, 32\), uint8 \(24, 32\)\), .* one sensor"),
         ([part[:, :, 1:] for part in spikes], "sensor size 24 x 31 does not fit"),
     ):
         with pytest.raises(DataError, match=match):
