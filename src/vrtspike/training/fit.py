@@ -131,7 +131,7 @@ def run_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
 
     Args:
         folder: of the run.
-        code_changed: definitions that have changed since the run began, for ``run.json``.
+        code_changed: source files that have changed since the run began, for ``run.json``.
 
     Returns:
         0 when the run is finished, :data:`EXIT_INTERRUPTED` when it was stopped and saved.
