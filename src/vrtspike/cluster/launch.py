@@ -24,10 +24,11 @@ from vrtspike.cluster.scheduler import (
     srun_command,
     time_limit,
 )
-from vrtspike.cluster.signals import EXIT_INTERRUPTED, STATUS_FILE, read_status, status_file
+from vrtspike.cluster.signals import EXIT_INTERRUPTED, LAUNCHED
 from vrtspike.cluster.torchrun import Rendezvous, run, run_training
 from vrtspike.config.loading import check_files, check_packages
 from vrtspike.config.workflow import load_workflow
+from vrtspike.errors import EXIT_USER_ERROR
 from vrtspike.monitoring.display import Messages
 from vrtspike.monitoring.nvml import installed_gpus
 from vrtspike.runs.code import code_changes, describe_code_changes
@@ -205,8 +206,8 @@ def train(
             batches = (read_record(folder) or {}).get("micro_batches")
             taken = take_gpus(gpus, most=most_gpus, batches=batches, show=messages.show)
             devices = stack.enter_context(taken)
-        path = stack.enter_context(status_file(folder))
-        environment = {STATUS_FILE: str(path.absolute()), **messages.environment}
+        environment = {LAUNCHED: "1", **messages.environment}
+        starts = _starts(folder)
         if nodes == 1:
             program_exit = run_training(folder, devices, program, environment, limit=limit)
         else:
@@ -220,10 +221,12 @@ def train(
             begin = partial(stop_with_parent, _FORWARDED)
             forward = lambda srun: srun.send_signal(_FORWARDED)  # noqa: E731
             program_exit = run(command, "srun", forward, variables, begin, limit)
-        status = read_status(path)
-    if isinstance(status, int):
-        return status
-    if program_exit.was_stopped and status is None:
+    has_begun = _starts(folder) > starts
+    if program_exit.code == 0 and has_begun:
+        return 0 if is_finished(folder) else EXIT_INTERRUPTED
+    if program_exit.code == EXIT_USER_ERROR:
+        return EXIT_USER_ERROR
+    if program_exit.was_stopped and not has_begun:
         messages.show("stopped before training had begun; the same command begins again")
         return EXIT_INTERRUPTED
     when = " while it was stopping" if program_exit.was_stopped else ""
@@ -232,6 +235,11 @@ def train(
         "command continues from there"
     )
     return 1
+
+
+def _starts(folder: Path) -> int:
+    """How often training has begun in a run's folder."""
+    return len((read_record(folder) or {}).get("starts", ()))
 
 
 def train_on_node(

@@ -199,7 +199,7 @@ def _stop_processes(torchrun: psutil.Process) -> None:
 
 
 def main() -> None:
-    """``torchrun``; exit statuses above 128 mean that a signal ended the first failed process."""
+    """``torchrun``, with the exit status of the first failed process, as in a shell."""
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as torchrun
 
@@ -207,7 +207,8 @@ def main() -> None:
         torchrun()
     except ChildFailedError as error:
         _, failure = error.get_first_failure()
-        sys.exit(_SIGNAL_OFFSET - failure.exitcode if failure.exitcode < 0 else 1)
+        code = failure.exitcode
+        sys.exit(code if code > 0 else _SIGNAL_OFFSET - code)
 
 
 if __name__ == "__main__":

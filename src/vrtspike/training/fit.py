@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, cast
 import torch
 from torch import nn
 
-from vrtspike.cluster.signals import EXIT_INTERRUPTED, StopRequest, report_start
+from vrtspike.cluster.signals import EXIT_INTERRUPTED, StopRequest
 from vrtspike.config.checking import validate
 from vrtspike.config.documents import document_of_values
 from vrtspike.config.problems import Problem, find_problem
@@ -97,7 +97,6 @@ def train_run(
         display = open_display(ranks.is_main, log=os.environ.get(LOG_FILE))
         stack.callback(display.close)
         _lock_run_folder(folder, ranks, display, stack)
-        report_start()
         set_arithmetic(run.settings, ranks.device)
         seed_everything(run.settings.SEED)
         workers = resolve_workers(run.settings.DATALOADER, ranks.local_world_size)
