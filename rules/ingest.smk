@@ -102,7 +102,7 @@ rule accept:
     params:
         *code("accept.py"),
         on_error=lambda wildcards: dataset_of(wildcards).on_error,
-        context=lambda wildcards: dataset_of(wildcards).context,
+        context=lambda wildcards: dataset_of(wildcards).context_steps,
         clips=lambda wildcards: clip_options(DEBLURRING, wildcards.dataset),
         splits=lambda wildcards: split_options(dataset_of(wildcards)),
         folder=subpath(input.survey, parent=True),

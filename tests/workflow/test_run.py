@@ -161,7 +161,13 @@ LATE = {
 }
 LOST = [
     ("data/tiny/survey.json", "train_tiny", "survey tiny", MISSED, ["ingest tiny", *LATER]),
-    (STORE, "train_tiny", "voxelize tiny", f"store of train/{TRAIN} missing or damaged", LATER[3:]),
+    (
+        STORE,
+        "train_tiny",
+        "voxelize tiny",
+        f"stores missing or damaged: 1, the first train/{TRAIN}",
+        LATER[3:],
+    ),
     ("train/tiny/weights.safetensors", "evaluate_tiny", "train tiny", MISSED, ["evaluate tiny"]),
 ]
 """What is lost, what is asked for, the stage that makes it, why, and those after it."""

@@ -13,7 +13,6 @@ from typing import Any
 from vrtspike.errors import RunError
 from vrtspike.io.files import finite_or_null, read_mapping, write_json
 from vrtspike.io.locks import describe_process, lock_file
-from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import LAUNCHER_LOCK, LOCK, RECORD
 
 SCHEMA = 2
@@ -54,23 +53,15 @@ class RunRecord:
         """Whether the run is finished."""
         return self._contents.get("status") == "finished"
 
-    def start(self, run: RunIdentity, step: int, **facts: Any) -> None:  # noqa: ANN401
+    def start(self, step: int, **facts: Any) -> None:  # noqa: ANN401
         """Record a start, or a resume after ``step``; the failure of an earlier start is removed.
 
         Args:
-            run: identity of the run.
             step: finished steps.
             facts: further JSON values; they replace those of an earlier start.
         """
         self._contents.pop("failure", None)
-        self._contents |= {
-            "schema": SCHEMA,
-            "name": run.name,
-            "fingerprint": run.fingerprint,
-            "dataset": run.dataset,
-            "dataset_digest": run.dataset_digest,
-            **facts,
-        }
+        self._contents |= {"schema": SCHEMA, **facts}
         self._contents["starts"].append(
             {
                 "time": round(time.time(), 3),

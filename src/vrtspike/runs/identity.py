@@ -154,7 +154,7 @@ def _result_keys(section: BaseModel) -> dict[str, Any]:
     for name, schema in type(section).model_fields.items():
         value = getattr(section, name)
         if not decides_results(schema):
-            del dumped[name]
+            dumped.pop(name, None)  # BASE is never there
         elif isinstance(value, BaseModel):
             dumped[name] = _result_keys(value)
     return dumped

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from vrtspike.config.documents import parse_overrides
 from vrtspike.config.loading import override_settings
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import atomic_path, file_digest, write_json
@@ -46,7 +47,7 @@ class PublishedRun(RunIdentity):
         Raises:
             ConfigError: if an override is invalid, or would change the training.
         """
-        settings = override_settings(self.settings, overrides, SETTINGS)
+        settings = override_settings(self.settings, parse_overrides(overrides), SETTINGS)
         if result_settings(settings) != result_settings(self.settings):
             raise ConfigError(
                 f"--set {' '.join(overrides)}: would change the settings of the training; give "
