@@ -1,7 +1,4 @@
-"""Signals that stop a training, and the file in which it reports its status to the launcher.
-
-The status file is in the run's folder, which the nodes of a run share.
-"""
+"""Signals that stop a training, and exit statuses of its processes."""
 
 from __future__ import annotations
 
@@ -10,11 +7,9 @@ import contextlib
 import os
 import signal
 import sys
-import tempfile
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable
 from types import FrameType
-from typing import Literal, NoReturn, Self
+from typing import NoReturn, Self
 
 from vrtspike.system.endings import is_ignored
 
@@ -81,51 +76,17 @@ def restore_stops() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
 
-STATUS_FILE = "VRTSPIKE_STATUS_FILE"
-"""Environment variable: the file to which the first training process writes its status."""
-
-_PREFIX = ".status-"
-_STARTED: Literal["begun"] = "begun"
+LAUNCHED = "VRTSPIKE_LAUNCHED"
+"""Environment variable of training processes that the launcher has started."""
 
 
-@contextlib.contextmanager
-def status_file(folder: Path) -> Iterator[Path]:
-    """A status file for one start of the run in ``folder``, removed when the block is left.
+def exit_status(status: int) -> int:
+    """The exit status of this training process, from that of the training.
 
-    Files of launchers that were killed are removed first.
+    ``torchrun`` reports every status but 0 as a crash. The launcher reads in ``run.json`` whether
+    the run is finished, or was stopped and saved.
     """
-    for left in folder.glob(f"{_PREFIX}*"):
-        left.unlink()
-    descriptor, name = tempfile.mkstemp(prefix=_PREFIX, dir=folder)
-    os.close(descriptor)
-    try:
-        yield Path(name)
-    finally:
-        Path(name).unlink(missing_ok=True)
-
-
-def read_status(path: Path) -> int | Literal["begun"] | None:
-    """The exit status in a status file; ``begun`` during training, None before it."""
-    word = path.read_text(encoding="utf-8")
-    return _STARTED if word == _STARTED else int(word) if word else None
-
-
-def report_start() -> None:
-    """Report to the launcher that the processes handle stop signals from now on."""
-    _write_status(_STARTED)
-
-
-def report_status(status: int) -> int:
-    """Report the status to the launcher; returns the exit status of this process.
-
-    ``torchrun`` reports every status but 0 as a crash and ends with 1. Under the launcher, a status
-    that all processes share is therefore reported in the status file.
-    """
-    if STATUS_FILE not in os.environ:
-        return status
-    _write_status(str(status))
-    shared = status in (0, EXIT_INTERRUPTED) or os.environ.get("WORLD_SIZE", "1") == "1"
-    return 0 if shared else status
+    return 0 if status == EXIT_INTERRUPTED and LAUNCHED in os.environ else status
 
 
 def leave(status: int | None) -> NoReturn:
@@ -147,13 +108,3 @@ def leave(status: int | None) -> NoReturn:
 def process_number() -> int:
     """The rank of this process among those of the run."""
     return int(os.environ.get("RANK", "0"))
-
-
-def _write_status(word: str) -> None:
-    path = os.environ.get(STATUS_FILE)
-    if path is None or process_number() != 0:
-        return
-    # If the launcher was killed, the file may have been removed; do not create it again.
-    with contextlib.suppress(FileNotFoundError), Path(path).open("r+", encoding="utf-8") as stream:
-        stream.write(word)
-        stream.truncate()

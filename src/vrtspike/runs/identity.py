@@ -167,20 +167,18 @@ def weight_digests(files: Mapping[str, Path]) -> dict[str, str]:
         RunError: naming the key, if a file is not there.
         DataError: if a published one is not there.
     """
-    return {key: _digest(key, path) for key, path in files.items()}
-
-
-def _digest(key: str, path: Path) -> str:
-    if path.name in PUBLISHED:
-        require_weights(path)
-        return PUBLISHED[path.name]
-    try:
-        return file_digest(path)
-    except OSError as error:
-        raise RunError(
-            f"{key}: {path}: {error.strerror or error}; give existing weights (of a preset: train "
-            "it first), or remove the key"
-        ) from error
+    found: dict[str, str] = {}
+    for key, path in files.items():
+        if path.name in PUBLISHED:
+            require_weights(path)
+        try:
+            found[key] = PUBLISHED.get(path.name) or file_digest(path)
+        except OSError as error:
+            raise RunError(
+                f"{key}: {path}: {error.strerror or error}; give existing weights (of a preset: "
+                "train it first), or remove the key"
+            ) from error
+    return found
 
 
 def prepare_folder(folder: Path, preset: Path | None, dataset: Path | None) -> None:
@@ -218,16 +216,16 @@ def prepare_folder(folder: Path, preset: Path | None, dataset: Path | None) -> N
 
 def _check_unchanged(run: RunIdentity, folder: Path) -> None:
     problem = find_problem(run.settings.TASK)
-    found = {run.dataset: (run.dataset_digest, problem.dataset_digest(Path(run.dataset)))}
     files = problem.training_weights(run.settings)
-    for key, digest in weight_digests(files).items():
-        found[f"{key} ({files[key]})"] = (run.weights.get(key), digest)
-    for what, (then, now) in found.items():
-        if then != now:
-            raise RunError(
-                f"{folder}: {what} has changed since this run began; start a new run with --preset "
-                "and --dataset in another folder"
-            )
+    digests = weight_digests(files)
+    changed = [f"{key} ({files[key]})" for key in files if digests[key] != run.weights.get(key)]
+    if problem.dataset_digest(Path(run.dataset)) != run.dataset_digest:
+        changed.append(run.dataset)
+    if changed:
+        raise RunError(
+            f"{folder}: {', '.join(changed)} has changed since this run began; start a new run "
+            "with --preset and --dataset in another folder"
+        )
 
 
 def write_statistics(folder: Path) -> None:

@@ -6,7 +6,7 @@ Snakemake evaluates these resources again just before a job starts, when all due
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache
 
 from vrtspike.errors import RunError
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
@@ -21,17 +21,13 @@ class LocalDevices:
     Args:
         gpus: GPUS of the configuration.
         snakemake: lists the due jobs.
-        count: counts the usable GPUs of this machine; called at most once.
+        count: counts the usable GPUs of this machine.
     """
 
     def __init__(
         self, gpus: int | str, snakemake: SnakemakeInternals, count: Callable[[], int]
     ) -> None:
-        self._gpus, self._snakemake, self._count = gpus, snakemake, count
-
-    @cached_property
-    def _local_gpus(self) -> int:
-        return self._count()
+        self._gpus, self._snakemake, self._count = gpus, snakemake, cache(count)
 
     @property
     def _presets(self) -> int:
@@ -45,7 +41,7 @@ class LocalDevices:
             return self._gpus
         if not self._snakemake.runs_locally:
             return 1
-        return max(1, self._local_gpus // self._presets) if self._local_gpus else 0
+        return max(1, self._count() // self._presets) if self._count() else 0
 
     def threads(self, gpus: int, cores: int) -> int:
         """Cores of a job: all, divided among the presets that run at the same time.
@@ -56,7 +52,7 @@ class LocalDevices:
         """
         if not self._snakemake.runs_locally:
             return ALL_CORES
-        at_once = self._local_gpus // gpus if gpus and self._local_gpus else cores
+        at_once = self._count() // gpus if gpus and self._count() else cores
         return max(1, cores // max(1, min(self._presets, at_once)))
 
     def options(self, granted: int) -> str:

@@ -126,6 +126,7 @@ class PlanView:
 class _Job:
     """A job that makes files; the marks are those of its logs before it began."""
 
+    name: str
     rule: str
     outputs: list[str]
     marks: Mapping[str, object]
@@ -157,7 +158,6 @@ class RunView:
         self._began = time.monotonic()
         self._stages: dict[str, _Stage] = defaultdict(_Stage)
         self._jobs: dict[int, _Job] = {}
-        self._names: dict[int, str] = {}
         self._written: list[str] = []
         self._failed: list[str] = []
         self._exit_reason = ""
@@ -207,14 +207,14 @@ class RunView:
 
     def _on_begin(self, fields: Mapping[str, Any]) -> None:
         number, rule = int(fields["jobid"]), str(fields["rule_name"])
-        name = f"{rule} {'/'.join(map(str, fields['wildcards'].values()))}".strip()
-        self._names[number] = name
         if not fields["output"]:
             return  # a target rule
+        name = f"{rule} {'/'.join(map(str, fields['wildcards'].values()))}".strip()
         logs = list(map(str, fields["log"]))
         marks = {log: mark for log in logs if (mark := file_mark(Path(log))) is not None}
         is_retried = number in self._jobs
-        self._jobs[number] = _Job(rule, list(map(str, fields["output"])), marks, is_retried)
+        outputs = list(map(str, fields["output"]))
+        self._jobs[number] = _Job(name, rule, outputs, marks, is_retried)
         stage = self._stages[rule]
         if not stage.running:
             stage.since = time.monotonic()
@@ -245,20 +245,20 @@ class RunView:
 
     def _on_failure(self, fields: Mapping[str, Any]) -> None:
         number = int(fields["jobid"])
-        job = self._jobs.get(number)
-        if job is not None:
+        job = self._jobs.get(number) or _Job(str(fields["rule_name"]), "", [], {})
+        name = job.name
+        if number in self._jobs:
             self._has_ended(number)
-        name = self._names.get(number, str(fields["rule_name"]))
         if self._interrupted or name in self._failed:
             return  # Snakemake 9.19 reports a failure twice
         self._failed.append(name)
         # From a cluster's executor, or from the message before.
         why = str((fields.get("aux") or {}).get("why") or self._exit_reason)
         how, self._exit_reason = f" ({why})" if why else "", ""
-        before, logs = job.marks if job else {}, [str(path) for path in fields["log"]]
+        before, logs = job.marks, [str(path) for path in fields["log"]]
         # Ignore logs that an earlier job has written.
         own = [log for log in logs if log not in before or file_mark(Path(log)) != before[log]]
-        if not own and logs and not why and job and job.is_retried:
+        if not own and logs and not why and job.is_retried:
             self._say(f"error: {name} failed again, as before")  # it was not started
             return
         end = log_end(own) if own or not logs else "it has written no log"
@@ -279,7 +279,8 @@ class RunView:
             elif not (known and is_final):
                 self._default(record)
         elif again := _RETRY.match(text):
-            name = self._names.get(int(again[1]), f"job {again[1]}")
+            job = self._jobs.get(int(again[1]))
+            name = job.name if job else f"job {again[1]}"
             if name in self._failed:
                 self._failed.remove(name)
             self._say(f"{name} is retried")
