@@ -2,7 +2,7 @@
 
 
 rule analyze_performance:
-    """Tables, plots and ranked findings from a run's logs."""
+    """Tables, plots, ranked findings and a proposed preset from a run's logs."""
     input:
         rerun_damaged=rerun_damaged("performance/{preset}/findings.json"),
         run="<results>/train/{preset}/run.json",
@@ -10,6 +10,7 @@ rule analyze_performance:
         logs=multiext("<results>/train/{preset}/", *LOGS),
     output:
         findings="<results>/performance/{preset}/findings.json",
+        proposed="<results>/performance/{preset}/proposed.yaml",
         tables=multiext("<results>/performance/{preset}/", *PERFORMANCE_TABLES),
         loss=in_report("performance/{preset}/loss.svg", "Training"),
         validation=in_report(

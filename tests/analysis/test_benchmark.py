@@ -141,9 +141,8 @@ def test_a_key_that_timing_sets_is_refused():
     assert list(differences(*pair)) == ["TRAIN.PROGRESSIVE"]
 
 
-def test_it_says_what_first_steps_are():
-    assert settings().first_steps.notes == ()
-    assert list(settings(PROGRESSIVE=PHASES, FREEZE_FLOW_STEPS=20).first_steps.notes) == [
-        "crops of 64, the first of 2 phases (TRAIN.PROGRESSIVE)",
-        "flow and alignment fixed, as in the first 20 (TRAIN.FREEZE_FLOW_STEPS)",
-    ]
+def test_all_timed_steps_are_like_the_first_ones():
+    given = settings(PROGRESSIVE=PHASES, FREEZE_FLOW_STEPS=20)
+    train = timing_settings_pair(given, apply_changes(given, ["TRAIN.BATCH_SIZE=2"]), 7)[0].TRAIN
+    assert [phase.CROP_SIZE for phase in train.PROGRESSIVE] == [64]
+    assert train.FREEZE_FLOW_STEPS == train.PROGRESSIVE[0].EPOCHS == 1_000_000

@@ -8,10 +8,12 @@ import pytest
 from vrtspike.analysis.figures import summarize_sections
 from vrtspike.analysis.performance import (
     FINDINGS,
+    PROPOSED,
     analyze_run,
     plot_lines,
     plot_time_per_section,
 )
+from vrtspike.config import load_preset
 from vrtspike.io.files import read_json, write_json
 
 
@@ -25,7 +27,7 @@ def analysed(publish, tmp_path):
 def test_tables_hold_what_was_logged_and_nothing_else_is_written(analysed):
     _, output = analysed
     assert {path.name for path in output.iterdir()} == {
-        *("timing.csv", "throughput.csv", "memory.csv", "metrics.csv"),
+        *("timing.csv", "throughput.csv", "memory.csv", "metrics.csv", PROPOSED),
         *("throughput.svg", "memory.svg", "metrics.svg", "loss.svg", "time_per_section.svg"),
         *(f"{FINDINGS}.{kind}" for kind in ("json", "csv", "html")),
     }
@@ -47,16 +49,15 @@ def test_findings_name_figures_and_keys(analysed):
     contents = read_json(output / "findings.json")
     assert contents["preset"] == "slow"
     assert contents["figures"]["speed"]["data_ms"] == 50  # 300 ms for six micro-batches
-    keys = {
-        key: value for finding in contents["findings"] for key, value in finding["keys"].items()
-    }
-    assert keys == {
+    assert contents["proposed"] == {
         "DATALOADER.TOTAL_WORKERS": "auto",
         "DATALOADER.TRAIN_PREFETCH_FACTOR": 8,
         "DATA.CACHE_SIZE_GB": 5.2,  # half of 10,000 MB
         "TRAIN.BATCH_SIZE": 6,
         "TRAIN.GRADIENT_ACCUMULATION_STEPS": 1,
     }
+    (output / "slow.yaml").write_text("DATALOADER:\n  TOTAL_WORKERS: 2\n")
+    assert load_preset(output / PROPOSED).TRAIN.BATCH_SIZE == 6
     page = (output / "findings.html").read_text()
     assert "50.0 ms wait for each batch" in page
     assert '<td class="text">10000 MB</td>' in page

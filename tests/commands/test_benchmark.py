@@ -49,7 +49,10 @@ def test_the_printed_ratio_is_that_of_the_records(planned, temporary, capsys):
 def test_it_says_what_first_steps_are(planned, capsys):
     planned(*({"ms": ms} for ms in TIMES))
     run_command(["benchmark", "phases", *CHANGE, *LENGTH])
-    assert "\ncrops of 32, the first of 2 phases (TRAIN.PROGRESSIVE)\n" in capsys.readouterr().out
+    note = (
+        "timed are the first steps, with TRAIN.PROGRESSIVE=[{'CROP_SIZE': 32, 'EPOCHS': 1000000}]"
+    )
+    assert f"\n{note}\n" in capsys.readouterr().out
 
 
 def test_a_configuration_is_heard(planned, capsys):

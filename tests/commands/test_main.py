@@ -42,7 +42,7 @@ def test_a_package_that_cannot_be_imported_is_an_error_of_one_line(tmp_path, mon
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     answer = vrtspike_command("doctor")
     assert answer.returncode == 2
-    told = "error: a package is missing or damaged (libtorch.so: no such file); make setup"
+    told = "error: a package is missing or damaged (libtorch.so: no such file); pip install"
     assert answer.stderr.startswith(told)
 
 

@@ -1,1 +1,1 @@
-"""Analysis of runs: tables, plots, findings, and comparisons."""
+"""Analysis of runs: tables, plots, findings, a proposed preset, and comparisons."""

@@ -20,6 +20,7 @@ import pandas as pd
 from scipy import stats
 
 from vrtspike.cluster.signals import EXIT_INTERRUPTED
+from vrtspike.config.documents import parse_overrides
 from vrtspike.config.loading import override_settings
 from vrtspike.config.run_schema import UNLIMITED, RunSettings
 from vrtspike.errors import ConfigError, RunError
@@ -278,7 +279,7 @@ def apply_changes(settings: RunSettings, changes: Sequence[str]) -> RunSettings:
     Raises:
         ConfigError: if a key or value is invalid, or nothing is changed.
     """
-    changed = override_settings(settings, changes, "the preset", _ORIGIN)
+    changed = override_settings(settings, parse_overrides(changes, _ORIGIN), "the preset")
     if not differences(settings, changed):
         raise ConfigError(
             f"{_ORIGIN} {' '.join(changes)}: the preset has these values already, there is nothing "
@@ -317,8 +318,8 @@ def timing_settings(settings: RunSettings, last_step: int) -> RunSettings:
         "LOG.MLFLOW=null",
         "LOG.ON_END=null",
     ]
-    keys += settings.first_steps.overrides
-    return override_settings(settings, keys, "the preset", "benchmark")
+    keys += settings.first_steps
+    return override_settings(settings, parse_overrides(keys, "benchmark"), "the preset")
 
 
 def timing_settings_pair(
@@ -378,8 +379,9 @@ def run_benchmark(
                 f"turns on different devices: the first ran on {turns[0][0].device}, this one on "
                 f"{turn.device}; set a number of GPUs that stay free: --config GPUS=1"
             )
-    notes = dict.fromkeys([*before.first_steps.notes, *after.first_steps.notes])
-    return Benchmark(preset, changes, length, *turns, tuple(notes))
+    keys = dict.fromkeys([*before.first_steps, *after.first_steps])
+    notes = [f"timed are the first steps, with {each}" for each in keys]
+    return Benchmark(preset, changes, length, *turns, notes)
 
 
 def benchmark_text(found: Benchmark) -> str:

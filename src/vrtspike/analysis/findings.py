@@ -7,6 +7,7 @@ own figures.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -21,8 +22,10 @@ from ruamel.yaml import YAML
 from vrtspike.analysis import rules
 from vrtspike.analysis.figures import RunFigures
 from vrtspike.analysis.rules import WARNING_SHARE, Observation, Run, Severity
+from vrtspike.config.documents import document_of, nested
+from vrtspike.config.loading import override_settings
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.errors import DataError
+from vrtspike.errors import ConfigError, DataError
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 COLUMNS = ["rank", "severity", "symptom", "figure", "change", "keys", "effect"]
@@ -174,6 +177,61 @@ def speed_up(share: float) -> str:
     '25%'
     """
     return f"{1 / (1 - share) - 1:.0%}" if share < 0.999 else "1000 times"
+
+
+MEMORY_KEYS = frozenset(
+    {"TRAIN.BATCH_SIZE", "TRAIN.GRADIENT_ACCUMULATION_STEPS"}
+    | {"TRAIN.SCALE_LR", "TRAIN.BASE_BATCH_SIZE"}
+    | {"MODEL.VRT.USE_CHECKPOINT_FFN", "MODEL.VRT.USE_CHECKPOINT_ATTN"}
+)
+"""Keys that change the memory of a step, and the related keys of batches."""
+
+
+def proposed_keys(findings: Sequence[Finding], settings: RunSettings) -> dict[str, Any]:
+    """The proposed keys of all findings; on conflicts the more important finding wins.
+
+    Changes that make the preset invalid are left out. Of several changes that use more GPU memory
+    only the first is taken, because each was estimated alone.
+    """
+    accepted: dict[str, Any] = {}
+    for finding in findings:
+        keys = dict(finding.keys)
+        if MEMORY_KEYS & accepted.keys():
+            keys = {key: value for key, value in keys.items() if key not in MEMORY_KEYS}
+        candidate = {**keys, **accepted}
+        if _is_valid(candidate, settings):
+            accepted = candidate
+    return accepted
+
+
+def preset_text(preset: str, keys: Mapping[str, Any], findings: Sequence[Finding]) -> str:
+    """A preset file with ``keys``, each with the finding that proposes it.
+
+    Args:
+        preset: the run's preset, which becomes ``BASE``.
+        keys: dotted keys and values.
+        findings: which propose them.
+    """
+    lines = [f"# Proposed from a run of {preset}. Save as config/presets/<name>.yaml to use it."]
+    if not keys:
+        lines.append("# No finding proposes another value; this preset equals its base.")
+    for key, value in keys.items():
+        origin = next(f for f in findings if key in f.keys and f.keys[key] == value)
+        lines.append(f"# {key}: {origin.symptom}: {origin.figure}")
+    tree = {"BASE": preset, **nested(keys)}
+    stream = io.StringIO()
+    yaml = YAML()
+    yaml.default_flow_style = False
+    yaml.dump(tree, stream)
+    return "\n".join(lines) + "\n" + stream.getvalue()
+
+
+def _is_valid(keys: Mapping[str, Any], settings: RunSettings) -> bool:
+    try:
+        override_settings(settings, document_of(nested(keys), "the finding"), "the run")
+    except ConfigError:
+        return False
+    return True
 
 
 def update_tables(page: str) -> str:

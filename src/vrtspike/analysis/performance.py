@@ -1,4 +1,4 @@
-"""The performance analysis of one run: tables, plots, findings."""
+"""The performance analysis of one run: tables, plots, findings, a proposed preset."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from vrtspike.analysis.figures import RunFigures, run_figures, summarize_sections, throughput
-from vrtspike.analysis.findings import Finding, find, findings_table
+from vrtspike.analysis.findings import Finding, find, findings_table, preset_text, proposed_keys
 from vrtspike.analysis.run_logs import RunLogs, read_run_logs
 from vrtspike.config.problems import Metric, find_problem
 from vrtspike.io.files import atomic_write_text, write_json
@@ -21,6 +21,7 @@ from vrtspike.plotting.pages import Table, write_page
 from vrtspike.runs.published import PublishedRun, read_published
 
 FINDINGS = "findings"
+PROPOSED = "proposed.yaml"
 
 MAX_BARS = 24
 _BLUE = "#2b6cb0"
@@ -70,7 +71,8 @@ def analyze_run(folder: Path, output: Path) -> list[Finding]:
 
     Args:
         folder: the run's result folder (``results/train/<preset>``).
-        output: folder for the tables, the plots (SVG) and ``findings.{json,csv,html}``.
+        output: folder for the tables, the plots (SVG), ``findings.{json,csv,html}`` and
+            ``proposed.yaml``.
 
     Returns:
         the findings, most important first.
@@ -100,7 +102,7 @@ def read_analysis(folder: Path) -> Analysis:
 
 
 def write_analysis(analysis: Analysis, output: Path) -> None:
-    """Write tables, plots and findings into ``output``.
+    """Write tables, plots, findings and proposed preset into ``output``.
 
     The tables are of sections, throughput, memory, and training with validation; each has a plot.
     """
@@ -138,6 +140,7 @@ def _curves(table: pd.DataFrame, columns: Sequence[str]) -> Curves:
 
 def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) -> None:
     findings, run = analysis.findings, analysis.run
+    keys = proposed_keys(findings, run.settings)
     table = findings_table(findings)
     contents = {
         "schema": 1,
@@ -145,9 +148,11 @@ def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) ->
         "fingerprint": run.fingerprint or None,
         "figures": asdict(analysis.figures),
         "findings": [asdict(finding) for finding in findings],
+        "proposed": keys,
     }
     write_json(output / f"{FINDINGS}.json", contents)
     atomic_write_text(output / f"{FINDINGS}.csv", table.to_csv(index=False))
+    atomic_write_text(output / PROPOSED, preset_text(run.name, keys, findings))
     note = "" if findings else "Nothing to fix: no symptom crossed its limit."
     note = " ".join([note, *analysis.notes]).strip()
     write_page(

@@ -28,8 +28,7 @@ from vrtspike.io.locks import lock_file
 from vrtspike.io.pretrained import PUBLISHED, verify_weights
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.runs.names import WEIGHTS
-from vrtspike.system.cli import nearest_existing
-from vrtspike.system.surroundings import environment_faults
+from vrtspike.system.surroundings import environment_faults, nearest_existing
 
 State = Literal["ok", "note", "missing", "broken"]
 _MARKS: dict[State, str] = {"ok": "✓", "note": "·", "missing": "○", "broken": "✗"}

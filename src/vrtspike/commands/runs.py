@@ -73,7 +73,7 @@ def add_analyze(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         type=output_path,
-        help="folder that tables, plots and findings.html are written to",
+        help="folder that tables, plots, findings.html and a proposed preset are written to",
     )
     parser.add_argument(
         "--settings",

@@ -61,7 +61,7 @@ def test_options_that_make_no_sense_together_are_refused(call):
     for options, match in (
         (["--simulate-spikes", "--sensor", 24, 32], "--sensor describes recorded spikes"),
         (["--simulate-spikes", "--tile", 63], "--tile: found 63, expected an even number"),
-        ([], r"takes spikes \(MODEL.USE_SPIKE is true\); give recorded ones \(--spikes\)"),
+        ([], r"takes spikes \(MODEL.USE_SPIKE is true\); give either recorded ones \(--spikes\)"),
     ):
         with pytest.raises(UserError, match=match):
             call(*options)

@@ -13,13 +13,13 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.gate.alignment import (
-    MIN_CORRELATION,
-    MOST_DISORDER,
     Alignment,
     align,
     center_tolerance,
     correlation_curve,
     disorder,
+    mismatch,
+    order_fault,
 )
 from vrtspike.deblurring.data.gate.sensor_guess import Sensor, find_sensor, sensor_of
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
@@ -123,10 +123,11 @@ def view_spikes(
     spikes = read_packed(path, *size, start=start, count=count, area=sensor.area)
     try:
         found = None if gray is None else align(spikes, gray)
-        told = None if layout is None else layout.exposure
-        expected = None if told is None else told(total).sharp
     except DataError as error:
-        raise DataError(f"{path}: {error} (--sensor, --layout)") from error
+        raise DataError(f"{path}: {error} (--sensor)") from error
+    expected = None
+    if layout is not None and layout.exposure is not None:
+        expected = layout.exposure_of(total, path).sharp
     return SpikeView(path, sensor, total, start, spikes, gray, found, expected)
 
 
@@ -171,17 +172,11 @@ def describe(view: SpikeView) -> list[str]:
 
 def faults(view: SpikeView) -> list[str]:
     """What is wrong with a spike file, a sentence each; nothing where all is well."""
-    found = []
-    if view.disorder is not None and view.disorder > MOST_DISORDER:
-        found.append("the steps are shuffled, or the sensor has another size (--sensor)")
-    if view.found is not None and (other := view.found.misread or view.found.moved):
-        found.append(f"the spikes would fit the frame better {other}")
-    elif view.found is not None and not view.found.matches:
-        found.append(
-            f"the spikes do not show the frame (correlation {view.found.correlation:.2f}, "
-            f"{MIN_CORRELATION} is needed): another frame's file, or another size (--sensor)"
-        )
-    return found
+    found = [order_fault(view.spikes, str(view.path))]
+    if view.found is not None:
+        size = (view.sensor.area.rows, view.sensor.area.columns)
+        found.append(mismatch(view.found, view.path, "the frame", size))
+    return [fault for fault in found if fault]
 
 
 def _match_line(view: SpikeView, found: Alignment) -> str:

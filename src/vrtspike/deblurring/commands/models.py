@@ -181,7 +181,8 @@ def _request(arguments: argparse.Namespace) -> Request:
 
 def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Print what was restored and where it lies."""
-    from vrtspike.deblurring.evaluation.folder import RECORD, mean_figure, recorded_tiling
+    from vrtspike.deblurring.evaluation.folder import RECORD, mean_figure
+    from vrtspike.deblurring.evaluation.tiling import Tiling
 
     frames, output = record["frames"], arguments.output
     for frame in frames:
@@ -199,7 +200,7 @@ def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
     cost = "" if each is None else f", {each:.1f} s each"
     print(
         f"{len(frames)} frame{'s' * (len(frames) != 1)}{cost} "
-        f"({recorded_tiling(record).describe()}, {record['precision']}, "
+        f"({Tiling(**record['tiling']).describe()}, {record['precision']}, "
         f"{record['recomputation']:.2f} x computed): {output}; record: {output / RECORD}"
     )
 
@@ -244,12 +245,9 @@ def export(arguments: argparse.Namespace) -> None:
         read_finished(found)
     # PyTorch takes seconds to import: what is wrong with the arguments has been told by now.
     from vrtspike.deblurring.evaluation.onnx_model import export_model
-    from vrtspike.deblurring.evaluation.trained import TrainedModel, load
+    from vrtspike.deblurring.evaluation.trained import load
 
-    model = load(found, device="cpu")
-    if not isinstance(model, TrainedModel):
-        raise ConfigError(f"{found}: is an ONNX file already")
-    difference = export_model(model, output, arguments.ratio)
+    difference = export_model(load(found, device="cpu"), output, arguments.ratio)
     print(
         f"{output}: {output.stat().st_size / 1e6:.1f} MB, differs from PyTorch by "
         f"{difference:.1g} at most"
