@@ -32,7 +32,7 @@ from vrtspike.config.run_schema import shown_settings
 from vrtspike.errors import RunError, list_faults
 from vrtspike.io.files import atomic_write_text, read_mapping, write_json
 from vrtspike.io.flatten import unequal
-from vrtspike.plotting.pages import Table, write_tables
+from vrtspike.plotting.pages import Table, texts, write_tables
 from vrtspike.runs.published import PublishedRun
 
 DIFFERENCES = "differences.csv"
@@ -208,7 +208,9 @@ def comparison_text(candidates: Sequence[Candidate], kind: Format) -> str:
     table = comparison_table(candidates, metrics)
     if kind == "csv":
         return table.to_csv(index=False, float_format="%.6g")
-    rows = _shown(table, comparison_formats(metrics))
+    # A row for each figure that any run has, a column for each run.
+    shown = texts(table.dropna(axis="columns", how="all"), comparison_formats(metrics), ABSENT)
+    rows = shown.set_index("preset").T.rename_axis("figure").reset_index()
     differences = setting_differences(candidates)
     draw: Callable[[pd.DataFrame], str] = markdown_table if kind == "markdown" else _aligned
     parts = [draw(rows)]
@@ -219,20 +221,6 @@ def comparison_text(candidates: Sequence[Candidate], kind: Format) -> str:
         note = f"{quality_note(metrics)} {evaluations_note(candidates)}"
         parts.append(f"{note.strip()}\n")
     return "\n".join(parts)
-
-
-def _shown(table: pd.DataFrame, formats: Mapping[str, str]) -> pd.DataFrame:
-    """A table of texts: a row for each figure that any run has, a column for each run."""
-    rows = table.set_index("preset").T.dropna(how="all")
-    cells = {
-        str(name): [_cell(value, formats.get(str(figure), "")) for figure, value in column.items()]
-        for name, column in rows.items()
-    }
-    return pd.DataFrame({"figure": rows.index} | cells)
-
-
-def _cell(value: float, specification: str) -> str:
-    return ABSENT if pd.isna(value) else format(value, specification)
 
 
 def _aligned(rows: pd.DataFrame) -> str:

@@ -24,8 +24,6 @@ MULTI_GPU_EFFICIENCY = 0.9
 GPU_EFFICIENCY = 0.1
 """FLOP/s of a training step relative to the GPU's data sheet: an assumption; many operations are
 limited by memory bandwidth."""
-CPU_TFLOPS = 0.037
-"""TFLOP/s of a training step on one thread: measured with ``baseline`` on an AMD EPYC."""
 TRAINING_EFFICIENCY = 0.48
 """FLOP/s of a training step relative to a matrix product: measured with ``demo`` on two cores, 0.38
 to 0.48 under load."""
@@ -152,41 +150,25 @@ class Speed:
         return cost.clips * cost.mean.run_tflop / self.tflops / share
 
 
-def measure_speed(machine: Machine, *, probe: bool) -> Speed:
-    """Training speed of a machine: from its GPU's data sheet, measured, or from a table.
+def measure_speed(gpu: GpuKind | None) -> Speed:
+    """Training speed on a GPU, from its data sheet or else measured here, or on all CPUs.
 
     Args:
-        machine: this or another one.
-        probe: whether to measure on this machine.
+        gpu: of this machine or of another one; None for the CPUs of this machine.
 
     Raises:
-        RunError: if the GPU is not in the table and may not be measured, or does not work.
+        RunError: if the GPU does not work.
     """
-    gpu = machine.gpu
-    if gpu is not None:
-        share = f"{GPU_EFFICIENCY:.0%} of"
-        if gpu.tflops is not None:
-            source = f"{share} the {gpu.tflops:.0f} TFLOP/s of {gpu.name}'s data sheet"
-            return Speed(GPU_EFFICIENCY * gpu.tflops, source)
-        if not probe:
-            raise RunError(f"{gpu.name} is not in the table; leave out --no-probe")
+    if gpu is None:
+        rate = TRAINING_EFFICIENCY * measure_peak(torch.device("cpu"), torch.float32) / 1e12
+        return Speed(rate, f"{1e3 * rate:.0f} GFLOP/s in a training step, by a product now")
+    tflops, source = gpu.tflops, f"of {gpu.name}'s data sheet"
+    if tflops is None:
         try:
-            found = gpu_tflops()
+            peak = measure_peak(torch.device("cuda"), torch.float16)
         except (RuntimeError, AssertionError) as error:
             raise RunError(f"{gpu.name} does not compute ({error}); see vrtspike doctor") from error
-        return Speed(GPU_EFFICIENCY * found, f"{share} {found:.0f} TFLOP/s, by a product now")
-    if probe:
-        rate = cpu_tflops()
-        return Speed(rate, f"{1e3 * rate:.0f} GFLOP/s in a training step, by a product now")
-    rate = CPU_TFLOPS * machine.cpus
-    return Speed(rate, f"{1e3 * rate:.0f} GFLOP/s, as measured on an AMD EPYC")
-
-
-def cpu_tflops() -> float:
-    """TFLOP/s of a training step on all CPUs, estimated from matrix products."""
-    return TRAINING_EFFICIENCY * measure_peak(torch.device("cpu"), torch.float32) / 1e12
-
-
-def gpu_tflops() -> float:
-    """Data sheet TFLOP/s of this machine's first GPU in half precision, from matrix products."""
-    return measure_peak(torch.device("cuda"), torch.float16) / 1e12 / _MATMUL_EFFICIENCY
+        tflops, source = peak / 1e12 / _MATMUL_EFFICIENCY, "by a product now"
+    return Speed(
+        GPU_EFFICIENCY * tflops, f"{GPU_EFFICIENCY:.0%} of the {tflops:.0f} TFLOP/s {source}"
+    )

@@ -45,16 +45,13 @@ def add_advise(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--hours", type=positive_number, default=336.0, help="that a training may take at most"
     )
-    parser.add_argument(
-        "--no-probe", action="store_true", help="measure nothing, take the table's figures"
-    )
 
 
 def advise(arguments: argparse.Namespace) -> int:
     """Recommend a preset for this machine and this data, by memory, hours and disk.
 
-    Estimates come from tables of counted and measured costs and a short measurement on this
-    machine; --gpu estimates for another machine's GPUs.
+    Estimates come from tables of counted costs, and from the data sheet of the GPU or a short
+    measurement on this machine; --gpu estimates for another machine's GPUs.
     """
     from vrtspike.commands import preset_advice as advice
     from vrtspike.commands.hardware import measure_speed, named_gpu, this_machine
@@ -66,7 +63,7 @@ def advise(arguments: argparse.Namespace) -> int:
         machine = replace(machine, gpu=named_gpu(arguments.gpu, arguments.gpus))
     elif plan.settings.GPUS == 0:
         machine = replace(machine, gpu=None)
-    speed = measure_speed(machine, probe=not arguments.no_probe)
+    speed = measure_speed(machine.gpu)
     found = advice.advise(plan, machine, speed, arguments.hours)
     print("\n".join(advice.advice_lines(found)))
     return 0 if found.command is not None else 1

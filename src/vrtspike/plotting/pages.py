@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -48,9 +47,7 @@ class Table:
     @property
     def rows(self) -> Iterator[list[str]]:
         """The formatted cells of each row."""
-        formats = [(self.formats or {}).get(str(column), "") for column in self.frame.columns]
-        for values in self.frame.itertuples(index=False):
-            yield [_cell(*cell) for cell in zip(values, formats, strict=True)]
+        yield from texts(self.frame, self.formats or {}).to_numpy().tolist()
 
 
 def write_page(
@@ -79,9 +76,22 @@ def write_tables(
     write_page(folder / "table.html", title, note, tables, closing)
 
 
-def _cell(value: object, specification: str) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)) or value is pd.NA:
-        return "–"
-    if specification and isinstance(value, Real):
-        return format(value, specification)
-    return str(value)
+def texts(frame: pd.DataFrame, formats: Mapping[str, str], absent: str = "–") -> pd.DataFrame:
+    """The cells of a table as texts.
+
+    Args:
+        frame: the table.
+        formats: format specification (such as ``.2f``) of numbers by column.
+        absent: the text of missing values.
+    """
+
+    def text(value: object, specification: str) -> str:
+        if value is None or value is pd.NA or value != value:
+            return absent
+        return format(value, specification) if isinstance(value, Real) else str(value)
+
+    cells = {
+        str(name): [text(value, formats.get(str(name), "")) for value in column]
+        for name, column in frame.to_dict("list").items()
+    }
+    return pd.DataFrame(cells, dtype=object)

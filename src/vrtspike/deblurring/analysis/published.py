@@ -29,7 +29,7 @@ from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import ConfigError, DataError, list_faults
 from vrtspike.io.files import atomic_write_text
-from vrtspike.plotting.pages import Table, write_page
+from vrtspike.plotting.pages import Table, texts, write_page
 from vrtspike.runs.published import PublishedRun, read_published
 
 FILE = Path(__file__).with_suffix(".csv")
@@ -227,25 +227,14 @@ def write_leaderboard(folders: Sequence[Path], output: Path) -> pd.DataFrame:
     ]
     write_page(output / "leaderboard.html", "Leaderboard", NOTE, pages)
     atomic_write_text(output / "leaderboard.csv", table.to_csv(index=False, float_format="%.6g"))
-    texts = {name: _texts(rows) for name, rows in shown.items()}
-    markdown = [f"## Protocol {name}\n\n{markdown_table(rows)}" for name, rows in texts.items()]
+    cells = {name: texts(rows, FORMATS, absent="") for name, rows in shown.items()}
+    markdown = [f"## Protocol {name}\n\n{markdown_table(rows)}" for name, rows in cells.items()]
     text = "\n".join(["# Leaderboard", "", NOTE, "", *markdown])
     atomic_write_text(output / "leaderboard.md", text)
     alignment = "".join("r" if head in FORMATS else "l" for head in COLUMNS.values())
     latex = [f"% {NOTE}", "% It takes the package booktabs."]
-    for name, rows in texts.items():
+    for name, rows in cells.items():
         table_of = rows.to_latex(index=False, escape=True, column_format=alignment)
         latex += [f"% Protocol {name}", table_of]
     atomic_write_text(output / "leaderboard.tex", "\n".join(latex))
     return table
-
-
-def _texts(rows: pd.DataFrame) -> pd.DataFrame:
-    """All cells as they are shown; empty where there is no figure."""
-    cells = rows.to_dict("list").items()
-    return pd.DataFrame(
-        {
-            name: ["" if pd.isna(c) else format(c, FORMATS.get(str(name), "")) for c in column]
-            for name, column in cells
-        }
-    )
