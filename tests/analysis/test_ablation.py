@@ -266,6 +266,10 @@ def test_each_seed_their_mean_and_their_standard_deviation(seeds, tmp_path):
     notes = ["", "chosen on the test split", "", "chosen on the test split"]
     assert write_seeds(seeds, tmp_path / "out")["note"].tolist() == notes
     assert "standard deviation over seeds" in page
+    # Two of three seeds have no mean.
+    evaluated(seeds[1], {"psnr": figures(20.0, None)})
+    incomplete = write_seeds(seeds, tmp_path / "out")
+    assert incomplete[["psnr restored", "psnr spread"]].iloc[-1].isna().all()
 
 
 def test_other_settings_or_a_missing_evaluation_are_refused(seeds, tmp_path):

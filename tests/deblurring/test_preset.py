@@ -156,7 +156,7 @@ def test_changed_code_is_told_and_trains_again_only_when_asked(place, repository
     folder = tmp_path / "runs" / "tiny" / run.fingerprint
     shutil.copytree(result, folder)
     code = read_code(folder)
-    write_code(folder, code | {"training/loop.py:Trainer": "of old"})
+    write_code(folder, code | {"training/loop.py": "of old"})
 
     def launch(*options: str) -> str:
         command = [
@@ -171,7 +171,7 @@ def test_changed_code_is_told_and_trains_again_only_when_asked(place, repository
         return done.stdout + done.stderr
 
     told = launch()
-    assert "code has changed since this run began: Trainer in training/loop.py; " in told
+    assert "code has changed since this run began: training/loop.py; " in told
     assert "snakemake train_tiny --config RETRAIN=tiny" in told
     assert "the run was finished before" in told
     assert (tmp_path / "result/weights.safetensors").read_bytes() == (
@@ -179,7 +179,7 @@ def test_changed_code_is_told_and_trains_again_only_when_asked(place, repository
     ).read_bytes()
 
     again = launch("--retrain")
-    assert f"the former run is now {folder}.1: Trainer in training/loop.py" in again
+    assert f"the former run is now {folder}.1: training/loop.py" in again
     assert read_code(folder) == code
     assert json.loads((tmp_path / "result/run.json").read_text())["starts"][0]["step"] == 0
     assert json.loads((folder.with_name(f"{folder.name}.1") / "run.json").read_text()) == (
@@ -202,7 +202,8 @@ def check_published(folder: Path) -> None:
         "timing.jsonl",
         "memory.jsonl",
     }
-    settings = RunIdentity.read(folder).settings
+    identity = RunIdentity.read(folder)
+    settings = identity.settings
     model = build_model(settings)
     model.load_state_dict(load_file(folder / "weights.safetensors"))
     run = json.loads((folder / "run.json").read_text())
@@ -210,7 +211,7 @@ def check_published(folder: Path) -> None:
     assert len(run["starts"]) == 1
     assert run["parameters"] == sum(p.numel() for p in model.parameters())
     assert settings.TRAIN.MAX_STEPS == STEPS
-    assert run["dataset_digest"] == load_dataset(run["dataset"]).digest
+    assert identity.dataset_digest == load_dataset(identity.dataset).digest
     timings = [json.loads(line) for line in (folder / "timing.jsonl").read_text().splitlines()]
     sections = set().union(*(t["ms"] for t in timings if t["kind"] == "step"))
     assert {
@@ -387,8 +388,8 @@ def test_teacher_guides_the_student(place, result, tmp_path):
     student = build_model(settings).eval()
     losses = task.losses(task.forward(student, batch), batch, step=0)
     assert losses.keys() == {"charbonnier", "distillation"}
-    expected = load_teacher(teacher, settings, CPU)(batch.clip.blur, batch.clip.voxels)
-    distance = charbonnier(student(batch.clip.blur, batch.clip.voxels), expected)
+    expected = load_teacher(teacher, settings, CPU)(batch.blur, batch.voxels)
+    distance = charbonnier(student(batch.blur, batch.voxels), expected)
     torch.testing.assert_close(losses["distillation"], 0.5 * distance)
     # In validation nobody teaches.
     batch = task.prepare(next(batches.stream(0, 1, 1)), CPU)

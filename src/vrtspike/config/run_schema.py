@@ -207,8 +207,8 @@ class RunSettings(Section):
     workflow: ClassVar[type[Section]] = Section
     """The problem's sections of ``config/config.yaml``."""
     neutral_modules: ClassVar[tuple[str, ...]] = ()
-    """Code of the problem's package that changes no weights (:mod:`vrtspike.runs.code`): names
-    such as ``data.manifests``, without the package: a full dotted name counts as a use."""
+    """Modules of the problem's package that change no weights (:mod:`vrtspike.runs.code`), such as
+    ``data.manifests``."""
     watched: ClassVar[tuple[str, ...] | None] = None
     """Metrics that early stopping can watch; None if they are known only at run time."""
 

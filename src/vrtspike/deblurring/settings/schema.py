@@ -249,11 +249,8 @@ class Settings(RunSettings):
     old_keys: ClassVar[OldKeys] = OLD_KEYS
     ablation: ClassVar[Ablation | None] = ABLATION
     workflow: ClassVar[type[Section]] = VideoWorkflow
-    # What voxelisation gives is part of the data set's digest.
-    neutral_modules: ClassVar[tuple[str, ...]] = (
-        "data.manifests",
-        "data.store.voxels.voxelize_packed",
-    )
+    # What is read from raw files is part of the data set's digest.
+    neutral_modules: ClassVar[tuple[str, ...]] = ("data.manifests", "data.raw")
     watched: ClassVar[tuple[str, ...] | None] = ("psnr", "ssim")
 
     TRAIN: VideoTrainSettings = key("Training", VideoTrainSettings())

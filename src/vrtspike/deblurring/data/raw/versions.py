@@ -68,12 +68,7 @@ def changed_files(root: str | os.PathLike[str], manifest: dict[str, Any]) -> lis
     """Files of an ingest manifest whose contents are no longer those that were checked."""
     base = Path(root)
     files = {entry["path"]: entry for entry in manifest["files"]}
-    return [
-        path
-        for path in files
-        if not (base / path).is_file()
-        or not is_unchanged(base, files, path, *size_and_date(base, path))
-    ]
+    return [p for p in files if not is_unchanged(base, files, p, *size_and_date(base, p))]
 
 
 def folder_version(*folders: Path) -> str:
