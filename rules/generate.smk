@@ -33,7 +33,7 @@ rule simulate:
         options=lambda wildcards: simulation_options(
             DEBLURRING.settings.SIMULATE, source_of(wildcards)
         ),
-        version=lambda wildcards: frames_version(source_of(wildcards).FRAMES),
+        version=frames_version,
     shell:
         "python scripts/simulate.py {params.options} --split={wildcards.split:q}"
         " --sequence={wildcards.sequence:q} > {output:q} 2> {log:q} && cat {output:q} >> {log:q}"
@@ -53,6 +53,11 @@ rule calibrate:
     params:
         *code("calibrate.py"),
         options=calibration_options(DEBLURRING.settings.CALIBRATE),
-        version=lambda wildcards: recordings_version(DEBLURRING.settings.CALIBRATE),
+        version=lambda wildcards: inputs_version(
+            "recordings",
+            DEBLURRING.settings.CALIBRATE.STATIC,
+            DEBLURRING.settings.CALIBRATE.MOVING,
+            DEBLURRING.settings.CALIBRATE.DATA,
+        ),
     shell:
         "python scripts/calibrate.py {params.options} > {log:q} 2>&1 && cp {log:q} {output:q}"

@@ -10,9 +10,8 @@ from vrtspike.deblurring.data.manifests import (
 from vrtspike.deblurring.planning import (
     calibration_options,
     clip_options,
-    frames_version,
+    inputs_version,
     raw_file_options,
-    recordings_version,
     sensor_option,
     simulated_sequence,
     simulation_options,
@@ -80,6 +79,12 @@ def source_of(wildcards):
     return simulated_sequence(
         DEBLURRING.settings.SIMULATE, wildcards.split, wildcards.sequence
     )
+
+
+def frames_version(wildcards):
+    """A line with a digest of the frames of a simulated sequence."""
+    folder = source_of(wildcards).FRAMES
+    return inputs_version(f"frames in {folder}", folder)
 
 
 @user_errors()

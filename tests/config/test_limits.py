@@ -11,7 +11,7 @@ import warnings
 import pytest
 
 from vrtspike.config import load_preset
-from vrtspike.config.documents import overlay, parse_overrides, parse_yaml
+from vrtspike.config.documents import document_of, overlay, parse_overrides, parse_yaml
 from vrtspike.config.loading import build_settings
 from vrtspike.config.workflow import load_workflow
 from vrtspike.deblurring.settings import Settings
@@ -53,6 +53,7 @@ def test_limits_beyond_the_json_schema(name: str, inside: object, outside: objec
         ("TRAIN.NUM_WORKERS=3", "DATALOADER.TRAIN_WORKERS", 3),
         ("DATA.TRAIN_CROP_SIZE=64", "DATA.CROP_SIZE", 64),
         ("DATA.K=9", "DATA.NUM_VOXEL_BINS", 9),
+        ("DATA.K=null", "DATA.NUM_VOXEL_BINS", 32),  # as in runs of older versions
         ("MODEL.VRT.use_checkpoint_attn=false", "MODEL.VRT.USE_CHECKPOINT_ATTN", False),
         ("MODEL.VRT.use_checkpoint_ffn=false", "MODEL.VRT.USE_CHECKPOINT_FFN", False),
         ("TRAIN.AMP_ENABLED=false", "TRAIN.PRECISION", "32"),
@@ -72,8 +73,8 @@ def test_limits_beyond_the_json_schema(name: str, inside: object, outside: objec
 def test_other_spellings(given: str, name: str, value: object) -> None:
     assert value_of(build_settings(parse_overrides([given])), name) == value
     # Also where the key itself says the same, and not where it says something else.
-    key = given.partition("=")[0]
-    if not isinstance(value, tuple):
+    key, _, old = given.partition("=")
+    if not isinstance(value, tuple) and old != "null":
         text = str(value).lower() if isinstance(value, bool) else repr(value)
         build_settings(overlay(parse_overrides([given]), parse_overrides([f"{name}={text}"])))
         with pytest.raises(ConfigError, match=rf"{key.rpartition('.')[2]}"):
@@ -83,6 +84,21 @@ def test_other_spellings(given: str, name: str, value: object) -> None:
 def test_half_precision_is_off_where_it_is_switched_off_whatever_its_level() -> None:
     off = parse_overrides(["TRAIN.AMP_ENABLED=off", "TRAIN.AMP_OPT_LEVEL=O2"])
     assert build_settings(off).TRAIN.PRECISION == "32"
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "merged"),
+    [
+        ({"A": {"B": 1, "C": 2}}, {"A": {"B": 3}}, {"A": {"C": 2, "B": 3}}),
+        ({"A": {"B": 1}}, {"A": None}, {"A": None}),
+        ({"A": None}, {"A": {"B": 1}}, {"A": {"B": 1}}),
+        ({"A": {"B": 1}}, {"A": {}}, {"A": {"B": 1}}),
+        ({"A": None}, {"A": {}}, {"A": {}}),
+        ({"A": [1, 2]}, {"A": [3]}, {"A": [3]}),
+    ],
+)
+def test_sections_are_merged_and_all_else_is_replaced(lower, upper, merged) -> None:
+    assert overlay(document_of(lower, "a"), document_of(upper, "b")).tree == merged
 
 
 def test_the_nearest_of_several_parents_wins(tmp_path) -> None:

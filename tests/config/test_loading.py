@@ -51,6 +51,7 @@ def test_every_shipped_preset_loads(repository):
             r"DATA.VAL_SPLIT is 'train', the split that is trained on.* DATA.TEST_ON_TRAINING_FR",
         ),
         ("DATA: {CROP_SIZE: 100}\n", r"DATA.CROP_SIZE: found 100; .* multiple of 8"),
+        ("SEED: 1\nDATA: {K: many}\n", r":2: DATA.NUM_VOXEL_BINS: found 'many'; .* integer"),
         ("DATA: {NUM_VOXEL_BINS: 8, K: 9}\n", r":1: DATA.K is 9 and DATA.NUM_VOXEL_BINS is 8"),
         ("MODEL: {LAYERS: 3}\n", r"yaml:1: MODEL.LAYERS is 3, expected .* 4 scales.* remove"),
         ("MODEL: {VRT_DEPTHS: [8, 8]}\n", r"found 2 depths"),
@@ -75,6 +76,10 @@ def test_every_shipped_preset_loads(repository):
         ("SEED: 2020-13-45\n", r"yaml: not YAML: month must be in 1..12"),
         ("SEED: 1\nbase: parent\n", r":2: unknown key base; did you mean BASE\?"),
         ("SEED: [\n", r"not YAML"),
+        (
+            "TEST: {METRICS: [psnr, pnsr]}\n",
+            r":1: TEST.METRICS.1: found 'pnsr'; .* 'psnr_y'",
+        ),
         ("BATCH: &b {B: 1}\nDATA: {<<: *b}\n", r":2: unknown key DATA.B"),
         ("- 1\n", r":1: the top level must be a mapping"),
     ],

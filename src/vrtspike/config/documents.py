@@ -12,6 +12,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
 from vrtspike.errors import ConfigError
+from vrtspike.io.flatten import leaves
 
 KeyPath = tuple[str | int, ...]
 """A key with the sections around it, such as ``("TRAIN", "OPTIM", "LR")``."""
@@ -66,18 +67,9 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def document_of(tree: Mapping[str, Any], place: str) -> Document:
     """A tree that is no file, such as a command line's values; all keys have one place."""
-    values = dict(_leaves(tree, ()))
+    values = dict(leaves(tree))
     ends = ((path, end) for path in values for end in range(1, len(path) + 1))
     return Document(values, {path[:end]: place for path, end in ends})
-
-
-def _leaves(tree: Mapping[str, Any], prefix: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
-    for name, value in tree.items():
-        path = (*prefix, str(name))
-        if isinstance(value, Mapping) and value:
-            yield from _leaves(value, path)
-        else:
-            yield path, value
 
 
 def read_yaml(path: str | Path) -> Document:
@@ -111,7 +103,7 @@ def parse_yaml(text: str, name: str) -> Document:
         if not isinstance(node, MappingNode):
             raise ConfigError(f"{name}:1: the top level must be a mapping of keys to values")
         places = dict(_places(node, (), name))
-        return Document(dict(_leaves(yaml.constructor.construct_document(node), ())), places)
+        return Document(dict(leaves(yaml.constructor.construct_document(node))), places)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f":{mark.line + 1}" if mark else ""

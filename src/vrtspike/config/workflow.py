@@ -158,12 +158,14 @@ class Workflow:
             ConfigError: if a preset file has the name of a training derived from another one.
         """
         found: dict[str, Training] = {}
-        for origin, settings in {**dict.fromkeys(self.broken), **self.every_preset}.items():
+        swept = (sweep.members for sweep in self.sweeps.values())
+        sources = (dict.fromkeys(self.broken), self.presets, *swept)
+        for origin, settings in chain.from_iterable(source.items() for source in sources):
             ablation = settings.ablation if settings and origin in self.presets else None
             for variant in (None, *(ablation.variants if ablation else ())):
                 model = origin + (variant.suffix if variant else "")
                 for number, name in enumerate(seed_names(model, settings.SEEDS if settings else 1)):
-                    if name in found or (name != origin and name in self.folder_names):
+                    if name in found:
                         raise ConfigError(
                             f"{Path(self.settings.PRESET_DIR, name)}.yaml: {name} is also the name "
                             "of a preset derived from another one; rename the file"

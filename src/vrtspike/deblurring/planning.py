@@ -18,7 +18,7 @@ from vrtspike.deblurring.data.clips.requirements import clip_length, crop_sizes,
 from vrtspike.deblurring.data.manifests import INGEST_SHARD, STORE_SHARD, SURVEY, surveyed
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.survey import survey
-from vrtspike.deblurring.data.raw.versions import folder_version, input_version, source_version
+from vrtspike.deblurring.data.raw.versions import folder_version, source_version
 from vrtspike.deblurring.data.shards import Shard, divide, shard_count, shards
 from vrtspike.deblurring.datasets import Dataset, DeblurringPlan
 from vrtspike.deblurring.settings import Settings
@@ -254,19 +254,10 @@ def _damage(
     return f"{what} missing or damaged: {len(names)}, the first {names[0]}" if names else ""
 
 
-def frames_version(folder: str) -> str:
-    """A line that changes with the frames of a simulated sequence, not when they are touched."""
-    try:
-        return f"frames in {folder}: {folder_version(Path(folder))[:12]}"
-    except DataError:
-        return MISSING
-
-
-def recordings_version(calibrate: CalibrateSettings) -> str:
-    """A line that changes with the recordings that a calibration takes."""
-    places = [each for each in (calibrate.STATIC, calibrate.MOVING, calibrate.DATA) if each]
-    files = [path for place in places for path in Path(place).rglob("*") if path.is_file()]
-    return f"recordings: {input_version(sorted(files))[:12]}" if files else MISSING
+def inputs_version(what: str, *places: str | None) -> str:
+    """A line that changes with the files below some folders, not when they are touched."""
+    version = folder_version(*(Path(place) for place in places if place))
+    return f"{what}: {version[:12]}" if version else MISSING
 
 
 def calibration_options(calibrate: CalibrateSettings) -> str:

@@ -13,7 +13,7 @@ def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
     >>> flatten({"TRAIN": {"OPTIM": {"LR": 0.1}, "EMA": None}, "SEED": 1})
     {'TRAIN.OPTIM.LR': 0.1, 'TRAIN.EMA': None, 'SEED': 1}
     """
-    return dict(_leaves(tree, ""))
+    return {".".join(path): value for path, value in leaves(tree) if value != {}}
 
 
 def flat_settings(settings: Mapping[str, Any]) -> dict[str, str]:
@@ -40,9 +40,15 @@ def unequal(
     return {key: values for key, values in found.items() if len(set(values)) > 1}
 
 
-def _leaves(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+def leaves(tree: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterator[tuple[Any, Any]]:
+    """The leaves of a tree by their paths; an empty mapping is one.
+
+    >>> list(leaves({"TRAIN": {"OPTIM": {"LR": 0.1}}, "LOG": {}}))
+    [(('TRAIN', 'OPTIM', 'LR'), 0.1), (('LOG',), {})]
+    """
     for name, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{name}.")
+        path = (*prefix, str(name))
+        if isinstance(value, Mapping) and value:
+            yield from leaves(value, path)
         else:
-            yield f"{prefix}{name}", value
+            yield path, value

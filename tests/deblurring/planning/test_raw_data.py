@@ -18,9 +18,8 @@ from vrtspike.deblurring.planning import (
     RawState,
     calibration_options,
     clip_options,
-    frames_version,
+    inputs_version,
     raw_file_options,
-    recordings_version,
     sensor_option,
     simulated_sequence,
     simulation_options,
@@ -163,12 +162,16 @@ def test_faulty_sequences_and_those_of_no_data_have_no_state(root, tmp_path):
     assert states(plan_of("made")) == {}  # its jobs are asked about generated data
 
 
-def test_versions_of_frames_change_with_them(root):
+def test_versions_of_files_change_with_them(root):
     folder = root / "train/a/blur"
-    before = frames_version(str(folder))
+    places = ([str(folder)], [str(root / "test"), None, str(root / "train")])
+    before = [inputs_version("files", *each) for each in places]
+    (folder / ".hidden").touch()
+    assert [inputs_version("files", *each) for each in places] == before
     (folder / "000001.png").write_text("pictura")
-    assert frames_version(str(folder)) != before
-    assert frames_version(str(folder / "none")) == MISSING
+    after = [inputs_version("files", *each) for each in places]
+    assert all(new != old for new, old in zip(after, before, strict=True))
+    assert inputs_version("frames", str(folder / "none")) == MISSING
 
 
 def test_a_preset_with_spikes_is_refused_where_names_show_none(root):
@@ -222,8 +225,7 @@ SIMULATE = SimulateSettings(
 )
 
 
-def test_recordings_are_calibrated_before_they_are_surveyed(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_recordings_are_calibrated_before_they_are_surveyed():
     keys = {"ROOT": "mine", "DATA": "recorded", "MOVING": "moving", "SENSOR": [250, 416]}
     settings = Settings.model_validate({"DATA": {"ROOT": "mine"}})
     schema = workflow_schema()
@@ -235,15 +237,6 @@ def test_recordings_are_calibrated_before_they_are_surveyed(tmp_path, monkeypatc
         *("--output=mine", "--most-steps=200", "--moving=moving", "--data=recorded"),
         *("--sensor", "250", "416"),
     ]
-    assert recordings_version(deblurring.settings.CALIBRATE) == MISSING
-    for place in ("moving", "recorded/train/a"):
-        (tmp_path / place).mkdir(parents=True)
-        (tmp_path / place / "spike.dat").write_bytes(bytes(99))
-    versions = {recordings_version(deblurring.settings.CALIBRATE)}
-    for place in ("moving", "recorded/train/a"):
-        (tmp_path / place / "spike.dat").write_bytes(bytes(98) + b"1")
-        versions.add(recordings_version(deblurring.settings.CALIBRATE))
-    assert len(versions) == 3
     without = DeblurringPlan(
         Workflow(schema.model_validate({"CALIBRATE": {"ROOT": "mine"}}), {"p": settings})
     )

@@ -71,18 +71,14 @@ def changed_files(root: str | os.PathLike[str], manifest: dict[str, Any]) -> lis
     return [p for p in files if not is_unchanged(base, files, p, *size_and_date(base, p))]
 
 
-def folder_version(folder: Path) -> str:
-    """Digest of the files in a folder, see :func:`input_version`: 64 hexadecimal digits.
+def folder_version(*folders: Path) -> str:
+    """Digest of the files below folders, see :func:`input_version`; empty if there are none.
 
     Touching a file changes nothing; another picture under the same name does.
-
-    Raises:
-        DataError: if there is no such folder.
     """
-    if not folder.is_dir():
-        raise DataError(f"{folder}: no such folder")
-    files = (path for path in folder.iterdir() if not path.name.startswith("."))
-    return input_version(sorted(path for path in files if path.is_file()))
+    files = (path for folder in folders for path in folder.rglob("*") if path.is_file())
+    seen = sorted(path for path in files if not path.name.startswith("."))
+    return input_version(seen) if seen else ""
 
 
 def input_version(files: Sequence[Path]) -> str:
