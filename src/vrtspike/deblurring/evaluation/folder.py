@@ -13,7 +13,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from vrtspike.deblurring.data.gate.consistency import LEAST_LIKENESS, likeness
+from vrtspike.deblurring.data.gate.consistency import (
+    Consistency,
+    FrameView,
+    gray,
+    view_picture,
+)
 from vrtspike.deblurring.data.raw.versions import input_version
 from vrtspike.deblurring.evaluation.given_clips import BlurrySequence, FolderSequence, open_clip
 from vrtspike.deblurring.evaluation.no_reference import load_no_reference, no_reference_figures
@@ -313,24 +318,18 @@ def _tell_doubts(clip: Clip, missing: Collection[int], note: Callable[[str], Non
     if missing and isinstance(clip.source, FolderSequence) and (doubts := clip.source.doubts()):
         advice = "The frames are restored all the same; do not trust these."
         note(list_faults("warning: spikes that do not fit", doubts, advice, limit=10))
-    if doubts := _doubtful_sharp_frames(clip):
-        title = "warning: sharp frames of another scene, by their correlation with the blurry ones"
-        advice = (
-            f"Expected {LEAST_LIKENESS} or more. Give --sharp the frames of this clip; figures "
-            "against those of another one say nothing."
-        )
-        note(list_faults(title, doubts, advice, limit=10))
-
-
-def _doubtful_sharp_frames(clip: Clip) -> list[str]:
-    found = []
+    check = Consistency()
     for number, path in enumerate(clip.sharp):
         if path is not None:
-            blur = clip.source.pictures.read(slice(number, number + 1))[0]
-            if (correlation := likeness(blur, read_rgb(path))) < LEAST_LIKENESS:
-                frame = clip.source.pictures.describe(number)
-                found.append(f"{path} and {frame}: {correlation:.2f}")
-    return found
+            pictures, place = clip.source.pictures, clip.source.pictures.describe(number)
+            blur = view_picture(place, gray(pictures.read(slice(number, number + 1))[0]))
+            check.add(FrameView(blur, view_picture(str(path), gray(read_rgb(path)))))
+    if doubts := check.finish():
+        title = "warning: sharp frames that do not fit their blurry ones"
+        advice = (
+            "Give --sharp the frames of this clip; figures against those of another say nothing."
+        )
+        note(list_faults(title, doubts, advice, limit=10))
 
 
 def _restore(
