@@ -118,17 +118,14 @@ def view_spikes(
     total = count_spike_frames(path, sensor.height, sensor.width)
     if not 0 <= start < total:
         raise DataError(f"{path}: --start {start}: the file holds steps 0 to {total - 1}")
-    if steps is not None and steps < 1:
-        raise DataError(f"{path}: --steps {steps}: expected 1 or more")
     count = min(total - start, MOST_STEPS) if steps is None else steps
     size = (sensor.height, sensor.width)
     spikes = read_packed(path, *size, start=start, count=count, area=sensor.area)
-    found = expected = None
-    if gray is not None:
-        try:
-            found = align(spikes, gray)
-        except DataError as error:
-            raise DataError(f"{path}, {frame}: {error}") from error
+    try:
+        found = None if gray is None else align(spikes, gray)
+    except DataError as error:
+        raise DataError(f"{path}: {error} (--sensor)") from error
+    expected = None
     if layout is not None and layout.exposure is not None:
         expected = layout.exposure_of(total, path).sharp
     return SpikeView(path, sensor, total, start, spikes, gray, found, expected)
@@ -157,6 +154,10 @@ def describe(view: SpikeView) -> list[str]:
     mean = float(rate.mean())
     often = f" (once in {1 / mean:.1f} steps)" if mean > 0 else ""
     low, high = np.percentile(rate, (1, 99))
+    order = "too few spikes to tell"
+    if view.disorder is not None:
+        twice = f"a pixel fires twice in a row {max(0.0, view.disorder):.2f} times as often"
+        order = f"{twice} as by chance; an integrating sensor's hardly ever"
     silent = int((rate == 0).sum())
     lines = [
         f"{view.path}: {view.total} steps of {sensor.height} x {sensor.width}{head}{part}",
@@ -164,7 +165,7 @@ def describe(view: SpikeView) -> list[str]:
         f"mean rate: {mean:.3f} spikes per pixel and step{often}; 1 % of the pixels below "
         f"{low:.3f}, 1 % above {high:.3f}",
         f"pixels that never fire: {silent} of {rate.size} ({silent / rate.size:.1%})",
-        _order_line(view.disorder),
+        f"order of the steps: {order}",
     ]
     return lines + ([] if view.found is None else [_match_line(view, view.found)])
 
@@ -176,13 +177,6 @@ def faults(view: SpikeView) -> list[str]:
         size = (view.sensor.area.rows, view.sensor.area.columns)
         found.append(mismatch(view.found, view.path, "the frame", size))
     return [fault for fault in found if fault]
-
-
-def _order_line(found: float | None) -> str:
-    if found is None:
-        return "order of the steps: too few spikes to tell"
-    often = f"a pixel fires twice in a row {max(0.0, found):.2f} times as often as by chance"
-    return f"order of the steps: {often}; an integrating sensor's hardly ever"
 
 
 def _match_line(view: SpikeView, found: Alignment) -> str:

@@ -14,8 +14,8 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from vrtspike.errors import DataError, list_faults
 
@@ -23,8 +23,7 @@ TABLE = "exposures.csv"
 COLUMNS = ("frame", "start", "stop", "sharp")
 
 
-@dataclass(frozen=True)
-class Exposure:
+class Exposure(NamedTuple):
     """The exposure of one frame; steps count from the beginning of its recording."""
 
     start: int

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -303,7 +303,7 @@ def apply(found: Calibration, root: Path, output: Path) -> list[Path]:
                 write_png(target / part / f"{path.stem}.png", seen)
         # The shutter opens with a step, the sharp instant need not.
         exposures = {
-            name: replace(each.moved(round(offset)), sharp=each.sharp + offset)
+            name: each.moved(round(offset))._replace(sharp=each.sharp + offset)
             for name, each in read_exposures(source / TABLE).items()
         }
         atomic_write_text(target / TABLE, exposure_table(exposures))
