@@ -13,7 +13,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from vrtspike.deblurring.data.gate.consistency import LEAST_LIKENESS, likeness
+from vrtspike.deblurring.data.gate.consistency import (
+    Consistency,
+    FrameView,
+    gray,
+    view_picture,
+)
 from vrtspike.deblurring.data.raw.versions import input_version
 from vrtspike.deblurring.evaluation.given_clips import GivenClip, doubts, open_clip
 from vrtspike.deblurring.evaluation.no_reference import load_no_reference, no_reference_figures
@@ -285,7 +290,7 @@ def _finish(
     request, source = clip.request, clip.source
     rate = video_rate(request.frames) if request.frames.is_file() else FRAMES_PER_SECOND
     fps = request.fps or rate
-    entries, doubtful = [], []
+    entries, check = [], Consistency()
     with contextlib.ExitStack() as opened:
         append_restored = append_all = None
         if request.video:
@@ -297,9 +302,9 @@ def _finish(
             blur, restored = source.frame(number), read_rgb(path)
             sharp_path = clip.sharp[number]
             sharp = None if sharp_path is None else read_rgb(sharp_path)
-            if sharp is not None and (alike := likeness(blur, sharp)) < LEAST_LIKENESS:
-                blurry = source.pictures.describe(number)
-                doubtful.append(f"{sharp_path} and {blurry}: {alike:.2f}")
+            if sharp is not None:
+                blurry = view_picture(source.pictures.describe(number), gray(blur))
+                check.add(FrameView(blurry, view_picture(str(sharp_path), gray(sharp))))
             if append_restored is not None:
                 append_restored([restored])
             if append_all is not None:
@@ -314,11 +319,10 @@ def _finish(
                 figures |= {f"{each}_blur": score(blur), each: score(restored)}
             entries.append({"frame": name, **figures})
             show(number + 1, len(source.names))
-    if doubtful:
-        title = "warning: sharp frames of another scene, by their correlation with the blurry ones"
+    if doubtful := check.finish():
+        title = "warning: sharp frames that do not fit their blurry ones"
         advice = (
-            f"Expected {LEAST_LIKENESS} or more. Give --sharp the frames of this clip; figures "
-            "against those of another one say nothing."
+            "Give --sharp the frames of this clip; figures against those of another say nothing."
         )
         note(list_faults(title, doubtful, advice, limit=10))
     return entries

@@ -14,11 +14,9 @@ from tests.deblurring.data.conftest import SEQUENCES
 from tests.deblurring.data.prepared import check
 from tests.deblurring.data.scenes import film
 from vrtspike.deblurring.data.gate.consistency import (
-    LEAST_LIKENESS,
     Consistency,
     FrameView,
     gray,
-    likeness,
     view_picture,
 )
 from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
@@ -236,28 +234,3 @@ def test_real_spikes_know_the_direction_of_time(shared, tmp_path, name, size, pa
     assert not found(tmp_path, "backwards|more like|does not show")
     write_spikes(path, exposure[::-1])
     assert found(tmp_path, rf"{path.name}: its beginning .* time runs backwards")
-
-
-# --- Whether two frames show one scene ------------------------------------------------------------
-
-
-@pytest.fixture
-def frame() -> np.ndarray:
-    ramp = np.linspace(50, 200, 96)
-    waves = 20 * np.sin(np.arange(64) / 5)[:, None]
-    return np.repeat((ramp + waves).round().astype(np.uint8)[..., None], 3, axis=-1)
-
-
-def test_brightness_contrast_and_fine_detail_count_nothing(frame):
-    assert likeness(frame, frame) == pytest.approx(1)
-    assert likeness(frame // 2 + 9, frame) == pytest.approx(1, abs=1e-3)
-    assert likeness(255 - frame, frame) == pytest.approx(-1)
-    rows, columns = np.mgrid[:64, :96]
-    board = np.where((rows + columns) % 2, 40, 0).astype(np.uint8)[..., None]
-    assert likeness(frame + board, frame) > 0.98
-    assert abs(likeness(frame[:, ::-1], frame)) < 1
-    assert likeness(frame[:, ::-1], frame) < LEAST_LIKENESS
-
-
-def test_a_frame_without_contrast_tells_nothing(frame):
-    assert likeness(np.full_like(frame, 90), frame) == 1

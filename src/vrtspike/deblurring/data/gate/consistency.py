@@ -25,8 +25,7 @@ from vrtspike.deblurring.data.gate.alignment import (
     correlation,
 )
 from vrtspike.deblurring.data.raw.spikes import PackedSpikes
-from vrtspike.deblurring.rgb_images import Image
-from vrtspike.io.images import luma, shrink
+from vrtspike.io.images import shrink
 
 COARSE = 16
 """RGB pixels along a side that are averaged to compare a blurry with a sharp frame; fewer in frames
@@ -54,12 +53,6 @@ The margin finds 9 in 10 reversed exposures of the demo data; the others hardly 
 MIN_END_LIKENESS = 0.3
 """Least correlation of that end: what moves on by a whole picture fits nothing."""
 
-LEAST_LIKENESS = 0.8
-"""Below it two frames show different scenes. Pairs of GoPro and of averaged Sintel frames have 0.94
-or more, frames of another sequence 0.5 at most, those of the same sequence two frames on 0.7."""
-
-_LOW_PASS = 0.01
-"""Standard deviation of the Gaussian low-pass filter, as a part of the longer side."""
 _MIN_CONTRAST = 2.0
 """Standard deviation, of 255, below which a coarse picture says nothing."""
 _MIN_DETAIL = 5.0
@@ -312,20 +305,3 @@ def _coarse(grey: NDArray[np.uint8]) -> Grey:
     if min(small.shape) >= _WIDE:
         return np.asarray(small - cv2.blur(small, (_BOX, _BOX)), np.float32)
     return np.asarray(small - small.mean(), np.float32)
-
-
-def likeness(blur: Image, sharp: Image) -> float:
-    """Correlation of what two frames show at low frequencies, which blur leaves as they are.
-
-    Args:
-        blur: (H, W, 3) uint8 RGB.
-        sharp: the same shape.
-
-    Returns:
-        from -1 to 1; 1 where a frame has no contrast, which tells nothing.
-    """
-    sigma = max(1.0, _LOW_PASS * max(sharp.shape[:2]))
-    low = [cv2.GaussianBlur(luma(frame), (0, 0), sigma) for frame in (blur, sharp)]
-    if min(np.ptp(plane) for plane in low) < 1:  # less than a grey level
-        return 1.0
-    return correlation(*(np.asarray(plane - plane.mean(), np.float32) for plane in low))
