@@ -65,7 +65,7 @@ from vrtspike.training.workers import Workers
 Figures: TypeAlias = Iterable[tuple[str, float, str]]
 Works: TypeAlias = dict[str, Callable[[], Any]]
 KINDS = ("counts", "bits")
-CHECKS = ("align", "view_spikes", "view_frame", "require_order")
+CHECKS = ("align", "view_spikes", "view_picture", "order_fault")
 """Functions of the gate whose share of the time is told."""
 ENOUGH = 2 * 10**9
 """Bytes of cache that hold all of the small data set."""

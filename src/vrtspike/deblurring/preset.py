@@ -107,20 +107,14 @@ def load_teacher(folder: Path, settings: Settings, device: torch.device) -> nn.M
     Raises:
         RunError: if it is not there or damaged, or reads other voxels than the student.
     """
-    weights = folder / WEIGHTS
-    if not weights.is_file():
-        raise RunError(
-            f"TRAIN.DISTILL.TEACHER is {str(folder)!r}: there is no {weights}; train that preset "
-            "first, or name its result folder"
-        )
     try:
         taught = deblurring_settings(RunIdentity.read(folder).settings)
-        model = load_model(weights, taught, device)
+        model = load_model(folder / WEIGHTS, taught, device)
     except UserError as error:
         raise RunError(
-            f"TRAIN.DISTILL.TEACHER {folder}: the teacher is damaged, or its files are of "
-            f"different runs: {error}\nTrain that preset again, copy its whole result folder "
-            "again, or name another one"
+            f"TRAIN.DISTILL.TEACHER {folder}: the teacher is missing or damaged, or its files are "
+            f"of different runs: {error}\nTrain that preset, copy its whole result folder, or "
+            "name another one"
         ) from error
     if settings.DATA.NUM_VOXEL_BINS != taught.DATA.NUM_VOXEL_BINS:
         raise RunError(

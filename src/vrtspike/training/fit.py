@@ -16,7 +16,7 @@ from torch import nn
 
 from vrtspike.cluster.signals import EXIT_INTERRUPTED, StopRequest, report_start
 from vrtspike.config.checking import validate
-from vrtspike.config.documents import document_of_values
+from vrtspike.config.documents import document_of
 from vrtspike.config.problems import Problem, find_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import RunError
@@ -132,7 +132,7 @@ def run_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
 
     Args:
         folder: of the run.
-        code_changed: definitions that have changed since the run began, for ``run.json``.
+        code_changed: source files that have changed since the run began, for ``run.json``.
 
     Returns:
         0 when the run is finished, :data:`EXIT_INTERRUPTED` when it was stopped and saved.
@@ -157,8 +157,11 @@ def _announce(run: RunIdentity, trainer: Trainer, record: RunRecord, facts: dict
         f"{run.settings.TRAIN.BATCH_SIZE} a step"
     )
     record.start(
-        run,
         trainer.progress.step,
+        # A run of `fit` has no settings.json.
+        name=run.name,
+        fingerprint=run.fingerprint,
+        dataset=run.dataset,
         environment=describe_environment(ranks.device),
         parameters=parameters,
         precision=trainer.precision.name,
@@ -301,7 +304,7 @@ def _validated_settings(settings: Mapping[str, Any], validated: bool) -> RunSett
     for name in settings:
         if name not in _SECTIONS:
             raise RunError(f"settings: unknown section {name}; fit takes {', '.join(_SECTIONS)}")
-    known = validate(RunSettings, document_of_values(dict(settings), "settings"), _ADVICE)
+    known = validate(RunSettings, document_of(settings, "settings"), _ADVICE)
     if known.TRAIN.EARLY_STOPPING is not None and not validated:
         raise RunError(
             "TRAIN.EARLY_STOPPING needs validation: give validation_parameters, or remove the key"
