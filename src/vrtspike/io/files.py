@@ -15,7 +15,7 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,8 @@ from vrtspike.system.endings import process_identity
 _PROBE = 1 << 16
 """Bytes of a test write that detects a full disk."""
 _TEMPORARY_NAME = re.compile(
-    r"\.(?P<stem>[0-9a-f]{8})\.(?P<machine>[0-9a-f]{8})-(?P<process>\d+)-(?P<start>\d+)"
-    r"-[0-9a-f]{8}\.(?:tmp(?:\.[^.]+)?|old)"
+    r"\.(?P<machine>[0-9a-f]{8})-(?P<process>\d+)-(?P<start>\d+)-[0-9a-f]{8}"
+    r"\.(?:tmp(?:\.[^.]+)?|old)"
 )
 """Names of :func:`atomic_path` for unfinished and replaced files."""
 _ABANDONED_S = 24 * 3600.0
@@ -138,16 +138,12 @@ def file_mark(path: Path) -> tuple[int, int, int] | None:
 
 
 def _temporary_name(target: Path, ending: str) -> Path:
-    """A name beside a file: digest of its stem, identity of the process and a random number.
+    """A name beside a file: identity of the process and a random number.
 
     It is short, because a file system may take no more than the file's own name.
     """
     writer = "-".join([*_own_name(), secrets.token_hex(4)])
-    return target.with_name(f".{_stem_digest(target.stem)}.{writer}.{ending}")
-
-
-def _stem_digest(stem: str) -> str:
-    return hashlib.sha256(os.fsencode(stem)).hexdigest()[:8]
+    return target.with_name(f".{writer}.{ending}")
 
 
 def _own_name() -> tuple[str, str, str]:
@@ -159,22 +155,21 @@ def _own_name() -> tuple[str, str, str]:
     return hashlib.sha256(" ".join(machine).encode()).hexdigest()[:8], process, start
 
 
-def remove_leftovers(folder: str | os.PathLike[str], stems: Collection[str] | None = ()) -> None:
+def remove_leftovers(folder: str | os.PathLike[str], *, is_locked: bool = False) -> None:
     """Remove temporary files of :func:`atomic_path` of processes that were killed.
 
     Files of running processes are kept, those of other machines for a day.
 
     Args:
         folder: of the files; it may be missing.
-        stems: names without suffix that certainly no process writes now: their temporary files are
-            removed in any case. None: all names.
+        is_locked: whether certainly no other process writes there now: all temporary files are
+            removed.
     """
-    known = None if stems is None else set(map(_stem_digest, stems))
     for path in Path(folder).glob(".*"):
         found = _TEMPORARY_NAME.fullmatch(path.name)
         if found is None:
             continue
-        if not (known is None or found["stem"] in known or _is_abandoned(path, found)):
+        if not (is_locked or _is_abandoned(path, found)):
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)

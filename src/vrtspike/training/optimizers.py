@@ -73,22 +73,13 @@ def parameter_groups(
     Raises:
         ValueError: if there is no group of that name.
     """
-    require_groups(groups, factors)
+    if unknown := sorted(set(factors) - set(groups)):
+        raise ValueError(f"unknown parameter group {unknown[0]!r}; known: {', '.join(groups)}")
     return [
         {"name": name, "params": parameters, "lr": learning_rate * factors.get(name, 1.0)}
         for name, parameters in groups.items()
         if parameters
     ]
-
-
-def require_groups(groups: Collection[str], named: Collection[str]) -> None:
-    """Refuse names of groups that the model does not have.
-
-    Raises:
-        ValueError: naming the unknown group and the known ones.
-    """
-    if unknown := sorted(set(named) - set(groups)):
-        raise ValueError(f"unknown parameter group {unknown[0]!r}; known: {', '.join(groups)}")
 
 
 def build_optimizer(
@@ -137,13 +128,9 @@ class FrozenStart:
     Args:
         groups: trainable parameters by group.
         steps: number of first optimiser steps in which a group is frozen.
-
-    Raises:
-        ValueError: if there is no group of that name.
     """
 
     def __init__(self, groups: Mapping[str, list[nn.Parameter]], steps: Mapping[str, int]) -> None:
-        require_groups(groups, steps)
         self._frozen = [(p, count) for name, count in steps.items() for p in groups[name]]
 
     def apply(self, step: int) -> bool:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from multiprocessing import forkserver, util
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.utils.data import default_collate, get_worker_info
@@ -202,8 +202,19 @@ def _kill_workers() -> None:
 _ALIGNMENT = 64
 """Tensors start at multiples of this many bytes; the first ones hold the block's flag "in use"."""
 
-_TensorSlot: TypeAlias = tuple[str, int, torch.dtype, tuple[int, ...]]
-"""Name of a tensor, its offset after the flag, its type and shape."""
+
+class _Slot(NamedTuple):
+    """Where a tensor of a batch lies."""
+
+    start: int
+    """After the flag."""
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+
+    def within(self, contents: torch.Tensor) -> torch.Tensor:
+        """The tensor."""
+        size = torch.Size(self.shape).numel() * self.dtype.itemsize
+        return contents[self.start : self.start + size].view(self.dtype).view(self.shape)
 
 
 class SharedMemoryCollator:
@@ -217,24 +228,21 @@ class SharedMemoryCollator:
         first = samples[0]
         if get_worker_info() is None or not isinstance(first, Mapping):
             return default_collate(list(samples))
-        others: dict[str, Any] = {}
-        slots: list[_TensorSlot] = []
+        batch: dict[str, Any] = {}
         size = 0
         for name, value in first.items():
             if isinstance(value, torch.Tensor):
-                shape = (len(samples), *value.shape)
-                slots.append((name, size, value.dtype, shape))
+                batch[name] = _Slot(size, value.dtype, (len(samples), *value.shape))
                 size += -(-len(samples) * value.nbytes // _ALIGNMENT) * _ALIGNMENT
             else:
-                others[name] = default_collate([sample[name] for sample in samples])
-        if not slots:
-            return others
+                batch[name] = default_collate([sample[name] for sample in samples])
         block = self._free_block(size)
         block[0] = 1
-        targets = _tensors(block[_ALIGNMENT:], slots)
-        for name, target in targets.items():
-            torch.stack([sample[name] for sample in samples], out=target)
-        return _SharedBatch(block, slots, others, tuple(first))
+        for name, slot in batch.items():
+            if isinstance(slot, _Slot):
+                target = slot.within(block[_ALIGNMENT:])
+                torch.stack([sample[name] for sample in samples], out=target)
+        return _SharedBatch(block, batch)
 
     def _free_block(self, size: int) -> torch.Tensor:
         """A free block for ``size`` bytes."""
@@ -252,29 +260,17 @@ class _SharedBatch:
     """A batch in the worker; it is unpickled as a dictionary."""
 
     block: torch.Tensor
-    slots: list[_TensorSlot]
-    others: dict[str, Any]
-    order: tuple[str, ...]
+    batch: dict[str, Any]
 
     def __reduce__(self) -> tuple[Callable[..., dict[str, Any]], tuple[Any, ...]]:
-        return _receive, (self.block, self.slots, self.others, self.order)
+        return _receive, (self.block, self.batch)
 
 
-def _receive(
-    block: torch.Tensor, slots: list[_TensorSlot], others: dict[str, Any], order: tuple[str, ...]
-) -> dict[str, Any]:
+def _receive(block: torch.Tensor, batch: dict[str, Any]) -> dict[str, Any]:
     """The batch of a block, which becomes free when the last of its tensors is deleted."""
     memory = block.numpy()
     # The array that torch keeps alive as long as any tensor uses its memory.
     contents = memory[_ALIGNMENT:]
     weakref.finalize(contents, memory[:1].fill, 0).atexit = False
-    batch = {**others, **_tensors(torch.from_numpy(contents), slots)}
-    return {name: batch[name] for name in order}
-
-
-def _tensors(contents: torch.Tensor, slots: Sequence[_TensorSlot]) -> dict[str, torch.Tensor]:
-    found = {}
-    for name, start, dtype, shape in slots:
-        size = torch.Size(shape).numel() * dtype.itemsize
-        found[name] = contents[start : start + size].view(dtype).view(shape)
-    return found
+    tensor = torch.from_numpy(contents)
+    return {k: v.within(tensor) if isinstance(v, _Slot) else v for k, v in batch.items()}

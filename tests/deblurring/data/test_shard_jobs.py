@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import hashlib
 import itertools
 import multiprocessing
 import os
@@ -87,11 +86,6 @@ def test_everything_is_made_and_listed(run, tmp_path, processes):
     assert str(os.getpid()) not in makers
 
 
-def temporary(stem: str) -> str:
-    """The beginning of the temporary name that a process of another machine gives a file."""
-    return f"{hashlib.sha256(stem.encode()).hexdigest()[:8]}.0123abcd-1-2-0123abcd"
-
-
 @pytest.mark.parametrize("processes", [1, 2])
 def test_one_that_fails_stops_no_other_and_all_are_told(run, tmp_path, processes):
     with pytest.raises(DataError) as caught:
@@ -124,31 +118,6 @@ def test_what_concerns_all_stops_at_once(run, tmp_path, processes, error):
     wait_until(lambda: not multiprocessing.active_children())
     assert not any((tmp_path / name).exists() for name in NAMES)
     assert len(run.lines) == 1
-
-
-def test_what_killed_jobs_left_is_removed_and_nothing_else(run, tmp_path):
-    left = [
-        f"train/.{temporary('a')}.tmp.json",
-        f"train/.{temporary('b.1')}.tmp.zarr/x",
-        f"test/.{temporary('c')}.tmp.json",
-        f"train/.{temporary('b.1')}.old/x",
-        f"shards/.{temporary('0-of-1')}.tmp.json",
-    ]
-    others = [
-        # Of sequences and shards that another job may write now, and what is no leftover at all.
-        f"train/.{temporary('c')}.tmp.json",
-        f"train/.{temporary('b')}.tmp.zarr/x",
-        f"shards/.{temporary('1-of-2')}.tmp.json",
-        "train/.a.json",
-        f"train/.{temporary('a')}x.tmp.json",
-    ]
-    for name in [*left, *others]:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-    run()
-    assert not any((tmp_path / name).exists() for name in left)
-    assert not (tmp_path / left[1]).parent.exists()
-    assert all((tmp_path / name).exists() for name in others)
 
 
 def test_another_job_on_the_same_shard_is_waited_for(run, tmp_path):

@@ -30,7 +30,7 @@ from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.versions import source_version
 from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.errors import DataError, DiskFullError, RunError, UserError, list_faults
-from vrtspike.io.files import folder_size, json_digest, remove_leftovers, write_json
+from vrtspike.io.files import folder_size, json_digest, write_json
 from vrtspike.io.locks import locked
 from vrtspike.io.manifests import ManifestKind, read_manifest
 from vrtspike.runs.provenance import code_digests
@@ -100,7 +100,6 @@ def make_shard(
         OSError: if a result cannot be written; at once.
     """
     with _alone(output.with_suffix(".lock"), say):
-        _clean(names, stage.folder, output)
         entries = {name: stage.existing_entry(name) for name in names}
         due = [name for name, entry in entries.items() if entry is None]
         # Progress bars show the last "[n/of]" of a log.
@@ -136,17 +135,6 @@ def _failure(name: str, outcome: BaseException) -> str:
         text = str(outcome)
         return text if text.startswith(name) else f"{name}: {text}"
     raise outcome
-
-
-def _clean(names: Sequence[str], folder: Path, output: Path) -> None:
-    """Remove what killed jobs on this shard left; nobody else works on it now."""
-    stems: dict[str, set[str]] = {}
-    for name in names:
-        split, _, sequence = name.partition("/")
-        stems.setdefault(split, set()).add(sequence)
-    for split, found in stems.items():
-        remove_leftovers(folder / split, found)
-    remove_leftovers(output.parent, {output.stem})
 
 
 @contextlib.contextmanager
