@@ -45,7 +45,7 @@ from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.datasets import DeblurringPlan
 from vrtspike.deblurring.evaluation.restore import restore_frames, torch_compute
-from vrtspike.deblurring.evaluation.sources import StoredSequence
+from vrtspike.deblurring.evaluation.sources import sharp_frame, stored_sequence
 from vrtspike.deblurring.evaluation.tiling import tiling_for
 from vrtspike.deblurring.metrics.psnr import psnr
 from vrtspike.deblurring.models import spike_encoder
@@ -278,23 +278,24 @@ def restored_split(
     """The frames of each test sequence, restored and sharp, both uint8 (H, W, 3)."""
     known = dataset.statistics_for(settings.DATA) if settings.MODEL.USE_SPIKE else None
     for entry in dataset.split(settings.DATA.VAL_SPLIT):
-        source = StoredSequence(Store(entry.store))
+        store = Store(entry.store)
+        source = stored_sequence(store)
         restored = restore_frames(
             torch_compute(model, known, device),
             source,
             tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN),
-            with_spikes=known is not None,
         )
-        yield [(frame, source.read_sharp(number)) for number, frame in enumerate(restored)]
+        yield [(frame, sharp_frame(store, number)) for number, frame in enumerate(restored)]
 
 
 def blurry_psnr(dataset: DatasetManifest) -> float:
     """Mean PSNR in dB of the blurry frames of the test split."""
     values = []
     for entry in dataset.split("test"):
-        source = StoredSequence(Store(entry.store))
+        store = Store(entry.store)
+        source = stored_sequence(store)
         blurry = source.read(slice(0, len(source.names))).blur
-        values += [psnr(frame, source.read_sharp(n)) for n, frame in enumerate(blurry)]
+        values += [psnr(frame, sharp_frame(store, n)) for n, frame in enumerate(blurry)]
     return statistics.fmean(values)
 
 

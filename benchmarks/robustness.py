@@ -28,10 +28,10 @@ from vrtspike.deblurring.data.clips.dataset import DatasetManifest, load_dataset
 from vrtspike.deblurring.data.simulation.demo import FRAMES_PER_EXPOSURE, SCENES, Scene, render
 from vrtspike.deblurring.data.simulation.sensor import SensorModel, simulate_spikes
 from vrtspike.deblurring.data.store.reading import Store
-from vrtspike.deblurring.evaluation.given_clips import ArraySequence
-from vrtspike.deblurring.evaluation.pictures import ArrayFrames
+from vrtspike.deblurring.evaluation.given_clips import array_spikes, given_clip
+from vrtspike.deblurring.evaluation.pictures import array_pictures
 from vrtspike.deblurring.evaluation.restore import restore_frames, torch_compute
-from vrtspike.deblurring.evaluation.sources import StoredSequence
+from vrtspike.deblurring.evaluation.sources import sharp_frame, stored_sequence
 from vrtspike.deblurring.evaluation.tiling import tiling_for
 from vrtspike.deblurring.metrics.psnr import psnr
 from vrtspike.deblurring.settings import Settings
@@ -99,23 +99,24 @@ def figures(model: nn.Module, settings: Settings, dataset: DatasetManifest) -> d
     found: dict[str, list[float]] = {}
     scenes = {scene.name: (number, scene) for number, scene in enumerate(SCENES)}
     for entry in dataset.split(settings.DATA.VAL_SPLIT):
-        stored = StoredSequence(Store(entry.store))
+        store = Store(entry.store)
+        stored = stored_sequence(store)
         count = len(stored.names)
         number, scene = scenes[entry.name]
         video = filmed(scene, number, count, stored.size)
-        if not np.array_equal(video[FRAMES_PER_EXPOSURE // 2], stored.read_sharp(0)):
+        if not np.array_equal(video[FRAMES_PER_EXPOSURE // 2], sharp_frame(store, 0)):
             raise DataError(f"{entry.store}: other frames than those of {scene.name} of the demo")
-        blurry = ArrayFrames(stored.read(slice(0, count)).blur)
+        blurry = array_pictures(stored.read(slice(0, count)).blur)
         for name in (*SENSORS, FLIPPED):
             spikes = exposures(video, SENSORS.get(name, SENSORS[CLEAN]))
+            given = array_spikes(blurry, flipped(spikes) if name == FLIPPED else spikes)
             restored = restore_frames(
                 torch_compute(model, dataset.statistics_for(settings.DATA), CPU),
-                ArraySequence(blurry, flipped(spikes) if name == FLIPPED else spikes, dataset.bins),
+                given_clip(blurry, given, dataset.bins),
                 tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN),
-                with_spikes=True,
             )
             found.setdefault(name, []).extend(
-                psnr(frame, stored.read_sharp(n)) for n, frame in enumerate(restored)
+                psnr(frame, sharp_frame(store, n)) for n, frame in enumerate(restored)
             )
     return {name: statistics.fmean(values) for name, values in found.items()}
 

@@ -26,12 +26,12 @@ from vrtspike.deblurring.data.clips.dataset import SequenceEntry, load_dataset
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.evaluation.measure import ClipMeter, FrameImages, Scores, select_metrics
-from vrtspike.deblurring.evaluation.sources import StoredSequence
+from vrtspike.deblurring.evaluation.sources import sharp_frame, stored_sequence
 from vrtspike.deblurring.evaluation.spikes_alone import (
     RECONSTRUCTIONS,
     Reconstruction,
-    SpikesAlone,
     gray_frame,
+    spikes_alone,
     to_frame,
 )
 from vrtspike.deblurring.metrics.psnr import PSNR_Y
@@ -79,10 +79,10 @@ def measure(entry: SequenceEntry, rate: Reconstruction, scores: Scores) -> dict[
 def frames(entry: SequenceEntry, rate: Reconstruction) -> Iterator[FrameImages]:
     """What the spikes show of each frame, and the sharp frame in grey."""
     store = Store(entry.store)
-    stored, alone = StoredSequence(store), SpikesAlone(store, rate)
+    size = stored_sequence(store).size
     for number in range(entry.frames):
-        seen = to_frame(alone.read(number), stored.size)
-        yield {"spikes": seen, "gray": gray_frame(stored.read_sharp(number))}
+        seen = to_frame(spikes_alone(store, rate, number), size)
+        yield {"spikes": seen, "gray": gray_frame(sharp_frame(store, number))}
 
 
 def table(results: Mapping[str, Any]) -> str:

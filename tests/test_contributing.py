@@ -121,4 +121,4 @@ def test_what_was_added_is_planned_trains_and_is_measured(taken):
     error = summary["metrics"]["mae"]
     assert 0 < error["restored"] < 255
     assert error["gain"] == pytest.approx(error["blurry"] - error["restored"])
-    assert "mae: Mean absolute error" in (results / "evaluate/walked/metrics.html").read_text()
+    assert "Mean absolute error" in (results / "evaluate/walked/metrics.html").read_text()

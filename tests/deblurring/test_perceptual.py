@@ -7,7 +7,8 @@ import torch
 from torchvision.models import alexnet
 from torchvision.models.vgg import cfgs, make_layers
 
-from vrtspike.deblurring.perceptual import FrameDistance, build_lpips
+from vrtspike.deblurring.metrics.lpips import frame_score
+from vrtspike.deblurring.perceptual import build_lpips
 
 CPU = torch.device("cpu")
 
@@ -36,7 +37,7 @@ def test_the_backbone_is_the_given_one(net, make):
 def test_distance_is_that_of_the_package(images):
     torch.manual_seed(1)
     model = build_lpips(alexnet(weights=None).state_dict(), "alex")
-    metric = FrameDistance(model, CPU)
+    metric = frame_score(model, CPU)
     a, b = (lpips.im2tensor(image) for image in images)
     with torch.no_grad():
         expected = float(model(a, b))

@@ -5,35 +5,28 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import nn
 
-from vrtspike.deblurring.rgb_images import Image
 from vrtspike.io.pretrained import BACKBONES, Net, verify_weights
 
 
-class FrameDistance:
-    """Learned perceptual distance of two frames (Zhang et al., CVPR 2018), version 0.1.
+class LpipsDistance(nn.Module):
+    """LPIPS 0.1 (Zhang et al., CVPR 2018) of clips, averaged over frames.
 
     Args:
-        model: from :func:`build_lpips`.
-        device: where to compute.
+        lpips: from :func:`build_lpips`.
     """
 
-    def __init__(self, model: nn.Module, device: torch.device) -> None:
-        self._model = model.to(device).eval()
-        self._device = device
+    def __init__(self, lpips: nn.Module) -> None:
+        super().__init__()
+        self.lpips = lpips.eval().requires_grad_(False)
 
-    @torch.inference_mode()
-    def __call__(self, restored: Image, sharp: Image) -> float:
-        """Distance of two uint8 (H, W, 3) RGB frames; 0 for equal ones, lower is better."""
-        return float(self._model(self._tensor(restored), self._tensor(sharp)))
-
-    def _tensor(self, image: Image) -> torch.Tensor:
-        """(H, W, 3) in 0..255 to (1, 3, H, W) in [-1, 1], which LPIPS expects."""
-        values = torch.from_numpy(np.ascontiguousarray(image)).to(self._device)
-        return values.permute(2, 0, 1)[None].float() / 127.5 - 1
+    def forward(self, restored: torch.Tensor, sharp: torch.Tensor) -> torch.Tensor:
+        """The distance of two (..., 3, H, W) tensors in [0, 1], a scalar; 0 for equal ones."""
+        x, y = (frames.flatten(0, -4) * 2 - 1 for frames in (restored, sharp))
+        distance: torch.Tensor = self.lpips(x, y)
+        return distance.mean()
 
 
 def read_backbone(folder: str | Path, name: str) -> dict[str, torch.Tensor]:

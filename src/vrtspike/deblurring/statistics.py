@@ -9,9 +9,8 @@ from typing import Any
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import DataError, RunError
+from vrtspike.errors import RunError
 from vrtspike.io.files import read_json
-from vrtspike.runs.identity import write_statistics
 from vrtspike.runs.names import STATISTICS
 
 
@@ -39,33 +38,19 @@ def read_statistics(folder: Path) -> Statistics | None:
     """What the spikes of a run's model are standardised with; None for a model without spikes.
 
     Args:
-        folder: of a run, or of its published result. Where an earlier version has left no
-            ``statistics.json`` there, the file is made from the data set.
+        folder: of a run, or of its published result.
 
     Raises:
-        RunError: if the file is missing and cannot be made, or is not such a file.
+        RunError: if the file is missing, or is not such a file.
     """
     path = folder / STATISTICS
-    if not path.is_file():
-        _make_up_for(folder)
     try:
         found: Any = read_json(path)
         known = found["statistics"]
         return None if known is None else Statistics(**known)
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(
-            f"{path}: damaged, or not the statistics of a run ({error}); copy the whole result "
-            "folder again, or remove the file and train the preset again: a finished run is only "
-            "published again"
-        ) from error
-
-
-def _make_up_for(folder: Path) -> None:
-    try:
-        write_statistics(folder)
-    except (DataError, RunError) as error:
-        raise RunError(
-            f"{folder / STATISTICS}: no such file, and it cannot be made from the data set "
-            f"({error}); copy the whole result folder, or train the preset again: a finished run "
-            "is only published again"
+            f"{path}: missing, damaged, or not the statistics of a run ({error}); copy the whole "
+            "result folder again, or remove the file and train the preset again: a finished run is "
+            "only published again"
         ) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import cv2
 import numpy as np
@@ -45,10 +44,15 @@ def comparison(blur: Image, restored: Image, sharp: Image | None = None) -> Imag
     factor = max(1, COLUMN_WIDTH // width)
     column = min(COLUMN_WIDTH, width * factor)
     zoom = max(1, round(3 * column / width))
-    rows, columns = _most_blurred(blur, restored if sharp is None else sharp, column // zoom)
-    whole = [_labelled(label, _fit(image, column, factor)) for label, image in panels.items()]
-    details = [_enlarge(image[rows, columns], zoom) for image in panels.values()]
-    return np.concatenate([_strip(whole, column), _strip(details, column)])
+    detail = _most_blurred(blur, restored if sharp is None else sharp, column // zoom)
+    strips = []
+    for label, image in panels.items():
+        whole, part = _fit(image, column, factor), _enlarge(image[detail], zoom)
+        beside = column - part.shape[1]
+        part = np.pad(part, ((GAP, GAP), (0, beside), (0, 0)), constant_values=_PAPER)
+        strip = np.concatenate([_label(label, column), whole, part])
+        strips.append(np.pad(strip, ((0, 0), (0, GAP), (0, 0)), constant_values=_PAPER))
+    return np.concatenate(strips, axis=1)[:, :-GAP]
 
 
 def _decibel(value: float) -> str:
@@ -69,16 +73,6 @@ def _most_blurred(blur: Image, reference: Image, side: int) -> tuple[slice, slic
     )
 
 
-def _strip(images: Sequence[Image], column: int) -> Image:
-    """Images of equal size side by side in columns, on white, with a gap below."""
-    height = images[0].shape[0]
-    strip = np.full((height + GAP, len(images) * (column + GAP) - GAP, 3), _PAPER, np.uint8)
-    for number, image in enumerate(images):
-        left = number * (column + GAP)
-        strip[:height, left : left + image.shape[1]] = image
-    return strip
-
-
 def _fit(image: Image, column: int, factor: int) -> Image:
     """Large images are averaged down to the column's width, small ones repeat whole pixels."""
     height, width = image.shape[:2]
@@ -92,8 +86,8 @@ def _enlarge(image: Image, factor: int) -> Image:
     return image.repeat(factor, axis=0).repeat(factor, axis=1)
 
 
-def _labelled(label: str, image: Image) -> Image:
-    band = np.full((LABEL_HEIGHT, image.shape[1], 3), _PAPER, np.uint8)
+def _label(text: str, width: int) -> Image:
+    band = np.full((LABEL_HEIGHT, width, 3), _PAPER, np.uint8)
     place = (4, LABEL_HEIGHT - 8)
-    cv2.putText(band, label, place, cv2.FONT_HERSHEY_SIMPLEX, 0.5, _INK, 1, cv2.LINE_AA)
-    return np.concatenate([band, image])
+    cv2.putText(band, text, place, cv2.FONT_HERSHEY_SIMPLEX, 0.5, _INK, 1, cv2.LINE_AA)
+    return band

@@ -17,9 +17,8 @@ import torch
 from torch import nn
 
 from vrtspike.cluster.signals import EXIT_INTERRUPTED, process_number
-from vrtspike.config.aliases import KeyPath
 from vrtspike.config.checking import validate
-from vrtspike.config.documents import Document, nested
+from vrtspike.config.documents import Document, KeyPath, nested
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import atomic_path, file_digest
@@ -260,7 +259,8 @@ def preset_values(given: Mapping[str, Any], learning_rate: object) -> dict[str, 
             )
         values[key], places[path] = value, place
     values = {key: v for key, v in values.items() if v is not None or key not in _CHOSEN}
-    validate(RunSettings, Document(nested(values), places), "docs/sst.md explains them.")
+    document = Document({tuple(key.split(".")): value for key, value in values.items()}, places)
+    validate(RunSettings, document, "docs/sst.md explains them.")
     return values
 
 

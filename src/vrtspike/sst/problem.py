@@ -120,21 +120,22 @@ def evaluation_weights(settings: SSTSettings) -> dict[str, Path]:
 
 @cache
 def memory(settings: SSTSettings) -> tuple[float, float]:
-    """Counted with a region that is all sea: on land are fewer tokens."""
+    """Counted with a region that is all sea: on land are fewer tokens. Half precision needs less.
+
+    Weights, gradients and two moments of the optimiser stay, whatever the samples.
+    """
     import torch
 
-    from vrtspike.monitoring.memory import training_memory
+    from vrtspike.monitoring.memory import working_bytes
     from vrtspike.sst.grid import Grid
     from vrtspike.sst.model import build_model
 
-    data, model = settings.DATA, build_model(settings)
-    shape = Grid(data.AREA.area, data.RESOLUTION).shape
-
-    def forward(samples: int) -> torch.Tensor:
-        past = torch.zeros(samples, data.SEQ_LEN, *shape)
-        return torch.square(model(past, torch.zeros(samples, dtype=torch.long)))
-
-    return training_memory(model, forward)
+    data, model = settings.DATA, build_model(settings).train()
+    past = torch.zeros(1, data.SEQ_LEN, *Grid(data.AREA.area, data.RESOLUTION).shape)
+    month = torch.zeros(1, dtype=torch.long)
+    state = 4 * 4 * sum(parameter.numel() for parameter in model.parameters())
+    working = working_bytes(model, (past,), lambda: model(past, month).square().mean())
+    return state / 2**30, working / 2**30
 
 
 def statistics(settings: SSTSettings, manifest: Path) -> Mapping[str, Any]:
@@ -157,21 +158,22 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     from vrtspike.io.weights import load_trained
     from vrtspike.sst.dataset import SSTTask
     from vrtspike.sst.model import build_model
-    from vrtspike.training.batches import training_batches, validation_batches
+    from vrtspike.training.batches import ShuffledBatches, ValidationBatches
     from vrtspike.training.tasks import Trainable
 
     settings = cast("SSTSettings", run.settings)
     samples = open_split(settings, run.dataset, "train")
     held_out = open_split(settings, run.dataset, "val")
+    left = samples.left_out + held_out.left_out
     model = build_model(settings, samples.store)
     if settings.MODEL.PRETRAINED is not None:
         load_trained(model, settings.MODEL.PRETRAINED)
     return Trainable(
         model.to(ranks.device),
         SSTTask(samples.store.weights, samples.store.fields["deviation"], samples.offset),
-        training_batches(samples, settings, workers, ranks),
-        validation_batches(held_out, settings, workers, ranks),
-        note=f"{samples.left_out + held_out.left_out} samples with missing months left out",
+        ShuffledBatches(samples, settings, workers, ranks),
+        ValidationBatches(held_out, settings, workers, ranks),
+        note=f"{left} samples with missing months left out" if left else "",
     )
 
 

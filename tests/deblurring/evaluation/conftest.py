@@ -13,10 +13,14 @@ from skimage import data as photographs
 
 from tests.deblurring.data.prepared import prepared
 from vrtspike.deblurring.data.clips.dataset import load_dataset
+from vrtspike.deblurring.data.raw.layouts.layout import Layout
+from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.data.store.reading import Store
-from vrtspike.deblurring.evaluation.sources import StoredSequence
+from vrtspike.deblurring.evaluation.given_clips import GivenClip, given_clip, recorded_spikes
+from vrtspike.deblurring.evaluation.pictures import open_pictures
+from vrtspike.deblurring.evaluation.sources import FrameSource, stored_sequence
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.settings import Settings
 from vrtspike.io.files import file_digest, write_json
@@ -125,9 +129,21 @@ def sequence(small_run: SmallRun) -> Path:
 
 
 @pytest.fixture
-def stored(small_run: SmallRun) -> StoredSequence:
+def stored(small_run: SmallRun) -> FrameSource:
     """The store of the same sequence."""
-    return StoredSequence(Store(load_dataset(small_run.dataset).split("test")[0].store))
+    return stored_sequence(Store(load_dataset(small_run.dataset).split("test")[0].store))
+
+
+def recorded_clip(
+    blur: Path,
+    spikes: Path,
+    bins: int = BINS,
+    sensor: tuple[int, int] | None = None,
+    layout: Layout = SPK_GOPRO,
+) -> GivenClip:
+    """A clip with its spike files."""
+    pictures = open_pictures(blur)
+    return given_clip(pictures, recorded_spikes(pictures, spikes, sensor, layout), bins)
 
 
 def arrays(sequence: Path) -> tuple[np.ndarray, list[np.ndarray]]:

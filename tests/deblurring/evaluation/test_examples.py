@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vrtspike.deblurring.evaluation.examples import Example, Examples
+from vrtspike.deblurring.evaluation.examples import Examples
 from vrtspike.deblurring.metrics.psnr import PSNR
 from vrtspike.deblurring.metrics.tof import TOF
 from vrtspike.io.images import read_gray, read_rgb
@@ -16,12 +16,12 @@ from vrtspike.io.images import read_gray, read_rgb
 NAN, INFINITE = float("nan"), float("inf")
 
 
-def example(sequence: str, number: int, scale: float, **figures: float) -> Example:
-    """A frame whose pictures hold its number."""
+def example(sequence: str, number: int, scale: float, **figures: float):
+    """Row and pictures of a frame; the pictures hold its number."""
     row = {"sequence": sequence, "frame": f"{number:03d}", "scale": scale, **figures}
     kinds = {"blurry": 0, "restored": 50, "sharp": 100}
     pictures = {kind: np.full((6, 8, 3), base + number, np.uint8) for kind, base in kinds.items()}
-    return Example(row, pictures | {"spikes": np.full((3, 4), 150 + number, np.uint8)})
+    return row, pictures | {"spikes": np.full((3, 4), 150 + number, np.uint8)}
 
 
 def choose(folder: Path, *figures: float, metric=PSNR) -> dict[str, list[str]]:
@@ -29,7 +29,7 @@ def choose(folder: Path, *figures: float, metric=PSNR) -> dict[str, list[str]]:
     examples = Examples(folder, metric)
     with examples.clip("a", len(figures)) as offer:
         for number, figure in enumerate(figures):
-            offer(example("a", number, 1.0, **{metric.name: figure}))
+            offer(*example("a", number, 1.0, **{metric.name: figure}))
     examples.write_index()
     entries = json.loads((folder / "examples.json").read_text())["examples"]
     return {entry["frame"]: entry["chosen"] for entry in entries}
@@ -65,7 +65,7 @@ def test_the_index_names_every_picture_the_worst_example_first(tmp_path):
     for label, scale, figures in (("a", 1.0, (30, 29, INFINITE)), ("a_x0.5", 0.5, (28, 31))):
         with examples.clip(label, len(figures)) as offer:
             for number, figure in enumerate(figures):
-                offer(example("a", number, scale, psnr=figure, psnr_blur=20.0, tof=NAN))
+                offer(*example("a", number, scale, psnr=figure, psnr_blur=20.0, tof=NAN))
     examples.write_index()
     contents = json.loads((tmp_path / "examples.json").read_text())
     assert contents["schema"] == 1
@@ -104,7 +104,7 @@ def test_nothing_is_written_of_a_clip_that_failed(tmp_path):
 
     def fail() -> None:
         with examples.clip("a", 2) as offer:
-            offer(example("a", 0, 1.0, psnr=30.0))
+            offer(*example("a", 0, 1.0, psnr=30.0))
             raise RuntimeError("lost")
 
     with pytest.raises(RuntimeError, match="lost"):

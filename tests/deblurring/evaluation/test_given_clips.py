@@ -9,21 +9,21 @@ import pytest
 
 from tests.deblurring.data.raw.published import PUBLISHED
 from tests.deblurring.data.scenes import film
-from tests.deblurring.evaluation.conftest import BINS, arrays
-from vrtspike.deblurring.data.clips.dataset import load_dataset
+from tests.deblurring.evaluation.conftest import BINS, arrays, recorded_clip
 from vrtspike.deblurring.data.exposure import Exposure, exposure_table
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes, synthesize_blur
-from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.evaluation.given_clips import (
-    ArraySequence,
-    FolderSequence,
-    SimulatedSequence,
+    GivenClip,
+    array_spikes,
+    doubts,
+    given_clip,
+    simulated_spikes,
 )
-from vrtspike.deblurring.evaluation.pictures import ArrayFrames
-from vrtspike.deblurring.evaluation.sources import ScaledSource
+from vrtspike.deblurring.evaluation.pictures import array_pictures, open_pictures
+from vrtspike.deblurring.evaluation.sources import scaled
 from vrtspike.deblurring.video import video_file
 from vrtspike.errors import DataError
 from vrtspike.io.images import write_png
@@ -31,8 +31,13 @@ from vrtspike.io.images import write_png
 STEPS = 56
 
 
+def simulated_clip(blur: Path) -> GivenClip:
+    pictures = open_pictures(blur)
+    return given_clip(pictures, simulated_spikes(pictures), BINS)
+
+
 def test_a_folder_gives_what_the_store_gives(stored, sequence):
-    folder = FolderSequence(sequence / "blur", sequence / "spike", BINS)
+    folder = recorded_clip(sequence / "blur", sequence / "spike")
     assert list(folder.names) == list(stored.names)
     assert folder.size == stored.size
     assert folder.ratio == stored.ratio == 2
@@ -40,18 +45,12 @@ def test_a_folder_gives_what_the_store_gives(stored, sequence):
     np.testing.assert_array_equal(window.blur, expected.blur)
     np.testing.assert_array_equal(window.counts, expected.counts)
     np.testing.assert_array_equal(window.bin_steps, expected.bin_steps)
-
-
-def test_every_source_of_a_clip_has_the_gain_of_its_store(small_run, stored, sequence):
-    assert stored.gain() == Store(load_dataset(small_run.dataset).split("test")[0].store).gain
-    folder = FolderSequence(sequence / "blur", sequence / "spike", BINS)
-    assert folder.gain() == stored.gain()
-    assert ScaledSource(stored, 0.5).gain() == stored.gain()
+    assert folder.gain() == scaled(stored, 0.5).gain() == stored.gain()
 
 
 def test_a_folder_without_a_single_spike_has_no_gain(sequence, tmp_path):
     write_spikes(tmp_path / "spike.dat", np.zeros((5 * STEPS, 24, 32), np.uint8))
-    folder = FolderSequence(sequence / "blur", tmp_path / "spike.dat", BINS)
+    folder = recorded_clip(sequence / "blur", tmp_path / "spike.dat")
     with pytest.raises(DataError, match=r"spike\.dat: not a single spike in 5 frames"):
         folder.gain()
 
@@ -65,30 +64,30 @@ def test_npz_files_give_what_dat_files_give(stored, sequence, tmp_path):
     for name, part in zip(names, parts, strict=True):
         np.savez(tmp_path / "each" / f"{name}.npz", spk=part)
     for spikes in (tmp_path / "all.npz", tmp_path / "each"):
-        folder = FolderSequence(blur, spikes, BINS)
+        folder = recorded_clip(blur, spikes)
         np.testing.assert_array_equal(folder.read(slice(0, 5)).counts, expected)
-        assert folder.doubts() == FolderSequence(blur, sequence / "spike", BINS).doubts()
+        assert doubts(folder) == doubts(recorded_clip(blur, sequence / "spike"))
     write_spikes(tmp_path / "each" / f"{names[1]}.dat", parts[1])
-    with pytest.raises(DataError, match=rf"\(1\)(.|\n)*{names[1]}\.dat and {names[1]}\.npz"):
-        FolderSequence(blur, tmp_path / "each", BINS)
+    with pytest.raises(DataError, match=rf"\(1\)(.|\n)*{names[1]}\.dat and \S+{names[1]}\.npz"):
+        recorded_clip(blur, tmp_path / "each")
 
 
 def test_one_file_for_all_frames_is_divided_evenly(stored, sequence, tmp_path):
     parts = [read_spikes(sequence / "spike" / f"{name}.dat", 24, 32) for name in stored.names]
     write_spikes(tmp_path / "spike.dat", np.concatenate(parts))
-    folder = FolderSequence(sequence / "blur", tmp_path / "spike.dat", BINS)
+    folder = recorded_clip(sequence / "blur", tmp_path / "spike.dat")
     np.testing.assert_array_equal(folder.read(slice(2, 4)).counts, stored.read(slice(2, 4)).counts)
     write_spikes(tmp_path / "cut.dat", np.concatenate(parts)[:-1])
     with pytest.raises(DataError, match="279 spike frames cannot be divided evenly among 5"):
-        FolderSequence(sequence / "blur", tmp_path / "cut.dat", BINS)
+        recorded_clip(sequence / "blur", tmp_path / "cut.dat")
 
 
 def test_exposures_at_other_steps_than_those_of_the_frames_are_doubted(tmp_path):
     PUBLISHED["one stream"].write(tmp_path)
     clip = tmp_path / "train/a"
-    assert FolderSequence(clip / "blur", clip / "spike.dat", BINS).doubts() == []
+    assert doubts(recorded_clip(clip / "blur", clip / "spike.dat")) == []
     (clip / "exposures.csv").unlink()  # all 192 steps are then divided, with the shutter open
-    (doubt,) = FolderSequence(clip / "blur", clip / "spike.dat", BINS).doubts()
+    (doubt,) = doubts(recorded_clip(clip / "blur", clip / "spike.dat"))
     assert "frames are most like the spikes 16 steps from their exposures" in doubt
 
 
@@ -96,7 +95,7 @@ def test_frames_of_another_size_are_refused(tmp_path):
     write_png(tmp_path / "1.png", np.zeros((16, 16, 3), np.uint8))
     write_png(tmp_path / "2.png", np.zeros((16, 24, 3), np.uint8))
     with pytest.raises(DataError, match=r"2\.png: 16 x 24 pixels, expected 16 x 16"):
-        SimulatedSequence(tmp_path, BINS).gain()
+        simulated_clip(tmp_path).gain()
 
 
 def test_frames_of_odd_size_are_named_with_a_remedy(tmp_path):
@@ -107,17 +106,17 @@ def test_frames_of_odd_size_are_named_with_a_remedy(tmp_path):
         video.mux([*stream.encode(frame), *stream.encode(None)])
     told = r"odd\.mkv: .*frames of 48 x 63.*crop"
     with pytest.raises(DataError, match=told):
-        SimulatedSequence(path, BINS)
+        simulated_clip(path)
     write_spikes(tmp_path / "spikes.dat", np.zeros((STEPS, 24, 31), np.uint8))
     with pytest.raises(DataError, match=told):
-        FolderSequence(path, tmp_path / "spikes.dat", BINS)
+        recorded_clip(path, tmp_path / "spikes.dat")
 
 
 def test_simulated_spikes_follow_the_frames(tmp_path):
     levels = (40, 120, 200)
     for number, level in enumerate(levels):
         write_png(tmp_path / f"{number}.png", np.full((16, 16, 3), level, np.uint8))
-    source = SimulatedSequence(tmp_path, BINS)
+    source = simulated_clip(tmp_path)
     window = source.read(slice(0, 3))
     assert window.counts.shape == (3, BINS, 8, 8)
     # Each frame stands in the middle of its 88 steps, and its bins are laid about it.
@@ -137,7 +136,7 @@ def test_exposures_of_a_folder_keep_their_own_steps(tmp_path):
     for name, part in zip("12", spikes, strict=True):
         write_png(tmp_path / "blur" / f"{name}.png", np.full((16, 16, 3), 90, np.uint8))
         write_spikes(tmp_path / "spike" / f"{name}.dat", part)
-    folder = FolderSequence(tmp_path / "blur", tmp_path / "spike", BINS)
+    folder = recorded_clip(tmp_path / "blur", tmp_path / "spike")
     window = folder.read(slice(0, 2))
     assert window.bin_steps.tolist() == [[21, 3, 4, 28], [35, 5, 6, 42]]
     np.testing.assert_array_equal(window.counts[1, 3], spikes[1][46:].sum(axis=0))
@@ -152,18 +151,18 @@ def test_a_single_step_is_not_compared_with_its_frame(tmp_path):
     write_png(tmp_path / "blur" / "1.png", frame)
     write_spikes(tmp_path / "spike" / "1.dat", rng.integers(0, 2, (1, 32, 32), dtype=np.uint8))
     with pytest.raises(DataError, match=r"1\.dat: found 1 spike frames, expected a multiple of 8"):
-        FolderSequence(tmp_path / "blur", tmp_path / "spike", 1)
+        recorded_clip(tmp_path / "blur", tmp_path / "spike", 1)
     table = tmp_path / "spike" / "exposures.csv"
     table.write_text(exposure_table({"1": Exposure(0, 1, 0)}))
-    assert FolderSequence(tmp_path / "blur", tmp_path / "spike", 1).doubts() == []
+    assert doubts(recorded_clip(tmp_path / "blur", tmp_path / "spike", 1)) == []
     other = shutil.copy(table, tmp_path)
     with pytest.raises(DataError, match=rf"several tables of exposures: {table}, {other}; keep"):
-        FolderSequence(tmp_path / "blur", tmp_path / "spike", 1)
+        recorded_clip(tmp_path / "blur", tmp_path / "spike", 1)
     table.unlink()
-    assert FolderSequence(tmp_path / "blur", tmp_path / "spike", 1).exposures[0].steps == 1
+    assert recorded_clip(tmp_path / "blur", tmp_path / "spike", 1).spikes.exposures[0].steps == 1
     Path(other).unlink()
     write_spikes(tmp_path / "spike" / "1.dat", rng.integers(0, 2, (40, 32, 32), dtype=np.uint8))
-    assert len(FolderSequence(tmp_path / "blur", tmp_path / "spike", 1).doubts()) == 1
+    assert len(doubts(recorded_clip(tmp_path / "blur", tmp_path / "spike", 1))) == 1
 
 
 def test_arrays_give_what_their_files_give(stored, sequence):
@@ -175,7 +174,8 @@ def test_arrays_give_what_their_files_give(stored, sequence):
         *((spikes, SPK_GOPRO), (whole, SPK_GOPRO), (np.stack(spikes), SPK_GOPRO)),
         *((whole, every), (spikes, every[:1] * 5)),
     ):
-        source = ArraySequence(ArrayFrames(frames), given, BINS, known)
+        pictures = array_pictures(frames)
+        source = given_clip(pictures, array_spikes(pictures, given, known), BINS)
         assert (source.ratio, source.size, source.gain()) == (2, stored.size, stored.gain())
         window = source.read(slice(1, 4))
         np.testing.assert_array_equal(window.blur, expected.blur)
@@ -185,32 +185,32 @@ def test_arrays_give_what_their_files_give(stored, sequence):
 
 def test_arrays_that_do_not_fit_are_refused(sequence):
     frames, spikes = arrays(sequence)
-    pictures = ArrayFrames(frames)
+    pictures = array_pictures(frames)
     for given, match in (
-        (spikes[:4], "of 4 exposures, expected one for each of the 5 frames"),
+        (spikes[:4], "found 4 arrays .* expected one for each of the 5 frames"),
         (np.concatenate(spikes)[1:], "279 spike frames cannot be divided evenly among 5"),
-        ([*spikes[:4], spikes[4].astype(float)], r"spikes of frame 4: found float64"),
-        ([*spikes[:4], spikes[4] * 2], r"spikes of frame 4: found uint8 .* of 0 and 1"),
-        ([*spikes[:4], spikes[4][:, 1:]], r"of several sizes, \[\(23, 32\), \(24, 32\)\]"),
+        ([*spikes[:4], spikes[4].astype(float)], r"\(float64 \(24, 32\), uint8 \(24, 32\)\)"),
+        ([*spikes[:4], spikes[4] * 2], r"found 5 arrays .* uint8 \(S, h, w\) of 0 and 1"),
+        ([*spikes[:4], spikes[4][:, 1:]], r"\(uint8 \(23, 32\), uint8 \(24, 32\)\), .* one sensor"),
         ([part[:, :, 1:] for part in spikes], "sensor size 24 x 31 does not fit"),
     ):
         with pytest.raises(DataError, match=match):
-            ArraySequence(pictures, given, BINS)
+            array_spikes(pictures, given)
     for known, match in (
         (LAYOUTS["stream"], r"nothing says when the shutter was open \(the layout stream"),
-        (LAYOUTS["s_sdm"], r"found 56 spike frames, expected 20 \+ 97"),
+        (LAYOUTS["s_sdm"], r"found 56 spike frames, expected 137"),
         ([Exposure(0, 56, 24)] * 4, "expected one for each of the 5 frames"),
         ([Exposure(0, 57, 24)] * 5, r"found \[.*stop=57.*, expected .* within the steps of its"),
     ):
         with pytest.raises(DataError, match=match):
-            ArraySequence(pictures, spikes, BINS, known)
+            array_spikes(pictures, spikes, known)
 
 
 def test_simulated_spikes_do_not_depend_on_the_order_of_reading(sequence):
-    forward = SimulatedSequence(sequence / "blur", BINS)
+    forward = simulated_clip(sequence / "blur")
     whole = forward.read(slice(0, 5)).counts
     assert len({counts.tobytes() for counts in whole}) == 5
-    jumping = SimulatedSequence(sequence / "blur", BINS)
+    jumping = simulated_clip(sequence / "blur")
     jumping.gain()
     for frame in (3, 1, 4, 0):
         np.testing.assert_array_equal(jumping.read(slice(frame, frame + 1)).counts[0], whole[frame])
@@ -222,7 +222,7 @@ def test_the_frames_of_a_video_have_the_spikes_of_their_numbers(stored, sequence
     with video_file(path) as append:
         for frame in frames:
             append([frame])
-    source = FolderSequence(path, sequence / "spike", BINS)
+    source = recorded_clip(path, sequence / "spike")
     assert list(source.names) == ["000001", "000002", "000003", "000004", "000005"]
     window = source.read(slice(2, 4))
     np.testing.assert_array_equal(window.counts, stored.read(slice(2, 4)).counts)
@@ -232,11 +232,11 @@ def test_the_frames_of_a_video_have_the_spikes_of_their_numbers(stored, sequence
 
 def test_spikes_that_do_not_fit_the_frames_are_refused(sequence, tmp_path):
     with pytest.raises(DataError, match=r"nowhere: no such file or folder; expected the spikes"):
-        FolderSequence(sequence / "blur", tmp_path / "nowhere", BINS)
+        recorded_clip(sequence / "blur", tmp_path / "nowhere")
     with pytest.raises(DataError, match="does not fit frames"):
-        FolderSequence(sequence / "blur", sequence / "spike", BINS, (24, 30))
+        recorded_clip(sequence / "blur", sequence / "spike", BINS, (24, 30))
     with pytest.raises(DataError) as error:
-        FolderSequence(sequence / "blur", tmp_path, BINS)
+        recorded_clip(sequence / "blur", tmp_path)
     assert all(f"{path.stem}.dat" in str(error.value) for path in (sequence / "blur").iterdir())
 
 
@@ -245,8 +245,8 @@ def test_a_sensor_size_with_which_spikes_do_not_show_their_frame_is_refused(tmp_
     blur, spike = tmp_path / "blur", tmp_path / "spike"
     write_png(blur / "1.png", synthesize_blur(video[:8]))
     write_spikes(spike / "1.dat", simulate_spikes(video, downscale=4)[:64])
-    told = r"a sensor of 96 x 160 .* with one of 48 x 80 they do .*: give --sensor 48 80"
+    told = r"do not show .* with a sensor of 48 x 80 they do .*: give --sensor 48 80"
     with pytest.raises(DataError, match=told):
-        FolderSequence(blur, spike, BINS).doubts()
+        doubts(recorded_clip(blur, spike))
     (tmp_path / "config.yaml").write_text("spike_h: 48\nspike_w: 80\n")
-    assert FolderSequence(blur, spike, BINS).doubts() == []
+    assert doubts(recorded_clip(blur, spike)) == []

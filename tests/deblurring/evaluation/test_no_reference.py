@@ -10,10 +10,10 @@ import pytest
 from skimage import data
 
 from tests.deblurring.data.raw.published import CONTEXT, frames, write_picture
+from tests.deblurring.evaluation.conftest import recorded_clip
 from vrtspike.deblurring.data.exposure import Exposure, exposure_table
 from vrtspike.deblurring.data.raw.layouts.s_sdm import RSB
 from vrtspike.deblurring.data.raw.spikes import write_spikes
-from vrtspike.deblurring.evaluation.given_clips import FolderSequence
 from vrtspike.deblurring.evaluation.no_reference import (
     FIGURES,
     load_no_reference,
@@ -38,16 +38,16 @@ def recorded(tmp_path_factory):
 
 
 def opened(root):
-    return FolderSequence(root / "blur_data/a", root / "spike_data/a", bins=8, layout=RSB)
+    return recorded_clip(root / "blur_data/a", root / "spike_data/a", bins=8, layout=RSB)
 
 
 def test_the_true_frame_exceeds_the_blurry_one_and_that_of_another_instant(recorded):
     root, sharp = recorded
     source = opened(root)
-    assert (source.exposures[0].sharp, source.ratio) == (CONTEXT + 30.5, 4)
+    assert (source.spikes.exposures[0].sharp, source.ratio) == (CONTEXT + 30.5, 4)
     blur = source.pictures.read(slice(0, 1))[0]
     true, late, same = (
-        no_reference_figures(source, 0, blur, shown) for shown in (sharp[0], sharp[1], blur)
+        no_reference_figures(source.spikes, 0, blur, shown) for shown in (sharp[0], sharp[1], blur)
     )
     assert set(true) == {*FIGURES}
     assert true["reblur"] > true["reblur_blur"] + 3 > late["reblur"]
@@ -69,8 +69,8 @@ def test_short_exposures_and_those_without_a_spike_are_not_judged(tmp_path, step
     frame = next(frames("train", steps, 2, context=2))
     write_picture(tmp_path / "blur/1.png", frame.blur)
     write_spikes(tmp_path / "spike/1.dat", light * frame.spikes)
-    source = FolderSequence(tmp_path / "blur", tmp_path / "spike", bins=2)
-    found = no_reference_figures(source, 0, frame.blur, np.zeros_like(frame.blur))
+    source = recorded_clip(tmp_path / "blur", tmp_path / "spike", bins=2)
+    found = no_reference_figures(source.spikes, 0, frame.blur, np.zeros_like(frame.blur))
     assert found == dict.fromkeys(FIGURES)
 
 

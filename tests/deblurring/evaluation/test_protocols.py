@@ -12,14 +12,15 @@ import pytest
 from skimage import metrics as reference
 
 from tests.deblurring.evaluation.test_evaluate import CPU, FRAMES, evaluate, raw_frames
+from tests.deblurring.evaluation.test_tiling import restore, source_of
 from tests.deblurring.reference_metrics import luma_of, similarity
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.evaluation.protocols import PROTOCOLS
 from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, torch_compute
-from vrtspike.deblurring.evaluation.sources import StoredSequence
-from vrtspike.deblurring.evaluation.summary import summarize
-from vrtspike.deblurring.evaluation.tiling import Tiling, restore_tiled
+from vrtspike.deblurring.evaluation.sources import stored_sequence
+from vrtspike.deblurring.evaluation.summary import write_results
+from vrtspike.deblurring.evaluation.tiling import Tiling
 from vrtspike.deblurring.metrics.lpips import LPIPS
 from vrtspike.deblurring.metrics.ssim import ssim_uniform
 from vrtspike.deblurring.settings import schema
@@ -60,8 +61,8 @@ def values_by_hand(small_run, sequence: str, tiling: Tiling) -> np.ndarray:
     (entry,) = (each for each in dataset.split("test") if each.name == sequence)
     model = load_model(small_run.train / "weights.safetensors", small_run.settings, CPU)
     compute = torch_compute(model, dataset.statistics, CPU)
-    source = StoredSequence(Store(entry.store))
-    return np.stack(list(restore_frames(compute, source, tiling, with_spikes=True, rounded=False)))
+    source = stored_sequence(Store(entry.store))
+    return np.stack(list(restore_frames(compute, source, tiling, rounded=False)))
 
 
 @pytest.fixture(scope="module")
@@ -111,20 +112,21 @@ def test_a_summary_names_its_protocol_and_what_it_does_not_know(evaluated):
     assert summary["protocol_unknown"] == ""
     assert "97 interpolated" in summary["other_protocols"]["ssdm"]["protocol_unknown"]
     page = html.unescape((output / "metrics.html").read_text())
-    for words in ("Protocol 'vrt'", "Protocol ssdm", "MATLAB", "do not compare"):
+    for words in ("Protocol vrt", "Protocol ssdm", "MATLAB", "do not compare"):
         assert words in page
 
 
-def test_the_mean_of_a_summary_is_that_of_each_protocol(small_run):
-    columns = ["protocol", "sequence", "scale", "frames", "psnr_blur", "psnr"]
+def test_the_mean_of_a_summary_is_that_of_each_protocol(small_run, tmp_path):
+    columns = ["protocol", "sequence", "frame", "scale", "psnr_blur", "psnr"]
     rows = [
-        (protocol, sequence, 1.0, frames, 20.0, psnr)
+        (protocol, sequence, frame, 1.0, 20.0, psnr)
         for protocol in ("own", "vrt")
-        for sequence, frames, psnr in (("b", 3, 30.0), ("c", 1, 34.0))
+        for sequence, frame, psnr in (*(("b", n, 30.0) for n in "123"), ("c", "1", 34.0))
     ]
     measured = {PROTOCOLS[name]: PROTOCOLS[name].metrics(["psnr"]) for name in ("own", "vrt")}
     run, dataset = read_published(small_run.train), load_dataset(small_run.dataset)
-    summary = summarize(run, dataset, pd.DataFrame(rows, columns=columns), measured)
+    frames = pd.DataFrame(rows, columns=columns)
+    summary = write_results(tmp_path, run, dataset, frames, measured)
     assert summary["metrics"]["psnr"]["restored"] == 32
     assert summary["other_protocols"]["vrt"]["metrics"]["psnr"]["restored"] == 31
 
@@ -191,14 +193,16 @@ def test_tiles_are_cut_and_joined_as_by_the_program_of_vrt():
         whole[first : first + 18, rows] += first + 100 * top
         counted[first : first + 18, rows] += 1
 
-    def restore(window, areas):
-        sizes = (window.stop - window.start, 3, 192, 24)
-        values = (np.float32(window.start + 100 * rows.start) for rows, _ in areas)
-        return np.stack([np.full(sizes, value) for value in values])
+    numbers = np.zeros((frames, height, 24, 3), np.float32)
+    numbers[..., 0] = np.arange(frames)[:, None, None] + 100 * np.arange(height)[:, None]
+
+    def compute(batch):
+        """The numbers of a tile's first frame and row, all over it."""
+        tiles = np.moveaxis(batch["blur"], -1, 2)
+        return np.zeros_like(tiles) + tiles[:, :1, :1, :1, :1]
 
     tiling = PROTOCOLS["vrt"].tiling(schema.TestSettings().TILE, clip_len=5)
-    joined = restore_tiled(lambda t: t, restore, (frames, height, 24), tiling, unit=8)
-    found = np.stack(list(joined))
+    found = np.stack(list(restore(compute, source_of(numbers), tiling)))
     assert set(counted.ravel()) == {1, 2, 4}
     np.testing.assert_allclose(found[:, 1, :, 7], whole / counted, rtol=1e-6)
 

@@ -4,17 +4,24 @@ import numpy as np
 import pytest
 
 from tests.deblurring.evaluation.conftest import BINS
+from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.data.store.voxels import voxelize
 from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
-from vrtspike.deblurring.evaluation.sources import ScaledSource, StoredSequence, resize_image
+from vrtspike.deblurring.evaluation.sources import (
+    resize_image,
+    scaled,
+    sharp_frame,
+    stored_sequence,
+)
 from vrtspike.io.images import read_rgb
 
 
-def test_a_stored_sequence_gives_the_raw_frames_and_counts(stored, sequence):
+def test_a_stored_sequence_gives_the_raw_frames_and_counts(small_run, stored, sequence):
+    store = Store(load_dataset(small_run.dataset).split("test")[0].store)
     window = stored.read(slice(1, 3))
     names = stored.names[1:3]
     for index, name in enumerate(names):
@@ -26,13 +33,13 @@ def test_a_stored_sequence_gives_the_raw_frames_and_counts(stored, sequence):
             window.counts[index], voxelize(spikes, BINS, spk_gopro_exposure(len(spikes)).sharp)
         )
         np.testing.assert_array_equal(
-            stored.read_sharp(index + 1), read_rgb(sequence / "sharp" / f"{name}.png")
+            sharp_frame(store, index + 1), read_rgb(sequence / "sharp" / f"{name}.png")
         )
     assert window.bin_steps.tolist() == [[21, 3, 4, 28]] * 2
 
 
 def test_a_scaled_source_keeps_brightness_and_rates(stored):
-    half = ScaledSource(stored, 0.5)
+    half = scaled(stored, 0.5)
     assert half.size == (24, 32)
     assert half.ratio == 2
     window, whole = half.read(slice(0, 2)), stored.read(slice(0, 2))
@@ -47,11 +54,11 @@ def test_a_store_without_spikes_gives_frames_only(tmp_path):
     frames = np.random.default_rng(0).integers(0, 256, (3, 2, 15, 21, 3), dtype=np.uint8)
     layout = StoreLayout(("1", "2", "3"), (), (15, 21), None, BINS)
     write_store(tmp_path / "s.zarr", layout, (StoredFrame(*pair) for pair in frames))
-    source = StoredSequence(Store(tmp_path / "s.zarr"))
+    source = stored_sequence(Store(tmp_path / "s.zarr"))
     window = source.read(slice(1, 3))
     np.testing.assert_array_equal(window.blur, frames[1:, 0])
     assert (window.counts, window.bin_steps, source.gain(), source.ratio) == (None, None, None, 1)
-    half = ScaledSource(source, 0.5)
+    half = scaled(source, 0.5)
     assert half.size == (8, 10)
     assert half.read(slice(0, 1)).blur.shape == (1, 8, 10, 3)
     assert half.read(slice(0, 1)).counts is None
@@ -68,4 +75,4 @@ def test_resizing_averages_areas_and_interpolates_between_pixels():
 
 
 def test_enlarged_sources_round_the_sensor_to_whole_pixels(stored):
-    assert (ScaledSource(stored, 1.3).size, ScaledSource(stored, 0.3).size) == ((62, 84), (14, 20))
+    assert (scaled(stored, 1.3).size, scaled(stored, 0.3).size) == ((62, 84), (14, 20))

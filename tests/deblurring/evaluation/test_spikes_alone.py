@@ -12,7 +12,7 @@ from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
-from vrtspike.deblurring.evaluation.spikes_alone import RECONSTRUCTIONS, SpikesAlone, to_frame
+from vrtspike.deblurring.evaluation.spikes_alone import RECONSTRUCTIONS, spikes_alone, to_frame
 
 FRAMES = [f"{number:06d}" for number in range(1, 6)]
 SHARP_STEP = 24
@@ -32,9 +32,8 @@ def spikes(small_run: SmallRun) -> np.ndarray:
 
 
 def test_intervals(store, spikes):
-    alone = SpikesAlone(store, RECONSTRUCTIONS["tfi"])
     for number in range(5):
-        found = alone.read(number)
+        found = spikes_alone(store, RECONSTRUCTIONS["tfi"], number)
         for row, column in ((0, 0), (5, 17), (23, 31)):
             times = np.flatnonzero(spikes[number, :, row, column])
             earlier, later = times[times < SHARP_STEP], times[times >= SHARP_STEP]
@@ -44,7 +43,7 @@ def test_intervals(store, spikes):
 
 def test_the_window_follows_from_the_exposure(store, spikes):
     """Ten steps of 56 on either side of the instant."""
-    found = SpikesAlone(store, RECONSTRUCTIONS["tfp"]).read(2)
+    found = spikes_alone(store, RECONSTRUCTIONS["tfp"], 2)
     rate = spikes[2, SHARP_STEP - 10 : SHARP_STEP + 10].mean(axis=0)
     np.testing.assert_allclose(found, 255 * store.gain * rate, rtol=1e-5)
 
@@ -79,6 +78,5 @@ def test_a_shorter_exposure_ends_where_its_own_spikes_do(tmp_path):
         for spikes in exposures
     ]
     gain = write_store(tmp_path / "a.zarr", layout, frames).gain
-    alone = SpikesAlone(Store(tmp_path / "a.zarr"), RECONSTRUCTIONS["tfi"])
-    expected = 255 * gain * exposures[0].sum(axis=0) / 24
-    np.testing.assert_allclose(alone.read(0), expected, rtol=1e-5)
+    found = spikes_alone(Store(tmp_path / "a.zarr"), RECONSTRUCTIONS["tfi"], 0)
+    np.testing.assert_allclose(found, 255 * gain * exposures[0].sum(axis=0) / 24, rtol=1e-5)

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from tests.deblurring.evaluation.conftest import arrays, write_run
+from tests.deblurring.evaluation.conftest import arrays, recorded_clip, write_run
 from vrtspike.deblurring.data.clips.dataset import load_dataset
-from vrtspike.deblurring.evaluation.given_clips import FolderSequence
 from vrtspike.deblurring.evaluation.restore import restore_frames
 from vrtspike.deblurring.evaluation.tile_memory import bytes_per_pixel
 from vrtspike.deblurring.evaluation.tiling import Tiling
@@ -68,10 +68,8 @@ def test_devices_and_precisions_that_do_not_exist_are_refused(small_run, monkeyp
 
 def test_arrays_are_restored_as_files_are(model, sequence):
     frames, spikes = arrays(sequence)
-    source = FolderSequence(sequence / "blur", sequence / "spike", 4)
-    expected = np.stack(
-        list(restore_frames(model.compute, source, Tiling(0, 0, 3, 1), with_spikes=True))
-    )
+    source = recorded_clip(sequence / "blur", sequence / "spike", 4)
+    expected = np.stack(list(restore_frames(model.compute, source, Tiling(0, 0, 3, 1))))
     seen: list[tuple[int, int]] = []
     restored = model.restore(frames, spikes, progress=lambda *done: seen.append(done))
     np.testing.assert_array_equal(restored, expected)
@@ -88,7 +86,7 @@ def test_arrays_are_restored_as_files_are(model, sequence):
 def test_half_precision_is_near_and_not_equal(small_run, model, sequence):
     frames, spikes = arrays(sequence)
     half = load(small_run.train, device="cpu", precision="bfloat16")
-    assert half.dtype == torch.bfloat16
+    assert half.precision == "bfloat16"
     difference = half.restore(frames, spikes).astype(int) - model.restore(frames, spikes)
     assert 0 < np.abs(difference).mean() < 1
 
@@ -97,11 +95,11 @@ def test_spikes_go_with_models_that_take_them(model, plain, sequence):
     frames, spikes = arrays(sequence)
     with pytest.raises(ConfigError, match=r"run small \(0123456789ab\) takes spikes .*--simulate"):
         model.restore(frames)
-    with pytest.raises(ConfigError, match="not both"):
+    with pytest.raises(ConfigError, match="give either recorded ones"):
         model.restore(frames, spikes, simulate_spikes=True)
-    with pytest.raises(ConfigError, match=r"was trained without spikes .* leave out --spikes"):
+    with pytest.raises(ConfigError, match=r"was trained without spikes.*; leave out --spikes"):
         plain.restore(frames, spikes)
-    with pytest.raises(ConfigError, match="leave out --simulate-spikes"):
+    with pytest.raises(ConfigError, match="leave out --spikes and --simulate-spikes"):
         plain.restore(frames, simulate_spikes=True)
     assert plain.statistics is None
     # A new network returns its input.
@@ -111,7 +109,7 @@ def test_spikes_go_with_models_that_take_them(model, plain, sequence):
 @pytest.mark.slow
 def test_tiles_follow_the_free_memory(model, monkeypatch, sequence):
     frames, spikes = arrays(sequence)
-    source = FolderSequence(sequence / "blur", sequence / "spike", 4)
+    source = recorded_clip(sequence / "blur", sequence / "spike", 4)
     assert model.tiling(source) == Tiling(0, 8, 3, 1)
     assert model.tiling(source, 20) == Tiling(20, 8, 3, 1)
     assert model.tiling(source, 12) == Tiling(12, 4, 3, 1)
@@ -149,11 +147,10 @@ def test_folders_that_hold_no_finished_run_are_told(small_run, tmp_path):
 def test_full_memory_is_told(model, sequence):
     frames, spikes = arrays(sequence)
 
-    class Full(torch.nn.Module):
-        def forward(self, blur: torch.Tensor, voxels: torch.Tensor) -> torch.Tensor:
-            raise torch.OutOfMemoryError("no byte left")
+    def compute(batch):
+        raise torch.OutOfMemoryError("no byte left")
 
-    full = TrainedModel(model.run, "", Full(), model.statistics, CPU, "float32")
+    full = replace(model, compute=compute)
     with pytest.raises(RunError, match=r"memory .* is full with .*--tile.*no byte left"):
         full.restore(frames, spikes, tile=32)
 
@@ -167,12 +164,12 @@ def test_a_gpu_restores_in_half_precision_and_its_memory_is_foreseen(small_run, 
     assert gpu.precision in ("bfloat16", "float16")
     difference = gpu.restore(frames, spikes, tile=0).astype(int) - model.restore(frames, spikes)
     assert np.abs(difference).mean() < 1
-    need = bytes_per_pixel(gpu.network, 4, 3, gpu.device, gpu.dtype)
+    need, dtype = gpu.bytes_per_pixel(3, 1), getattr(torch, gpu.precision)
     blur = torch.zeros(1, 3, 3, 256, 256, device="cuda")
     voxels = torch.zeros(1, 3, 4, 256, 256, device="cuda")
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
-    with torch.inference_mode(), torch.autocast("cuda", gpu.dtype):
+    with torch.inference_mode(), torch.autocast("cuda", dtype):
         gpu.network(blur, voxels)
     taken = torch.cuda.max_memory_allocated() - before
     assert taken <= 1.25 * need * 3 * 256**2

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torchvision.models import alexnet
 
-from vrtspike.deblurring.metrics.lpips import LPIPS
+from vrtspike.deblurring.metrics.lpips import LPIPS, frame_score
 from vrtspike.deblurring.metrics.metric import FrameMetric, Metric, Score, TemporalMetric
 from vrtspike.deblurring.metrics.registry import METRICS
-from vrtspike.deblurring.perceptual import FrameDistance, build_lpips
+from vrtspike.deblurring.perceptual import build_lpips
 
 CPU = torch.device("cpu")
 
@@ -29,7 +29,7 @@ def scores(tmp_path_factory) -> dict[Metric, Score]:
     torch.manual_seed(0)
     network = build_lpips(alexnet(weights=None).state_dict(), "alex")
     found = {metric: metric.load(tmp_path_factory.mktemp("empty"), CPU) for metric in others}
-    return found | {LPIPS: FrameDistance(network, CPU)}
+    return found | {LPIPS: frame_score(network, CPU)}
 
 
 @each_frame_metric

@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
-from vrtspike.deblurring.metrics.tof import TOF, flow_distance, middle, optical_flow
+from vrtspike.deblurring.metrics.tof import TOF, flow_distance, optical_flow
 
 SIZE = (96, 128)
 
@@ -72,15 +72,6 @@ def test_what_lies_at_the_border_is_not_measured():
         inside = still.copy()
         inside[row, column] = (3, -4)
         assert flow_distance(inside, still) == pytest.approx(5 / (32 * 64))
-
-
-def test_the_middle_is_that_of_the_published_program():
-    for side in range(48, 1300):
-        length = side // 32 * 32
-        while length > side - 16:
-            length -= 32
-        start = (side - length) // 2
-        assert middle(side) == slice(start, start + length)
 
 
 def test_frames_of_different_sizes_are_refused(texture):

@@ -5,39 +5,20 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 
-from vrtspike.analysis.evaluation_files import (
-    EXAMPLES,
-    FRAMES,
-    PICTURES,
-    SEQUENCES,
-    SUMMARY,
-    TABLE,
-    VIDEOS,
-    worst_frames,
-    write_summary,
-    write_table,
-)
-from vrtspike.deblurring.data.clips.dataset import (
-    DatasetManifest,
-    SequenceEntry,
-    load_fitting_dataset,
-)
+from vrtspike.analysis.evaluation_files import EXAMPLES, PICTURES, VIDEOS
+from vrtspike.deblurring.data.clips.dataset import SequenceEntry, load_fitting_dataset
 from vrtspike.deblurring.data.store.reading import Store
-from vrtspike.deblurring.evaluation.examples import Example, Examples, Picture
+from vrtspike.deblurring.evaluation.examples import Examples, Picture
 from vrtspike.deblurring.evaluation.measure import (
     KEYS,
-    Apply,
     ClipMeter,
     FrameImages,
     Kind,
@@ -45,26 +26,29 @@ from vrtspike.deblurring.evaluation.measure import (
     ranking_metric,
     require_size,
     select_metrics,
-    sequence_means,
 )
 from vrtspike.deblurring.evaluation.protocols import PROTOCOLS, Protocol
-from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, torch_compute
+from vrtspike.deblurring.evaluation.restore import (
+    Compute,
+    load_model,
+    restore_frames,
+    torch_compute,
+)
 from vrtspike.deblurring.evaluation.sources import (
-    FrameSource,
-    ScaledSource,
-    StoredSequence,
     resize_image,
+    scaled,
+    sharp_frame,
+    stored_sequence,
 )
 from vrtspike.deblurring.evaluation.spikes_alone import (
     RECONSTRUCTIONS,
-    SpikesAlone,
     gray_frame,
+    spikes_alone,
     to_frame,
     to_picture,
 )
-from vrtspike.deblurring.evaluation.summary import summarize, write_summary_page
-from vrtspike.deblurring.evaluation.tiling import Progress, Tiling
-from vrtspike.deblurring.metrics.metric import ImageMetric
+from vrtspike.deblurring.evaluation.summary import write_results
+from vrtspike.deblurring.evaluation.tiling import Progress
 from vrtspike.deblurring.rgb_images import Image, to_uint8
 from vrtspike.deblurring.settings import Settings, deblurring_settings
 from vrtspike.deblurring.settings.schema import SpikesAloneName, TestSettings
@@ -73,10 +57,6 @@ from vrtspike.deblurring.visuals import comparison
 from vrtspike.io.files import replaced_folder
 from vrtspike.io.images import write_png
 from vrtspike.runs.published import PublishedRun
-from vrtspike.system.cpus import available_cpus
-
-MOST_IMAGES = len(get_args(Kind))
-"""Images that are compared of a frame."""
 
 
 @dataclass(frozen=True)
@@ -84,19 +64,17 @@ class Evaluation:
     """What stays the same for all sequences of an evaluation.
 
     Attributes:
-        restore: gives the restored frames of a clip, float32 (3, H, W).
+        compute: restores tiles.
         scores: what is measured by each protocol, the main one first, and how.
         settings: of the run.
-        apply: measures the images of a frame.
         pictures: folder for pictures.
         examples: chooses and writes examples.
         videos: folder for videos; None writes none.
     """
 
-    restore: Callable[[FrameSource, Tiling], Iterator[NDArray[np.float32]]]
+    compute: Compute
     scores: Mapping[Protocol, Scores]
     settings: Settings
-    apply: Apply
     pictures: Path
     examples: Examples
     videos: Path | None
@@ -147,29 +125,14 @@ def evaluate_run(
         total += len(clip.source.names)
     model = load_model(weights, settings, device)
 
-    statistics = dataset.statistics_for(settings.DATA)
-    compute = torch_compute(model, statistics, device)
-
-    def restore(source: FrameSource, tiling: Tiling) -> Iterator[NDArray[np.float32]]:
-        return restore_frames(
-            compute,
-            source,
-            tiling,
-            with_spikes=statistics is not None,
-            tiles_at_once=test.BATCH_SIZE,
-            readers=test.NUM_WORKERS,
-            rounded=False,
-        )
-
+    compute = torch_compute(model, dataset.statistics_for(settings.DATA), device)
     started = time.monotonic()
     with contextlib.ExitStack() as finished:
-        pool = finished.enter_context(ThreadPoolExecutor(min(available_cpus(), MOST_IMAGES)))
         folder = finished.enter_context(replaced_folder(output / EXAMPLES))
         evaluation = Evaluation(
-            restore,
+            compute,
             scores,
             settings,
-            pool.map,
             finished.enter_context(replaced_folder(output / PICTURES)),
             Examples(folder, ranking_metric(list(scores[protocols[0]]))),
             finished.enter_context(replaced_folder(output / VIDEOS)) if test.SAVE_VIDEO else None,
@@ -184,12 +147,16 @@ def evaluate_run(
     if not test.SAVE_VIDEO:  # those of an earlier evaluation show other frames
         shutil.rmtree(output / VIDEOS, ignore_errors=True)
     seconds = time.monotonic() - started
-    facts = {
-        "device": device.type,
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "seconds_per_frame": seconds / total,
-    }
-    return _write_tables(output, run, dataset, pd.DataFrame(rows), scores, facts)
+    return write_results(
+        output,
+        run,
+        dataset,
+        pd.DataFrame(rows),
+        scores,
+        device=device.type,
+        parameters=sum(p.numel() for p in model.parameters()),
+        seconds_per_frame=seconds / total,
+    )
 
 
 def _clips(entries: Sequence[SequenceEntry], test: TestSettings) -> Iterator[_Clip]:
@@ -199,54 +166,29 @@ def _clips(entries: Sequence[SequenceEntry], test: TestSettings) -> Iterator[_Cl
             yield _Clip(entry, scale, test.SPIKES_ALONE)
 
 
-def _write_tables(
-    output: Path,
-    run: PublishedRun,
-    dataset: DatasetManifest,
-    frames: pd.DataFrame,
-    measured: Mapping[Protocol, Iterable[ImageMetric]],
-    facts: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Write the tables and the summary, and return the latter."""
-    sequences = sequence_means(frames)
-    protocol, metrics = next((key, list(value)) for key, value in measured.items())
-    summary = summarize(run, dataset, sequences, measured)
-    summary |= facts
-    main = (frames["protocol"] == protocol.name) & (frames["scale"] == summary["scale"])
-    summary["worst"] = worst_frames(frames[main], ranking_metric(metrics))
-    write_table(output / FRAMES, frames)
-    write_table(output / SEQUENCES, sequences)
-    write_summary_page(output / TABLE, sequences, summary, metrics)
-    write_summary(output / SUMMARY, summary)
-    return summary
-
-
 class _Clip:
     """One sequence at one scale: its frames, and what they are compared with."""
 
-    def __init__(
-        self, entry: SequenceEntry, scale: float, spikes_alone: SpikesAloneName | None
-    ) -> None:
-        store = Store(entry.store)
+    def __init__(self, entry: SequenceEntry, scale: float, method: SpikesAloneName | None) -> None:
+        self._store = Store(entry.store)
         self.sequence, self.scale = entry.name, scale
-        self._stored = StoredSequence(store)
-        self.source = self._stored if scale == 1 else ScaledSource(self._stored, scale)
+        stored = stored_sequence(self._store)
+        self.source = stored if scale == 1 else scaled(stored, scale)
         self.label = entry.name if scale == 1 else f"{entry.name}_x{scale:g}"
-        self._spikes = None
-        if spikes_alone is not None and store.layout.spike_size is not None:
-            self._spikes = SpikesAlone(store, RECONSTRUCTIONS[spikes_alone])
+        has_spikes = self._store.layout.spike_size is not None
+        self._rate = RECONSTRUCTIONS[method] if has_spikes and method is not None else None
 
     def compared(self, number: int, restored: Image) -> tuple[FrameImages, dict[str, Picture]]:
         """What is measured of a frame, and the pictures of it by the stem of their files."""
         size = self.source.size
         blur = self.source.read(slice(number, number + 1)).blur[0]
-        sharp = self._stored.read_sharp(number)
+        sharp = sharp_frame(self._store, number)
         if sharp.shape[:2] != size:
             sharp = resize_image(sharp, size)
         images: dict[Kind, Image] = {"blur": blur, "restored": restored, "sharp": sharp}
         pictures: dict[str, Picture] = {"blurry": blur, "restored": restored, "sharp": sharp}
-        if self._spikes is not None:
-            seen = self._spikes.read(number)
+        if self._rate is not None:
+            seen = spikes_alone(self._store, self._rate, number)
             images |= {"spikes": to_frame(seen, size), "gray": gray_frame(sharp)}
             pictures["spikes"] = to_picture(seen)
         return images, pictures
@@ -258,13 +200,20 @@ def _evaluate_clip(evaluation: Evaluation, clip: _Clip) -> Iterator[list[dict[st
     The frames pass once: protocols of one tiling share what is restored, and those of several are
     restored side by side.
     """
-    meters = {
-        protocol: ClipMeter(scores, evaluation.apply)
-        for protocol, scores in evaluation.scores.items()
+    meters = {protocol: ClipMeter(scores) for protocol, scores in evaluation.scores.items()}
+    test, clip_len = evaluation.settings.TEST, evaluation.settings.DATA.CLIP_LEN
+    tilings = {protocol: protocol.tiling(test.TILE, clip_len) for protocol in meters}
+    streams = {
+        tiling: restore_frames(
+            evaluation.compute,
+            clip.source,
+            tiling,
+            tiles_at_once=test.BATCH_SIZE,
+            readers=test.NUM_WORKERS,
+            rounded=False,
+        )
+        for tiling in tilings.values()
     }
-    tile, clip_len = evaluation.settings.TEST.TILE, evaluation.settings.DATA.CLIP_LEN
-    tilings = {protocol: protocol.tiling(tile, clip_len) for protocol in meters}
-    streams = {each: evaluation.restore(clip.source, each) for each in tilings.values()}
     names, main = clip.source.names, next(iter(meters))
     with contextlib.ExitStack() as written:
         offer = written.enter_context(evaluation.examples.clip(clip.label, len(names)))
@@ -281,7 +230,7 @@ def _evaluate_clip(evaluation: Evaluation, clip: _Clip) -> Iterator[list[dict[st
                 row: dict[str, Any] = dict(zip(KEYS, keys, strict=True))
                 image = protocol.image(restored[tilings[protocol]])
                 rows.append(row | meter.measure({**images, "restored": image}))
-            offer(Example(rows[0], pictures))
+            offer(rows[0], pictures)
             shown = [images["blur"], shown_frame, images["sharp"]]
             if number == len(names) // 2:
                 picture = comparison(*shown)

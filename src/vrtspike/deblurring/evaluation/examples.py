@@ -8,8 +8,9 @@ computed from them; ``spikes.png`` has the size of the sensor.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -29,16 +30,20 @@ CHOICES: tuple[Choice, ...] = ("worst", "middle", "best")
 Picture = NDArray[np.uint8]
 """RGB (H, W, 3), or grey (h, w)."""
 
+Offer = Callable[[Mapping[str, Any], Mapping[str, Picture]], None]
+
 
 @dataclass(frozen=True)
 class Example:
     """One frame.
 
     Attributes:
+        rank: larger is better, whichever values of the metric are; NaN where it has no figure.
         row: its row of ``frames.csv``.
         pictures: by the stem of their files.
     """
 
+    rank: float
     row: Mapping[str, Any]
     pictures: Mapping[str, Picture]
 
@@ -57,7 +62,7 @@ class Examples:
         self._written: list[tuple[float, dict[str, Any]]] = []
 
     @contextlib.contextmanager
-    def clip(self, label: str, frames: int) -> Iterator[Callable[[Example], None]]:
+    def clip(self, label: str, frames: int) -> Iterator[Offer]:
         """Choose the examples of one clip while its frames pass by; three are held at most.
 
         Args:
@@ -65,26 +70,42 @@ class Examples:
             frames: of the clip.
 
         Yields:
-            A function to call with every frame, in order. Of frames with equal figures the first is
-            chosen.
+            A function to call with row and pictures of every frame, in order. Of frames with equal
+            figures the first is chosen.
         """
         kept: dict[Choice, Example] = {}
-        seen = 0
+        numbers = itertools.count()
 
-        def offer(example: Example) -> None:
-            nonlocal seen
-            rank = self._rank(example)
-            if seen == frames // 2:
+        def offer(row: Mapping[str, Any], pictures: Mapping[str, Picture]) -> None:
+            figure = float(row[self._metric.name])
+            rank = figure if self._metric.larger_is_better else -figure
+            example = Example(rank, row, pictures)
+            if next(numbers) == frames // 2:
                 kept["middle"] = example
             if not math.isnan(rank):
-                if "worst" not in kept or rank < self._rank(kept["worst"]):
-                    kept["worst"] = example
-                if "best" not in kept or rank > self._rank(kept["best"]):
-                    kept["best"] = example
-            seen += 1
+                kept["worst"] = min(kept.get("worst", example), example, key=lambda e: e.rank)
+                kept["best"] = max(kept.get("best", example), example, key=lambda e: e.rank)
 
         yield offer
-        self._write_clip(label, kept)
+        for name in dict.fromkeys(kept[c].row["frame"] for c in CHOICES if c in kept):
+            chosen = [c for c in CHOICES if c in kept and kept[c].row["frame"] == name]
+            self._write(label, chosen, kept[chosen[0]])
+
+    def _write(self, label: str, chosen: Sequence[Choice], example: Example) -> None:
+        row = example.row
+        files = {stem: f"{label}/{row['frame']}/{stem}.png" for stem in example.pictures}
+        for stem, picture in example.pictures.items():
+            write_png(self._folder / files[stem], picture)
+        entry = {
+            "sequence": row["sequence"],
+            "label": label,
+            "frame": row["frame"],
+            "scale": row["scale"],
+            "chosen": chosen,
+            "metrics": finite_or_null({k: v for k, v in row.items() if k not in KEYS}),
+            "files": files,
+        }
+        self._written.append((example.rank, entry))
 
     def write_index(self) -> None:
         """Write ``examples.json``, the worst example first; those without a figure are last."""
@@ -99,31 +120,3 @@ class Examples:
             "examples": [entry for _, entry in ranked],
         }
         write_json(self._folder / EXAMPLES_INDEX, contents)
-
-    def _rank(self, example: Example) -> float:
-        """Larger is better, whichever values of the metric are; NaN where it has no figure."""
-        figure = float(example.row[self._metric.name])
-        return figure if self._metric.larger_is_better else -figure
-
-    def _write_clip(self, label: str, kept: Mapping[Choice, Example]) -> None:
-        chosen: dict[str, list[Choice]] = {}
-        frames: dict[str, Example] = {}
-        for choice in CHOICES:
-            if choice in kept:
-                name = kept[choice].row["frame"]
-                chosen.setdefault(name, []).append(choice)
-                frames[name] = kept[choice]
-        for name, example in frames.items():
-            files = {stem: f"{label}/{name}/{stem}.png" for stem in example.pictures}
-            for stem, picture in example.pictures.items():
-                write_png(self._folder / files[stem], picture)
-            entry = {
-                "sequence": example.row["sequence"],
-                "label": label,
-                "frame": name,
-                "scale": example.row["scale"],
-                "chosen": chosen[name],
-                "metrics": finite_or_null({k: v for k, v in example.row.items() if k not in KEYS}),
-                "files": files,
-            }
-            self._written.append((self._rank(example), entry))

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import shutil
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vrtspike.deblurring.data.gate.consistency import LEAST_LIKENESS, likeness
 from vrtspike.deblurring.data.raw.versions import input_version
-from vrtspike.deblurring.evaluation.given_clips import BlurrySequence, FolderSequence, open_clip
+from vrtspike.deblurring.evaluation.given_clips import GivenClip, doubts, open_clip
 from vrtspike.deblurring.evaluation.no_reference import load_no_reference, no_reference_figures
-from vrtspike.deblurring.evaluation.pictures import picture_files
+from vrtspike.deblurring.evaluation.pictures import picture_files, require_size
 from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, recomputation, tile_unit
 from vrtspike.deblurring.metrics.psnr import psnr
 from vrtspike.deblurring.metrics.ssim import ssim
@@ -30,26 +30,18 @@ from vrtspike.io.images import read_rgb, write_png
 from vrtspike.runs.identity import RunIdentity
 
 if TYPE_CHECKING:
-    from vrtspike.deblurring.evaluation.trained import ClipModel
+    from vrtspike.deblurring.evaluation.trained import TrainedModel
 
 RESTORED = "restored"
 COMPARISON = "comparison"
 VIDEO = "restored.mp4"
 SIDE_BY_SIDE = "side_by_side.mp4"
 RECORD = "restore.json"
-SCHEMA = 3
+MADE = (RESTORED, COMPARISON, VIDEO, SIDE_BY_SIDE)
+"""What is written beside the record."""
+SCHEMA = 4
 
 NO_SPIKES = "none, the model takes none"
-SIMULATED = "simulated from the blurry frames: they hold no more than the frames do"
-
-_DIFFERENCES = {
-    "schema": "another version of this program",
-    "run": "another model",
-    "input": "other blurry frames",
-    "spikes": "other spikes",
-    "precision": "another precision",
-}
-"""What a part of the record that differs means."""
 
 Progresses: TypeAlias = Callable[[str], AbstractContextManager[Progress]]
 """Opens the progress of a piece of work by its title."""
@@ -63,7 +55,7 @@ class Request:
         frames: a folder of pictures or a video file.
         spikes: a folder or a file of recorded spikes; None for simulated ones, or none.
         simulate_spikes: simulate them from the blurry frames.
-        sensor: rows and columns of recorded spikes; None as for :class:`FolderSequence`.
+        sensor: rows and columns of recorded spikes; None as for :func:`recorded_spikes`.
         layout: name of the layout that tells exposures; None as for
             :func:`~vrtspike.deblurring.evaluation.given_clips.open_clip`.
         output: folder for ``restored/<frame>.png``, ``restore.json`` and what follows.
@@ -105,8 +97,13 @@ class Clip:
     """
 
     request: Request
-    source: BlurrySequence
+    source: GivenClip
     sharp: list[Path | None]
+
+    @property
+    def restored(self) -> list[Path]:
+        """Where each restored frame stands."""
+        return [self.request.output / RESTORED / f"{name}.png" for name in self.source.names]
 
 
 def open_request(run: RunIdentity, request: Request) -> Clip:
@@ -133,7 +130,7 @@ def open_request(run: RunIdentity, request: Request) -> Clip:
 
 
 def restore_into(
-    model: ClipModel,
+    model: TrainedModel,
     clip: Clip,
     *,
     progress: Progresses,
@@ -160,27 +157,41 @@ def restore_into(
     """
     request, source = clip.request, clip.source
     scores = {name: load_no_reference(name) for name in request.no_reference}
-    record = _identity(model, source, request)
     if request.overwrite:
         _clear(request.output)
-    known = _known_record(request.output, record)
-    files = restored_files(request.output, source)
+    record = _identity(model, clip)
+    known = _known_record(request, record)
+    files = clip.restored
     missing = {n for n, path in enumerate(files) if not path.exists()}
-    if known is None or len(missing) == len(files):
-        known = {}
-        tiling = model.tiling(source, request.tile)
+    if known:
+        tiling, count = Tiling(**known["tiling"]), len(files)
+        note(f"{count - len(missing)} of {count} frames are there already, restored before")
     else:
-        tiling = _known_tiling(known, request)
-        note(
-            f"{len(files) - len(missing)} of {len(files)} frames are there already, restored before"
-        )
-    record |= _description(model, source, tiling, request)
+        tiling = model.tiling(source, request.tile)
+    shape = (len(files), *source.size)
+    record |= {
+        "paths": {
+            "input": str(request.frames),
+            "spikes": None if request.spikes is None else str(request.spikes),
+        },
+        "size": list(source.size),
+        "tiling": asdict(tiling),
+        "recomputation": round(recomputation(shape, tiling, tile_unit(source.ratio.numerator)), 4),
+        "device": model.device.type,
+        "seconds_per_frame": known.get("seconds_per_frame"),
+    }
     write_json(request.output / RECORD, record | {"status": "begun"})
-    _tell_doubts(clip, missing, note)
-    record["seconds_per_frame"] = known.get("seconds_per_frame")
     if missing:
-        record["seconds_per_frame"] = _restore(model, source, tiling, files, missing, progress)
-    record["frames"] = _finish(clip, scores, progress)
+        if found := doubts(source):
+            advice = "The frames are restored all the same; do not trust these."
+            note(list_faults("warning: spikes that do not fit", found, advice, limit=10))
+        started = time.monotonic()
+        with progress("restore, tiles") as show:
+            frames = model.restore_source(source, tiling, wanted=missing, progress=show)
+            for number, image in zip(sorted(missing), frames, strict=True):
+                write_png(files[number], image)
+        record["seconds_per_frame"] = (time.monotonic() - started) / len(missing)
+    record["frames"] = _finish(clip, scores, progress, note)
     record["status"] = "finished"
     write_json(request.output / RECORD, record)
     return record
@@ -192,8 +203,7 @@ def _require_apart(request: Request) -> None:
     Raises:
         ConfigError: naming it.
     """
-    made = (RESTORED, COMPARISON, VIDEO, SIDE_BY_SIDE)
-    places = [(request.output / name).resolve() for name in made]
+    places = [(request.output / name).resolve() for name in MADE]
     for given in (request.frames, request.spikes, request.sharp):
         if given is not None and any(given.resolve().is_relative_to(place) for place in places):
             raise ConfigError(
@@ -202,216 +212,132 @@ def _require_apart(request: Request) -> None:
             )
 
 
-def restored_files(output: Path, source: BlurrySequence) -> list[Path]:
-    """Where each restored frame stands."""
-    return [output / RESTORED / f"{name}.png" for name in source.names]
+def _clear(output: Path) -> None:
+    """Remove what this program writes, and nothing else."""
+    for path in (output / name for name in (RECORD, *MADE)):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
-def _identity(model: ClipModel, source: BlurrySequence, request: Request) -> dict[str, Any]:
+def _identity(model: TrainedModel, clip: Clip) -> dict[str, Any]:
     """What must be equal for frames of two calls to belong together."""
-    spikes: dict[str, Any] = {"from": NO_SPIKES, "version": None}
-    if request.simulate_spikes:
-        spikes["from"] = SIMULATED
-    elif isinstance(source, FolderSequence):
-        spikes = {"from": "recorded", "version": input_version(source.all_files)}
+    request, spikes = clip.request, clip.source.spikes
+    frames = request.frames
+    used = [] if spikes is None else list(dict.fromkeys([*spikes.paths, *spikes.tables]))
     return {
         "schema": SCHEMA,
-        "run": {
+        "model": {
             "name": model.run.name,
             "fingerprint": model.run.fingerprint,
             "weights": model.weights,
         },
-        "input": {"version": input_version(_input_files(request.frames))},
-        "spikes": spikes
-        | {"layout": request.layout, "sensor": request.sensor and list(request.sensor)},
+        "blurry frames": input_version(picture_files(frames) if frames.is_dir() else [frames]),
+        "spikes": {
+            "from": NO_SPIKES if spikes is None else spikes.origin,
+            "version": input_version(used),
+            "layout": request.layout,
+            "sensor": request.sensor and list(request.sensor),
+        },
         "precision": model.precision,
     }
 
 
-def _input_files(frames: Path) -> list[Path]:
-    return picture_files(frames) if frames.is_dir() else [frames]
-
-
-def _description(
-    model: ClipModel, source: BlurrySequence, tiling: Tiling, request: Request
-) -> dict[str, Any]:
-    """What else the record tells of how frames were restored."""
-    shape = (len(source.names), *source.size)
-    return {
-        "paths": {
-            "input": str(request.frames),
-            "spikes": None if request.spikes is None else str(request.spikes),
-        },
-        "size": list(source.size),
-        "tile": tiling.size,
-        "overlap": tiling.overlap,
-        "window": tiling.frames,
-        "window_overlap": tiling.frames_overlap,
-        "recomputation": round(recomputation(shape, tiling, tile_unit(source.ratio.numerator)), 4),
-        "device": model.device.type,
-    }
-
-
-def _known_record(output: Path, identity: dict[str, Any]) -> dict[str, Any] | None:
-    """The record of an earlier call of the same run and inputs; None where there was none.
+def _known_record(request: Request, identity: dict[str, Any]) -> dict[str, Any]:
+    """The record of an earlier call of the same run and inputs; empty where there was none.
 
     Raises:
         ConfigError: if the folder holds frames of something else.
     """
-    path, advice = (
-        output / RECORD,
-        "give another folder, or --overwrite to replace what is in this one",
-    )
-    if not any((output / RESTORED).glob("*.png")):
-        return None
+    folder, path = request.output / RESTORED, request.output / RECORD
+    advice = "give another folder, or --overwrite to replace what is in this one"
+    if not any(folder.glob("*.png")):
+        return {}
     if not path.is_file():
         raise ConfigError(
-            f"{output / RESTORED}: holds pictures, and no {RECORD} tells what they are; {advice}"
+            f"{folder}: holds pictures, and no {RECORD} tells what they are; {advice}"
         )
     try:
-        known = read_json(path)
+        known: dict[str, Any] = read_json(path)
         differing = [name for name in identity if known.get(name) != identity[name]]
-    except (ValueError, AttributeError) as error:
+        tile = known["tiling"]["size"] if not differing else None
+    except (ValueError, AttributeError, KeyError) as error:
         raise ConfigError(f"{path}: damaged, or of another program ({error}); {advice}") from error
     if differing:
-        others = ", ".join(_DIFFERENCES[name] for name in differing)
-        raise ConfigError(f"{output}: holds frames restored with {others} ({path.name}); {advice}")
-    record: dict[str, Any] = known
-    return record
-
-
-def _known_tiling(known: Mapping[str, Any], request: Request) -> Tiling:
-    """The tiling of an earlier call, which the frames still to come shall share.
-
-    Raises:
-        ConfigError: if another one is asked for.
-    """
-    if request.tile is not None and request.tile != known["tile"]:
+        others = ", ".join(differing)
+        raise ConfigError(f"{path}: holds frames restored with other {others}; {advice}")
+    if request.tile not in (None, tile):
         raise ConfigError(
-            f"{request.output}: frames in it were restored with --tile {known['tile']}; leave "
-            f"--tile {request.tile} out, or give --overwrite"
+            f"{path}: holds frames restored with --tile {tile}; leave --tile {request.tile} out, "
+            f"or {advice}"
         )
-    return recorded_tiling(known)
+    return known
 
 
-def recorded_tiling(record: Mapping[str, Any]) -> Tiling:
-    """How a clip was cut, by its ``restore.json``."""
-    return Tiling(record["tile"], record["overlap"], record["window"], record["window_overlap"])
-
-
-def _clear(output: Path) -> None:
-    """Remove what this program writes, and nothing else."""
-    for name in (RESTORED, COMPARISON):
-        if (output / name).is_dir():
-            shutil.rmtree(output / name)
-    for name in (RECORD, VIDEO, SIDE_BY_SIDE):
-        (output / name).unlink(missing_ok=True)
-
-
-def _tell_doubts(clip: Clip, missing: Collection[int], note: Callable[[str], None]) -> None:
-    """Warn of spikes and of sharp frames that do not show what the blurry frames show."""
-    if missing and isinstance(clip.source, FolderSequence) and (doubts := clip.source.doubts()):
-        advice = "The frames are restored all the same; do not trust these."
-        note(list_faults("warning: spikes that do not fit", doubts, advice, limit=10))
-    if doubts := _doubtful_sharp_frames(clip):
+def _finish(
+    clip: Clip,
+    scores: Mapping[str, Callable[[Image], float]],
+    progress: Progresses,
+    note: Callable[[str], None],
+) -> list[dict[str, Any]]:
+    """Figures of every frame, and what else shall be made of the frames on disk."""
+    request, source = clip.request, clip.source
+    rate = video_rate(request.frames) if request.frames.is_file() else FRAMES_PER_SECOND
+    fps = request.fps or rate
+    entries, doubtful = [], []
+    with contextlib.ExitStack() as opened:
+        append_restored = append_all = None
+        if request.video:
+            append_restored = opened.enter_context(video_file(request.output / VIDEO, fps))
+        if request.side_by_side:
+            append_all = opened.enter_context(video_file(request.output / SIDE_BY_SIDE, fps))
+        show = opened.enter_context(progress("figures, videos"))
+        for number, (name, path) in enumerate(zip(source.names, clip.restored, strict=True)):
+            blur, restored = source.frame(number), read_rgb(path)
+            sharp_path = clip.sharp[number]
+            sharp = None if sharp_path is None else read_rgb(sharp_path)
+            if sharp is not None and (alike := likeness(blur, sharp)) < LEAST_LIKENESS:
+                blurry = source.pictures.describe(number)
+                doubtful.append(f"{sharp_path} and {blurry}: {alike:.2f}")
+            if append_restored is not None:
+                append_restored([restored])
+            if append_all is not None:
+                append_all(
+                    [blur, restored, *([sharp] if sharp is not None and all(clip.sharp) else [])]
+                )
+            if request.pictures:
+                picture = comparison(blur, restored, sharp)
+                write_png(request.output / COMPARISON / f"{name}.png", picture)
+            figures = _figures(source, number, blur, restored, sharp)
+            for each, score in scores.items():
+                figures |= {f"{each}_blur": score(blur), each: score(restored)}
+            entries.append({"frame": name, **figures})
+            show(number + 1, len(source.names))
+    if doubtful:
         title = "warning: sharp frames of another scene, by their correlation with the blurry ones"
         advice = (
             f"Expected {LEAST_LIKENESS} or more. Give --sharp the frames of this clip; figures "
             "against those of another one say nothing."
         )
-        note(list_faults(title, doubts, advice, limit=10))
-
-
-def _doubtful_sharp_frames(clip: Clip) -> list[str]:
-    found = []
-    for number, path in enumerate(clip.sharp):
-        if path is not None:
-            blur = clip.source.pictures.read(slice(number, number + 1))[0]
-            if (correlation := likeness(blur, read_rgb(path))) < LEAST_LIKENESS:
-                frame = clip.source.pictures.describe(number)
-                found.append(f"{path} and {frame}: {correlation:.2f}")
-    return found
-
-
-def _restore(
-    model: ClipModel,
-    source: BlurrySequence,
-    tiling: Tiling,
-    files: Sequence[Path],
-    missing: set[int],
-    progress: Progresses,
-) -> float:
-    """Restore the missing frames; returns the seconds that each took."""
-    started = time.monotonic()
-    with progress("restore, tiles") as show:
-        frames = model.restore_source(source, tiling, wanted=missing, progress=show)
-        for number, image in zip(sorted(missing), frames, strict=True):
-            write_png(files[number], image)
-    return (time.monotonic() - started) / len(missing)
-
-
-def _finish(
-    clip: Clip, scores: Mapping[str, Callable[[Image], float]], progress: Progresses
-) -> list[dict[str, Any]]:
-    """Figures of every frame, and what else shall be made of the frames on disk."""
-    request, source = clip.request, clip.source
-    entries = []
-    with contextlib.ExitStack() as opened:
-        writers = _video_writers(request, all(clip.sharp), opened)
-        show = opened.enter_context(progress("figures, videos"))
-        for number, path in enumerate(restored_files(request.output, source)):
-            name = source.names[number]
-            entry: dict[str, Any] = {"frame": name}
-            sharp = None if (file := clip.sharp[number]) is None else read_rgb(file)
-            recorded = source if isinstance(source, FolderSequence) else None
-            if sharp is not None or recorded or scores or writers or request.pictures:
-                blur = source.pictures.read(slice(number, number + 1))[0]
-                restored = read_rgb(path)
-                if sharp is not None:
-                    figures = {
-                        "psnr_blur": psnr(blur, sharp),
-                        "psnr": psnr(restored, sharp),
-                        "ssim_blur": ssim(blur, sharp),
-                        "ssim": ssim(restored, sharp),
-                    }
-                    entry |= finite_or_null(figures)  # equal frames have no finite PSNR
-                elif recorded is not None:
-                    entry |= no_reference_figures(recorded, number, blur, restored)
-                for each, score in scores.items():
-                    entry |= {f"{each}_blur": score(blur), each: score(restored)}
-                for append in writers:
-                    append(blur, restored, sharp)
-                if request.pictures:
-                    picture = comparison(blur, restored, sharp)
-                    write_png(request.output / COMPARISON / f"{name}.png", picture)
-            entries.append(entry)
-            show(number + 1, len(source.names))
+        note(list_faults(title, doubtful, advice, limit=10))
     return entries
 
 
-Append = Callable[[Image, Image, Image | None], None]
+def _figures(
+    source: GivenClip, number: int, blur: Image, restored: Image, sharp: Image | None
+) -> dict[str, Any]:
+    """How well a frame is restored, against its sharp frame or else its spike file, if any."""
+    if sharp is None:
+        if source.spikes is None or not source.spikes.paths:
+            return {}
+        return no_reference_figures(source.spikes, number, blur, restored)
+    figures = {"psnr_blur": psnr(blur, sharp), "psnr": psnr(restored, sharp)}
+    figures |= {"ssim_blur": ssim(blur, sharp), "ssim": ssim(restored, sharp)}
+    return finite_or_null(figures)  # equal frames have no finite PSNR
 
 
-def _video_writers(request: Request, all_sharp: bool, opened: contextlib.ExitStack) -> list[Append]:
-    """A function for each video that appends blurry, restored and sharp frame."""
-    fps = request.fps
-    if fps is None:
-        fps = Fraction(FRAMES_PER_SECOND) if request.frames.is_dir() else video_rate(request.frames)
-    writers: list[Append] = []
-    if request.video:
-        alone = opened.enter_context(video_file(request.output / VIDEO, fps))
-        writers.append(lambda blur, restored, sharp: alone([restored]))
-    if request.side_by_side:
-        beside = opened.enter_context(video_file(request.output / SIDE_BY_SIDE, fps))
-
-        def append(blur: Image, restored: Image, sharp: Image | None) -> None:
-            beside([blur, restored, *([sharp] if sharp is not None and all_sharp else [])])
-
-        writers.append(append)
-    return writers
-
-
-def _sharp_files(folder: Path | None, source: BlurrySequence) -> list[Path | None]:
+def _sharp_files(folder: Path | None, source: GivenClip) -> list[Path | None]:
     """The sharp frame of each frame that has one.
 
     Raises:
@@ -430,16 +356,9 @@ def _sharp_files(folder: Path | None, source: BlurrySequence) -> list[Path | Non
             f"{folder}: no frame has the name of a blurry one, such as {source.names[0]}; name "
             "sharp frames as their blurry ones, or leave --sharp out"
         )
-    faults = []
     for path in found:
-        if path is not None and (size := read_rgb(path).shape[:2]) != source.size:
-            faults.append(f"{path}: {size[0]} x {size[1]} pixels")
-    if faults:
-        advice = (
-            f"Expected {source.size[0]} x {source.size[1]} as the blurry frames; give sharp frames "
-            "of that size, or leave --sharp out."
-        )
-        raise DataError(list_faults(f"{folder}: frames of another size", faults, advice, limit=10))
+        if path is not None:
+            require_size(str(path), read_rgb(path), source.size)
     return found
 
 
@@ -450,4 +369,4 @@ def mean_figure(frames: list[dict[str, Any]], name: str) -> float | None:
     30.0
     """
     values = [frame[name] for frame in frames if frame.get(name) is not None]
-    return math.fsum(values) / len(values) if values else None
+    return fmean(values) if values else None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from statistics import median
@@ -16,10 +16,8 @@ from vrtspike.deblurring.data.bins import bin_table
 from vrtspike.deblurring.data.exposure import TABLE, Exposure
 from vrtspike.deblurring.data.gate.alignment import (
     DOUBTED,
-    Alignment,
     align,
     center_tolerance,
-    displacement,
     mismatch,
     misplacement,
 )
@@ -29,7 +27,7 @@ from vrtspike.deblurring.data.raw.layouts.folders import numbered, without_zeros
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
-from vrtspike.deblurring.data.raw.recordings import Recording, SpikeFiles
+from vrtspike.deblurring.data.raw.recordings import find_recordings
 from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,
     frame_scale,
@@ -38,14 +36,14 @@ from vrtspike.deblurring.data.raw.spikes import (
     read_packed,
 )
 from vrtspike.deblurring.data.simulation.sensor import stream_spikes
-from vrtspike.deblurring.data.store.voxels import GainMeter, voxelize, voxelize_packed
+from vrtspike.deblurring.data.store.voxels import GainMeter, voxelize_packed
 from vrtspike.deblurring.evaluation.pictures import (
     KEPT_FRAMES,
     ForwardReader,
     Pictures,
     open_pictures,
 )
-from vrtspike.deblurring.evaluation.sources import SourceFrames
+from vrtspike.deblurring.evaluation.sources import FrameSource, SourceFrames
 from vrtspike.deblurring.settings import deblurring_settings
 from vrtspike.errors import ConfigError, DataError, list_faults
 from vrtspike.io.images import luma
@@ -56,409 +54,363 @@ _TIMED = 8
 _SIMULATED = Exposure(0, 88, 44)
 """Spikes simulated of a blurry frame: as many steps as of GoPro's, the frame in their middle."""
 
+SIMULATED = "simulated from the blurry frames: they hold no more than the frames do"
+
 Spikes = Path | NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
 """Recorded spikes: a folder or a file, an array (S, h, w) for a whole clip, or one per frame."""
 
 
-class BlurrySequence:
-    """Blurry frames without spikes.
+@dataclass(frozen=True)
+class FrameSpikes:
+    """The spikes of a clip's frames, wherever they are from.
 
-    Args:
-        blur: a folder of pictures, a video file, or frames that were opened before.
-
-    Raises:
-        DataError: if there are no frames, or a frame cannot be read.
+    Attributes:
+        origin: where they are from, in words.
+        place: what messages call them.
+        ratio: pixels of a frame for each spike pixel along each side.
+        exposures: of each frame, in steps of its recording.
+        recorded_steps: of the recording of each frame.
+        read: gives some steps of the recording of a frame.
+        paths: the spike file of each frame; none of spikes in memory and simulated ones.
+        tables: the table of the exposures of spike files, if there is one.
+        with_sensor: the same files, read as those of a sensor with other rows and columns.
     """
 
-    def __init__(self, blur: Path | Pictures) -> None:
-        self.pictures = open_pictures(blur) if isinstance(blur, Path) else blur
-        self.names = self.pictures.names
-        self.size = self.pictures.size
-        self.ratio = Fraction(1)
-
-    def read(self, frames: slice) -> SourceFrames:
-        """Read consecutive frames."""
-        return SourceFrames(self.pictures.read(frames))
-
-    def gain(self) -> float | None:
-        """None: there are no spikes."""
-        return None
-
-
-class SpikedSequence(BlurrySequence, ABC):
-    """Blurry frames with spikes of some kind.
-
-    Args:
-        blur: a folder of pictures, a video file, or frames that were opened before.
-        bins: bins of the voxel grid.
-    """
-
-    spikes: str
-    """What messages call the spikes."""
-
+    origin: str
+    place: str
+    ratio: Fraction
     exposures: Sequence[Exposure]
-    """Of each frame, in steps of its spikes."""
-
-    def __init__(self, blur: Path | Pictures, bins: int) -> None:
-        super().__init__(blur)
-        self._bins = bins
-
-    @abstractmethod
-    def counts(self, frames: slice) -> list[NDArray[np.uint8]]:
-        """Spikes per bin of consecutive frames, (K, h, w) each."""
-
-    @property
-    def binned(self) -> Sequence[Exposure]:
-        """What the bins of each frame hold: its exposure, and context where there is some."""
-        return self.exposures
-
-    def open_spikes(self, frame: int) -> NDArray[np.integer]:
-        """Spikes of each pixel while the shutter was open: (h, w)."""
-        return self.counts(slice(frame, frame + 1))[0].sum(axis=0, dtype=np.int64)
-
-    def read(self, frames: slice) -> SourceFrames:
-        """Read consecutive frames and count their spikes."""
-        steps = bin_table(self.binned[frames], self._bins)
-        return SourceFrames(self.pictures.read(frames), np.stack(self.counts(frames)), steps)
-
-    def gain(self) -> float:
-        """The gain of the clip; reads all frames and spikes once, one frame at a time.
-
-        Raises:
-            DataError: if something cannot be read, or there is not a single spike.
-        """
-        meter = GainMeter()
-        for number, exposure in enumerate(self.exposures):
-            blur = self.pictures.read(slice(number, number + 1))[0]
-            meter.add(blur, self.open_spikes(number), exposure.steps)
-        return meter.gain(self.spikes)
-
-    def _fit(self, rows: int, columns: int) -> Fraction:
-        """Pixels of a frame for each spike pixel along each side.
-
-        Raises:
-            DataError: if they do not fit together.
-        """
-        try:
-            return frame_scale(self.size, (rows, columns))
-        except DataError as error:
-            raise DataError(
-                f"{self.pictures.place}: {error}; check --sensor and --layout, or crop the frames"
-            ) from error
+    recorded_steps: Sequence[int]
+    read: Callable[[int, Exposure], PackedSpikes]
+    paths: Sequence[Path] = ()
+    tables: Sequence[Path] = ()
+    with_sensor: Callable[[tuple[int, int]], FrameSpikes] | None = None
 
 
-class RecordedSequence(SpikedSequence):
-    """Blurry frames with recorded spikes, of which any steps can be read."""
+@dataclass(frozen=True)
+class GivenClip(FrameSource):
+    """Blurry frames with their spikes, if any: from :func:`given_clip`."""
 
-    context: int = 0
-    """Most steps of the closed shutter that bins take in, on each side."""
+    pictures: Pictures
+    spikes: FrameSpikes | None
 
-    @abstractmethod
-    def spikes_of(self, frame: int, steps: Exposure) -> PackedSpikes:
-        """Some steps of a frame's recording."""
-
-    @abstractmethod
-    def recorded_steps(self, frame: int) -> int:
-        """Steps of a frame's recording."""
-
-    @property
-    def binned(self) -> Sequence[Exposure]:
-        """The exposures with their context, as far as it was recorded."""
-        return [
-            exposure.widened(self.context, self.recorded_steps(frame))
-            for frame, exposure in enumerate(self.exposures)
-        ]
-
-    def counts(self, frames: slice) -> list[NDArray[np.uint8]]:
-        """Count the spikes of consecutive frames."""
-        binned, counts = self.binned, []
-        for frame in range(*frames.indices(len(self.names))):
-            steps = binned[frame]
-            spikes = self.spikes_of(frame, steps)
-            voxels = voxelize_packed(spikes.rows, self._bins, steps.sharp - steps.start)
-            counts.append(voxels[..., : spikes.columns])
-        return counts
-
-    def open_spikes(self, frame: int) -> NDArray[np.integer]:
-        """Spikes of each pixel while the shutter was open: (h, w)."""
-        return self.spikes_of(frame, self.exposures[frame]).total()
+    def frame(self, number: int) -> NDArray[np.uint8]:
+        """One blurry frame, uint8 (H, W, 3) RGB."""
+        return self.pictures.read(slice(number, number + 1))[0]
 
 
-class FolderSequence(RecordedSequence):
-    """Blurry frames with spike files.
+def given_clip(
+    pictures: Pictures, spikes: FrameSpikes | None = None, bins: int = 0, context: int = 0
+) -> GivenClip:
+    """Blurry frames and their spikes as a clip.
 
     Args:
-        blur: a folder of pictures, a video file, or frames that were opened before.
-        spikes: a folder of ``.dat`` or ``.npz`` files with the frames' names, or one file for all
+        pictures: the frames.
+        spikes: of these frames; None for a model without.
+        bins: bins of the voxel grid.
+        context: most steps of the closed shutter that bins take in, on each side, as far as they
+            were recorded.
+    """
+    ratio, binned = Fraction(1), list[Exposure]()
+    if spikes is not None:
+        ratio, recorded = spikes.ratio, zip(spikes.exposures, spikes.recorded_steps, strict=True)
+        binned = [exposure.widened(context, total) for exposure, total in recorded]
+
+    def read(frames: slice) -> SourceFrames:
+        blur = pictures.read(frames)
+        if spikes is None:
+            return SourceFrames(blur)
+        counts = []
+        for number in range(len(binned))[frames]:
+            steps = binned[number]
+            part = spikes.read(number, steps)
+            voxels = voxelize_packed(part.rows, bins, steps.sharp - steps.start)
+            counts.append(voxels[..., : part.columns])
+        return SourceFrames(blur, np.stack(counts), bin_table(binned[frames], bins))
+
+    def gain() -> float | None:
+        """Reads all frames, one at a time."""
+        if spikes is None:
+            return None
+        meter = GainMeter()
+        for number, exposure in enumerate(spikes.exposures):
+            blur = pictures.read(slice(number, number + 1))[0]
+            meter.add(blur, spikes.read(number, exposure).total(), exposure.steps)
+        return meter.gain(spikes.place)
+
+    return GivenClip(pictures.names, pictures.size, ratio, read, gain, pictures, spikes)
+
+
+def recorded_spikes(
+    pictures: Pictures,
+    path: Path,
+    sensor: tuple[int, int] | None = None,
+    layout: Layout = SPK_GOPRO,
+) -> FrameSpikes:
+    """Spikes in files.
+
+    Args:
+        pictures: their blurry frames.
+        path: a folder of ``.dat`` or ``.npz`` files with the frames' names, or one file for all
             frames. A table ``exposures.csv`` in or beside the folder of either says when each was
             exposed; without one the layout does, of a file for all frames after it was divided
             evenly.
-        bins: bins of the voxel grid.
         sensor: rows and columns of the sensor as in its files; None is the size in
             ``.npz`` files or a ``config.yaml`` beside them or above, else that of the layout, which
             is a part of the frames' size.
         layout: tells exposures and the sensor.
-        context: see :class:`RecordedSequence`.
 
     Raises:
-        DataError: listing every frame without a partner and every file of a wrong size.
+        DataError: listing every frame without a partner, or if a file is of a wrong size.
     """
-
-    def __init__(
-        self,
-        blur: Path | Pictures,
-        spikes: Path,
-        bins: int,
-        sensor: tuple[int, int] | None = None,
-        layout: Layout = SPK_GOPRO,
-        context: int = 0,
-    ) -> None:
-        super().__init__(blur, bins)
-        self.spikes, self.context, self._layout = str(spikes), context, layout
-        if not spikes.exists():
-            raise DataError(
-                f"{spikes}: no such file or folder; expected the spikes (.dat or .npz) of "
-                f"{self.pictures.place}"
-            )
-        self.files = [spikes] if spikes.is_file() else self._partners(spikes)
-        part = (self.size[0] // layout.scale, self.size[1] // layout.scale)
-        told = told_sensor(self.files[0])
-        self._sensor = sensor or (told and (told.height, told.width)) or layout.sensor or part
-        self._area = picture_area(self._sensor, self.size, layout)
-        self.ratio = self._fit(self._area.rows, self._area.columns)
-        self._recordings = self._find_recordings(spikes, layout)
-        self.exposures = [recording.exposure for recording in self._recordings]
-
-    def doubts(self) -> list[str]:
-        """A line for each frame that its spikes do not look like, and one if other steps do.
-
-        Reads every file. A single step is no picture that could be compared.
-
-        Raises:
-            DataError: if the spikes look like a frame with another size of the sensor.
-        """
-        found = list[str]()
-        compared = [n for n, exposure in enumerate(self.exposures) if exposure.steps >= 2]
-        for number in compared:
-            likeness = self._likeness(number)
-            frame = self.pictures.describe(number)
-            path, size = self._recordings[number].path, (self._area.rows, self._area.columns)
-            fault = displacement(likeness, path, frame) or mismatch(likeness, path, frame, size)
-            if fault and not found:
-                self._require_size(number)
-            found += [fault] if fault else []
-        some = compared[:: max(1, len(compared) // _TIMED)]
-        missed = [abs(steps) for steps in map(self._misplacement, some) if steps is not None]
-        if missed and median(missed) > center_tolerance(self.exposures[some[0]].steps):
-            found.append(
-                f"{self.spikes}: frames are most like the spikes {median(missed):.0f} steps from "
-                f"their exposures; give the right ones by {TABLE} or --layout"
-            )
-        return found
-
-    def _gray(self, frame: int) -> NDArray[np.uint8]:
-        return luma(self.pictures.read(slice(frame, frame + 1))[0]).astype(np.uint8)
-
-    def _likeness(self, frame: int) -> Alignment:
-        return align(self.spikes_of(frame, self.exposures[frame]), self._gray(frame), blurry=True)
-
-    def _misplacement(self, frame: int) -> float | None:
-        exposure = self.exposures[frame]
-        seen = exposure.widened(exposure.steps // 2, self.recorded_steps(frame))
-        within = exposure.moved(-seen.start)
-        return misplacement(self.spikes_of(frame, seen), self._gray(frame), within)
-
-    def _require_size(self, frame: int) -> None:
-        """Refuse a size of the sensor where the order of the spikes tells another, which fits."""
-        path, bins, spikes = self._recordings[frame].path, self._bins, Path(self.spikes)
-        try:
-            other = find_sensor(path)
-            size = (other.height, other.width)
-            clip = FolderSequence(self.pictures, spikes, bins, size, self._layout, self.context)
-            correlation = clip._likeness(frame).correlation
-        except DataError:
-            return  # no other size is known, or frames and spikes do not fit with it
-        if size != self._sensor and correlation > DOUBTED:
-            raise DataError(
-                f"{path}: with a sensor of {self._sensor[0]} x {self._sensor[1]} the spikes do not "
-                f"show {self.pictures.describe(frame)}, with one of {size[0]} x {size[1]} they do "
-                f"(correlation {correlation:.2f}): give --sensor {size[0]} {size[1]}"
-            )
-
-    def spikes_of(self, frame: int, steps: Exposure) -> PackedSpikes:
-        """Some steps of the file that holds a frame."""
-        path, area = self._recordings[frame].path, self._area
-        return read_packed(path, *self._sensor, start=steps.start, count=steps.steps, area=area)
-
-    def recorded_steps(self, frame: int) -> int:
-        """Steps of the file that holds a frame."""
-        return self._recordings[frame].total
-
-    def _partners(self, spikes: Path) -> list[Path]:
-        """The spike file of each frame, of a name that says what is missing where there is none."""
-        folder, faults = spikes.absolute(), list[str]()
-        names = {without_zeros(name): name for name in self.names}
-        found = numbered(folder.parent, folder.name, SPIKE_SUFFIXES, "", names, faults)
-        if faults:
-            title = f"{spikes}: not one spike file for each frame"
-            raise DataError(list_faults(title, faults, "Keep one for each frame."))
-        default = SPIKE_SUFFIXES[0]
-        return [spikes / Path(found.get(name, f"{name}{default}")).name for name in self.names]
-
-    def _find_recordings(self, spikes: Path, layout: Layout) -> list[Recording]:
-        """File and exposure of each frame."""
-        places = (spikes.absolute(), Path(self.pictures.place).absolute())
-        folders = dict.fromkeys(folder for place in places for folder in (place, place.parent))
-        tables = [path for folder in folders if (path := folder / TABLE).is_file()]
-        if len(tables) > 1:
-            raise DataError(f"several tables of exposures: {', '.join(map(str, tables))}; keep one")
-        self.all_files = [*self.files, *tables]
-        table = str(tables[0]) if tables else None
-        files = SpikeFiles(Path(), self._sensor, layout, table)
-        if spikes.is_file():
-            return list(files.divided(self.spikes, self.names).values())
-        recordings, faults = [], []
-        for file, name in zip(self.files, self.names, strict=True):
-            try:
-                recordings.append(files.recording(str(file), name))
-            except DataError as error:
-                faults.append(str(error))
-        if faults:
-            advice = (
-                "Each frame needs a spike file (.dat, .npz) of its name; check the sensor size."
-            )
-            raise DataError(list_faults(f"{spikes}: frames without usable spikes", faults, advice))
-        return recordings
+    if not path.exists():
+        raise DataError(
+            f"{path}: no such file or folder; expected the spikes (.dat or .npz) of "
+            f"{pictures.place}"
+        )
+    names = pictures.names
+    paths = [path] * len(names) if path.is_file() else _partners(path, names)
+    told = told_sensor(paths[0])
+    part = (pictures.size[0] // layout.scale, pictures.size[1] // layout.scale)
+    size = sensor or (told and (told.height, told.width)) or layout.sensor or part
+    area = picture_area(size, pictures.size, layout)
+    ratio = _ratio(pictures, (area.rows, area.columns))
+    tables = _find_tables(path, Path(pictures.place))
+    table = str(tables[0]) if tables else None
+    files = {name: str(file) for name, file in zip(names, paths, strict=True)}
+    found, faults = find_recordings(Path(), files, size, layout, table)
+    if faults:
+        advice = "Each frame needs a spike file (.dat, .npz) of its name; check the sensor size."
+        raise DataError(list_faults(f"{path}: frames without usable spikes", faults, advice))
+    recordings = list(found.values())
+    return FrameSpikes(
+        "recorded",
+        str(path),
+        ratio,
+        [recording.exposure for recording in recordings],
+        [recording.total for recording in recordings],
+        lambda frame, steps: read_packed(
+            paths[frame], *size, start=steps.start, count=steps.steps, area=area
+        ),
+        paths,
+        tables,
+        lambda other: recorded_spikes(pictures, path, other, layout),
+    )
 
 
-class ArraySequence(RecordedSequence):
-    """Blurry frames with spikes in memory.
+def _ratio(pictures: Pictures, sensor: tuple[int, int]) -> Fraction:
+    """Pixels of a frame for each spike pixel along each side.
+
+    Raises:
+        DataError: if they do not fit together.
+    """
+    try:
+        return frame_scale(pictures.size, sensor)
+    except DataError as error:
+        raise DataError(
+            f"{pictures.place}: {error}; check --sensor and --layout, or crop the frames"
+        ) from error
+
+
+def _partners(folder: Path, frames: Sequence[str]) -> list[Path]:
+    """The spike file of each frame.
+
+    Raises:
+        DataError: naming the frames without one.
+    """
+    faults = list[str]()
+    names = {without_zeros(name): name for name in frames}
+    place = folder.absolute()
+    found = numbered(place.parent, place.name, SPIKE_SUFFIXES, "", names, faults)
+    faults += [f"{folder / name}.dat: no such file" for name in frames if name not in found]
+    if faults:
+        title = f"{folder}: not one spike file for each frame"
+        raise DataError(list_faults(title, faults, "Keep one (.dat, .npz) for each frame."))
+    return [folder / Path(found[name]).name for name in frames]
+
+
+def _find_tables(spikes: Path, frames: Path) -> list[Path]:
+    """The table of exposures, if any, in or beside a folder of spikes or of frames.
+
+    Raises:
+        DataError: if there are several.
+    """
+    places = (spikes.absolute(), frames.absolute())
+    folders = dict.fromkeys(folder for place in places for folder in (place, place.parent))
+    tables = [path for folder in folders if (path := folder / TABLE).is_file()]
+    if len(tables) > 1:
+        raise DataError(f"several tables of exposures: {', '.join(map(str, tables))}; keep one")
+    return tables
+
+
+def array_spikes(
+    pictures: Pictures,
+    spikes: NDArray[np.uint8] | Sequence[NDArray[np.uint8]],
+    exposures: Sequence[Exposure] | Layout = SPK_GOPRO,
+) -> FrameSpikes:
+    """Spikes in memory.
 
     Args:
-        blur: the frames.
+        pictures: their blurry frames.
         spikes: uint8 (S, h, w) of 0 and 1 for the whole clip, divided evenly among the frames; or
             such an array for each frame.
-        bins: bins of the voxel grid.
         exposures: of each frame, in steps of its spikes, of which those for the whole clip are then
             not divided; else a layout, which tells them from the steps of a frame's spikes.
-        context: see :class:`RecordedSequence`.
 
     Raises:
         DataError: if spikes and frames do not fit together.
     """
-
-    spikes = "spikes"
-
-    def __init__(
-        self,
-        blur: Pictures,
-        spikes: NDArray[np.uint8] | Sequence[NDArray[np.uint8]],
-        bins: int,
-        exposures: Sequence[Exposure] | Layout = SPK_GOPRO,
-        context: int = 0,
-    ) -> None:
-        super().__init__(blur, bins)
-        self.context = context
-        frames = len(self.names)
-        if isinstance(spikes, np.ndarray) and spikes.ndim == 3:
-            if not isinstance(exposures, Layout):
-                spikes = [spikes] * frames
-            elif len(spikes) % frames:
-                raise DataError(
-                    f"spikes: {len(spikes)} spike frames cannot be divided evenly among {frames} "
-                    "blurry frames; give one file per frame"
-                )
-            else:
-                spikes = np.split(spikes, frames)
-        self._spikes = list(spikes)
-        if len(self._spikes) != frames:
+    count = len(pictures.names)
+    if isinstance(spikes, np.ndarray) and spikes.ndim == 3:
+        if not isinstance(exposures, Layout):
+            spikes = [spikes] * count
+        elif len(spikes) % count:
             raise DataError(
-                f"spikes: of {len(self._spikes)} exposures, expected one for each of the "
-                f"{frames} frames, or one array (S, h, w) for all"
+                f"spikes: {len(spikes)} spike frames cannot be divided evenly among {count} "
+                "blurry frames; give one array per frame"
             )
-        for number, recorded in enumerate(self._spikes):
-            if recorded.dtype != np.uint8 or recorded.ndim != 3 or recorded.max(initial=0) > 1:
-                raise DataError(
-                    f"spikes of frame {number}: found {recorded.dtype} of shape {recorded.shape}, "
-                    "expected uint8 (S, h, w) of 0 and 1"
-                )
-        sizes = {recorded.shape[1:] for recorded in self._spikes}
-        if len(sizes) > 1:
-            raise DataError(f"spikes: of several sizes, {sorted(sizes)}; expected one sensor")
-        self.ratio = self._fit(*sizes.pop())
-        if isinstance(exposures, Layout):
-            exposures = [exposures.exposure_of(len(recorded)) for recorded in self._spikes]
-        self.exposures = list(exposures)
-        if len(self.exposures) != frames or any(
-            exposure.start < 0 or exposure.stop > len(recorded)
-            for exposure, recorded in zip(self.exposures, self._spikes, strict=True)
-        ):
-            raise DataError(
-                f"exposures: found {self.exposures}, expected one for each of the {frames} frames, "
-                "within the steps of its spikes"
-            )
+        else:
+            spikes = np.split(spikes, count)
+    recordings = list(spikes)
+    kinds = sorted({f"{part.dtype} {part.shape[1:]}" for part in recordings})
+    if (
+        len(recordings) != count
+        or len(kinds) != 1
+        or any(
+            part.dtype != np.uint8 or part.ndim != 3 or part.max(initial=0) > 1
+            for part in recordings
+        )
+    ):
+        raise DataError(
+            f"spikes: found {len(recordings)} arrays ({', '.join(kinds)}), expected one for each "
+            f"of the {count} frames, uint8 (S, h, w) of 0 and 1 of one sensor, or one for all"
+        )
+    if isinstance(exposures, Layout):
+        exposures = [
+            exposures.exposure_of(len(part), f"spikes of frame {number}")
+            for number, part in enumerate(recordings)
+        ]
+    if len(exposures) != count or any(
+        exposure.start < 0 or exposure.stop > len(part)
+        for exposure, part in zip(exposures, recordings, strict=True)
+    ):
+        raise DataError(
+            f"exposures: found {exposures}, expected one for each of the {count} frames, within "
+            "the steps of its spikes"
+        )
 
-    def spikes_of(self, frame: int, steps: Exposure) -> PackedSpikes:
-        """Some steps of a frame's spikes."""
-        spikes = self._spikes[frame][steps.start : steps.stop]
-        return PackedSpikes(pack_rows(spikes), spikes.shape[2])
+    def read(frame: int, steps: Exposure) -> PackedSpikes:
+        part = recordings[frame][steps.start : steps.stop]
+        return PackedSpikes(pack_rows(part), part.shape[2])
 
-    def recorded_steps(self, frame: int) -> int:
-        """Steps of a frame's spikes."""
-        return len(self._spikes[frame])
+    height, width = recordings[0].shape[1:]
+    ratio, totals = _ratio(pictures, (height, width)), [len(part) for part in recordings]
+    return FrameSpikes("recorded", "spikes", ratio, exposures, totals, read)
 
 
-class SimulatedSequence(SpikedSequence):
-    """Blurry frames with spikes simulated from the blurry frames themselves.
+def simulated_spikes(pictures: Pictures) -> FrameSpikes:
+    """Spikes simulated from the blurry frames themselves.
 
     Such spikes hold no more than the frames do: they show how a model runs, not how well it
     restores. Each exposure starts half-way from the frame before and ends half-way to the next.
 
     Args:
-        blur: a folder of pictures, a video file, or frames that were opened before; with even
-            sides.
-        bins: bins of the voxel grid.
+        pictures: the frames, with even sides.
 
     Raises:
-        DataError: if frames cannot be read or have an odd side.
+        DataError: if frames have an odd side.
     """
+    height, width = pictures.size
+    if height % 2 or width % 2:
+        raise DataError(
+            f"{pictures.place}: frames of {height} x {width} pixels; the simulated sensor "
+            "has half the size, so both sides must be even: crop the frames, such as by "
+            f"ffmpeg -vf crop={width - width % 2}:{height - height % 2}"
+        )
+    count = len(pictures.names)
+    # The sensor's charge runs on from frame to frame, so they are simulated in order.
+    reader = ForwardReader(lambda: _simulate(pictures), KEPT_FRAMES)
+    return FrameSpikes(
+        SIMULATED,
+        f"{pictures.place} (simulated spikes)",
+        Fraction(2),
+        [_SIMULATED] * count,
+        [_SIMULATED.steps] * count,
+        lambda frame, steps: reader.read(frame),
+    )
 
-    def __init__(self, blur: Path | Pictures, bins: int) -> None:
-        super().__init__(blur, bins)
-        self.spikes = f"{self.pictures.place} (simulated spikes)"
-        self.ratio = Fraction(2)
-        height, width = self.size
-        if height % 2 or width % 2:
-            raise DataError(
-                f"{self.pictures.place}: frames of {height} x {width} pixels; the simulated sensor "
-                "has half the size, so both sides must be even: crop the frames, such as by "
-                f"ffmpeg -vf crop={width - width % 2}:{height - height % 2}"
-            )
-        self.exposures = [_SIMULATED] * len(self.names)
-        # The sensor's charge runs on from frame to frame, so they are simulated in order.
-        self._reader = ForwardReader(self._simulate, KEPT_FRAMES)
 
-    def counts(self, frames: slice) -> list[NDArray[np.uint8]]:
-        """Simulate up to consecutive frames and count their spikes."""
-        return self._reader.read(frames)
+def _simulate(pictures: Pictures) -> Iterator[PackedSpikes]:
+    """The spikes of each frame, in order."""
 
-    def _simulate(self) -> Iterator[NDArray[np.uint8]]:
-        """The counts of each frame, in order."""
-        intervals = stream_spikes(self._halves(), _SIMULATED.steps // 2)
-        for first, second in zip(intervals, intervals, strict=True):
-            yield voxelize(
-                np.concatenate([first, second]).view(np.uint8), self._bins, _SIMULATED.sharp
-            )
-
-    def _halves(self) -> Iterator[NDArray[np.uint8]]:
+    def halves() -> Iterator[NDArray[np.uint8]]:
         """Each frame preceded by what lies half-way from the frame before it."""
         before: NDArray[np.uint8] | None = None
-        for number in range(len(self.names)):
-            frame = self.pictures.read(slice(number, number + 1))[0]
+        for number in range(len(pictures.names)):
+            frame = pictures.read(slice(number, number + 1))[0]
             middle = frame if before is None else cv2.addWeighted(before, 0.5, frame, 0.5, 0)
             yield np.asarray(middle, dtype=np.uint8)
             yield frame
             before = frame
+
+    intervals = stream_spikes(halves(), _SIMULATED.steps // 2)
+    for first, second in zip(intervals, intervals, strict=True):
+        spikes = np.concatenate([first, second]).view(np.uint8)
+        yield PackedSpikes(pack_rows(spikes), spikes.shape[2])
+
+
+def doubts(clip: GivenClip) -> list[str]:
+    """A line for each frame that its spike file does not look like, and one if other steps do.
+
+    Reads every file. A single step is no picture that could be compared.
+
+    Raises:
+        DataError: if the spikes look like a frame with another size of the sensor.
+    """
+    spikes = clip.spikes
+    if spikes is None or not spikes.paths:
+        return []
+    found, missed = list[str](), list[float]()
+    compared = [n for n, exposure in enumerate(spikes.exposures) if exposure.steps >= 2]
+    some = compared[:: max(1, len(compared) // _TIMED)]
+    size = (int(clip.size[0] / clip.ratio), int(clip.size[1] / clip.ratio))
+    for number in compared:
+        gray, exposure = luma(clip.frame(number)).astype(np.uint8), spikes.exposures[number]
+        likeness = align(spikes.read(number, exposure), gray, blurry=True)
+        path, frame = spikes.paths[number], clip.pictures.describe(number)
+        fault = mismatch(likeness, path, frame, size)
+        if fault and not found:
+            _require_size(spikes, number, gray, frame)
+        found += [fault] if fault else []
+        if number in some:
+            seen = exposure.widened(exposure.steps // 2, spikes.recorded_steps[number])
+            within = exposure.moved(-seen.start)
+            steps = misplacement(spikes.read(number, seen), gray, within)
+            missed += [] if steps is None else [abs(steps)]
+    if missed and median(missed) > center_tolerance(spikes.exposures[some[0]].steps):
+        found.append(
+            f"{spikes.place}: frames are most like the spikes {median(missed):.0f} steps from "
+            f"their exposures; give the right ones by {TABLE} or --layout"
+        )
+    return found
+
+
+def _require_size(spikes: FrameSpikes, number: int, gray: NDArray[np.uint8], frame: str) -> None:
+    """Refuse a size of the sensor where the order of the spikes tells another, which fits."""
+    assert spikes.with_sensor is not None
+    path = spikes.paths[number]
+    try:
+        other = find_sensor(path)
+        fitting = spikes.with_sensor((other.height, other.width))
+    except DataError:
+        return  # no other size is known, or frames and spikes do not fit with it
+    found = align(fitting.read(number, fitting.exposures[number]), gray, blurry=True)
+    if fitting.ratio != spikes.ratio and found.correlation > DOUBTED:
+        raise DataError(
+            f"{path}: the spikes do not show {frame} as read; with a sensor of {other.height} x "
+            f"{other.width} they do (correlation {found.correlation:.2f}): give --sensor "
+            f"{other.height} {other.width}"
+        )
 
 
 def open_clip(
@@ -470,15 +422,15 @@ def open_clip(
     sensor: tuple[int, int] | None,
     layout: str | None = None,
     exposures: Sequence[Exposure] | None = None,
-) -> BlurrySequence:
+) -> GivenClip:
     """A clip with the spikes that the model of a run takes.
 
     Args:
         run: that trained the model.
         frames: a folder of pictures, a video file, or frames that were opened before.
-        spikes: recorded ones; in memory only if the frames are.
+        spikes: recorded ones.
         simulate_spikes: simulate them from the blurry frames.
-        sensor: rows and columns of spike files; None as for :class:`FolderSequence`.
+        sensor: rows and columns of spike files; None as for :func:`recorded_spikes`.
         layout: of spikes, by its name; None is that of the run's data set, if it was named there,
             else Spk-GoPro's.
         exposures: of spikes in memory; None takes those of the layout.
@@ -488,31 +440,22 @@ def open_clip(
         DataError: if frames or spikes cannot be used.
     """
     settings = deblurring_settings(run.settings)
-    _check_spikes(run, settings.MODEL.USE_SPIKE, spikes is not None, simulate_spikes)
-    bins, context = settings.DATA.NUM_VOXEL_BINS, settings.DATA.CONTEXT_STEPS
-    if simulate_spikes:
-        return SimulatedSequence(frames, bins)
-    if spikes is None:
-        return BlurrySequence(frames)
+    if (spikes is not None) + simulate_spikes != settings.MODEL.USE_SPIKE:
+        takes = (
+            "takes spikes (MODEL.USE_SPIKE is true); give either recorded ones (--spikes) or have "
+            "them simulated (--simulate-spikes)"
+            if settings.MODEL.USE_SPIKE
+            else "was trained without spikes (MODEL.USE_SPIKE is false); leave out --spikes and "
+            "--simulate-spikes"
+        )
+        raise ConfigError(f"the model of run {run.name} ({run.fingerprint}) {takes}")
+    pictures = open_pictures(frames) if isinstance(frames, Path) else frames
     known = LAYOUTS.get(layout or settings.DATA.LAYOUT, SPK_GOPRO)
-    if isinstance(spikes, Path):
-        return FolderSequence(frames, spikes, bins, sensor, known, context)
-    assert not isinstance(frames, Path)
-    return ArraySequence(frames, spikes, bins, exposures or known, context)
-
-
-def _check_spikes(run: RunIdentity, takes_spikes: bool, given: bool, simulated: bool) -> None:
-    name = f"the model of run {run.name} ({run.fingerprint})"
-    if given and simulated:
-        raise ConfigError("give recorded spikes or have them simulated, not both")
-    if (given or simulated) and not takes_spikes:
-        raise ConfigError(
-            f"{name} was trained without spikes (MODEL.USE_SPIKE is false); leave out "
-            f"{'--spikes' if given else '--simulate-spikes'}"
-        )
-    if takes_spikes and not (given or simulated):
-        raise ConfigError(
-            f"{name} takes spikes (MODEL.USE_SPIKE is true); give recorded ones (--spikes), or "
-            "have them simulated (--simulate-spikes), which shows how it runs, not how well it "
-            "restores"
-        )
+    found: FrameSpikes | None
+    if simulate_spikes:
+        found = simulated_spikes(pictures)
+    elif isinstance(spikes, Path):
+        found = recorded_spikes(pictures, spikes, sensor, known)
+    else:
+        found = None if spikes is None else array_spikes(pictures, spikes, exposures or known)
+    return given_clip(pictures, found, settings.DATA.NUM_VOXEL_BINS, settings.DATA.CONTEXT_STEPS)

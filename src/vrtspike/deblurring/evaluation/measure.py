@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pandas as pd
 import torch
@@ -21,6 +22,7 @@ from vrtspike.deblurring.metrics.metric import (
 from vrtspike.deblurring.metrics.psnr import PSNR
 from vrtspike.errors import ConfigError, DataError
 from vrtspike.io.files import finite_or_null
+from vrtspike.system.cpus import available_cpus
 
 KEYS = ["protocol", "sequence", "frame", "scale"]
 
@@ -38,9 +40,6 @@ Scores = Mapping[ImageMetric, Score | MotionScore]
 
 Mean = Literal["frames", "sequences"]
 """What the figure of a test set is the mean over."""
-
-Apply = Callable[[Callable[[Kind], Any], Iterable[Kind]], Iterable[Any]]
-"""Calls a function with each of some arguments, and gives what it returns in their order."""
 
 
 def select_metrics(
@@ -84,16 +83,15 @@ def require_size(metrics: Iterable[ImageMetric], clip: str, size: tuple[int, int
 
 
 class ClipMeter:
-    """Measures the frames of one clip, in order.
+    """Measures the frames of one clip, in order, the images of a frame in several threads.
 
     Args:
         scores: what is measured, and how.
-        apply: as ``map``, for the images of a frame; one of a thread pool measures them at once.
     """
 
-    def __init__(self, scores: Scores, apply: Apply = map) -> None:
+    def __init__(self, scores: Scores) -> None:
         self._scores = scores
-        self._apply = apply
+        self._threads = ThreadPoolExecutor(min(available_cpus(), len(get_args(Kind))))
         self._before: FrameImages | None = None
 
     def measure(self, images: FrameImages) -> dict[str, float]:
@@ -103,14 +101,15 @@ class ClipMeter:
             images: the same kinds for every frame of a clip.
 
         Returns:
-            by column of the tables (:func:`column`); NaN where a temporal metric has no frame
+            by column of the tables; NaN where a temporal metric has no frame
             before this one.
         """
-        found = {
-            column(metric, kind): figure
-            for metric, score in self._scores.items()
-            for kind, figure in self._figures(score, images).items()
-        }
+        found: dict[str, float] = {}
+        for metric, score in self._scores.items():
+            blur, restored = metric.columns
+            columns = {"blur": blur, "restored": restored, "spikes": metric.spikes_column}
+            figures = self._figures(score, images)
+            found |= {columns[kind]: figure for kind, figure in figures.items()}
         self._before = images
         return found
 
@@ -118,21 +117,17 @@ class ClipMeter:
         pairs = {kind: reference for kind, reference in REFERENCES.items() if kind in images}
         before = self._before
         if not isinstance(score, MotionScore):
-            figures = self._apply(lambda kind: score(images[kind], images[pairs[kind]]), pairs)
+            figures = self._threads.map(
+                lambda kind: score(images[kind], images[pairs[kind]]), pairs
+            )
             return dict(zip(pairs, figures, strict=True))
         if before is None:
             return dict.fromkeys(pairs, math.nan)
-        found = self._apply(lambda kind: score.motion(before[kind], images[kind]), images)
+        found = self._threads.map(lambda kind: score.motion(before[kind], images[kind]), images)
         motions = dict(zip(images, found, strict=True))
         return {
             kind: score.distance(motions[kind], motions[other]) for kind, other in pairs.items()
         }
-
-
-def column(metric: ImageMetric, kind: Kind) -> str:
-    """The column of tables that holds a metric of blurry, restored or spikes' frames."""
-    blur, restored = metric.columns
-    return {"blur": blur, "restored": restored, "spikes": metric.spikes_column}[kind]
 
 
 def sequence_means(frames: pd.DataFrame) -> pd.DataFrame:
@@ -186,70 +181,29 @@ def overall_means(
 
     Returns:
         by metric ``blurry``, ``restored``, ``gain`` (by how much the restored frames are better
-        than the blurry ones: positive is better, whichever values of the metric are), and the
-        standard errors over sequences of the last two; null, with the ``reason``, where there is
-        no finite number.
+        than the blurry ones: positive is better, whichever values of the metric are), the standard
+        error over sequences of the restored frames, and ``spikes``, what the spikes alone show, if
+        they were measured; null, with the ``reason``, where there is no finite number.
     """
     means: dict[str, dict[str, float | str | None]] = {}
     for metric in metrics:
-        before, after = (sequences[column] for column in metric.columns)
-        gains = after - before if metric.larger_is_better else before - after
-        (blurry, _), (restored, error), (_, gain_error) = (
-            mean_and_error(values, sequences["frames"], mean) for values in (before, after, gains)
+        kinds = zip(
+            ("blurry", "restored", "spikes"), (*metric.columns, metric.spikes_column), strict=True
         )
-        gain = metric.gain(restored, blurry)
-        figures = {
-            "blurry": blurry,
-            "restored": restored,
-            "gain": gain,
-            "restored_error": error,
-            "gain_error": gain_error,
+        found = {
+            kind: mean_and_error(sequences[column], sequences["frames"], mean)
+            for kind, column in kinds
+            if column in sequences
         }
-        means[metric.name] = finite_or_null(figures)
-        if math.isnan(blurry):
-            means[metric.name]["reason"] = (
-                "no sequence has two frames, between which it is measured"
-            )
-        elif not math.isfinite(gain):
-            means[metric.name]["reason"] = (
-                "some frames equal the sharp ones: the mean is not finite"
-            )
+        figures = {kind: value for kind, (value, _) in found.items()}
+        figures["restored_error"] = found["restored"][1]
+        figures["gain"] = metric.gain(figures["restored"], figures["blurry"])
+        entry = means[metric.name] = finite_or_null(figures)
+        if math.isnan(figures["blurry"]):
+            entry["reason"] = "no sequence has two frames, between which it is measured"
+        elif entry["gain"] is None:
+            entry["reason"] = "some frames equal the sharp ones: the mean is not finite"
     return means
-
-
-def spikes_means(
-    sequences: pd.DataFrame, metrics: Iterable[ImageMetric], mean: Mean = "sequences"
-) -> dict[str, float | None]:
-    """:func:`overall_means` of what the spikes alone show, by metric."""
-    found: dict[str, float | None] = finite_or_null(
-        {
-            metric.name: mean_and_error(sequences[metric.spikes_column], sequences["frames"], mean)[
-                0
-            ]
-            for metric in metrics
-        }
-    )
-    return found
-
-
-def sequences_better_from_spikes(
-    sequences: pd.DataFrame, metric: ImageMetric
-) -> list[dict[str, str | float]]:
-    """The sequences of which the spikes alone have a better figure than the model.
-
-    Args:
-        sequences: as for :func:`overall_means`, of a data set with spikes.
-        metric: that decides.
-
-    Returns:
-        ``sequence`` and the figures ``spikes`` and ``restored`` of each.
-    """
-    columns = ["sequence", metric.spikes_column, metric.name]
-    return [
-        {"sequence": str(name), "spikes": float(spikes), "restored": float(restored)}
-        for name, spikes, restored in sequences[columns].to_numpy()
-        if metric.gain(spikes, restored) > 0
-    ]
 
 
 def ranking_metric(metrics: Sequence[ImageMetric]) -> ImageMetric:

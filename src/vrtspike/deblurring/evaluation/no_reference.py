@@ -23,7 +23,7 @@ from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.gate.alignment import WINDOW, correlation_curve
 from vrtspike.deblurring.data.raw.spikes import PackedSpikes
 from vrtspike.deblurring.data.store.voxels import GainMeter
-from vrtspike.deblurring.evaluation.given_clips import RecordedSequence
+from vrtspike.deblurring.evaluation.given_clips import FrameSpikes
 from vrtspike.deblurring.rgb_images import Image
 from vrtspike.deblurring.spike_images import tfp
 from vrtspike.errors import ConfigError, DataError
@@ -38,12 +38,12 @@ FIGURES = ("reblur_blur", "reblur", "agreement_blur", "agreement", "agreement_ou
 
 
 def no_reference_figures(
-    source: RecordedSequence, frame: int, blur: Image, restored: Image
+    spikes: FrameSpikes, frame: int, blur: Image, restored: Image
 ) -> dict[str, float | None]:
     """The figures of one frame.
 
     Args:
-        source: of its spikes.
+        spikes: of its clip.
         frame: its number.
         blur: uint8 (H, W, 3).
         restored: likewise.
@@ -52,27 +52,25 @@ def no_reference_figures(
         :data:`FIGURES`: dB, and correlations from -1 to 1; None where nothing outside the shutter
         was recorded, or the exposure is too short for a window or too dark for a single spike.
     """
-    exposure = source.exposures[frame]
-    seen = exposure.widened(BEYOND, source.recorded_steps(frame))
-    spikes = source.spikes_of(frame, seen)
+    exposure = spikes.exposures[frame]
+    seen = exposure.widened(BEYOND, spikes.recorded_steps[frame])
+    recorded = spikes.read(frame, seen)
     inner = exposure.moved(-seen.start)
-    found: dict[str, float | None] = dict.fromkeys(FIGURES)
-    if exposure.steps < WINDOW or len(spikes) < 2 * WINDOW:
-        return found
-    whole = np.stack([spikes[step] for step in range(len(spikes))])
+    if exposure.steps < WINDOW or len(recorded) < 2 * WINDOW:
+        return dict.fromkeys(FIGURES)
+    whole = np.stack([recorded[step] for step in range(len(recorded))])
     try:
         difference = _difference(whole, inner, blur)
     except DataError:  # nothing says how bright a spike is
-        return found
-    inside, outside = _agreement(spikes, inner, restored)
-    found |= {
-        "reblur_blur": _reblur(blur, blur, difference),
-        "reblur": _reblur(blur, restored, difference),
-        "agreement_blur": _agreement(spikes, inner, blur)[0],
-        "agreement": inside,
-        "agreement_outside": outside,
-    }
-    return {name: value if value is None else round(value, 4) for name, value in found.items()}
+        return dict.fromkeys(FIGURES)
+    found = (
+        _reblur(blur, blur, difference),
+        _reblur(blur, restored, difference),
+        _agreement(recorded, inner, blur)[0],
+        *_agreement(recorded, inner, restored),
+    )
+    rounded = (None if value is None else round(value, 4) for value in found)
+    return dict(zip(FIGURES, rounded, strict=True))
 
 
 def _difference(spikes: NDArray[np.uint8], exposure: Exposure, blur: Image) -> NDArray[np.float32]:

@@ -10,9 +10,8 @@ import json
 import logging
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,125 +21,65 @@ from torch import Tensor, nn
 from vrtspike.deblurring.data.bins import bin_table
 from vrtspike.deblurring.data.clips.batch import prepare_batch
 from vrtspike.deblurring.data.exposure import Exposure
-from vrtspike.deblurring.evaluation.given_clips import BlurrySequence
-from vrtspike.deblurring.evaluation.restore import Batch, Compute
-from vrtspike.deblurring.evaluation.tiling import Tiling, tiling_for
-from vrtspike.deblurring.evaluation.trained import ClipModel, TrainedModel
+from vrtspike.deblurring.data.store.voxels import Statistics
+from vrtspike.deblurring.evaluation.restore import Batch
+from vrtspike.deblurring.evaluation.tiling import tiling_for
+from vrtspike.deblurring.evaluation.trained import TrainedModel
 from vrtspike.deblurring.models.restorer import Restorer
-from vrtspike.errors import ConfigError, DataError, RunError
+from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import atomic_path
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.system.cpus import available_cpus
-
-if TYPE_CHECKING:
-    from onnxruntime import InferenceSession
 
 METADATA = "vrtspike"
 """Entry of an ONNX file's metadata: JSON with the settings of the run, and what restoring asks."""
 
 SCHEMA = 1
 
-CPU = torch.device("cpu")
 
-
-@dataclass(frozen=True, repr=False)
-class OnnxModel(ClipModel):
-    """A model that ONNX Runtime computes, on the CPU in float32.
-
-    Attributes:
-        session: takes ``blur``, ``counts``, ``bin_steps`` and ``gain`` of one clip.
-        ratio: pixels of a frame for each spike pixel along each side, the only one it takes.
-        need: bytes for each pixel of each frame of a tile.
-    """
-
-    run: RunIdentity
-    weights: str
-    session: InferenceSession
-    ratio: int
-    need: float
-    device: torch.device = CPU
-    precision: str = "float32"
-
-    @property
-    def compute(self) -> Compute:
-        """Restores a batch, one tile after the other."""
-
-        def compute(batch: Batch) -> NDArray[np.float32]:
-            tiles = range(len(batch["blur"]))
-            parts = [{name: np.asarray(values[n]) for name, values in batch.items()} for n in tiles]
-            return np.stack([self.session.run(None, part)[0] for part in parts])
-
-        return compute
-
-    def bytes_per_pixel(self, frames: int, ratio: int) -> float:
-        """As it was counted when the file was written."""
-        return self.need
-
-    def tiling(self, source: BlurrySequence, tile: int | None = None) -> Tiling:
-        """As that of a run.
-
-        Raises:
-            DataError: if the sensor has another size than the model takes.
-            RunError, ConfigError: as there.
-        """
-        if self.takes_spikes and source.ratio != self.ratio:
-            raise DataError(
-                f"{source.pictures.place}: frames {source.ratio} times as large as the sensor; "
-                f"this model takes {self.ratio}; vrtspike export RUN --ratio N writes one for "
-                "another whole number, a run itself restores all"
-            )
-        return super().tiling(source, tile)
-
-
-def load_onnx(path: Path) -> OnnxModel:
-    """Load a model that ``vrtspike export`` has written.
+def load_onnx(path: Path) -> TrainedModel:
+    """Load a model that ``vrtspike export`` has written; it computes on the CPU in float32.
 
     Raises:
         RunError: if there is no such file, or it is of another program, or onnxruntime is missing.
     """
-    session, known = open_session(path)
-    return OnnxModel(
-        RunIdentity.parse(known["settings"], path),
-        known["weights"],
-        session,
-        known["ratio"],
-        known["tile_memory"]["per_pixel"],
-    )
-
-
-def open_session(path: Path, named: Path | None = None) -> tuple[InferenceSession, dict[str, Any]]:
-    """Open an ONNX file; returns it with its metadata.
-
-    Args:
-        path: the file.
-        named: what messages call it.
-
-    Raises:
-        RunError: as :func:`load_onnx`.
-    """
-    named = named or path
     try:
         import onnxruntime
     except ImportError as error:
         raise RunError(
-            f"{named}: needs the package onnxruntime; pip install 'vrtspike[onnx]'"
+            f"{path}: needs the package onnxruntime; pip install 'vrtspike[onnx]'"
         ) from error
     if not path.is_file():
-        raise RunError(f"{named}: no such file; vrtspike export RUN -o {named} writes one")
+        raise RunError(f"{path}: no such file; vrtspike export RUN -o {path} writes one")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = available_cpus()
     try:
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its classes are not public
-        raise RunError(f"{named}: not a whole ONNX file ({error})") from error
+        raise RunError(f"{path}: not a whole ONNX file ({error})") from error
     metadata = session.get_modelmeta().custom_metadata_map.get(METADATA)
     known: dict[str, Any] = {} if metadata is None else json.loads(metadata)
     if known.get("schema") != SCHEMA:
         raise RunError(
-            f"{named}: not written by this version of vrtspike; vrtspike export RUN -o FILE.onnx "
+            f"{path}: not written by this version of vrtspike; vrtspike export RUN -o FILE.onnx "
             "writes such files"
         )
-    return session, known
+
+    def compute(batch: Batch) -> NDArray[np.float32]:
+        """One tile after the other, for the file knows no batches."""
+        tiles = range(len(batch["blur"]))
+        parts = [{name: np.asarray(values[n]) for name, values in batch.items()} for n in tiles]
+        return np.stack([session.run(None, part)[0] for part in parts])
+
+    return TrainedModel(
+        RunIdentity.parse(known["settings"], path),
+        known["weights"],
+        torch.device("cpu"),
+        "float32",
+        compute,
+        lambda frames, ratio: known["tile_memory"]["per_pixel"],
+        ratio=known["ratio"],
+    )
 
 
 TOLERANCE = 1e-4
@@ -158,12 +97,13 @@ class RecordedInputs(nn.Module):
     """A network that takes what cameras give, without an axis for a batch.
 
     Args:
-        model: on the CPU.
+        network: in float32 on the CPU.
+        statistics: what its spikes are standardised with; None for a model without.
     """
 
-    def __init__(self, model: TrainedModel) -> None:
+    def __init__(self, network: nn.Module, statistics: Statistics | None) -> None:
         super().__init__()
-        self.network, self._statistics = model.network, model.statistics
+        self.network, self._statistics = network, statistics
 
     def forward(
         self,
@@ -206,18 +146,19 @@ def export_model(model: TrainedModel, output: Path, ratio: int = 2) -> float:
         ConfigError: if the model cannot be exported.
         RunError: if the file computes something else, or a package is missing.
     """
+    if model.network is None:
+        raise ConfigError(f"{model.run.name}: is an ONNX file already")
     reason = model.network.not_exported if isinstance(model.network, Restorer) else ""
     if reason:
         raise ConfigError(f"{model.run.name}: {reason}; restore with the run itself")
     with atomic_path(output) as temporary:
-        _export(model, temporary, ratio)
-        session, _ = open_session(temporary, named=output)
-        worst = 0.0
+        _export(model, model.network, temporary, ratio)
+        exported, worst = load_onnx(temporary), 0.0
         for number, size in enumerate(_TRIED):
             inputs = _example(model, size, ratio, seed=number)
-            (found,) = session.run(None, inputs)
-            expected = model.compute({name: value[None] for name, value in inputs.items()})[0]
-            worst = max(worst, float(np.abs(found - expected).max()))
+            batch = {name: value[None] for name, value in inputs.items()}
+            difference = np.abs(exported.compute(batch) - model.compute(batch))
+            worst = max(worst, float(difference.max()))
         if not worst <= TOLERANCE:
             raise RunError(
                 f"{output}: differs from PyTorch by {worst:.2g}, expected at most {TOLERANCE:g}; "
@@ -226,7 +167,7 @@ def export_model(model: TrainedModel, output: Path, ratio: int = 2) -> float:
     return worst
 
 
-def _export(model: TrainedModel, path: Path, ratio: int) -> None:
+def _export(model: TrainedModel, network: nn.Module, path: Path, ratio: int) -> None:
     inputs = _example(model, _TRACED, ratio, seed=0)
     arguments = {name: torch.from_numpy(np.asarray(value)) for name, value in inputs.items()}
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
@@ -234,7 +175,7 @@ def _export(model: TrainedModel, path: Path, ratio: int) -> None:
         warnings.simplefilter("ignore")
         try:
             program = torch.onnx.export(
-                RecordedInputs(model).eval(),
+                RecordedInputs(network, model.statistics).eval(),
                 (),
                 kwargs=arguments,
                 dynamic_shapes=_dynamic_shapes(arguments, ratio),
@@ -251,7 +192,16 @@ def _export(model: TrainedModel, path: Path, ratio: int) -> None:
                 f"{model.run.name}: PyTorch cannot export this model: {error}"
             ) from error
     assert program is not None
-    program.model.metadata_props[METADATA] = json.dumps(_metadata(model, ratio))
+    settings = model.settings
+    frames = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN).frames
+    metadata = {
+        "schema": SCHEMA,
+        "settings": model.run.contents(),
+        "weights": model.weights,
+        "ratio": ratio,
+        "tile_memory": {"per_pixel": model.bytes_per_pixel(frames, ratio)},
+    }
+    program.model.metadata_props[METADATA] = json.dumps(metadata)
     program.save(str(path), external_data=False)
 
 
@@ -286,15 +236,3 @@ def _example(
         inputs["bin_steps"] = steps
         inputs["gain"] = np.asarray(1.5, np.float32)
     return inputs
-
-
-def _metadata(model: TrainedModel, ratio: int) -> dict[str, Any]:
-    settings = model.settings
-    frames = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN).frames
-    return {
-        "schema": SCHEMA,
-        "settings": model.run.contents(),
-        "weights": model.weights,
-        "ratio": ratio,
-        "tile_memory": {"per_pixel": model.bytes_per_pixel(frames, ratio)},
-    }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,26 +24,26 @@ KEPT_FRAMES = 32
 Item = TypeVar("Item")
 
 
-class Pictures(Protocol):
-    """Frames of one size that can be read piece by piece."""
+@dataclass(frozen=True)
+class Pictures:
+    """Frames of one size that can be read piece by piece.
+
+    Attributes:
+        place: what messages call them.
+        names: of the frames, in order.
+        size: height and width.
+        read: gives consecutive frames, uint8 (T, H, W, 3) RGB; called from several threads.
+        describe: what messages call one frame.
+    """
 
     place: str
-    """What messages call them."""
-
     names: Sequence[str]
-    """Names of the frames, in order."""
-
     size: tuple[int, int]
-    """Height and width."""
-
-    def read(self, frames: slice) -> NDArray[np.uint8]:
-        """Read consecutive frames, uint8 (T, H, W, 3) RGB; called from several threads."""
-
-    def describe(self, frame: int) -> str:
-        """What messages call one frame."""
+    read: Callable[[slice], NDArray[np.uint8]]
+    describe: Callable[[int], str]
 
 
-class PictureFolder:
+def folder_pictures(folder: Path, files: Sequence[Path] | None = None) -> Pictures:
     """The pictures of a folder in the order of the numbers in their names.
 
     Args:
@@ -50,35 +51,23 @@ class PictureFolder:
         files: which of them, in order; None is all.
 
     Raises:
-        DataError: if there are none, two of one name, or the first cannot be read.
+        DataError: if there are none, two of one name, or the first cannot be read; as a picture is
+            read, if it cannot be or is of another size than the first.
     """
+    paths = picture_files(folder) if files is None else files
+    height, width = read_rgb(paths[0]).shape[:2]
 
-    def __init__(self, folder: Path, files: Sequence[Path] | None = None) -> None:
-        self.place = str(folder)
-        self._files = picture_files(folder) if files is None else files
-        self.names: Sequence[str] = [path.stem for path in self._files]
-        height, width = read_rgb(self._files[0]).shape[:2]
-        self.size = (height, width)
+    def read(frames: slice) -> NDArray[np.uint8]:
+        images = [read_rgb(path) for path in paths[frames]]
+        for path, image in zip(paths[frames], images, strict=True):
+            require_size(str(path), image, (height, width))
+        return np.stack(images)
 
-    def read(self, frames: slice) -> NDArray[np.uint8]:
-        """Read consecutive frames.
-
-        Raises:
-            DataError: if one cannot be read or is of another size than the first.
-        """
-        return np.stack([self._read(path) for path in self._files[frames]])
-
-    def describe(self, frame: int) -> str:
-        """The path of a frame."""
-        return str(self._files[frame])
-
-    def _read(self, path: Path) -> NDArray[np.uint8]:
-        image = read_rgb(path)
-        require_size(str(path), image, self.size)
-        return image
+    names = [path.stem for path in paths]
+    return Pictures(str(folder), names, (height, width), read, lambda frame: str(paths[frame]))
 
 
-class VideoFrames:
+def video_pictures(path: Path) -> Pictures:
     """The frames of a video file, named by their numbers from 1: ``000001``, ``000002`` ...
 
     The file is decoded once when it is opened: only that tells how many frames there are, and that
@@ -90,31 +79,24 @@ class VideoFrames:
     Raises:
         DataError: if it cannot be decoded to its end, holds no frame, or their size changes.
     """
+    size, count = (0, 0), 0
+    for count, image in enumerate(read_video(path), start=1):
+        if count == 1:
+            size = (image.shape[0], image.shape[1])
+        require_size(f"{path}, frame {count}", image, size)
+    if count == 0:
+        raise DataError(f"{path}: a video without a single frame")
+    reader = ForwardReader(lambda: read_video(path), KEPT_FRAMES)
 
-    def __init__(self, path: Path) -> None:
-        self.place = str(path)
-        frames = read_video(path)
-        first = next(frames, None)
-        if first is None:
-            raise DataError(f"{path}: a video without a single frame")
-        self.size = (first.shape[0], first.shape[1])
-        count = 1
-        for image in frames:
-            count += 1
-            require_size(f"{path}, frame {count}", image, self.size)
-        self.names: Sequence[str] = numbered(count)
-        self._reader = ForwardReader(lambda: read_video(path), KEPT_FRAMES)
+    def read(frames: slice) -> NDArray[np.uint8]:
+        return np.stack([reader.read(number) for number in range(frames.start, frames.stop)])
 
-    def read(self, frames: slice) -> NDArray[np.uint8]:
-        """Decode consecutive frames."""
-        return np.stack(self._reader.read(frames))
-
-    def describe(self, frame: int) -> str:
-        """The file and the number of a frame."""
-        return f"{self.place}, frame {frame + 1}"
+    return Pictures(
+        str(path), numbered(count), size, read, lambda frame: f"{path}, frame {frame + 1}"
+    )
 
 
-class ArrayFrames:
+def array_pictures(frames: NDArray[np.uint8]) -> Pictures:
     """Frames in memory.
 
     Args:
@@ -123,31 +105,19 @@ class ArrayFrames:
     Raises:
         DataError: if the array is another one.
     """
-
-    place = "frames"
-
-    def __init__(self, frames: NDArray[np.uint8]) -> None:
-        if not isinstance(frames, np.ndarray):
-            raise DataError(
-                f"frames: found a {type(frames).__name__}, expected an array uint8 (T, H, W, 3), "
-                "RGB, such as vrtspike.read_frames gives"
-            )
-        if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[-1] != 3 or not len(frames):
-            raise DataError(
-                f"frames: found {frames.dtype} of shape {frames.shape}, expected uint8 "
-                "(T, H, W, 3), RGB"
-            )
-        self._frames = frames
-        self.names: Sequence[str] = numbered(len(frames))
-        self.size = (frames.shape[1], frames.shape[2])
-
-    def read(self, frames: slice) -> NDArray[np.uint8]:
-        """Consecutive frames."""
-        return self._frames[frames]
-
-    def describe(self, frame: int) -> str:
-        """The index of a frame."""
-        return f"frames[{frame}]"
+    expected = "expected an array uint8 (T, H, W, 3), RGB, such as vrtspike.read_frames gives"
+    if not isinstance(frames, np.ndarray):
+        raise DataError(f"frames: found a {type(frames).__name__}, {expected}")
+    if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[-1] != 3 or not len(frames):
+        raise DataError(f"frames: found {frames.dtype} of shape {frames.shape}, {expected}")
+    count, height, width = frames.shape[:3]
+    return Pictures(
+        "frames",
+        numbered(count),
+        (height, width),
+        lambda part: frames[part],
+        lambda frame: f"frames[{frame}]",
+    )
 
 
 class ForwardReader(Generic[Item]):
@@ -157,38 +127,29 @@ class ForwardReader(Generic[Item]):
 
     Args:
         begin: begins the stream.
-        keep: how many items stay, at least as many as are read at once.
+        keep: how many items stay.
 
     >>> reader = ForwardReader(lambda: iter("abcdef"), keep=2)
-    >>> reader.read(slice(2, 4)), reader.read(slice(3, 5)), reader.read(slice(0, 1))
-    (['c', 'd'], ['d', 'e'], ['a'])
+    >>> [reader.read(position) for position in (2, 3, 2, 0)]
+    ['c', 'd', 'c', 'a']
     """
 
     def __init__(self, begin: Callable[[], Iterator[Item]], keep: int) -> None:
         self._begin = begin
-        self._keep = keep
         self._lock = threading.Lock()
-        self._restart()
+        self._kept: deque[Item] = deque(maxlen=keep)
+        self._stream, self._next = begin(), 0
 
-    def read(self, items: slice) -> list[Item]:
-        """The items from ``items.start`` to ``items.stop``, both given and within the stream."""
+    def read(self, position: int) -> Item:
+        """The item at a position within the stream."""
         with self._lock:
-            return [self._item(position) for position in range(items.start, items.stop)]
-
-    def _item(self, position: int) -> Item:
-        if position < self._next and position not in self._kept:
-            self._restart()
-        while self._next <= position:
-            self._kept[self._next] = next(self._stream)
-            self._next += 1
-            if len(self._kept) > self._keep:
-                self._kept.popitem(last=False)
-        return self._kept[position]
-
-    def _restart(self) -> None:
-        self._stream = self._begin()
-        self._next = 0
-        self._kept: OrderedDict[int, Item] = OrderedDict()
+            if position < self._next - len(self._kept):
+                self._stream, self._next = self._begin(), 0
+                self._kept.clear()
+            while self._next <= position:
+                self._kept.append(next(self._stream))
+                self._next += 1
+            return self._kept[position - self._next]
 
 
 def open_pictures(path: Path) -> Pictures:
@@ -198,7 +159,7 @@ def open_pictures(path: Path) -> Pictures:
         DataError: if there is neither, or it cannot be read.
     """
     if path.is_dir():
-        return PictureFolder(path)
+        return folder_pictures(path)
     if not path.exists():
         raise DataError(f"{path}: no such folder or file; expected blurry frames or a video")
     if path.suffix.lower() in PICTURE_SUFFIXES:
@@ -206,7 +167,7 @@ def open_pictures(path: Path) -> Pictures:
             f"{path}: a single picture; give the folder of the clip that it belongs to (a clip of "
             "one frame is a folder with one picture)"
         )
-    return VideoFrames(path)
+    return video_pictures(path)
 
 
 def read_frames(path: str | Path) -> NDArray[np.uint8]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,11 @@ from vrtspike.deblurring.analysis.published import (
     require_published_weights,
     vrt_on_gopro,
 )
-from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
-from vrtspike.deblurring.evaluation.given_clips import BlurrySequence
-from vrtspike.deblurring.evaluation.measure import KEYS, ClipMeter, select_metrics
-from vrtspike.deblurring.evaluation.pictures import PictureFolder
+from vrtspike.deblurring.evaluation.given_clips import given_clip
+from vrtspike.deblurring.evaluation.measure import ClipMeter, select_metrics
+from vrtspike.deblurring.evaluation.pictures import folder_pictures
 from vrtspike.deblurring.evaluation.protocols import PROTOCOLS
-from vrtspike.deblurring.evaluation.restore import Compute, restore_frames, torch_compute
+from vrtspike.deblurring.evaluation.restore import restore_frames, torch_compute
 from vrtspike.deblurring.evaluation.tiling import Progress
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.settings import Settings
@@ -62,11 +60,26 @@ def reproduce_vrt(
     clips = require_published_frames(settings, str(PROTOCOL.blur_dir), expected)
     model = build_model(settings).float().eval().to(device)
     compute = torch_compute(model, None, device)
+    root, tiling = Path(settings.DATA.ROOT), PROTOCOL.tiling(settings.TEST.TILE, 1)
+    scores = select_metrics(PROTOCOL.metrics(("psnr", "ssim")), settings.WEIGHTS.DIR, device)
     rows: list[dict[str, Any]] = []
     progress(0, expected.frames)
-    for row in _measured(compute, settings, clips, device):
-        rows.append(row)
-        progress(len(rows), expected.frames)
+    for files in clips:
+        blur = [root / path for path in files.blur.values()]
+        restored = restore_frames(
+            compute,
+            given_clip(folder_pictures(blur[0].parent, blur)),
+            tiling,
+            tiles_at_once=settings.TEST.BATCH_SIZE,
+            readers=settings.TEST.NUM_WORKERS,
+            rounded=False,
+        )
+        meter = ClipMeter(scores)
+        for number, frame in zip(files.blur, restored, strict=True):
+            sharp = read_rgb(root / files.sharp[number])
+            figures = meter.measure({"restored": PROTOCOL.image(frame), "sharp": sharp})
+            rows.append({"sequence": files.name, "frame": number, **figures})
+            progress(len(rows), expected.frames)
     frames = pd.DataFrame(rows)
     write_table(output / FRAMES, frames)
     found = float(frames["psnr"].mean())
@@ -77,33 +90,3 @@ def reproduce_vrt(
             "of the weights, the blurry frames and the sharp ones"
         )
     return verdict
-
-
-def _measured(
-    compute: Compute, settings: Settings, clips: Sequence[SequenceFiles], device: torch.device
-) -> Iterator[dict[str, Any]]:
-    """A row for each frame of each sequence."""
-    root, tiling = Path(settings.DATA.ROOT), PROTOCOL.tiling(settings.TEST.TILE, 1)
-    scores = select_metrics(PROTOCOL.metrics(("psnr", "ssim")), settings.WEIGHTS.DIR, device)
-    for files in clips:
-        blur = [root / path for path in files.blur.values()]
-        source, meter = BlurrySequence(PictureFolder(blur[0].parent, blur)), ClipMeter(scores)
-        restored = restore_frames(
-            compute,
-            source,
-            tiling,
-            with_spikes=False,
-            tiles_at_once=settings.TEST.BATCH_SIZE,
-            readers=settings.TEST.NUM_WORKERS,
-            rounded=False,
-        )
-        for number, frame, path in zip(files.blur, restored, blur, strict=True):
-            figures = meter.measure(
-                {
-                    "blur": read_rgb(path),
-                    "restored": PROTOCOL.image(frame),
-                    "sharp": read_rgb(root / files.sharp[number]),
-                }
-            )
-            keys = (PROTOCOL.name, files.name, number, 1.0)
-            yield dict(zip(KEYS, keys, strict=True)) | figures

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -15,13 +16,7 @@ from torch import nn
 from vrtspike.deblurring.data.clips.batch import prepare_batch
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.evaluation.sources import FrameSource, SourceFrames
-from vrtspike.deblurring.evaluation.tiling import (
-    Area,
-    Progress,
-    Tiling,
-    restore_tiled,
-    tile_unit,
-)
+from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, cut, read_ahead, tile_unit
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.rgb_images import to_uint8
 from vrtspike.deblurring.settings import Settings
@@ -90,7 +85,6 @@ def restore_frames(
     source: FrameSource,
     tiling: Tiling,
     *,
-    with_spikes: bool,
     tiles_at_once: int = 1,
     readers: int = 0,
     wanted: Collection[int] | None = None,
@@ -99,17 +93,19 @@ def restore_frames(
 ) -> Iterator[NDArray[Any]]:
     """Restore all frames of a clip, in order.
 
+    Memory stays bounded: the model sees one window at a time, and a restored frame leaves as soon
+    as no later window can change it.
+
     Args:
         compute: gives float32 (B, T, 3, H, W) for a batch of tiles: ``blur`` uint8
             (B, T, H, W, 3) and, with spikes, ``counts`` (B, T, K, h, w), ``bin_steps`` uint8
             (B, T, K) and ``gain`` float32 (B,); :func:`torch_compute` of a network in PyTorch.
         source: the blurry frames and their spikes, if any.
         tiling: how the clip is cut.
-        with_spikes: whether batches hold spikes.
         tiles_at_once: tiles of a batch.
-        readers: temporal windows read ahead in threads.
-        wanted: the frames to restore, by their positions; None for all. What is restored of them is
-            the same.
+        readers: temporal windows read ahead in threads; 0 reads when needed.
+        wanted: the frames to restore, by their positions; None for all. Windows that hold none of
+            them are left out, and no value of the others changes.
         progress: called with the tiles done and their total.
         rounded: give 8-bit images; false: what the model gives.
 
@@ -121,36 +117,58 @@ def restore_frames(
         ConfigError: if tiles would not fall on whole pixels of the sensor.
         DataError: if a frame cannot be read.
     """
-    ratio, gain = source.ratio, source.gain() if with_spikes else None
-    if tiling.size % ratio.numerator or tiling.overlap % ratio.numerator:
+    ratio, gain = source.ratio, source.gain()
+    size, overlap, whole = tiling.size, tiling.overlap, ratio.numerator
+    if size < 0 or size % whole or overlap % whole or 0 < size < 2 * overlap:
         raise ConfigError(
-            f"TEST.TILE: SIZE {tiling.size} and OVERLAP {tiling.overlap} must be multiples of "
-            f"{ratio.numerator} (the frames have {ratio} times the sensor's size)"
+            f"TEST.TILE: found SIZE {size} and OVERLAP {overlap}, expected multiples of {whole} "
+            f"(frames have {ratio} times the sensor's size), and OVERLAP at most half of SIZE"
         )
 
-    def restore(window: SourceFrames, areas: Sequence[Area]) -> NDArray[np.float32]:
-        batch = {"blur": np.stack([window.blur[:, rows, columns] for rows, columns in areas])}
-        counts, steps = window.counts, window.bin_steps
-        if counts is not None and steps is not None and gain is not None:
-            parts = [(_part(rows, ratio), _part(columns, ratio)) for rows, columns in areas]
-            batch["counts"] = np.stack([counts[..., rows, columns] for rows, columns in parts])
-            batch["bin_steps"] = np.stack([steps] * len(areas))
-            batch["gain"] = np.full(len(areas), gain, np.float32)
-        return compute(batch)
+    frames, (height, width) = len(source.names), source.size
+    every, rows, columns = cut((frames, height, width), tiling, tile_unit(ratio.numerator))
+    wanted = range(frames) if wanted is None else wanted
+    times = [time for time in every if not set(wanted).isdisjoint(range(frames)[time[0]])]
+    tiles = list(itertools.product(rows, columns))
+    done = 0
+    windows = read_ahead([time for time, _ in times], source.read, readers)
+    pending: dict[int, NDArray[np.float32]] = {}
+    for number, ((time, shares), window) in enumerate(zip(times, windows, strict=True)):
+        for frame in range(frames)[time]:
+            pending.setdefault(frame, np.zeros((3, height, width), np.float32))
+        for first in range(0, len(tiles), tiles_at_once):
+            group = tiles[first : first + tiles_at_once]
+            areas = [(row, column) for (row, _), (column, _) in group]
+            results = compute(_batch(window, areas, ratio, gain))
+            done += len(group)
+            if progress is not None:
+                progress(done, len(times) * len(tiles))
+            for ((row, down), (column, across)), result in zip(group, results, strict=True):
+                plane = np.outer(down, across)
+                for frame, image, share in zip(range(frames)[time], result, shares, strict=True):
+                    pending[frame][:, row, column] += image * plane * share
+        ready = times[number + 1][0].start if number + 1 < len(times) else frames
+        for frame in sorted(frame for frame in pending if frame < ready):
+            restored = pending.pop(frame)
+            if frame in wanted:
+                yield to_uint8(torch.from_numpy(restored)) if rounded else restored
 
-    frames = restore_tiled(
-        source.read,
-        restore,
-        (len(source.names), *source.size),
-        tiling,
-        tiles_at_once=tiles_at_once,
-        readers=readers,
-        unit=tile_unit(ratio.numerator),
-        wanted=wanted,
-        progress=progress,
-    )
-    for frame in frames:
-        yield to_uint8(torch.from_numpy(frame)) if rounded else frame
+
+def _batch(
+    window: SourceFrames,
+    areas: Sequence[tuple[slice, slice]],
+    ratio: Fraction,
+    gain: float | None,
+) -> Batch:
+    """Tiles of equal size, by their rows and columns; spikes where there is a gain."""
+    batch = {"blur": np.stack([window.blur[:, rows, columns] for rows, columns in areas])}
+    counts, steps = window.counts, window.bin_steps
+    if counts is not None and steps is not None and gain is not None:
+        parts = [(_part(rows, ratio), _part(columns, ratio)) for rows, columns in areas]
+        batch["counts"] = np.stack([counts[..., rows, columns] for rows, columns in parts])
+        batch["bin_steps"] = np.stack([steps] * len(areas))
+        batch["gain"] = np.full(len(areas), gain, np.float32)
+    return batch
 
 
 def _part(pixels: slice, ratio: Fraction) -> slice:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Protocol
 
 import cv2
 import numpy as np
@@ -31,92 +30,71 @@ class SourceFrames:
     bin_steps: NDArray[np.uint8] | None = None
 
 
-class FrameSource(Protocol):
-    """A clip that can be read piece by piece."""
+@dataclass(frozen=True)
+class FrameSource:
+    """A clip that can be read piece by piece.
 
-    names: Sequence[str]
-    """Names of the frames, in order."""
-
-    size: tuple[int, int]
-    """Height and width of the frames."""
-
-    ratio: Fraction
-    """Pixels of a frame for each spike pixel along each side; 1 where there are no spikes."""
-
-    def read(self, frames: slice) -> SourceFrames:
-        """Read consecutive frames; called from several threads."""
-
-    def gain(self) -> float | None:
-        """Brightness of a spike rate of 1; None without spikes.
-
-        It is of the whole clip (:mod:`~vrtspike.deblurring.data.store.voxels`), so
-        files are all read for it.
-        """
-
-
-class StoredSequence:
-    """One sequence of a store.
-
-    Args:
-        store: opened for reading.
+    Attributes:
+        names: of the frames, in order.
+        size: height and width of the frames.
+        ratio: pixels of a frame for each spike pixel along each side; 1 where there are no spikes.
+        read: gives consecutive frames; called from several threads.
+        gain: gives the brightness of a spike rate of 1, None without spikes. It is of the whole
+            clip (:mod:`~vrtspike.deblurring.data.store.voxels`), so files are all read for it.
     """
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self.names: Sequence[str] = store.layout.frames
-        self.size = store.layout.rgb_size
-        self.ratio = store.layout.scale
+    names: Sequence[str]
+    size: tuple[int, int]
+    ratio: Fraction
+    read: Callable[[slice], SourceFrames]
+    gain: Callable[[], float | None]
 
-    def read(self, frames: slice) -> SourceFrames:
-        """Read consecutive frames, with their spike counts if there are any."""
-        blur = self._store.read("blur", frames, slice(None), slice(None))
-        layout = self._store.layout
+
+def stored_sequence(store: Store) -> FrameSource:
+    """One sequence of a store, opened for reading."""
+    layout, whole = store.layout, slice(None)
+
+    def read(frames: slice) -> SourceFrames:
+        blur = store.read("blur", frames, whole, whole)
         if layout.spike_size is None:
             return SourceFrames(blur)
-        counts = self._store.read("voxels", frames, slice(None), slice(None))
+        counts = store.read("voxels", frames, whole, whole)
         return SourceFrames(blur, counts, bin_table(layout.binned[frames], layout.bins))
 
-    def gain(self) -> float | None:
-        """The gain that the store was written with."""
-        return self._store.gain
-
-    def read_sharp(self, frame: int) -> NDArray[np.uint8]:
-        """One sharp frame, uint8 (H, W, 3)."""
-        return self._store.read("sharp", slice(frame, frame + 1), slice(None), slice(None))[0]
+    return FrameSource(layout.frames, layout.rgb_size, layout.scale, read, lambda: store.gain)
 
 
-class ScaledSource:
+def sharp_frame(store: Store, frame: int) -> NDArray[np.uint8]:
+    """One sharp frame of a store, uint8 (H, W, 3)."""
+    return store.read("sharp", slice(frame, frame + 1), slice(None), slice(None))[0]
+
+
+def scaled(source: FrameSource, scale: float) -> FrameSource:
     """Another source with its frames and its sensor resized by areas.
+
+    The gain is that of the clip at its own size: averaging areas changes no brightness.
 
     Args:
         source: the clip at its own size.
         scale: factor along each side; the sensor's sides are rounded to whole pixels.
     """
+    unit, sensor = source.ratio.numerator, source.ratio.denominator
+    rows, columns = (max(1, round(side // unit * scale)) for side in source.size)
+    size, sensor_size = (rows * unit, columns * unit), (rows * sensor, columns * sensor)
 
-    def __init__(self, source: FrameSource, scale: float) -> None:
-        self._source = source
-        self.names = source.names
-        self.ratio = source.ratio
-        unit, sensor = self.ratio.numerator, self.ratio.denominator
-        rows, columns = (max(1, round(side // unit * scale)) for side in source.size)
-        self._sensor = (rows * sensor, columns * sensor)
-        self.size = (rows * unit, columns * unit)
-
-    def read(self, frames: slice) -> SourceFrames:
-        """Read consecutive frames and resize them; counts become means of counts."""
-        window = self._source.read(frames)
-        blur = np.stack([resize_image(image, self.size) for image in window.blur])
+    def read(frames: slice) -> SourceFrames:
+        """Counts become means of counts."""
+        window = source.read(frames)
+        blur = np.stack([resize_image(image, size) for image in window.blur])
         if window.counts is None:
             return SourceFrames(blur)
         counts = [
-            np.stack([_resize(plane.astype(np.float32), self._sensor) for plane in grid])
+            np.stack([_resize(plane.astype(np.float32), sensor_size) for plane in grid])
             for grid in window.counts
         ]
         return SourceFrames(blur, np.stack(counts), window.bin_steps)
 
-    def gain(self) -> float | None:
-        """The gain of the clip at its own size: averaging areas changes no brightness."""
-        return self._source.gain()
+    return replace(source, size=size, read=read)
 
 
 def resize_image(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:

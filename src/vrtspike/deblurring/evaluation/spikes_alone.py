@@ -46,29 +46,25 @@ def definition(method: SpikesAloneName) -> str:
     )
 
 
-class SpikesAlone:
-    """The frames of a sequence as its spikes show them.
+def spikes_alone(store: Store, rate: Reconstruction, frame: int) -> NDArray[np.float32]:
+    """One frame of a sequence as its spikes show it.
 
     Args:
         store: of a sequence with spikes.
         rate: the classical reconstruction, such as one of :data:`RECONSTRUCTIONS`.
+        frame: its number.
+
+    Returns:
+        grey values (h, w) of the sensor's size, nominally in [0, 255].
     """
-
-    def __init__(self, store: Store, rate: Reconstruction) -> None:
-        assert store.layout.spike_size is not None, "asked of stores with spikes"
-        assert store.gain is not None, "stores with spikes have one"
-        self._store = store
-        self._columns = store.layout.spike_size[1]
-        self._brightness = PEAK * store.gain
-        self._rate = rate
-
-    def read(self, frame: int) -> NDArray[np.float32]:
-        """One frame: grey values (h, w) of the sensor's size, nominally in [0, 255]."""
-        layout = self._store.layout
-        steps, whole = layout.spike_frames[frame], slice(None)
-        bits = self._store.read("bits", slice(frame, frame + 1), whole, whole)[0, :steps]
-        spikes = np.unpackbits(bits, axis=2, count=self._columns, bitorder="little")
-        return self._rate(spikes, layout.exposures[frame]) * np.float32(self._brightness)
+    layout, whole = store.layout, slice(None)
+    assert layout.spike_size is not None
+    assert store.gain is not None
+    bits = store.read("bits", slice(frame, frame + 1), whole, whole)[
+        0, : layout.spike_frames[frame]
+    ]
+    spikes = np.unpackbits(bits, axis=2, count=layout.spike_size[1], bitorder="little")
+    return rate(spikes, layout.exposures[frame]) * np.float32(PEAK * store.gain)
 
 
 def to_picture(gray: NDArray[np.float32]) -> NDArray[np.uint8]:

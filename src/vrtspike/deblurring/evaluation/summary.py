@@ -1,35 +1,65 @@
-"""The summary of an evaluation, as JSON and as a page."""
+"""The summary of an evaluation, as JSON, as a page and in the terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.evaluation_files import chosen_on
-from vrtspike.deblurring.data.clips.dataset import DatasetManifest
-from vrtspike.deblurring.evaluation.measure import (
-    Mean,
-    mean_and_error,
-    overall_means,
-    ranking_metric,
-    sequences_better_from_spikes,
-    spikes_means,
+from vrtspike.analysis.evaluation_files import (
+    FRAMES,
+    SEQUENCES,
+    SUMMARY,
+    TABLE,
+    chosen_on,
+    worst_frames,
+    write_summary,
+    write_table,
 )
+from vrtspike.deblurring.data.clips.dataset import DatasetManifest
+from vrtspike.deblurring.evaluation.measure import overall_means, ranking_metric, sequence_means
 from vrtspike.deblurring.evaluation.protocols import Protocol
 from vrtspike.deblurring.evaluation.spikes_alone import definition
 from vrtspike.deblurring.metrics.metric import ImageMetric
 from vrtspike.deblurring.metrics.registry import METRICS
-from vrtspike.deblurring.settings.schema import DataSettings, SpikesAloneName, deblurring_settings
+from vrtspike.deblurring.settings.schema import DataSettings, deblurring_settings
 from vrtspike.plotting.pages import Table, write_page
 from vrtspike.runs.published import PublishedRun
+
+
+def write_results(
+    output: Path,
+    run: PublishedRun,
+    dataset: DatasetManifest,
+    frames: pd.DataFrame,
+    measured: Mapping[Protocol, Iterable[ImageMetric]],
+    **facts: Any,  # noqa: ANN401 - JSON values
+) -> dict[str, Any]:
+    """Write tables, page and summary, and return the latter.
+
+    Args:
+        output: the folder.
+        run: the run whose weights were evaluated.
+        dataset: the data set.
+        frames: a row for each frame, protocol and scale.
+        measured: the metrics of each protocol, the main one first.
+        facts: further entries of the summary.
+    """
+    sequences = sequence_means(frames)
+    summary = summarize(run, dataset, frames, sequences, measured) | facts
+    write_table(output / FRAMES, frames)
+    write_table(output / SEQUENCES, sequences)
+    write_summary_page(output / TABLE, sequences, summary)
+    write_summary(output / SUMMARY, summary)
+    return summary
 
 
 def summarize(
     run: PublishedRun,
     dataset: DatasetManifest,
+    frames: pd.DataFrame,
     sequences: pd.DataFrame,
     measured: Mapping[Protocol, Iterable[ImageMetric]],
 ) -> dict[str, Any]:
@@ -38,19 +68,25 @@ def summarize(
     Args:
         run: the run whose weights were evaluated.
         dataset: the data set.
-        sequences: means per protocol, sequence and scale.
+        frames: a row for each frame, protocol and scale.
+        sequences: their means per protocol, sequence and scale.
         measured: the metrics of each protocol, the main one first.
     """
     settings = deblurring_settings(run.settings)
     scales = [float(scale) for scale in settings.TEST.EVAL_SCALES]
     main = 1.0 if 1.0 in scales else scales[0]
 
-    def of(protocol: Protocol, scale: float) -> dict[str, Any]:
-        rows = sequences[(sequences["protocol"] == protocol.name) & (sequences["scale"] == scale)]
-        return overall_means(rows, measured[protocol], protocol.mean)
+    def rows(table: pd.DataFrame, protocol: Protocol, scale: float = main) -> pd.DataFrame:
+        return table[(table["protocol"] == protocol.name) & (table["scale"] == scale)]
 
     def figures(protocol: Protocol) -> dict[str, Any]:
         tiling = protocol.tiling(settings.TEST.TILE, settings.DATA.CLIP_LEN)
+        means = {
+            scale: overall_means(
+                rows(sequences, protocol, scale), measured[protocol], protocol.mean
+            )
+            for scale in scales
+        }
         return {
             "protocol": protocol.name,
             "protocol_source": protocol.source,
@@ -62,15 +98,17 @@ def summarize(
                 "FRAMES": tiling.frames,
                 "FRAMES_OVERLAP": tiling.frames_overlap,
             },
-            "metrics": of(protocol, main),
-            "other_scales": {
-                f"{scale:g}": of(protocol, scale) for scale in scales if scale != main
-            },
+            "metrics": means.pop(main),
+            "other_scales": {f"{scale:g}": each for scale, each in means.items()},
             "definitions": {metric.name: metric.explanation for metric in measured[protocol]},
         }
 
     first, *others = measured
-    rows = sequences[(sequences["protocol"] == first.name) & (sequences["scale"] == main)]
+    own, method, told = rows(sequences, first), settings.TEST.SPIKES_ALONE, figures(first)
+    alone = {name: each["spikes"] for name, each in told["metrics"].items() if "spikes" in each}
+    note = "TEST.SPIKES_ALONE is null" if method is None else "the data set has no spikes"
+    ranking = ranking_metric(list(measured[first]))
+    worst = worst_frames(rows(frames, first), ranking)
     return {
         "schema": 1,
         "task": settings.TASK,
@@ -83,12 +121,15 @@ def summarize(
         "warnings": _warnings(dataset, settings.DATA),
         "use_spike": settings.MODEL.USE_SPIKE,
         "bins": dataset.bins,
-        "sequences": len(rows),
-        "frames": int(rows["frames"].sum()),
+        "sequences": len(own),
+        "frames": int(own["frames"].sum()),
         "scale": main,
-        **figures(first),
+        **told,
         "other_protocols": {protocol.name: figures(protocol) for protocol in others},
-        **_spikes_alone(settings.TEST.SPIKES_ALONE, rows, list(measured[first]), first.mean),
+        "spikes_alone": alone or None,
+        "spikes_alone_note": definition(method) if alone and method is not None else note,
+        "worst": worst,
+        "remarks": _remarks(own, ranking, worst),
     }
 
 
@@ -108,170 +149,92 @@ def _warnings(dataset: DatasetManifest, data: DataSettings) -> list[str]:
     return found
 
 
-def _spikes_alone(
-    method: SpikesAloneName | None,
-    sequences: pd.DataFrame,
-    metrics: Sequence[ImageMetric],
-    mean: Mean,
-) -> dict[str, Any]:
-    """The baseline, and what it is or why there is none."""
-    if method is None:
-        return {"spikes_alone": None, "spikes_alone_note": "TEST.SPIKES_ALONE is null"}
-    if not {metric.spikes_column for metric in metrics} <= set(sequences):
-        return {"spikes_alone": None, "spikes_alone_note": "the data set has no spikes"}
-    ranking = ranking_metric(metrics)
-    return {
-        "spikes_alone": spikes_means(sequences, metrics, mean),
-        "spikes_alone_note": definition(method),
-        "spikes_alone_better": {
-            "metric": ranking.name,
-            "sequences": sequences_better_from_spikes(sequences, ranking),
-        },
-    }
+def _remarks(
+    sequences: pd.DataFrame, metric: ImageMetric, worst: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """What a reader should know of single sequences and frames.
+
+    Args:
+        sequences: of the main protocol and scale.
+        metric: that ranks.
+        worst: frames.
+    """
+    found, spikes, name = [], metric.spikes_column, metric.name
+    if spikes in sequences:
+        better = ", ".join(
+            f"{row['sequence']} ({metric.text(row[spikes])} against {metric.text(row[name])})"
+            for row in sequences.to_dict("records")
+            if metric.gain(row[spikes], row[name]) > 0
+        )
+        if better:
+            found.append(
+                f"The spikes alone have a better {name} than the restored frames: {better}."
+            )
+    if worst:
+        named = ", ".join(
+            f"{each['sequence']}/{each['frame']} ({metric.text(each[metric.name])})"
+            for each in worst
+        )
+        found.append(f"Worst restored frames by {metric.name}: {named}.")
+    return found
 
 
-def write_summary_page(
-    path: Path, sequences: pd.DataFrame, summary: Mapping[str, Any], metrics: Sequence[ImageMetric]
-) -> None:
-    """The means as a page: one row per sequence, the mean and its standard error last.
+def figure_table(figures: Mapping[str, Any]) -> pd.DataFrame:
+    """The means of a protocol as texts, a row for each metric, and why one is missing."""
+    rows = []
+    for name, means in figures["metrics"].items():
+        metric = METRICS[name]
+        spikes = "spikes alone (grey)" if metric.of_colour else "spikes alone"
+        kinds = {"blurry": "blurry", "restored": "restored", "spikes": spikes}
+        kinds |= {"restored_error": "standard error"}
+        row = {"metric": name}
+        row |= {
+            title: metric.text(means[kind])
+            for kind, title in kinds.items()
+            if means.get(kind) is not None
+        }
+        rows.append(row | ({"missing": means["reason"]} if "reason" in means else {}))
+    return pd.DataFrame(rows).fillna("")
+
+
+def write_summary_page(path: Path, sequences: pd.DataFrame, summary: Mapping[str, Any]) -> None:
+    """The means of each protocol as a page, and those of each sequence under the main one.
 
     Args:
         path: where to write.
-        sequences: means per sequence and scale.
+        sequences: means per protocol, sequence and scale.
         summary: from :func:`summarize`.
-        metrics: those that were measured.
     """
+    tables = []
+    for each in (summary, *summary["other_protocols"].values()):
+        unknown = f"; not known: {each['protocol_unknown']}" if each["protocol_unknown"] else ""
+        title = f"Protocol {each['protocol']}, mean over {each['mean_over']}"
+        definitions = list(each["definitions"].values())
+        table = figure_table(each).assign(definition=definitions)
+        tables.append(Table(table, title, f"{each['protocol_source']}{unknown}"))
     main = sequences[
         (sequences["scale"] == summary["scale"]) & (sequences["protocol"] == summary["protocol"])
     ].drop(columns=["scale", "protocol"])
-    headers, formats = {}, {}
-    for metric in metrics:
-        columns = (*metric.columns, metric.spikes_column)
-        kinds = ("blurry", "restored", spikes_label(metric))
-        for column, what in zip(columns, kinds, strict=True):
-            if column in main:
-                headers[column] = f"{metric.name} {what}"
-                formats[headers[column]] = metric.format
-    over = summary["mean_over"]
-    last: list[dict[str, Any]] = [
-        {"sequence": f"mean over {over}", "frames": summary["frames"]},
-        {"sequence": "standard error over sequences"},
-    ]
-    for name in headers:
-        found = mean_and_error(main[name], main["frames"], over)
-        for row, value in zip(last, found, strict=True):
-            row[name] = value
-    frame = pd.concat([main, pd.DataFrame(last)], ignore_index=True).astype({"frames": "Int64"})
-    absent = " ".join(
-        f"No {name}: {entry['reason']}."
-        for name, entry in summary["metrics"].items()
-        if "reason" in entry
-    )
+    metrics = [METRICS[name] for name in summary["metrics"]]
+    formats = {c: m.format for m in metrics for c in (*m.columns, m.spikes_column)}
+    tables.append(Table(main, "Sequences", formats=formats))
     note = (
-        f"Protocol '{summary['protocol']}': {summary['frames']} frames of split "
-        f"'{summary['split']}' of {summary['dataset']}, blurry frames from "
-        f"'{summary['blur_dir']}'. {absent} {'. '.join(summary['warnings'])}"
+        f"{summary['frames']} frames of split '{summary['split']}' of {summary['dataset']}, blurry "
+        f"frames from '{summary['blur_dir']}'. {'. '.join(summary['warnings'])}"
     )
-    closing = [*_sentences(summary)]
-    closing += [f"{name}: {text}." for name, text in summary["definitions"].items()]
-    if summary["spikes_alone"] is not None:
-        closing.append(f"{summary['spikes_alone_note']}.")
-    closing.append(
+    closing = [
+        *summary["remarks"],
+        *([f"{summary['spikes_alone_note']}."] if summary["spikes_alone"] else []),
         "The standard error says how far a mean would scatter with other sequences; figures of "
-        "two protocols do not compare."
-    )
-    strong = frozenset({len(frame) - 2})
-    tables = [Table(frame.rename(columns=headers), formats=formats, strong_rows=strong)]
-    tables += [_protocol_table(each) for each in summary["other_protocols"].values()]
+        "two protocols do not compare.",
+    ]
     write_page(path, f"Results of preset {summary['preset']}", note.strip(), tables, closing)
 
 
-def _protocol_table(figures: Mapping[str, Any]) -> Table:
-    """The figures of a protocol that is not the main one."""
-    rows = [
-        {
-            "metric": name,
-            "blurry": _shown(name, means["blurry"]),
-            "restored": _shown(name, means["restored"]),
-            "standard error": _shown(name, means["restored_error"]),
-            "definition": figures["definitions"][name],
-        }
-        for name, means in figures["metrics"].items()
-    ]
-    unknown = figures["protocol_unknown"]
-    unknown = f"; not known: {unknown}" if unknown else ""
-    return Table(
-        pd.DataFrame(rows),
-        f"Protocol {figures['protocol']} ({figures['protocol_source']}{unknown})",
-    )
-
-
-def spikes_label(metric: ImageMetric) -> str:
-    """What tables call a figure of the spikes alone: in grey, where the metric is of colour."""
-    return "spikes alone, grey" if metric.of_colour else "spikes alone"
-
-
-def _shown(name: str, value: float | None) -> str:
-    return "" if value is None else METRICS[name].text(value)
-
-
 def summary_lines(summary: Mapping[str, Any]) -> list[str]:
-    """What a summary says, a line for each metric, for the terminal."""
-    lines = [
-        f"{summary['preset']}: {summary['frames']} frames, {summary['sequences']} sequences, "
-        f"protocol {summary['protocol']}"
-    ]
-    alone = summary["spikes_alone"] or {}
-    for name, means in summary["metrics"].items():
-        metric, label = METRICS[name], spikes_label(METRICS[name])
-        figures = {**means, label: alone.get(name)}
-        known = [
-            f"{what} {metric.text(figures[what])}"
-            for what in ("blurry", "restored", label)
-            if figures[what] is not None
-        ]
-        if (error := means["restored_error"]) is not None:
-            known.append(f"standard error {metric.text(error)}")
-        reason = [f"missing, {means['reason']}"] if "reason" in means else []
-        lines.append(f"  {name}: {', '.join([*known, *reason])}")
-    for protocol, each in summary["other_protocols"].items():
-        shown = ", ".join(
-            f"{name} {_shown(name, means['restored'])}" for name, means in each["metrics"].items()
-        )
-        lines.append(f"  protocol {protocol}: {shown}")
-    return [*lines, *(f"  {sentence}" for sentence in _sentences(summary))]
-
-
-def _sentences(summary: Mapping[str, Any]) -> Iterator[str]:
-    """What a reader should know of single sequences and frames."""
-    if better := summary.get("spikes_alone_better", {}).get("sequences"):
-        metric = METRICS[summary["spikes_alone_better"]["metric"]]
-        named = ", ".join(
-            f"{each['sequence']} ({metric.text(each['spikes'])} against "
-            f"{metric.text(each['restored'])})"
-            for each in better
-        )
-        why = (
-            " They are compared in grey, so that an error of colours does not count against them."
-            if metric.of_colour
-            else ""
-        )
-        yield (
-            f"The spikes alone have a better {metric.name} than the restored frames: {named}.{why}"
-        )
-    if summary["worst"]:
-        yield worst_frames_text(summary)
-
-
-def worst_frames_text(summary: Mapping[str, Any]) -> str:
-    """The worst restored frames by name, in a sentence.
-
-    >>> worst_frames_text({"worst": [{"sequence": "a", "frame": "000007", "psnr": 21.34}]})
-    'Worst restored frames: a/000007 (psnr 21.34).'
-    """
-    frames = [
-        f"{each['sequence']}/{each['frame']} ({name} {each[name]:{METRICS[name].format}})"
-        for each in summary["worst"]
-        for name in each.keys() - {"sequence", "frame"}
-    ]
-    return f"Worst restored frames: {', '.join(frames)}."
+    """What a summary says, for the terminal."""
+    lines = [f"{summary['preset']}: {summary['frames']} frames, {summary['sequences']} sequences"]
+    for each in (summary, *summary["other_protocols"].values()):
+        lines.append(f"protocol {each['protocol']}")
+        lines += figure_table(each).to_string(index=False).splitlines()
+    return [*lines, *summary["remarks"]]

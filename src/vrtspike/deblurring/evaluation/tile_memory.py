@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -11,8 +12,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from vrtspike.deblurring.evaluation.restore import products_in
 from vrtspike.deblurring.evaluation.tiling import Tiling, even_side, recomputation
-from vrtspike.deblurring.step_cost import StorageCounter
 from vrtspike.errors import RunError
+from vrtspike.monitoring.memory import StorageCounter
 from vrtspike.monitoring.process_memory import MEGABYTE, system_memory
 
 LARGEST_TILE = 2**18
@@ -70,7 +71,9 @@ def bytes_per_pixel(
     pixels = frames * side**2
     if device.type == "cuda":
         return _cuda_peak(restore) / pixels
-    return CPU_OVERHEAD * _counted_peak(restore) / pixels
+    with FakeTensorMode(allow_non_fake_inputs=True), StorageCounter() as counter:
+        restore()
+    return CPU_OVERHEAD * counter.peak / pixels
 
 
 def _cuda_peak(run: Callable[[], None]) -> int:
@@ -84,13 +87,6 @@ def _cuda_peak(run: Callable[[], None]) -> int:
     return torch.cuda.max_memory_allocated() - before
 
 
-def _counted_peak(run: Callable[[], None]) -> int:
-    """Bytes of the tensors that ``run`` would make, at most at once; nothing is computed."""
-    with FakeTensorMode(allow_non_fake_inputs=True), StorageCounter() as counter:
-        run()
-    return counter.peak
-
-
 def free_memory(device: torch.device) -> int:
     """Bytes that a process may still take: of the GPU, or of the machine and its container."""
     if device.type == "cuda":
@@ -100,16 +96,13 @@ def free_memory(device: torch.device) -> int:
 
 
 def choose_size(shape: tuple[int, int, int], tiling: Tiling, unit: int, pixels: int) -> int:
-    """The ``size`` of tiles of which least is computed twice.
+    """The ``size`` of tiles of which least is computed twice; 0 for the whole frame.
 
     Args:
         shape: frames, height and width of the clip.
         tiling: its overlap and its temporal windows are kept.
         unit: sides are multiples of it.
         pixels: what a tile may have, of all frames of a temporal window together.
-
-    Returns:
-        for :class:`Tiling`: 0 for the whole frame.
 
     Raises:
         RunError: if not even the smallest tile fits.
@@ -120,17 +113,16 @@ def choose_size(shape: tuple[int, int, int], tiling: Tiling, unit: int, pixels: 
         return 0
     most = min(pixels // window, LARGEST_TILE)
     smallest = -(-max(2 * tiling.overlap, unit) // unit) * unit
-    best: tuple[float, int] | None = None
-    for size in range(smallest, max(height, width) + unit, unit):
-        rows, columns = (even_side(side, size, tiling.overlap, unit) for side in (height, width))
-        if rows * columns > most:
-            continue
-        candidate = Tiling(size, tiling.overlap, tiling.frames, tiling.frames_overlap)
-        best = min(best or (math.inf, 0), (recomputation(shape, candidate, unit), size))
-    if best is None:
+    fitting = [
+        size
+        for size in range(smallest, max(height, width) + unit, unit)
+        if math.prod(even_side(side, size, tiling.overlap, unit) for side in (height, width))
+        <= most
+    ]
+    if not fitting:
         raise RunError(
             f"tiles of {smallest} x {smallest} pixels and {window} frames do not fit: the free "
             f"memory is enough for {pixels} of their {smallest * smallest * window} pixels; end "
             "other programs, or choose another device"
         )
-    return best[1]
+    return min(fitting, key=lambda size: recomputation(shape, replace(tiling, size=size), unit))

@@ -1,15 +1,10 @@
-"""Cut a clip into overlapping windows, restore each, blend them without seams.
-
-Memory stays bounded: the model sees one window at a time, and a restored frame leaves as soon as no
-later window can change it.
-"""
+"""How a clip is cut into overlapping windows that blend without seams."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
@@ -18,10 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.settings.schema import TileSettings
-from vrtspike.errors import ConfigError
-
-Area: TypeAlias = tuple[slice, slice]
-"""Rows and columns of a tile."""
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the number of things done and their total."""
@@ -55,33 +46,9 @@ class Tiling:
         """The tiles in words."""
         return f"tiles of at most {self.size} pixels" if self.size else "whole frames"
 
-    def __post_init__(self) -> None:
-        """Refuse sizes that cannot work, by the name of their key."""
-        for name, value in (("SIZE", self.size), ("OVERLAP", self.overlap)):
-            if value < 0 or value % 2:
-                raise ConfigError(
-                    f"TEST.TILE.{name}: found {value}, expected an even number of pixels"
-                )
-        if self.size and self.overlap * 2 > self.size:
-            raise ConfigError(
-                f"TEST.TILE.OVERLAP: found {self.overlap}, expected at most half of SIZE "
-                f"({self.size // 2}); lower OVERLAP or raise SIZE"
-            )
 
-
-@dataclass(frozen=True)
-class Span:
-    """One window along one axis, with its weight in the result at each of its positions."""
-
-    start: int
-    stop: int
-    weights: NDArray[np.float32]
-
-    @property
-    def slice(self) -> slice:
-        """The window as an index."""
-        return slice(self.start, self.stop)
-
+Span: TypeAlias = tuple[slice, NDArray[np.float32]]
+"""A window along one axis, with its weight in the result at each of its positions."""
 
 _WINDOW = 8
 """Pixels that the network shrinks to one, and a side of its windows."""
@@ -140,12 +107,12 @@ def recomputation(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> flo
         tiling: how it is cut.
         unit: as for :func:`even_side`.
     """
-    axes = _cut(shape, tiling, unit)
-    restored = math.prod(sum(span.stop - span.start for span in axis) for axis in axes)
+    axes = cut(shape, tiling, unit)
+    restored = math.prod(sum(part.stop - part.start for part, _ in axis) for axis in axes)
     return restored / math.prod(shape)
 
 
-def _cut(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> list[list[Span]]:
+def cut(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> list[list[Span]]:
     """The windows along time, rows and columns."""
     frames, *sides = shape
     if tiling.plain:
@@ -183,30 +150,24 @@ def cut_axis(
         windows in order of their start.
 
     >>> spans = cut_axis(100, size=48, overlap=16)
-    >>> [(span.start, span.stop) for span in spans]
+    >>> [(part.start, part.stop) for part, _ in spans]
     [(0, 48), (32, 80), (52, 100)]
-    >>> [round(float(weight), 2) for weight in spans[0].weights[[35, 36, 43, 44]]]
+    >>> [round(float(weight), 2) for weight in spans[0][1][[35, 36, 43, 44]]]
     [1.0, 0.89, 0.11, 0.0]
     """
     if size == 0 or size >= length:
-        return [Span(0, length, np.ones(length, np.float32))]
-    starts = [*range(0, length - size, size - overlap), length - size]
+        return [(slice(0, length), np.ones(length, np.float32))]
     rise = _fade(overlap) if rise is None else rise
-    raw = []
-    for start in starts:
+    total, raw = np.zeros(length), []
+    for start in (*range(0, length - size, size - overlap), length - size):
         weights = np.ones(size)
         if start > 0:
             weights[:overlap] = rise
         if start + size < length:
             weights[size - overlap :] *= rise[::-1]
-        raw.append(weights)
-    total = np.zeros(length)
-    for start, weights in zip(starts, raw, strict=True):
+        raw.append((slice(start, start + size), weights))
         total[start : start + size] += weights
-    return [
-        Span(start, start + size, (weights / total[start : start + size]).astype(np.float32))
-        for start, weights in zip(starts, raw, strict=True)
-    ]
+    return [(part, (weights / total[part]).astype(np.float32)) for part, weights in raw]
 
 
 def _fade(overlap: int) -> NDArray[np.float64]:
@@ -214,64 +175,6 @@ def _fade(overlap: int) -> NDArray[np.float64]:
     fading = overlap - 2 * margin
     rise = np.arange(1, fading + 1) / (fading + 1)
     return np.concatenate([np.zeros(margin), rise, np.ones(margin)])
-
-
-def restore_tiled(
-    read: Callable[[slice], Frames],
-    restore: Callable[[Frames, Sequence[Area]], NDArray[np.float32]],
-    shape: tuple[int, int, int],
-    tiling: Tiling,
-    *,
-    tiles_at_once: int = 1,
-    readers: int = 0,
-    unit: int = 2,
-    wanted: Collection[int] | None = None,
-    progress: Progress | None = None,
-) -> Iterator[NDArray[np.float32]]:
-    """Restore a clip window by window.
-
-    Args:
-        read: what there is of the given frames; with ``readers`` it runs in threads, ahead of time.
-        restore: restores tiles of equal size of one window: (tiles, T, 3, height, width).
-        shape: frames, height and width of the clip.
-        tiling: the windows' sizes and overlaps.
-        tiles_at_once: tiles handed to ``restore`` together.
-        readers: windows read ahead; 0 reads when needed.
-        unit: sides of tiles are multiples of it (see :func:`even_side`).
-        wanted: the frames to restore; None for all. Windows that hold none of them are left out,
-            and no value of the others changes.
-        progress: called with the tiles done and their total.
-
-    Yields:
-        (3, H, W), one per frame that is wanted, in order.
-    """
-    frames, height, width = shape
-    wanted = range(frames) if wanted is None else wanted
-    every, rows, columns = _cut(shape, tiling, unit)
-    times = [time for time in every if any(n in wanted for n in range(time.start, time.stop))]
-    tiles = list(itertools.product(rows, columns))
-    done = 0
-    windows = read_ahead([time.slice for time in times], read, readers)
-    pending: dict[int, NDArray[np.float32]] = {}
-    for number, (time, window) in enumerate(zip(times, windows, strict=True)):
-        for frame in range(time.start, time.stop):
-            pending.setdefault(frame, np.zeros((3, height, width), np.float32))
-        for first in range(0, len(tiles), tiles_at_once):
-            group = tiles[first : first + tiles_at_once]
-            results = restore(window, [(row.slice, column.slice) for row, column in group])
-            done += len(group)
-            if progress is not None:
-                progress(done, len(times) * len(tiles))
-            for (row, column), result in zip(group, results, strict=True):
-                plane = np.outer(row.weights, column.weights)
-                for index, weight in enumerate(time.weights):
-                    area = pending[time.start + index][:, row.slice, column.slice]
-                    area += result[index] * plane * weight
-        ready = times[number + 1].start if number + 1 < len(times) else frames
-        for frame in sorted(frame for frame in pending if frame < ready):
-            restored = pending.pop(frame)
-            if frame in wanted:
-                yield restored
 
 
 def read_ahead(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +13,8 @@ from torch import nn
 
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.store.voxels import Statistics
-from vrtspike.deblurring.evaluation.given_clips import BlurrySequence, Spikes, open_clip
-from vrtspike.deblurring.evaluation.pictures import ArrayFrames, Pictures
+from vrtspike.deblurring.evaluation.given_clips import GivenClip, Spikes, open_clip
+from vrtspike.deblurring.evaluation.pictures import Pictures, array_pictures
 from vrtspike.deblurring.evaluation.precision import require_precision
 from vrtspike.deblurring.evaluation.restore import (
     Compute,
@@ -33,7 +32,7 @@ from vrtspike.deblurring.evaluation.tile_memory import (
 from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, tile_unit, tiling_for
 from vrtspike.deblurring.settings import Settings, deblurring_settings
 from vrtspike.deblurring.statistics import read_statistics
-from vrtspike.errors import ConfigError, RunError
+from vrtspike.errors import ConfigError, DataError, RunError
 from vrtspike.io.files import file_digest
 from vrtspike.reporting.packed import find_model
 from vrtspike.runs.identity import RunIdentity
@@ -44,34 +43,34 @@ from vrtspike.training.precision import resolve_precision
 _HALF = {"bf16-mixed": "bfloat16", "16-mixed": "float16"}
 
 
-class ClipModel(ABC):
-    """A trained model and what is needed to feed it, whatever computes it.
+@dataclass(frozen=True, repr=False)
+class TrainedModel:
+    """A trained model and what is needed to feed it.
 
     Attributes:
         run: who it is: name, fingerprint, settings.
         weights: SHA-256 of its file of weights.
         device: where it computes.
         precision: ``float32``, or the half type that its matrix products are made in.
+        compute: restores a batch of tiles.
+        bytes_per_pixel: what it needs to restore a tile, beside its weights, for each pixel of each
+            frame; from the frames of a temporal window, and the pixels of a frame for each spike
+            pixel along each side.
+        network: called as ``network(blur, voxels)``; None for a file of ONNX.
+        statistics: what its spikes are standardised with; None for a model without spikes, or a
+            file of ONNX, which knows them.
+        ratio: pixels of a frame for each spike pixel along each side, if it takes only one.
     """
 
     run: RunIdentity
     weights: str
     device: torch.device
     precision: str
-
-    @property
-    @abstractmethod
-    def compute(self) -> Compute:
-        """Restores a batch of tiles."""
-
-    @abstractmethod
-    def bytes_per_pixel(self, frames: int, ratio: int) -> float:
-        """What it needs to restore a tile, beside its weights, for each pixel of each frame.
-
-        Args:
-            frames: of a temporal window.
-            ratio: pixels of a frame for each spike pixel along each side.
-        """
+    compute: Compute
+    bytes_per_pixel: Callable[[int, int], float]
+    network: nn.Module | None = None
+    statistics: Statistics | None = None
+    ratio: int | None = None
 
     def __repr__(self) -> str:
         """A line: a notebook shows it, and the network has a thousand."""
@@ -123,7 +122,7 @@ class ClipModel(ABC):
             RunError: if the memory is too small.
         """
         source = self.open_source(
-            ArrayFrames(frames), spikes, exposures=exposures, simulate_spikes=simulate_spikes
+            array_pictures(frames), spikes, exposures=exposures, simulate_spikes=simulate_spikes
         )
         tiling = self.tiling(source, tile)
         return np.stack(list(self.restore_source(source, tiling, progress=progress)))
@@ -136,15 +135,15 @@ class ClipModel(ABC):
         exposures: Sequence[Exposure] | None = None,
         simulate_spikes: bool = False,
         sensor: tuple[int, int] | None = None,
-    ) -> BlurrySequence:
+    ) -> GivenClip:
         """A clip with the spikes that the model takes.
 
         Args:
             frames: a folder of pictures, a video file, or frames that were opened before.
-            spikes: recorded ones; in memory only if the frames are.
+            spikes: recorded ones.
             exposures: of spikes in memory, as for :meth:`restore`.
             simulate_spikes: simulate them from the blurry frames.
-            sensor: rows and columns of spike files; None as for :class:`FolderSequence`.
+            sensor: rows and columns of spike files; None as for :func:`recorded_spikes`.
 
         Raises:
             ConfigError: if the model takes spikes and there are none, or the other way round.
@@ -159,7 +158,7 @@ class ClipModel(ABC):
             exposures=exposures,
         )
 
-    def tiling(self, source: BlurrySequence, tile: int | None = None) -> Tiling:
+    def tiling(self, source: GivenClip, tile: int | None = None) -> Tiling:
         """How a clip is cut: TEST.TILE of the run, with tiles as large as memory allows.
 
         Args:
@@ -168,31 +167,33 @@ class ClipModel(ABC):
                 memory.
 
         Raises:
+            DataError: if the sensor has another size than the model takes.
             RunError: if the memory is too small.
-            ConfigError: if ``tile`` is no even number.
         """
-        settings = self.settings
-        asked = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN)
-        unit = tile_unit(source.ratio.numerator)
-        overlap = -(-asked.overlap // unit) * unit
-        if tile is not None:
-            if tile:
-                whole = source.ratio.numerator
-                overlap = min(overlap, tile // (4 * whole) * 2 * whole)
-            return Tiling(tile, overlap, asked.frames, asked.frames_overlap)
+        if self.takes_spikes and self.ratio not in (None, source.ratio):
+            raise DataError(
+                f"{source.pictures.place}: frames {source.ratio} times as large as the sensor; "
+                f"this model takes {self.ratio}; vrtspike export RUN --ratio N writes one for "
+                "another whole number, a run itself restores all"
+            )
+        settings, whole = self.settings, source.ratio.numerator
+        asked, unit = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN), tile_unit(whole)
+        asked = replace(asked, size=0, overlap=-(-asked.overlap // unit) * unit)
+        if tile:
+            return replace(
+                asked, size=tile, overlap=min(asked.overlap, tile // (4 * whole) * 2 * whole)
+            )
         shape = (len(source.names), *source.size)
-        fitted = Tiling(2 * overlap, overlap, asked.frames, asked.frames_overlap)
-        frames = min(asked.frames, shape[0])
+        frames = min(asked.frames, len(source.names))
         free = SHARE[self.device.type] * free_memory(self.device)
-        if shape[1] * shape[2] * frames * MOST_PER_PIXEL <= free:
-            return Tiling(0, overlap, asked.frames, asked.frames_overlap)
+        if tile == 0 or frames * shape[1] * shape[2] * MOST_PER_PIXEL <= free:
+            return asked
         need = self.bytes_per_pixel(frames, max(1, round(source.ratio)))
-        size = choose_size(shape, fitted, unit, int(free / need))
-        return Tiling(size, overlap, asked.frames, asked.frames_overlap)
+        return replace(asked, size=choose_size(shape, asked, unit, int(free / need)))
 
     def restore_source(
         self,
-        source: BlurrySequence,
+        source: GivenClip,
         tiling: Tiling,
         *,
         wanted: Collection[int] | None = None,
@@ -217,7 +218,6 @@ class ClipModel(ABC):
                 self.compute,
                 source,
                 tiling,
-                with_spikes=self.takes_spikes,
                 readers=1,
                 wanted=wanted,
                 progress=progress,
@@ -229,42 +229,9 @@ class ClipModel(ABC):
             ) from error
 
 
-@dataclass(frozen=True, repr=False)
-class TrainedModel(ClipModel):
-    """A model in PyTorch with the weights of a finished run.
-
-    Attributes:
-        network: called as ``network(blur, voxels)``; in float32, on the device.
-        statistics: what its spikes are standardised with; None for a model without spikes.
-    """
-
-    run: RunIdentity
-    weights: str
-    network: nn.Module
-    statistics: Statistics | None
-    device: torch.device
-    precision: str
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The type of matrix products."""
-        found: torch.dtype = getattr(torch, self.precision)
-        return found
-
-    @property
-    def compute(self) -> Compute:
-        """Restores a batch of tiles."""
-        return torch_compute(self.network, self.statistics, self.device, self.dtype)
-
-    def bytes_per_pixel(self, frames: int, ratio: int) -> float:
-        """Measured on a GPU, counted on a CPU."""
-        bins = self.settings.DATA.NUM_VOXEL_BINS if self.takes_spikes else None
-        return bytes_per_pixel(self.network, bins, frames, self.device, self.dtype, ratio)
-
-
 def load(
     run: str | Path, *, device: str | torch.device | None = None, precision: str = "auto"
-) -> ClipModel:
+) -> TrainedModel:
     """Load a trained model.
 
     Args:
@@ -278,37 +245,37 @@ def load(
     Raises:
         ConfigError: if there is no such device or precision.
         RunError: if the folder is not that of a finished run, or a file in it is damaged.
-
-    Returns:
-        a :class:`TrainedModel`; of a file of ONNX another one, on the CPU in float32.
     """
     folder = find_model(run)
     if folder.suffix == ".onnx":
-        return _load_onnx(folder, device, precision)
-    found = _device(device)
-    require_precision(precision, found.type)
+        from vrtspike.deblurring.evaluation.onnx_model import load_onnx
+
+        if device not in (None, "cpu", torch.device("cpu")) or precision not in ("auto", "float32"):
+            raise ConfigError(
+                f"{folder}: is computed on the CPU in float32, found device {device} and precision "
+                f"{precision}; leave them out, or load the run itself"
+            )
+        return load_onnx(folder)
+    place = _device(device)
+    require_precision(precision, place.type)
     published = read_finished(folder)
     weights = folder / WEIGHTS
     settings = deblurring_settings(published.settings, published.name)
+    network = load_model(weights, settings, place)
+    statistics = read_statistics(folder) if settings.MODEL.USE_SPIKE else None
+    name = choose_precision(precision, place)
+    dtype: torch.dtype = getattr(torch, name)
+    bins = settings.DATA.NUM_VOXEL_BINS if settings.MODEL.USE_SPIKE else None
     return TrainedModel(
         published,
         file_digest(weights),
-        load_model(weights, settings, found),
-        read_statistics(folder) if settings.MODEL.USE_SPIKE else None,
-        found,
-        choose_precision(precision, found),
+        place,
+        name,
+        torch_compute(network, statistics, place, dtype),
+        lambda frames, ratio: bytes_per_pixel(network, bins, frames, place, dtype, ratio),
+        network,
+        statistics,
     )
-
-
-def _load_onnx(path: Path, device: str | torch.device | None, precision: str) -> ClipModel:
-    from vrtspike.deblurring.evaluation.onnx_model import load_onnx
-
-    if device not in (None, "cpu", torch.device("cpu")) or precision not in ("auto", "float32"):
-        raise ConfigError(
-            f"{path}: is computed on the CPU in float32, found device {device} and precision "
-            f"{precision}; leave them out, or load the run itself"
-        )
-    return load_onnx(path)
 
 
 def _device(asked: str | torch.device | None) -> torch.device:

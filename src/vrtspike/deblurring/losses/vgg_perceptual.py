@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,6 +17,13 @@ from vrtspike.training.batches import mix_seed
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
+RELUS = {
+    **{"relu1_1": 1, "relu1_2": 3, "relu2_1": 6, "relu2_2": 8},
+    **{"relu3_1": 11, "relu3_2": 13, "relu3_3": 15},
+    **{"relu4_1": 18, "relu4_2": 20, "relu4_3": 22},
+    **{"relu5_1": 25, "relu5_2": 27, "relu5_3": 29},
+}
+"""Positions of the activations among VGG-16's ``features``, by block and place in the block."""
 
 
 class Perceptual(nn.Module):
@@ -38,13 +44,12 @@ class Perceptual(nn.Module):
         super().__init__()
         features = vgg.features
         assert isinstance(features, nn.Sequential)
-        known = dict(_relu_layers(features))
         for layer in layers:
-            if layer not in known:
+            if layer not in RELUS:
                 raise ConfigError(
-                    f"LOSS.VGG_PERCEPTUAL.LAYERS names {layer!r}; VGG-16 has {', '.join(known)}"
+                    f"LOSS.VGG_PERCEPTUAL.LAYERS names {layer!r}; VGG-16 has {', '.join(RELUS)}"
                 )
-        ends = sorted({known[layer] + 1 for layer in layers})
+        ends = sorted({RELUS[layer] + 1 for layer in layers})
         self.slices = nn.ModuleList(features[a:b] for a, b in pairwise([0, *ends]))
         # The features are taken before the in-place activations of the next slice touch them.
         for module in self.modules():
@@ -75,37 +80,24 @@ def build_vgg_perceptual(settings: VggSettings, resources: Resources) -> Term:
         ConfigError: if a named layer does not exist.
     """
     random = settings.WEIGHTS == "random"
-    network = _random_vgg16() if random else _published_vgg16(resources.weights)
+    network = _vgg16(None if random else resources.weights)
     distance = Perceptual(network, settings.LAYERS).to(resources.device)
     return Term("vgg_random" if random else "vgg", settings.WEIGHT, distance, settings.EVERY)
 
 
-def _published_vgg16(weights: Path) -> nn.Module:
-    # Imported here and below: it takes time and most small runs do not need it.
+def _vgg16(weights: Path | None) -> nn.Module:
+    """VGG-16 with the published weights in a folder, or with random ones.
+
+    Random ones are the same in every run and take no random number from it.
+    """
+    # Imported here: it takes time and most small runs do not need it.
     from torchvision.models import vgg16
 
-    state = read_backbone(weights, VGG16)
+    if weights is None:
+        with torch.random.fork_rng():
+            torch.manual_seed(mix_seed(0))
+            random: nn.Module = vgg16(weights=None)
+            return random
     model: nn.Module = vgg16(weights=None, init_weights=False)
-    model.load_state_dict(state)
+    model.load_state_dict(read_backbone(weights, VGG16))
     return model
-
-
-def _random_vgg16() -> nn.Module:
-    """The same weights in every run; they take no random number from it."""
-    from torchvision.models import vgg16
-
-    with torch.random.fork_rng():
-        torch.manual_seed(mix_seed(0))
-        model: nn.Module = vgg16(weights=None)
-        return model
-
-
-def _relu_layers(features: nn.Sequential) -> Iterator[tuple[str, int]]:
-    """Names and positions of the activations of a VGG network."""
-    block, place = 1, 0
-    for index, module in enumerate(features):
-        if isinstance(module, nn.ReLU):
-            place += 1
-            yield f"relu{block}_{place}", index
-        elif isinstance(module, nn.MaxPool2d):
-            block, place = block + 1, 0

@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from vrtspike.deblurring.metrics.metric import FrameMetric, Score
+from vrtspike.deblurring.rgb_images import Image
 
 if TYPE_CHECKING:
     import torch
+    from torch import nn
 
 
 def load_lpips(weights: Path, device: torch.device) -> Score:
@@ -22,9 +26,25 @@ def load_lpips(weights: Path, device: torch.device) -> Score:
         DataError: if the file is missing, or is not the published one.
     """
     # Imported here: tables and reports need the entry below and no network.
-    from vrtspike.deblurring.perceptual import FrameDistance, load_lpips_network
+    from vrtspike.deblurring.perceptual import load_lpips_network
 
-    return FrameDistance(load_lpips_network(weights, "alex"), device)
+    return frame_score(load_lpips_network(weights, "alex"), device)
+
+
+def frame_score(network: nn.Module, device: torch.device) -> Score:
+    """LPIPS of two frames with a network of :func:`vrtspike.deblurring.perceptual.build_lpips`."""
+    import torch
+
+    from vrtspike.deblurring.perceptual import LpipsDistance
+
+    distance = LpipsDistance(network).to(device)
+
+    def score(restored: Image, sharp: Image) -> float:
+        images = (torch.from_numpy(np.ascontiguousarray(image)) for image in (restored, sharp))
+        with torch.inference_mode():
+            return float(distance(*(x.to(device).movedim(-1, 0)[None] / 255 for x in images)))
+
+    return score
 
 
 LPIPS = FrameMetric(

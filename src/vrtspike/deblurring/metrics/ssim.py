@@ -86,15 +86,13 @@ def ssim_3d(a: NDArray[Any], b: NDArray[Any]) -> float:
         a: (H, W, C) on the scale of 0 to 255.
         b: the same shape.
     """
-    window = _kernel()
-    radius, channels = SSIM_WINDOW // 2, a.shape[-1]
-    across = np.zeros((channels, channels))
-    for to in range(channels):
-        for offset, weight in enumerate(window, -radius):
-            across[min(max(to + offset, 0), channels - 1), to] += weight
+
+    kind = cv2.BORDER_REPLICATE
+    size = (SSIM_WINDOW, 1)
+    across = cv2.GaussianBlur(np.eye(a.shape[-1]), size, SSIM_SIGMA, borderType=kind)
 
     def mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        return _gaussian(values, cv2.BORDER_REPLICATE) @ across
+        return _gaussian(values, kind) @ np.asarray(across, dtype=np.float64)
 
     return _similarity(a, b, mean, 1)
 
@@ -132,15 +130,10 @@ def _similarity(
     return float(similarity[radius : height - radius, radius : width - radius].mean())
 
 
-def _kernel() -> NDArray[np.float64]:
-    kernel = cv2.getGaussianKernel(SSIM_WINDOW, SSIM_SIGMA, cv2.CV_64F)
-    return np.asarray(kernel, dtype=np.float64).ravel()
-
-
 def _gaussian(values: NDArray[np.float64], border: int = cv2.BORDER_DEFAULT) -> NDArray[np.float64]:
     """Gaussian-weighted mean about each value, along height and width."""
-    kernel = _kernel()
-    found = cv2.sepFilter2D(values, cv2.CV_64F, kernel, kernel, borderType=border)
+    size = (SSIM_WINDOW, SSIM_WINDOW)
+    found = cv2.GaussianBlur(values, size, SSIM_SIGMA, borderType=border)
     return np.asarray(found, dtype=np.float64)
 
 
