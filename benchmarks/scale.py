@@ -20,14 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from measured_figures import write_figures
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.manifests import SURVEY
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.versions import source_version
-from vrtspike.deblurring.data.simulation.sequence import write_sequence
+from vrtspike.deblurring.data.simulation.demo import SCENES, make_demo_data
 from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.io.files import write_json
 from vrtspike.system.cli import positive_int, run
@@ -35,7 +33,8 @@ from vrtspike.system.cli import positive_int, run
 REPOSITORY = Path(__file__).resolve().parent.parent
 DATA = "data/many"
 RESULTS = Path("results/data/many")
-FIRST = "s00000"
+FIRST = SCENES[0].name
+"""The one sequence that is ingested; those of the survey are like it."""
 Row = tuple[str, float, str]
 
 
@@ -67,12 +66,6 @@ def copy_project(folder: Path) -> None:
         shutil.copytree(REPOSITORY / part, folder / part, ignore=ignored)
 
 
-def write_tiny(folder: Path) -> None:
-    """Write a sequence of two frames."""
-    frames = np.random.default_rng(0).integers(0, 256, (7, 32, 32, 3), dtype=np.uint8)
-    write_sequence(folder, frames, frames_per_exposure=3)
-
-
 def names(sequences: int) -> Iterator[tuple[str, str]]:
     """Split and name of every sequence."""
     for number in range(sequences):
@@ -88,7 +81,9 @@ def write_manifests(folder: Path, sequences: int, frames: int) -> None:
     found |= {"source_version": source_version(root, files, "blur", ingested), "recipe": ""}
     write_json(ingested, found)
     stored = build_store(root, ingested, 8, folder / RESULTS / "k8/train" / f"{FIRST}.json")
-    found["frames"] = [dict(found["frames"][0], name=f"{n:06d}") for n in range(frames)]
+    # The gate knows frames with equal pictures.
+    first = found["frames"][0]
+    found["frames"] = [dict(first, name=f"{n:06d}", picture=f"{FIRST}-{n}") for n in range(frames)]
     stored["frames"] = [f"{n:06d}" for n in range(frames)]
     for split, name in names(sequences):
         for stage, manifest in (("ingest", found), ("k8", stored)):
@@ -101,8 +96,6 @@ def write_quickly(path: Path, manifest: dict[str, Any], split: str, name: str) -
     for old, new in ((f"train/{FIRST}", f"{split}/{name}"), (FIRST, name)):
         text = text.replace(old, new)
     text = text.replace('"split": "train"', f'"split": "{split}"')
-    if manifest.get("files"):  # the gate knows sequences with equal pictures
-        text = text.replace('"digest": "', f'"digest": "{name}')
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 
@@ -148,7 +141,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         copy_project(folder)
-        write_tiny(folder / DATA / "train" / FIRST)
+        make_demo_data(folder / DATA, height=64, width=96, exposures=2)
         write_manifests(folder, arguments.sequences, arguments.frames)
         rows += measure_programs(folder, arguments.sequences)
     for title, value, unit in rows:
