@@ -262,11 +262,34 @@ def test_without_a_baseline_and_with_a_metric_of_motion(small_run, tmp_path):
     assert "spikes alone" not in (tmp_path / "metrics.html").read_text()
 
 
-def test_frames_too_small_for_a_metric_are_an_error_before_anything_is_restored(
-    small_run, tmp_path
+@pytest.mark.parametrize(
+    ("overrides", "bins", "error", "told"),
+    [
+        ("METRICS=[psnr, tof] EVAL_SCALES=[0.5]", 4, ConfigError, r"those of b_x0\.5 have 24 x 32"),
+        (
+            *("METRICS=[psnr, lpips]", 4, DataError),
+            r"names lpips.*alexnet-owt-7be5be79\.pth: no such file.* --cores 1 weights",
+        ),
+        ("SAVE_VIDEO=false", 8, ConfigError, r"NUM_VOXEL_BINS 8, the settings say 4"),
+        (
+            *("PROTOCOL=[own, spkdeblurnet]", 4, ConfigError),
+            r"spkdeblurnet, whose .* 'blur_gamma'; .* DATA.BLUR_DIR",
+        ),
+        (
+            *("PROTOCOL=vrt METRICS=[tof]", 4, ConfigError),
+            r"vrt, which defines psnr and ssim; .* tof",
+        ),
+    ],
+    ids=["size", "weights", "bins", "blur", "metrics"],
+)
+def test_what_cannot_be_measured_is_an_error_before_anything_is_restored(
+    small_run, tmp_path, overrides, bins, error, told
 ):
-    with pytest.raises(ConfigError, match=r"those of b_x0\.5 have 24 x 32"):
-        evaluate(small_run, tmp_path, "TEST.METRICS=[psnr, tof]", "TEST.EVAL_SCALES=[1.0, 0.5]")
+    dataset = small_run.dataset.with_name("other.json")
+    dataset.write_text(json.dumps(json.loads(small_run.dataset.read_text()) | {"bins": bins}))
+    keys = [f"TEST.{each}" for each in re.split(r" (?=[A-Z])", overrides)]
+    with pytest.raises(error, match=f"(?s){told}"):
+        evaluate(small_run, tmp_path, *keys, dataset=dataset)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -315,18 +338,6 @@ def test_the_summary_says_what_was_measured(small_run, evaluated):
     page = (evaluated / "metrics.html").read_text()
     assert "Protocol own, mean over sequences" in page
     assert summary["definitions"]["ssim"] in page
-
-
-def test_a_metric_without_its_weights_is_an_error_before_anything_is_restored(small_run, tmp_path):
-    with pytest.raises(DataError) as caught:
-        evaluate(small_run, tmp_path, "TEST.METRICS=[psnr, lpips]")
-    for words in (
-        "TEST.METRICS names lpips",
-        "no-such-folder/alexnet-owt-7be5be79.pth: no such file",
-        "snakemake --cores 1 weights",
-    ):
-        assert words in str(caught.value)
-    assert list(tmp_path.iterdir()) == []
 
 
 def table_rows(page: str) -> list[list[str]]:
@@ -390,12 +401,3 @@ def test_repeating_gives_the_same_figures_and_no_leftovers(small_run, evaluated,
         "examples", "frames.csv", "metrics.html", "pictures", "sequences.csv", "summary.json",
     ]  # fmt: skip
     assert len(list((tmp_path / "pictures").iterdir())) == 2
-
-
-def test_other_bins_are_refused(small_run, tmp_path):
-    manifest = json.loads(small_run.dataset.read_text())
-    other = small_run.dataset.with_name("other.json")
-    other.write_text(json.dumps(manifest | {"bins": 8}))
-    with pytest.raises(ConfigError, match=r"built with DATA\.NUM_VOXEL_BINS 8, the settings say 4"):
-        evaluate(small_run, tmp_path, dataset=other)
-    assert list(tmp_path.iterdir()) == []

@@ -281,27 +281,19 @@ def test_sharp_frames_that_cannot_be_compared_are_told_before_anything(model, as
     assert not asked.output.exists()
 
 
-def test_spikes_that_do_not_show_the_frames_are_doubted(small_run, model, asked):
+def test_spikes_and_sharp_frames_of_another_sequence_are_doubted(small_run, model, asked):
     notes: list[str] = []
-    restore(model, replace(asked, spikes=small_run.raw / "test/c/spike"), notes.append)
-    (warning,) = notes
-    assert warning.startswith("warning: spikes that do not fit")
-    assert "do not show" in warning
-
-
-def test_sharp_frames_of_another_sequence_are_doubted(small_run, model, asked, whole):
-    shutil.copytree(whole[0].output, asked.output)
-    notes: list[str] = []
-    restore(model, replace(asked, sharp=small_run.raw / "test/b/sharp"), notes.append)
-    assert notes == ["5 of 5 frames are there already, restored before"]
-    restore(model, replace(asked, sharp=small_run.raw / "test/c/sharp"), notes.append)
-    warning = notes[-1]
-    assert warning.startswith("warning: sharp frames that do not fit their blurry ones")
-    assert "Give --sharp the frames of this clip" in warning
+    other = small_run.raw / "test/c"
+    restore(model, replace(asked, spikes=other / "spike", sharp=other / "sharp"), notes.append)
+    spikes, sharp = notes
+    assert spikes.startswith("warning: spikes that do not fit")
+    assert "do not show" in spikes
+    assert sharp.startswith("warning: sharp frames that do not fit their blurry ones")
+    assert "Give --sharp the frames of this clip" in sharp
     told = (
         rf"{asked.frames}/000001\.png: does not show the scene of .*c/sharp/000001\.png.*likewise"
     )
-    assert re.search(told, warning)
+    assert re.search(told, sharp)
 
 
 def test_the_record_of_a_model_without_spikes(model, asked):

@@ -24,7 +24,6 @@ from vrtspike.deblurring.evaluation.tiling import Tiling
 from vrtspike.deblurring.metrics.lpips import LPIPS
 from vrtspike.deblurring.metrics.ssim import ssim_uniform
 from vrtspike.deblurring.settings import schema
-from vrtspike.errors import ConfigError
 from vrtspike.io.images import read_rgb
 from vrtspike.runs.published import read_published
 
@@ -167,14 +166,6 @@ def test_ssim_on_y_of_frames_that_are_not_rounded():
     error = np.mean((restored - sharp) ** 2)
     found = psnr.load(None, CPU)(restored, sharp)
     assert found == pytest.approx(10 * np.log10(255**2 / error), abs=1e-9)
-
-
-def test_blurry_frames_of_another_kind_and_metrics_of_none_are_refused(small_run, tmp_path):
-    with pytest.raises(ConfigError, match=r"spkdeblurnet, whose .* 'blur_gamma'; .* DATA.BLUR_DIR"):
-        evaluate(small_run, tmp_path, "TEST.PROTOCOL=[own, spkdeblurnet]")
-    with pytest.raises(ConfigError, match=r"vrt, which defines psnr and ssim; .* tof"):
-        evaluate(small_run, tmp_path, "TEST.PROTOCOL=vrt", "TEST.METRICS=[tof]")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_one_name_is_as_good_as_a_list_and_an_unknown_one_is_none():

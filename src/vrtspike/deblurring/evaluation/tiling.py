@@ -115,17 +115,13 @@ def recomputation(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> flo
 def cut(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> list[list[Span]]:
     """The windows along time, rows and columns."""
     frames, *sides = shape
-    if tiling.plain:
-        alike = np.ones(tiling.frames_overlap)
-        inner_half = np.repeat([0.0, 1.0], tiling.overlap // 2)
-        return [
-            cut_axis(frames, tiling.frames, tiling.frames_overlap, alike),
-            *(cut_axis(side, tiling.size, tiling.overlap, inner_half) for side in sides),
-        ]
-    spans = [cut_axis(frames, tiling.frames, tiling.frames_overlap)]
+    alike = np.ones(tiling.frames_overlap) if tiling.plain else None
+    inner_half = np.repeat([0.0, 1.0], tiling.overlap // 2) if tiling.plain else None
+    spans = [cut_axis(frames, tiling.frames, tiling.frames_overlap, alike)]
     for length in sides:
-        side = even_side(length, tiling.size, tiling.overlap, unit)
-        spans.append(cut_axis(length, side, tiling.overlap))
+        even = even_side(length, tiling.size, tiling.overlap, unit)
+        side = tiling.size if tiling.plain else even
+        spans.append(cut_axis(length, side, tiling.overlap, inner_half))
     return spans
 
 
@@ -172,9 +168,8 @@ def cut_axis(
 
 def _fade(overlap: int) -> NDArray[np.float64]:
     margin = overlap // 4
-    fading = overlap - 2 * margin
-    rise = np.arange(1, fading + 1) / (fading + 1)
-    return np.concatenate([np.zeros(margin), rise, np.ones(margin)])
+    positions = np.arange(overlap) + 1 - margin
+    return np.clip(positions / (overlap - 2 * margin + 1), 0, 1)
 
 
 def read_ahead(
