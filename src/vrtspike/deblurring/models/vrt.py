@@ -78,9 +78,11 @@ class VRT(nn.Module):
         Raises:
             ValueError: naming the key that is unknown or wrong.
         """
-        heads = num_heads if isinstance(num_heads, int) else num_heads[0]
+        heads = [num_heads] if isinstance(num_heads, int) else [*num_heads]
+        if len(set(heads)) != 1:
+            raise ValueError(f"num_heads: found {heads}, expected the same number in all stages")
         vrt: dict[str, object] = {
-            "NUM_HEADS": heads,
+            "NUM_HEADS": heads[0],
             "USE_CHECKPOINT_ATTN": False,
             "USE_CHECKPOINT_FFN": False,
         }
