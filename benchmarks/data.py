@@ -45,6 +45,7 @@ from data_made import (
     repeat_data,
 )
 from measured_figures import write_figures
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.deblurring.data.clips.clips import ClipDataset
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
@@ -57,12 +58,14 @@ from vrtspike.deblurring.settings.schema import DataSettings
 from vrtspike.io.images import read_rgb
 from vrtspike.monitoring.memory import MEGABYTE, measure_memory
 from vrtspike.system.cli import run
-from vrtspike.training.batches import LoaderOptions, ShuffledBatches
+from vrtspike.training.batches import ShuffledBatches
+from vrtspike.training.distributed import Ranks
+from vrtspike.training.workers import Workers
 
 Figures: TypeAlias = Iterable[tuple[str, float, str]]
 Works: TypeAlias = dict[str, Callable[[], Any]]
 KINDS = ("counts", "bits")
-CHECKS = ("align", "view_spikes", "view_frame", "require_order")
+CHECKS = ("align", "view_spikes", "view_picture", "order_fault")
 """Functions of the gate whose share of the time is told."""
 ENOUGH = 2 * 10**9
 """Bytes of cache that hold all of the small data set."""
@@ -146,14 +149,9 @@ def ingestion(folder: Path, manifest: Path) -> Figures:
         yield f"ingest: {name}", 100 * calls[name].cumtime / calls["check"].cumtime, "%"
     options = (raw, manifest, BINS, folder / "again" / "s.json")
     start = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-c", BUILD, *map(str, options)],
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    told = subprocess.check_output([sys.executable, "-c", BUILD, *map(str, options)], text=True)
     yield "voxelize: one frame", 1e3 * (time.perf_counter() - start) / FRAMES, "ms by the clock"
-    yield "voxelize: peak memory", int(done.stdout.split()[-2]) / 1e3, "MB"
+    yield "voxelize: peak memory", int(told.split()[-2]) / 1e3, "MB"
 
 
 def clips_of(manifest: Path, kind: str = "counts", cache_bytes: int = 0) -> ClipDataset:
@@ -232,6 +230,13 @@ def bytes_read(manifest: Path) -> Figures:
         yield f"sample: tensorstore, {kind}, pieces read", pieces / number, "pieces"
 
 
+def batches_of(clips: ClipDataset, workers: int = 0, **loader: int) -> ShuffledBatches:
+    """The batches of one clip that a process without a GPU trains on."""
+    settings = RunSettings.model_validate({"DATALOADER": loader})
+    processes, ranks = Workers(workers, 1, workers, 0), Ranks(0, 0, 1, 1, torch.device("cpu"))
+    return ShuffledBatches(clips, settings, processes, ranks)
+
+
 def loader_rates(manifest: Path, samples: int) -> Figures:
     """Samples a second through two workers, augmentation included, start-up excluded."""
     rates: dict[str, list[float]] = {}
@@ -240,7 +245,7 @@ def loader_rates(manifest: Path, samples: int) -> Figures:
     for _ in range(3):
         for title, (kind, cache_bytes) in kinds.items():
             clips = clips_of(manifest, kind, cache_bytes=cache_bytes)
-            own = ShuffledBatches(clips, 1, seed=3, options=LoaderOptions(workers=2, prefetch=4))
+            own = batches_of(clips, workers=2)
             plain = DataLoader(
                 clips,
                 sampler=[index % len(clips) for index in range(samples)],
@@ -287,7 +292,7 @@ def hit_rates(manifest: Path, cache_bytes: int) -> Figures:
     """Hits in the second of two epochs, read by one process in the order of training."""
     for block in (1, 8, 32, 128):
         clips = clips_of(manifest, cache_bytes=cache_bytes)
-        batches = ShuffledBatches(clips, 1, seed=1, block=block)
+        batches = batches_of(clips, SHUFFLE_BLOCK=block)
         first = cache_use()
         for number, _ in enumerate(batches.stream(0, 1, 2 * batches.per_epoch), start=1):
             if number == batches.per_epoch:
@@ -302,7 +307,7 @@ def cache_memory(manifest: Path, cache_bytes: int) -> Figures:
     taken = []
     for budget in (0, cache_bytes):
         clips = clips_of(manifest, cache_bytes=budget // 2)
-        batches = ShuffledBatches(clips, 1, seed=1, options=LoaderOptions(workers=2))
+        batches = batches_of(clips, workers=2, TRAIN_PREFETCH_FACTOR=2)
         last = 3 * batches.per_epoch
         for number, _ in enumerate(batches.stream(0, 1, last), start=1):
             if number == last - 10:

@@ -46,7 +46,7 @@ one_of = staleness.one_of
 code = partial(staleness.code_lines, SCRIPTS)
 problem_code = partial(staleness.problem_code_lines, PLAN, SCRIPTS)
 settings = partial(staleness.setting_lines, PLAN)
-rerun_damaged = staleness.RerunDamaged(Path(RESULTS), SNAKEMAKE.force_rerun)
+rerun_damaged = partial(staleness.rerun_damaged, Path(RESULTS), SNAKEMAKE.force_rerun)
 METRICS = staleness.problem_parts("METRICS")  # which tables and pages show
 SHOWN = [*METRICS, *staleness.problem_parts("SETTINGS")]
 

@@ -5,8 +5,8 @@ rule demo:
     """Generate data, train and evaluate two models on it, and print a table."""
     input:
         datasets=after_datasets(DEMO_PRESETS),
-        sequences=expand(
-            "<results>/evaluate/{preset}/sequences.csv", preset=DEMO_PRESETS
+        summaries=expand(
+            "<results>/evaluate/{preset}/summary.json", preset=DEMO_PRESETS
         ),
         report="<results>/demo/report.html",
     output:
@@ -19,20 +19,19 @@ rule demo:
     localrule: True
     params:
         *code("demo_summary.py", uses=METRICS),
-        task="deblurring",
         benchmarks=demo_benchmarks(*DEMO_PRESETS),
         folder=f"{RESULTS}/benchmarks",
         reuse=f"--trained {RESULTS}/train/light_demo",
     shell:
-        "python scripts/demo_summary.py --sequences {input.sequences:q}"
+        "python scripts/demo_summary.py --summaries {input.summaries:q}"
         " --benchmarks {params.benchmarks:q} --benchmark-folder {params.folder:q}"
-        " --task {params.task} {params.reuse} --output {output:q} > {log:q} 2>&1"
+        " {params.reuse} --output {output:q} > {log:q} 2>&1"
 
 
 use rule demo as sst_demo with:
     input:
         datasets=after_datasets(["sst_demo"]),
-        sequences="<results>/evaluate/sst_demo/sequences.csv",
+        summaries="<results>/evaluate/sst_demo/summary.json",
         report="<results>/sst_demo/report.html",
     output:
         "<results>/sst_demo/summary.txt",
@@ -42,7 +41,6 @@ use rule demo as sst_demo with:
         "<benchmarks>/sst_demo.tsv"
     localrule: True
     params:
-        task="sst",
         benchmarks=demo_benchmarks("sst_demo"),
         folder=f"{RESULTS}/benchmarks",
         reuse="",

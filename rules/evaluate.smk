@@ -24,8 +24,8 @@ rule evaluate:
         gpu=1,
         mem_mb=16000,
     params:
-        *problem_code("evaluate", "evaluate.py"),
-        *settings(evaluation_settings),
+        code=problem_code("evaluate", "evaluate.py"),
+        settings=settings(evaluation_settings),
         overrides=overrides,
         folder=subpath(output.summary, parent=True),
     shell:

@@ -44,7 +44,8 @@ rule ingest:
     resources:
         mem_mb=shard_memory,
     params:
-        *code("ingest.py"),
+        # Its modules also make stores, which change no check.
+        *code("ingest.py", neutral=["vrtspike.deblurring.data.store"]),
         raw_files=lambda wildcards: raw_file_options(dataset_of(wildcards)),
         sensor=lambda wildcards: sensor_option(dataset_of(wildcards)),
         folder=subpath(output[0], ancestor=2),
@@ -101,7 +102,7 @@ rule accept:
     params:
         *code("accept.py"),
         on_error=lambda wildcards: dataset_of(wildcards).on_error,
-        context=lambda wildcards: dataset_of(wildcards).context,
+        context=lambda wildcards: dataset_of(wildcards).context_steps,
         clips=lambda wildcards: clip_options(DEBLURRING, wildcards.dataset),
         splits=lambda wildcards: split_options(dataset_of(wildcards)),
         folder=subpath(input.survey, parent=True),

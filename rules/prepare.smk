@@ -8,7 +8,9 @@ checkpoint prepare:
         raw=raw_files,
         rerun_damaged=rerun_damaged(
             "data/{prepared}/dataset.json",
-            damage=lambda wildcards: PREPARED.damage(wildcards.prepared),
+            damage=lambda wildcards: staleness.data_damage(
+                PLAN, preset_of_data(wildcards)
+            ),
         ),
     output:
         "<results>/data/{prepared}/dataset.json",
@@ -21,9 +23,11 @@ checkpoint prepare:
     resources:
         mem_mb=4000,
     params:
-        *problem_code("prepare", "prepare.py", preset_of_data),
-        *settings(data_settings, preset_of_data),
-        versions=lambda wildcards: PREPARED.versions(wildcards.prepared),
+        code=problem_code("prepare", "prepare.py", preset_of_data),
+        settings=settings(data_settings, preset_of_data),
+        versions=lambda wildcards: staleness.raw_file_lines(
+            PLAN, preset_of_data(wildcards)
+        ),
         preset=lambda wildcards, resources: preset_of_data(wildcards),
         configuration=configuration,
     shell:

@@ -17,9 +17,9 @@ rule voxelize:
     resources:
         mem_mb=shard_memory,
     params:
-        *code("voxelize.py"),
+        *code("voxelize.py", neutral=["vrtspike.deblurring.data.gate"]),
         root=lambda wildcards: dataset_of(wildcards).root,
-        context=lambda wildcards: dataset_of(wildcards).context,
+        context=lambda wildcards: dataset_of(wildcards).context_steps,
         ingested=subpath(input.ingested, ancestor=2),
         stores=subpath(output[0], ancestor=2),
     shell:

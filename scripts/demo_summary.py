@@ -1,4 +1,4 @@
-"""Summary of the demo: PSNR and SSIM per test sequence, and the time of each stage."""
+"""Summary of the demo: means over the test sequences, and the time of each stage."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from pathlib import Path
 from rich.console import Console
 
 from vrtspike.analysis.stage_times import demo_summary
-from vrtspike.config.problems import PROBLEMS, find_problem
-from vrtspike.config.run_schema import DEFAULT_TASK
 from vrtspike.io.files import atomic_write_text
 from vrtspike.system.cli import run
 
@@ -26,7 +24,7 @@ def main() -> None:
     """Parse the arguments, print the summary and write it as text."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--sequences", type=Path, nargs="+", required=True, help="sequences.csv of evaluations"
+        "--summaries", type=Path, nargs="+", required=True, help="summary.json of evaluations"
     )
     parser.add_argument(
         "--benchmarks",
@@ -38,18 +36,10 @@ def main() -> None:
     parser.add_argument(
         "--benchmark-folder", type=Path, required=True, help="folder of all benchmark files"
     )
-    parser.add_argument(
-        "--task", default=DEFAULT_TASK, choices=PROBLEMS, help="problem of the demo"
-    )
     parser.add_argument("--trained", type=Path, help="result folder that the end says how to use")
     parser.add_argument("--output", type=Path, required=True, help="text file to write as well")
     arguments = parser.parse_args()
-    summary = demo_summary(
-        arguments.sequences,
-        arguments.benchmarks,
-        arguments.benchmark_folder,
-        find_problem(arguments.task).METRICS.values(),
-    )
+    summary = demo_summary(arguments.summaries, arguments.benchmarks, arguments.benchmark_folder)
     text = io.StringIO()
     Console(file=text, width=WIDTH).print(summary)
     if arguments.trained is not None:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from vrtspike.analysis.sweep import write_sweep
-from vrtspike.config.sweeps import read_sweep
+from vrtspike.config.sweeps import sweep_values
 from vrtspike.system.cli import add_run_folders, run
 
 
@@ -16,7 +16,7 @@ def main() -> None:
     parser.add_argument("--sweep", type=Path, required=True, help="file of the sweep")
     add_run_folders(parser)
     arguments = parser.parse_args()
-    values = read_sweep(arguments.sweep).members
+    _, values = sweep_values(arguments.sweep)
     name = arguments.sweep.stem
     table = write_sweep(arguments.train_dirs, values, arguments.output, name)
     print(table.to_string(index=False, na_rep="-"))

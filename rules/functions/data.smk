@@ -19,9 +19,6 @@ from vrtspike.deblurring.planning import (
     split_options,
 )
 from vrtspike.workflow.local_devices import ALL_CORES
-from vrtspike.workflow.staleness import PreparedData
-
-PREPARED = PreparedData(PLAN)
 
 
 def dataset_of(wildcards):
@@ -119,7 +116,9 @@ def shard_memory(wildcards, threads):
 @user_errors()
 def raw_files(wildcards):
     """The user's raw files; params with their digests detect changes."""
-    return [ancient(str(path)) for path in PREPARED.files(wildcards.prepared)]
+    preset = PLAN.preset(preset_of_data(wildcards))
+    files = find_problem(preset.TASK).data_files(preset)
+    return [ancient(str(path)) for path in files]
 
 
 def preset_of_data(wildcards):

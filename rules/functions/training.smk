@@ -73,8 +73,9 @@ def input_weights(wildcards):
         SNAKEMAKE.force_rerun(str(weights), "no result yet")
     elif notice := TRAININGS.code_notice(preset):
         NOTICES.add(notice)
-    fetched = TRAININGS.downloaded_weights(preset)
-    return [*TRAININGS.trained_weights(preset), *map(ancient, fetched)]
+    trained = TRAININGS.weights(preset, "trained").values()
+    fetched = TRAININGS.weights(preset, "downloaded").values()
+    return [*map(str, trained), *(ancient(str(path)) for path in fetched)]
 
 
 def retrain_option(wildcards, resources):

@@ -27,6 +27,12 @@ INTERRUPTED = 128 + signal.SIGINT
 class LogHandler(LogHandlerBase):
     """Snakemake's handler, for a person."""
 
+    writes_to_stream = True
+    writes_to_file = False
+    has_filter = True  # with `--quiet` errors are shown nevertheless
+    has_formatter = False  # what is passed on looks as Snakemake writes it
+    needs_rulegraph = False
+
     def __post_init__(self) -> None:
         """Choose what is shown."""
         if faults := list(environment_faults()):
@@ -68,31 +74,6 @@ class LogHandler(LogHandlerBase):
             self._view.end()
             self._view = None
         super().close()
-
-    @property
-    def writes_to_stream(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
-    def writes_to_file(self) -> bool:
-        """No."""
-        return False
-
-    @property
-    def has_filter(self) -> bool:
-        """Yes: with ``--quiet`` errors are shown nevertheless."""
-        return True
-
-    @property
-    def has_formatter(self) -> bool:
-        """No: what is passed on looks as Snakemake writes it."""
-        return False
-
-    @property
-    def needs_rulegraph(self) -> bool:
-        """No."""
-        return False
 
 
 def _leave(number: int, frame: object) -> NoReturn:

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from vrtspike.analysis.ablation import compare_variants, write_seeds
-from vrtspike.config.documents import Document, overlay, parse_overrides
+from vrtspike.config.documents import document_of, overlay, parse_overrides
 from vrtspike.config.loading import build_settings
 from vrtspike.config.run_schema import Ablation, Variant
 from vrtspike.errors import RunError
@@ -196,7 +196,9 @@ def forecasts(folder, names, rmse):
     runs = []
     for (name, key), error in zip({"": "SEED=123", **names}.items(), rmse, strict=True):
         preset = f"sea-{name}" if name else "sea"
-        settings = build_settings(overlay(Document({"TASK": "sst"}), parse_overrides([key])))
+        settings = build_settings(
+            overlay(document_of({"TASK": "sst"}, "test"), parse_overrides([key]))
+        )
         runs.append(folder / "train" / preset)
         RunIdentity(preset, settings, "dataset.json", preset, "d").write(runs[-1])
         write_json(runs[-1] / "run.json", {"status": "finished", "step": 5, "parameters": 10})
@@ -264,6 +266,10 @@ def test_each_seed_their_mean_and_their_standard_deviation(seeds, tmp_path):
     notes = ["", "chosen on the test split", "", "chosen on the test split"]
     assert write_seeds(seeds, tmp_path / "out")["note"].tolist() == notes
     assert "standard deviation over seeds" in page
+    # Two of three seeds have no mean.
+    evaluated(seeds[1], {"psnr": figures(20.0, None)})
+    incomplete = write_seeds(seeds, tmp_path / "out")
+    assert incomplete[["psnr restored", "psnr spread"]].iloc[-1].isna().all()
 
 
 def test_other_settings_or_a_missing_evaluation_are_refused(seeds, tmp_path):

@@ -18,8 +18,6 @@ LOW = {"samples_per_second": 0.5}
 STUCK = {"first_losses": 1.0, "last_losses": 1.0}
 EXPLODED = {"gradient_norm_median": 0.5, "gradient_norm_max": 60.0}
 VANISHED = {"first_gradient_norms": 1.0, "last_gradient_norms": 0.0}
-LATE = {"best_step": 2000, "later_validations": 9}
-STALLED = {"stalls": 2, "longest_wait_ms": 95_000.0, "stalled_share": 0.2}
 COLD = {"cache_hit_rate": 0.2, "cache_is_full": True}
 FULL_GPU = {"gpu_peak_mb": 99.0, "gpu_total_mb": 100.0}
 STORED = {"VRT": {"USE_CHECKPOINT_ATTN": False, "USE_CHECKPOINT_FFN": False}}
@@ -52,7 +50,6 @@ LIMITS: list[tuple[str, str, Any, Any, dict[str, Any]]] = [
     ("waiting for data", "data_share", 0.05, 0.051, {"data_ms": 1.0}),
     # However long: where it is under 1 % of a step there is nothing to gain.
     ("waiting for data", "data_share", 0.008, 0.01, {"data_ms": 50.0}),
-    ("stalls of the data loader", "stalled_share", 0.01, 0.011, {"longest_wait_ms": 9e4}),
     ("slow exchange of gradients", "step_parts", {"sync": 0.1}, {"sync": 0.11}, {}),
     ("much time in validation", "validation_share", 0.2, 0.21, {}),
     ("much time in checkpoints", "checkpoint_share", 0.05, 0.06, {}),
@@ -66,16 +63,9 @@ LIMITS: list[tuple[str, str, Any, Any, dict[str, Any]]] = [
      {"first_gradient_norms": 2.0}),
     ("skipped steps", "skipped_steps", 5, 6, {"logged_steps": 100}),
     ("loss does not fall", "last_losses", 0.99, 0.995, {"first_losses": 1.0}),
-    ("validation no longer improves", "later_validations", 4, 5, {"best_step": 10}),
     ("memory grows", "growth_mb", 500.0, 501.0, {"process_mb": 2000.0, "growth_steps": 50}),
     ("memory grows", "growth_mb", 2e3, 2001.0, {"process_mb": 2e4, "growth_steps": 50}),
-    # 4 GB are half of 8e9 bytes.
-    ("cache of most of the memory", "system_total_mb", 8e9 / 2**20, 7.9e9 / 2**20, {}),
     ("GPU memory nearly full", "gpu_peak_mb", 95.0, 95.1, {"gpu_total_mb": 100.0}),
-    ("optimiser fills the GPU", "gpu_optimizer_mb", 16.0, 16.1,
-     {"gpu_peak_mb": 80.0, "gpu_total_mb": 100.0}),
-    ("optimiser fills the GPU", "gpu_peak_mb", 74.0, 75.0,
-     {"gpu_total_mb": 100.0, "gpu_optimizer_mb": 30.0}),
     ("loss not finite", "losses_not_finite", 0, 1, {}),
     ("unused GPU memory", "gpu_peak_mb", 75.0, 74.9, {"gpu_total_mb": 100.0}),
 ]  # fmt: skip
@@ -88,7 +78,7 @@ def test_limits(symptom, name, inside, beyond, others):
 
 
 def test_every_rule_is_tried():
-    settled_by_settings = {"slow loss", "float32 on a GPU", "deterministic algorithms"}
+    settled_by_settings = {"slow loss", "float32 on a GPU"}
     assert {symptom for symptom, *_ in LIMITS} | settled_by_settings == set(symptoms())
 
 
@@ -103,8 +93,6 @@ def train(**values: Any) -> dict[str, Any]:
 BF16 = {"TRAIN.PRECISION": "bf16-mixed"}
 ON_GPU = {"gpu_total_mb": 1e3}
 SLOW = {"forward_ms": 2e3}
-QUARTERS = {"gpu_utilisation": 20.0, "gpu_peak_mb": 600.0, "gpu_total_mb": 1e3}
-MOMENTS = {"gpu_peak_mb": 30_720.0, "gpu_total_mb": 40_960.0, "gpu_optimizer_mb": 12_288.0}
 TRAINED = {"MODEL": {"VRT": {"PRETRAINED": "vrt.pth"}}}
 LPIPS = {"LOSS": {"LPIPS": {"WEIGHT": 0.1}}}
 
@@ -118,6 +106,8 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
       "effect": "at most 25% more samples a second"}),
     ("waiting for data", {"data_ms": 11, "data_share": 0.049}, {}, {"severity": "hint"}),
     ("waiting for data", {"data_ms": 11, "data_share": 0.051}, {}, {"severity": "warning"}),
+    ("waiting for data", WAITS, loader(TRAIN_PREFETCH_FACTOR=8),
+     {"keys": {"DATALOADER.TOTAL_WORKERS": "cpu*1.0"}}),
     ("waiting for data", WAITS, loader(TRAIN_PREFETCH_FACTOR=3, TOTAL_WORKERS="cpu*0.5"),
      {"keys": {"DATALOADER.TRAIN_PREFETCH_FACTOR": 6}}),
     ("waiting for data", WAITS,
@@ -126,12 +116,6 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
     ("waiting for data", WAITS | ON_GPU,
      loader(PIN_MEMORY=False, TOTAL_WORKERS=3, TRAIN_PREFETCH_FACTOR=8),
      {"keys": {"DATALOADER.TOTAL_WORKERS": "auto", "DATALOADER.PIN_MEMORY": True}}),
-    ("stalls of the data loader", STALLED | {"stalled_share": 0.049}, {}, {"severity": "hint"}),
-    ("stalls of the data loader", STALLED, {},
-     {"severity": "warning", "keys": {}, "figure":
-      "2 steps waited for data longer than 10 usual steps take, up to 95.0 s, 20.0% of all"}),
-    ("stalls of the data loader", STALLED, loader(PERSISTENT_WORKERS=False),
-     {"keys": {"DATALOADER.PERSISTENT_WORKERS": True}}),
     # Half precision and compilation are for GPUs.
     ("slow forward pass", SLOW | ON_GPU, train(PRECISION="32"),
      {"keys": BF16 | {"TRAIN.COMPILE_MODEL": True}}),
@@ -163,13 +147,9 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
     ("cache misses", COLD | {"cache_is_full": False, "data_share": 0.3}, {}, None),
     ("cache misses", COLD | {"data_share": 0.3}, {"DATA": {"USE_RAM_CACHE": False}}, None),
     ("system memory nearly full", {"system_percent": 95.0}, {}, {"weight": 0.95}),
-    # 2000 MB are free, twice as much as in 500 steps.
-    ("memory grows",
-     {"process_mb": 4e3, "growth_mb": 1e3, "growth_steps": 500, "system_percent": 80.0,
-      "system_total_mb": 1e4}, {},
+    ("memory grows", {"process_mb": 4e3, "growth_mb": 1e3, "growth_steps": 500}, {},
      {"keys": {"DATALOADER.PERSISTENT_WORKERS": False}, "figure":
-      "1000 MB more within 500 steps, of 4000 MB at most; at this pace the machine is full after "
-      "1,000 more"}),
+      "1000 MB more within 500 steps, of 4000 MB at most"}),
     # A batch that is even is halved, then the optimiser is another one.
     ("GPU memory nearly full", FULL_GPU, train(BATCH_SIZE=4, GRADIENT_ACCUMULATION_STEPS=3),
      {"keys": {"TRAIN.BATCH_SIZE": 2, "TRAIN.GRADIENT_ACCUMULATION_STEPS": 6}, "weight": 0.99}),
@@ -177,20 +157,11 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
      {"keys": {"TRAIN.OPTIM.TYPE": "adamw8bit"}, "weight": 0.99}),
     ("GPU memory nearly full", FULL_GPU, train(OPTIM={"TYPE": "adamw8bit"}),
      {"keys": {}, "weight": 0.99}),
-    # Moments of 8 bits free three quarters.
-    ("optimiser fills the GPU", MOMENTS, {},
-     {"figure": "the optimiser's state is 12.0 GiB of 30.0 GiB at the peak, 40%",
-      "effect": "about 9.0 GiB are free"}),
-    ("optimiser fills the GPU", MOMENTS, train(OPTIM={"TYPE": "adamw8bit"}), None),
     ("float32 on a GPU", ON_GPU, train(PRECISION="32"), {"keys": BF16}),
     ("float32 on a GPU", ON_GPU, {}, None),
     ("float32 on a GPU", {}, train(PRECISION="32"), None),
     # A slow forward pass proposes it itself.
     ("float32 on a GPU", ON_GPU | {"forward_ms": 1501.0}, train(PRECISION="32"), None),
-    ("deterministic algorithms", ON_GPU, {"DETERMINISTIC": True},
-     {"keys": {"DETERMINISTIC": False}}),
-    ("deterministic algorithms", ON_GPU, {}, None),
-    ("deterministic algorithms", {}, {"DETERMINISTIC": True}, None),
     # Of the terms of the loss only networks are slow.
     ("slow loss", {"step_parts": {"loss": 0.1}}, LPIPS, None),
     ("slow loss", {"step_parts": {"loss": 0.11}}, LPIPS, {"keys": {}}),
@@ -201,12 +172,9 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
     # From 30 to 90 percent: three times as fast.
     ("GPU idle", {"gpu_utilisation": 30.0}, {},
      {"effect": "at most 200% more samples a second", "weight": 0.7}),
-    # Without memory for a larger batch, the rest.
-    ("GPU idle", QUARTERS | {"gpu_activations_mb": 301.0}, {},
-     {"keys": {"TRAIN.COMPILE_MODEL": True}}),
-    ("GPU idle", QUARTERS | {"gpu_activations_mb": 300.0},
-     train(COMPILE_MODEL=True, SCALE_LR="linear"),
-     {"keys": {"TRAIN.BATCH_SIZE": 2, "TRAIN.GRADIENT_ACCUMULATION_STEPS": 3}}),
+    ("GPU idle", {"gpu_utilisation": 20.0}, {}, {"keys": {"TRAIN.COMPILE_MODEL": True}}),
+    ("GPU idle", {"gpu_utilisation": 20.0}, train(COMPILE_MODEL=True),
+     {"keys": {}, "change": "look at what the host does: LOG.PROFILE_STEPS"}),
     ("GPU idle", {"gpu_utilisation": 20.0, "data_share": 0.4}, {},
      {"keys": {}, "change": "steps wait for data: begin with that"}),
     ("loss not finite", {"logged_steps": 9, "losses_not_finite": 2, "first_not_finite": 7}, {},
@@ -221,11 +189,6 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
     # A loss of trained weights need not fall.
     ("loss does not fall", STUCK, {}, {"severity": "warning", "keys": {"TRAIN.OPTIM.LR": 1e-4}}),
     ("loss does not fall", STUCK, TRAINED, {"severity": "hint", "keys": {}}),
-    ("validation no longer improves", LATE, {},
-     {"severity": "hint",
-      "figure": "the best validation was after step 2000; none of the 9 later",
-      "keys": {"TRAIN.EARLY_STOPPING": {"PATIENCE": 5, "METRIC": "main"}}}),
-    ("validation no longer improves", LATE, train(EARLY_STOPPING={"PATIENCE": 20}), None),
 ]  # fmt: skip
 
 
@@ -256,12 +219,14 @@ def test_findings(symptom, values, sections, expected):
         (1, "linear", {"BATCH_SIZE": 6}),
     ],
 )
-def test_an_idle_gpu_gets_larger_batches_at_the_learning_rate_for_them(
+def test_unused_memory_gets_larger_batches_at_the_learning_rate_for_them(
     accumulation, scale, expected
 ):
     given = {"BATCH_SIZE": 3, "COMPILE_MODEL": True, "SCALE_LR": scale}
     preset = settings(TRAIN={"GRADIENT_ACCUMULATION_STEPS": accumulation, **given})
-    finding = check("GPU idle", preset, processes=2, gpu_utilisation=30.0)
+    # Three more samples of 200 MB fit into 0.9 of 1000 MB.
+    gpu = {"gpu_peak_mb": 300.0, "gpu_total_mb": 1000.0, "gpu_activations_mb": 600.0}
+    finding = check("unused GPU memory", preset, processes=2, **gpu)
     assert finding.keys == {f"TRAIN.{name}": value for name, value in expected.items()}
 
 
@@ -292,15 +257,11 @@ def test_a_slow_backward_pass_is_told_how_to_begin():
     finding = check("low throughput", **slow, gpu_peak_mb=91.0, gpu_total_mb=100.0)
     assert (finding.keys, finding.severity) == ({}, "hint")
     assert "TRAIN.OPTIM.TYPE=adamw8bit" in finding.change
-    # Without recomputation there is a faster arithmetic on a GPU, and a smaller model.
     bare = settings(MODEL=STORED, TRAIN={"PRECISION": "32"})
     finding = check("low throughput", bare, **slow)
     assert (finding.severity, finding.keys) == ("hint", {})
     assert "backward costs about twice forward" in finding.change
     assert "MODEL.VRT_DEPTHS" in finding.change
-    finding = check("low throughput", bare, **slow, gpu_total_mb=100.0)
-    assert finding.severity == "warning"
-    assert finding.keys == {"TRAIN.PRECISION": "bf16-mixed", "TRAIN.COMPILE_MODEL": True}
 
 
 @pytest.mark.parametrize(
@@ -370,7 +331,6 @@ def test_full_memory_says_nothing_of_a_cache_that_is_not_used(data):
     # Where TRAIN_WORKERS is a number, TOTAL_WORKERS decides nothing.
     assert finding.keys == {"DATALOADER.TRAIN_WORKERS": 3}
     assert "cache" not in finding.effect
-    assert check("cache of most of the memory", preset, system_total_mb=1000.0) is None
 
 
 @pytest.mark.parametrize(
@@ -387,25 +347,10 @@ def test_waiting_proposes_a_cache_only_to_a_reader_that_has_one(data, used, prop
     assert {k: v for k, v in finding.keys.items() if k.startswith("DATA.")} == proposed
 
 
-def test_texts_follow_the_run():
-    assert "local disk" in check("stalls of the data loader", **STALLED).change
-    moments = check("optimiser fills the GPU", **MOMENTS)
-    assert "MODEL.VRT.USE_CHECKPOINT_FFN=false" in moments.change
-
-
 def test_a_run_is_told_of_what_its_problem_has():
     plain = settings(MODEL={"USE_SPIKE": False})
     found = [check("loss does not fall", each, **STUCK) for each in (None, plain, SSTSettings())]
     assert ["spikes" in finding.change for finding in found] == [True, False, False]
-    small = {"TRAIN": {"BATCH_SIZE": 1, "OPTIM": {"TYPE": "adamw8bit"}}}
-    video, sea = (kind.model_validate(small) for kind in (Settings, SSTSettings))
-    assert check("GPU memory nearly full", video, **FULL_GPU).change.startswith(
-        "recomputation (MODEL.VRT.USE_CHECKPOINT_ATTN, USE_CHECKPOINT_FFN), smaller crops, if"
-    )
-    assert check("GPU memory nearly full", sea, **FULL_GPU).change.startswith("a smaller model, if")
-    unused = {"gpu_peak_mb": 1.0, "gpu_total_mb": 100.0}
-    changes = [check("unused GPU memory", each, **unused).change for each in (video, sea)]
-    assert ["crops" in change for change in changes] == [True, False]
     other = settings().MODEL.model_copy(update={"TYPE": "another"})
     preset = settings().model_copy(update={"MODEL": other})
     slow = LOW | {"forward_ms": 1800, "step_parts": {"backward": 0.7}, "recomputation_share": 0.2}
@@ -460,8 +405,8 @@ def test_errors_come_first_then_the_largest_share():
         gpu_peak_mb=1_000, gpu_total_mb=80_000,
     )  # fmt: skip
     assert [finding.symptom for finding in find(bad, settings())] == [
-        "loss not finite", "slow forward pass", "low throughput", "waiting for data",
-        "unused GPU memory",
+        "loss not finite", "slow forward pass", "waiting for data", "unused GPU memory",
+        "low throughput",
     ]  # fmt: skip
     # What is lost altogether weighs more than a single bad batch.
     both = replace(bad, speed=Speed(), memory=Memory())

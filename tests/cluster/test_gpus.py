@@ -13,12 +13,9 @@ import torch
 
 from vrtspike.cluster import gpus
 from vrtspike.cluster.gpus import (
-    describe_holder,
     lock_folder,
     lock_gpu,
-    lock_path,
     require_gpus,
-    selection_lock,
     take_device,
     take_gpus,
     usable_gpus,
@@ -65,8 +62,6 @@ def machine(tmp_path, monkeypatch):
         (GPUS, "0,GPU-x,1", ["GPU-a"]),
         # One GPU by two names.
         (GPUS, "0,GPU-a,1", ["GPU-a", "GPU-b"]),
-        # The beginning of several names.
-        (GPUS, "GPU-", []),
         # MIG instances.
         ([*PARTS, GPUS[1]], "MIG-b", ["MIG-b"]),
         ([*PARTS, GPUS[1]], "0,1", ["MIG-a", "GPU-b"]),
@@ -188,13 +183,6 @@ def test_a_run_waits_and_says_for_what_until_a_device_is_free(machine, monkeypat
         assert named.names == ("GPU-a",)
 
 
-def test_no_gpu_is_locked_while_another_run_selects_its_own(machine, tmp_path):
-    with selection_lock(tmp_path), pytest.raises(RunError, match=r"process \d+ of .* is choosing"):
-        machine(1).__enter__()
-    with machine(3) as all_of_them:
-        assert len(all_of_them.names) == 3
-
-
 def test_two_runs_that_need_both_devices_come_one_after_the_other(machine):
     """Each would wait for ever for the half that the other holds."""
     order: list[str] = []
@@ -251,24 +239,14 @@ def test_all_users_have_one_folder_of_locks(monkeypatch, tmp_path):
     assert lock_folder() == Path("/scratch/locks")
 
 
-def test_the_lock_file_is_named_by_the_uuid(tmp_path):
-    for name in ("GPU-a", "MIG-a"):
-        assert lock_path(Gpu(name), tmp_path) == tmp_path / f"{name}.lock"
-    (tmp_path / "0.lock").touch()
-    assert describe_holder(tmp_path / "0.lock") == "another run"
-
-
 def test_another_user_can_open_the_locks(tmp_path):
     before = os.umask(0o077)
     try:
-        with selection_lock(tmp_path / "locks") as other:
-            assert other is None
-            descriptor = lock_gpu(tmp_path / "locks" / "GPU-a.lock")
-            assert descriptor is not None
-            os.close(descriptor)
+        descriptor = lock_gpu(tmp_path / "locks" / "GPU-a.gpu")
+        assert descriptor is not None
+        os.close(descriptor)
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "locks").stat().st_mode) == 0o1777
     for lock in (tmp_path / "locks").iterdir():
-        assert stat.S_IMODE(lock.stat().st_mode) == 0o644
-        assert lock.stat().st_size == 0
+        assert stat.S_IMODE(lock.stat().st_mode) == 0o666

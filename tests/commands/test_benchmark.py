@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from statistics import median
 
@@ -26,7 +25,7 @@ def test_the_printed_ratio_is_that_of_the_records(planned, temporary, capsys):
     shown = capsys.readouterr()
     steps = [ms[1:] for ms in TIMES]
     ratio = math.prod(median(steps[n]) / median(steps[n + 1]) for n in (0, 2, 4)) ** (1 / 3)
-    assert f"ratio of step times: {ratio:.3f} (95 %: " in shown.out
+    assert f"ratio of step times: {ratio:.3f} (95%: " in shown.out
     assert shown.out.endswith(f"changed is {ratio:.2f} x as fast\n")
     assert shown.out.splitlines()[1:3] == [
         '  DATALOADER.TRAIN_WORKERS: "auto" -> 1',
@@ -47,13 +46,13 @@ def test_the_printed_ratio_is_that_of_the_records(planned, temporary, capsys):
     assert list(temporary.iterdir()) == []
 
 
-def test_json_and_what_first_steps_are(planned, capsys):
+def test_it_says_what_first_steps_are(planned, capsys):
     planned(*({"ms": ms} for ms in TIMES))
-    run_command(["benchmark", "phases", *CHANGE, *LENGTH, "--format", "json"])
-    found = json.loads(capsys.readouterr().out)
-    assert found["sides"]["changed"]["step_s"] == [[0.1, 0.11, 0.09]] * 3
-    assert found["notes"] == ["crops of 32, the first of 2 phases (TRAIN.PROGRESSIVE)"]
-    assert found["difference_seen"] is True
+    run_command(["benchmark", "phases", *CHANGE, *LENGTH])
+    note = (
+        "timed are the first steps, with TRAIN.PROGRESSIVE=[{'CROP_SIZE': 32, 'EPOCHS': 1000000}]"
+    )
+    assert f"\n{note}\n" in capsys.readouterr().out
 
 
 def test_a_configuration_is_heard(planned, capsys):

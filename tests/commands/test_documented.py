@@ -112,7 +112,7 @@ def test_results_go_where_they_are_asked_for(folder, capsys):
     assert (folder / "c.mp4").is_file()
     write_png(folder / "other.png", film(9, 1, 96, 128)[0])
     assert main.run_command(["show", "000226.dat", "--frame", "other.png"]) == 1
-    assert "! the spikes do not show the frame" in capsys.readouterr().out
+    assert "the spikes do not show the frame" in capsys.readouterr().out
     assert main.run_command(["compare", "results/train/demo", "-o", "pages"]) == 0
     assert (folder / "pages/table.html").is_file()
     capsys.readouterr()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from vrtspike.commands.hardware import GPUS as SHEETS
 from vrtspike.commands.hardware import GpuKind, find_gpus
-from vrtspike.system.cli import nearest_existing
+from vrtspike.system.surroundings import nearest_existing
 
 GPUS = [
     {"uuid": f"GPU-{n}", "total": total, "used": 1, "name": f"NVIDIA A100 {n}"}

@@ -42,14 +42,13 @@ def test_a_package_that_cannot_be_imported_is_an_error_of_one_line(tmp_path, mon
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     answer = vrtspike_command("doctor")
     assert answer.returncode == 2
-    told = "error: a package is missing or damaged (libtorch.so: no such file); make setup"
+    told = "error: a package is missing or damaged (libtorch.so: no such file); pip install"
     assert answer.stderr.startswith(told)
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["memory", "demo", "--watch", "-1"], "found -1, expected a number above 0"),
         (["show", "a.dat", "--steps", "0"], "found 0, expected 1 or more"),
         (["advise", "--gpu", "A100", "--gpus", "0"], "found 0, expected 1 or more"),
         (["advise", "--hours", "nan"], "found nan, expected a number above 0"),

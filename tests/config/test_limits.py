@@ -1,4 +1,7 @@
-"""Values just inside and just outside of what a key takes, and how layers meet."""
+"""Values just inside and just outside of what a key takes, and how layers meet.
+
+Plain limits stand in config/schema.json, which a test compares with the schema.
+"""
 
 from __future__ import annotations
 
@@ -25,47 +28,19 @@ def value_of(settings: Settings, name: str) -> object:
 @pytest.mark.parametrize(
     ("name", "inside", "outside"),
     [
-        ("SEED", 0, -1),
         ("DATA.NUM_VOXEL_BINS", 255, 256),
-        ("DATA.NUM_VOXEL_BINS", 1, 0),
-        ("DATA.CROP_SIZE", 8, 12),
-        ("DATA.CACHE_SIZE_GB", 0.0, -0.1),
-        ("DATA.THRESHOLD_AUGMENT", 1.0, 1.01),
-        ("DATA.THRESHOLD_AUGMENT", 0.0, -0.01),
-        ("DATA.FAULT_AUGMENT", 1.0, 1.01),
-        ("DATA.NORM", "{MEAN: 0, STD: 0.1}", "{MEAN: 0, STD: 0}"),
+        ("DATA.NORM", "{MEAN: 0, STD: 0.1}", "{MEAN: 0}"),
         ("DATALOADER.TOTAL_WORKERS", "cpu*1", "cpu*1.1"),
         ("DATALOADER.TOTAL_WORKERS", "cpu*.5", "cpu*2"),
-        ("DATALOADER.TRAIN_WORKERS", 0, -1),
-        ("DATALOADER.TRAIN_PREFETCH_FACTOR", 1, 0),
-        ("MODEL.VRT.DROP_PATH_RATE", 0.0, 1.0),
-        ("MODEL.VRT.DROP_PATH_RATE", 0.999, -0.1),
-        ("MODEL.VRT.MUL_ATTN_RATIO", 1.0, 1.1),
-        ("MODEL.VRT.PA_FRAMES", 2, 4),
-        ("TRAIN.EMA", 0.9999, 1.0),
-        ("TRAIN.EMA", 0.0, -0.1),
-        ("TRAIN.OPTIM.LR", 1e-9, 0),
-        ("TRAIN.OPTIM.BETAS", "[0, 1]", "[0.9, 1.1]"),
-        ("TRAIN.OPTIM.WEIGHT_DECAY", 0.0, -1e-4),
-        ("TRAIN.MAX_GRAD_NORM", 0.1, 0),
-        ("TRAIN.MAX_STEPS", 1, 0),
-        ("TRAIN.SCHED.WARMUP_STEPS", 0, -1),
-        ("TRAIN.FREEZE_FLOW_STEPS", 0, -1),
         ("LOG.PROFILE_STEPS", "[20, 20]", "[20, 19]"),
-        ("TEST.TILE.SIZE", 64, 65),
         ("TEST.TILE.SIZE", 0, -8),  # 0: whole frames, whatever OVERLAP is
         ("TEST.TILE.OVERLAP", 128, 130),  # at most half of 256
-        ("TEST.TILE.OVERLAP", 0, 1),
-        ("TEST.METRICS", "[psnr]", "[]"),
-        ("TEST.EVAL_SCALES", "[0.5]", "[0]"),
-        ("TEST.EVAL_SCALES", "[1, 0.5]", "[]"),
         ("TEST.EVAL_SCALES", "[0.5, 0.50001]", "[0.5, 0.5]"),
         ("TEST.EVAL_SCALES", "[0.5, 0.50001]", "[0.5, 0.5000001]"),
         ("LOSS.CHARBONNIER.WEIGHT", 0.1, 0),  # the only term
-        ("LOSS.CHARBONNIER.DELTA", 1e-9, 0),
     ],
 )
-def test_limits(name: str, inside: object, outside: object) -> None:
+def test_limits_beyond_the_json_schema(name: str, inside: object, outside: object) -> None:
     build_settings(parse_overrides([f"{name}={inside}"]))
     with pytest.raises(ConfigError, match=name.partition(".")[0]):
         build_settings(parse_overrides([f"{name}={outside}"]))
@@ -88,6 +63,8 @@ def test_limits(name: str, inside: object, outside: object) -> None:
         ("TRAIN.AMP_OPT_LEVEL=O2", "TRAIN.PRECISION", "bf16-true"),
         ("TRAIN.PRECISION=32", "TRAIN.PRECISION", "32"),
         ("MODEL.VRT_DEPTHS=[8,7,8,8,4,4,4,6]", "MODEL.VRT_DEPTHS", (8, 7, 8, 8, 4, 4, 4, *[6] * 4)),
+        ("MODEL.VRT.ATTENTION=fused", "MODEL.VRT.ATTENTION", "sdpa"),
+        ("MODEL.VRT.ATTENTION=triton", "MODEL.VRT.ATTENTION", "auto"),
         ("MODEL.WINDOW_SIZE=4", "MODEL.window", (6, 4, 4)),
         ("MODEL.WINDOW_SIZE=[2,3,5]", "MODEL.window", (2, 3, 5)),
     ],
@@ -162,11 +139,15 @@ def backbone(dims: list[int], **vrt: object) -> Settings:
             )
             for late, early in ((4, 2), (5, 1), (6, 0))
         ),
-        ([*SOUND[:-1], 64], {}, r"of stage 8 are \[60, 60, 60, 64\]"),
+        ([*SOUND[:-1], 64], {}, r"\[10\] is 64 and VRT.EMBED_DIMS\[7\] is 60; .* stage 8"),
         (SOUND, {"DEFORMABLE_GROUPS": 5}, "no multiple of VRT.DEFORMABLE_GROUPS, 5"),
-        ([10] * 7 + [60] * 4, {"DEFORMABLE_GROUPS": 5}, "is 10; stages 1-7 need a multiple of 4"),
+        (
+            [10] * 7 + [60] * 4,
+            {"DEFORMABLE_GROUPS": 5},
+            "is 10, no multiple of what stages 1-7 need, 4",
+        ),
         (SOUND[:-1], {}, "EMBED_DIMS has 10 entries and VRT_DEPTHS has 11"),
-        (SOUND, {"MLP_RATIO": 0.01}, "hidden layer would be empty"),
+        (SOUND, {"MLP_RATIO": 0.01}, "hidden layer that is not empty"),
         (SOUND, {"INDEP_RECONSTS": [1, 8]}, r"INDEP_RECONSTS names \[1\]; .* numbered from 7"),
     ],
 )

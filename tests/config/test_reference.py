@@ -8,8 +8,8 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
-from vrtspike.config.aliases import dotted
 from vrtspike.config.checking import known_keys
+from vrtspike.config.documents import dotted
 from vrtspike.config.reference import chinese, preset_json_schema, reference_page
 from vrtspike.deblurring.settings import Settings
 

@@ -39,11 +39,10 @@ def test_a_grid_is_all_combinations_and_a_list_stands_as_it_is(folder):
     plan = load(SET="TRAIN.MAX_STEPS=9")
     members = plan.sweep("rates").members
     found = []
-    for name, values in members.items():
+    for name in members:
         settings = plan.preset(name)
         assert name.startswith("rates-")
         assert (settings.SEED, settings.TRAIN.MAX_STEPS) == (7, 9)
-        assert all(str(settings.value(key)) for key in values)
         train = settings.TRAIN
         found.append((train.OPTIM.LR, train.OPTIM.BETAS[1], train.EMA, train.BATCH_SIZE))
     own = load().preset("small")
@@ -83,7 +82,7 @@ def test_a_wrong_sweep_blocks_itself_alone_and_says_why(folder, text, message):
     (folder / "sweeps/wrong.yaml").write_text(text)
     plan = load()
     assert len(plan.sweep("rates").members) == 5
-    assert plan.sweep_names == ["rates", "wrong"]
+    assert list(plan.sweeps) == ["rates", "wrong"]
     with pytest.raises(ConfigError, match=message) as error:
         plan.sweep("wrong")
     assert "wrong.yaml" in str(error.value)
@@ -114,7 +113,7 @@ def test_several_seeds_are_presets_that_differ_in_their_seed_alone(folder):
     assert plan.seeds(member) == [member, f"{member}-seed-2", f"{member}-seed-3"]
     for name in ("small-seed-3", "small-without-spikes-seed-2", f"{member}-seed-3"):
         assert name in plan.names
-    with pytest.raises(ConfigError, match="no preset 'small-seed-4': SEEDS of small is 3"):
+    with pytest.raises(ConfigError, match="no preset 'small-seed-4'; there are: plain, small"):
         plan.preset("small-seed-4")
     assert load().seeds("small") == ["small"]
 

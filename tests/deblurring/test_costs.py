@@ -95,7 +95,8 @@ def test_the_count_agrees_with_a_real_step():
 
     from vrtspike.deblurring.losses.charbonnier import charbonnier
     from vrtspike.deblurring.models import build_model
-    from vrtspike.deblurring.step_cost import FORMULAS, step_cost
+    from vrtspike.deblurring.step_cost import step_cost
+    from vrtspike.monitoring.memory import FORMULAS
 
     settings = preset("light_demo", "DATA.CROP_SIZE=32")
     counted = step_cost(settings, 32)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import os
@@ -157,7 +156,7 @@ def test_changed_code_is_told_and_trains_again_only_when_asked(place, repository
     folder = tmp_path / "runs" / "tiny" / run.fingerprint
     shutil.copytree(result, folder)
     code = read_code(folder)
-    write_code(folder, code | {"training/loop.py:Trainer": "of old"})
+    write_code(folder, code | {"training/loop.py": "of old"})
 
     def launch(*options: str) -> str:
         command = [
@@ -172,7 +171,7 @@ def test_changed_code_is_told_and_trains_again_only_when_asked(place, repository
         return done.stdout + done.stderr
 
     told = launch()
-    assert "code has changed since this run began: Trainer in training/loop.py; " in told
+    assert "code has changed since this run began: training/loop.py; " in told
     assert "snakemake train_tiny --config RETRAIN=tiny" in told
     assert "the run was finished before" in told
     assert (tmp_path / "result/weights.safetensors").read_bytes() == (
@@ -180,7 +179,7 @@ def test_changed_code_is_told_and_trains_again_only_when_asked(place, repository
     ).read_bytes()
 
     again = launch("--retrain")
-    assert f"the former run is now {folder}.1: Trainer in training/loop.py" in again
+    assert f"the former run is now {folder}.1: training/loop.py" in again
     assert read_code(folder) == code
     assert json.loads((tmp_path / "result/run.json").read_text())["starts"][0]["step"] == 0
     assert json.loads((folder.with_name(f"{folder.name}.1") / "run.json").read_text()) == (
@@ -203,7 +202,8 @@ def check_published(folder: Path) -> None:
         "timing.jsonl",
         "memory.jsonl",
     }
-    settings = RunIdentity.read(folder).settings
+    identity = RunIdentity.read(folder)
+    settings = identity.settings
     model = build_model(settings)
     model.load_state_dict(load_file(folder / "weights.safetensors"))
     run = json.loads((folder / "run.json").read_text())
@@ -211,13 +211,8 @@ def check_published(folder: Path) -> None:
     assert len(run["starts"]) == 1
     assert run["parameters"] == sum(p.numel() for p in model.parameters())
     assert settings.TRAIN.MAX_STEPS == STEPS
-    assert run["dataset_digest"] == load_dataset(run["dataset"]).digest
-    with (folder / "metrics.csv").open() as stream:
-        rows = list(csv.DictReader(stream))
-    assert [int(row["step"]) for row in rows if row["kind"] == "train"] == list(range(1, STEPS + 1))
-    assert [int(row["step"]) for row in rows if row["kind"] == "validation"] == [4, 8, 12]
+    assert identity.dataset_digest == load_dataset(identity.dataset).digest
     timings = [json.loads(line) for line in (folder / "timing.jsonl").read_text().splitlines()]
-    assert [t["step"] for t in timings if t["kind"] == "step"] == list(range(1, STEPS + 1))
     sections = set().union(*(t["ms"] for t in timings if t["kind"] == "step"))
     assert {
         "step/forward/spike_encoder",
@@ -225,8 +220,6 @@ def check_published(folder: Path) -> None:
         "step/loss/charbonnier",
         "validation",
     } <= sections
-    memory = [json.loads(line) for line in (folder / "memory.jsonl").read_text().splitlines()]
-    assert {4, 8, 12} <= {m["step"] for m in memory if m["kind"] == "memory"}
 
 
 def test_tensorboard_has_every_step_once_and_pictures(place, result, tmp_path, monkeypatch):
@@ -335,25 +328,18 @@ def clips_of(place: Path, settings: Settings, count: int) -> list[list[tuple[str
     return [list(zip(batch["sequence"], batch["start"].tolist(), strict=True)) for batch in found]
 
 
-def test_an_epoch_has_every_clip_of_the_training_split_once(place):
+def test_batches_of_clips_are_cut_as_the_preset_says(place):
     settings = batch_settings(TRAIN={"BATCH_SIZE": 3}, DATALOADER={"DROP_LAST": False})
     first, second = clips_of(place, settings, 2)
     assert (len(first), len(second)) == (3, 1)
-    assert sorted(first + second) == [
-        ("train/one", 0),
-        ("train/one", 1),
-        ("train/two", 0),
-        ("train/two", 1),
-    ]
+    clips = [(f"train/{name}", start) for name in ("one", "two") for start in (0, 1)]
+    assert sorted(first + second) == clips
     # Without the incomplete batch every batch is a new epoch's first.
     dropping = batch_settings(TRAIN={"BATCH_SIZE": 3})
     assert [len(batch) for batch in clips_of(place, dropping, 3)] == [3, 3, 3]
-
-
-def test_clips_of_a_block_stay_together(place):
-    settings = batch_settings(TRAIN={"BATCH_SIZE": 2}, DATALOADER={"SHUFFLE_BLOCK": 2}, SEED=3)
-    batches = clips_of(place, settings, 12)
-    assert all(len({sequence for sequence, _ in batch}) == 1 for batch in batches)
+    blocks = batch_settings(TRAIN={"BATCH_SIZE": 2}, DATALOADER={"SHUFFLE_BLOCK": 2}, SEED=3)
+    for batch in clips_of(place, blocks, 12):
+        assert len({sequence for sequence, _ in batch}) == 1
 
 
 def test_validation_sees_the_test_split_in_batches_of_its_own(place):
@@ -362,17 +348,6 @@ def test_validation_sees_the_test_split_in_batches_of_its_own(place):
     (batch,) = validation_batches(settings, dataset, NO_WORKERS, ALONE)
     assert list(batch["sequence"]) == ["test/three"] * 2
     assert batch["start"].tolist() == [0, 1]
-    single = batch_settings()
-    shares = [
-        [
-            each["start"].tolist()
-            for each in validation_batches(
-                single, dataset, NO_WORKERS, Ranks(rank, rank, 2, 2, CPU)
-            )
-        ]
-        for rank in (0, 1)
-    ]
-    assert shares == [[[0]], [[1]]]
 
 
 def test_validation_sees_training_sequences_that_training_does_not(place):
@@ -413,8 +388,8 @@ def test_teacher_guides_the_student(place, result, tmp_path):
     student = build_model(settings).eval()
     losses = task.losses(task.forward(student, batch), batch, step=0)
     assert losses.keys() == {"charbonnier", "distillation"}
-    expected = load_teacher(teacher, settings, CPU)(batch.clip.blur, batch.clip.voxels)
-    distance = charbonnier(student(batch.clip.blur, batch.clip.voxels), expected)
+    expected = load_teacher(teacher, settings, CPU)(batch.blur, batch.voxels)
+    distance = charbonnier(student(batch.blur, batch.voxels), expected)
     torch.testing.assert_close(losses["distillation"], 0.5 * distance)
     # In validation nobody teaches.
     batch = task.prepare(next(batches.stream(0, 1, 1)), CPU)
@@ -423,17 +398,11 @@ def test_teacher_guides_the_student(place, result, tmp_path):
     assert losses.keys() == {"charbonnier"}
 
 
-def test_missing_or_unfitting_teacher_is_an_error(place, result, tmp_path):
-    settings = load_preset(
-        place / "presets" / "tiny.yaml", [f"TRAIN.DISTILL.TEACHER={tmp_path / 'none'}"]
-    )
-    with pytest.raises(RunError, match="train that preset first"):
-        build_task(settings, load_dataset(place / "k4" / "dataset.json"), CPU)
-    teacher = tmp_path / "teacher"
-    publish(result, teacher)
-    data = settings.DATA.model_copy(update={"NUM_VOXEL_BINS": 8})
+def test_a_teacher_of_other_voxels_is_refused(place, result, tmp_path):
+    publish(result, tmp_path / "teacher")
+    settings = load_preset(place / "presets" / "tiny.yaml", ["DATA.NUM_VOXEL_BINS=8"])
     with pytest.raises(RunError, match=r"DATA\.NUM_VOXEL_BINS = 4, this preset has 8"):
-        load_teacher(teacher, settings.model_copy(update={"DATA": data}), CPU)
+        load_teacher(tmp_path / "teacher", settings, CPU)
 
 
 @pytest.mark.parametrize(
@@ -441,9 +410,10 @@ def test_missing_or_unfitting_teacher_is_an_error(place, result, tmp_path):
     [
         ("other settings", r"fusion\.0\.key_value\.bias: shape \(8,\), expected \(16,\)"),
         ("no settings", r"settings\.json: no such file"),
+        ("no weights", r"weights\.safetensors: no such checkpoint"),
     ],
 )
-def test_a_damaged_teacher_is_named(place, result, tmp_path, damage, message):
+def test_a_missing_or_damaged_teacher_is_named(place, result, tmp_path, damage, message):
     teacher = tmp_path / "teacher"
     publish(result, teacher)
     kept = teacher / "settings.json"
@@ -452,10 +422,9 @@ def test_a_damaged_teacher_is_named(place, result, tmp_path, damage, message):
         chosen["settings"]["MODEL"]["VRT"]["EMBED_DIMS"] = [8] * 11
         write_json(kept, chosen)
     else:
-        kept.unlink()
+        (kept if damage == "no settings" else teacher / "weights.safetensors").unlink()
     settings = load_preset(place / "presets" / "tiny.yaml", [f"TRAIN.DISTILL.TEACHER={teacher}"])
     dataset = load_dataset(place / "k4" / "dataset.json")
     with pytest.raises(RunError, match=message) as caught:
         build_task(settings, dataset, CPU)
-    assert str(caught.value).startswith(f"TRAIN.DISTILL.TEACHER {teacher}: the teacher is damaged")
-    assert "Train that preset again" in str(caught.value)
+    assert str(caught.value).startswith(f"TRAIN.DISTILL.TEACHER {teacher}: the teacher is missing")

@@ -189,7 +189,7 @@ def test_a_second_snakemake_waits_for_the_job_of_one_that_was_killed(prepared: O
         with run.held("rank"):
             run.process.kill()
             (living,) = prepared.cluster.jobs("running")
-            waits = re.compile(rf"waiting for Slurm job {living} \(process \d+ on \S+\)")
+            waits = re.compile(rf"waiting for Slurm job {living} \(process \d+ of \S+ on \S+\)")
             second = stack.enter_context(prepared.start("train_orphan", "--retries", "0"))
             second.wait_for(lambda: log.is_file() and bool(waits.search(log.read_text())))
         output = second.succeed()

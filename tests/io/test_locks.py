@@ -16,7 +16,7 @@ import pytest
 from vrtspike.cluster.gpus import take_gpus
 from vrtspike.deblurring.data.shard_jobs import Ingestion, make_shard
 from vrtspike.errors import RunError
-from vrtspike.io.locks import lock_file, lock_holders, locked
+from vrtspike.io.locks import lock_file, locked
 from vrtspike.runs.folder import lock_run
 from vrtspike.workflow.starting import reserve_files
 
@@ -83,12 +83,3 @@ def test_a_second_process_can_wait_for_the_lock(tmp_path):
         events.append("first")
     thread.join(20)
     assert events == [False, "waits", "first", "second"]
-
-
-def test_the_process_that_holds_a_lock_is_found(tmp_path):
-    path = tmp_path / "lock"
-    assert lock_holders(path) == []
-    with path.open("w") as mine:
-        assert lock_holders(path) == []
-        assert lock_file(mine.fileno(), path)
-        assert lock_holders(path) == [os.getpid()]

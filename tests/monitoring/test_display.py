@@ -6,15 +6,10 @@ import pty
 import re
 from types import SimpleNamespace
 
+import pytest
+
 from vrtspike.monitoring import display as module
-from vrtspike.monitoring.display import (
-    Display,
-    Messages,
-    PlainDisplay,
-    Status,
-    TerminalDisplay,
-    open_display,
-)
+from vrtspike.monitoring.display import Display, Messages, Status
 
 
 def status(step: int, total: int = 100) -> Status:
@@ -25,7 +20,7 @@ def test_plain_lines_hold_everything_and_do_not_flood(monkeypatch):
     now = 1000.0
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
     stream = io.StringIO()
-    display = PlainDisplay(stream)
+    display = Display(stream)
     for step in range(1, 101):
         display.update(status(step))
         # Ten seconds have passed after twenty steps.
@@ -41,19 +36,20 @@ def test_plain_lines_hold_everything_and_do_not_flood(monkeypatch):
 
 def test_notes_are_marked_line_by_line():
     stream = io.StringIO()
-    PlainDisplay(stream).note("one\ntwo")
+    Display(stream).note("one\ntwo")
     assert stream.getvalue() == "[train] one\n[train] two\n"
 
 
-def test_terminal_shows_bar_timings_and_notes():
+@pytest.mark.parametrize(
+    ("step", "bar"), [(50, "━" * 12 + "╌" * 12 + "  50%"), (100, "━" * 24 + " 100%")]
+)
+def test_terminal_shows_bar_timings_and_notes(step, bar):
     master, slave = pty.openpty()
     with os.fdopen(slave, "w") as terminal:
-        display = open_display(is_main=True, stream=terminal)
-        assert isinstance(display, TerminalDisplay)
+        display = Display(terminal)
         display.note("validation after step 50: psnr 27.3 [best]")
-        display.update(status(50))
         display.draw(["┌─ Timing", "└─ Total"], "plain")
-        display.update(status(100))
+        display.update(status(step))
         display.close()
         written = b""
         # A terminal hands out what was written in pieces; the last one shows the cursor again.
@@ -61,10 +57,8 @@ def test_terminal_shows_bar_timings_and_notes():
             written += os.read(master, 1 << 16)
         shown = written.decode()
     os.close(master)
-    assert "psnr 27.3 [best]" in shown
-    assert "└─ Total" in shown
-    assert "━" * 12 + "╌" * 12 + "  50%" in shown
-    assert "━" * 24 + " 100%" in shown
+    for text in ("psnr 27.3 [best]", "└─ Total", bar):
+        assert text in shown
     assert "plain" not in shown
 
 
@@ -73,7 +67,7 @@ def test_beside_a_log_the_screen_shows_what_one_waits_for(tmp_path, monkeypatch)
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
     screen, log = io.StringIO(), tmp_path / "train.log"
     log.write_text("before\n")
-    display = open_display(is_main=True, stream=screen, log=log)
+    display = Display(screen, log)
     display.note("data loading")
     display.show("validation after step 1: psnr 27.3")
     for step in range(1, 14):
@@ -96,9 +90,14 @@ def test_beside_a_log_the_screen_shows_what_one_waits_for(tmp_path, monkeypatch)
     ]  # fmt: skip
 
 
-def test_other_streams_and_processes():
-    assert isinstance(open_display(is_main=True, stream=io.StringIO()), PlainDisplay)
-    assert type(open_display(is_main=False)) is Display
+def test_other_processes_show_nothing(tmp_path, capsys):
+    display = Display(log=tmp_path / "train.log")
+    display.show("important")
+    display.update(status(100))
+    display.draw(["block"], "line")
+    display.close()
+    assert not list(tmp_path.iterdir())
+    assert capsys.readouterr().out == ""
 
 
 def test_beside_a_log_only_what_is_told_is_shown_else_everything_once(tmp_path, capsys):

@@ -16,8 +16,6 @@ from vrtspike.monitoring.memory import (
     memory_line,
     memory_record,
     memory_warnings,
-    saved_bytes,
-    training_memory,
 )
 
 CPU = torch.device("cpu")
@@ -99,19 +97,3 @@ def test_a_line_shows_process_system_gpu_and_cache():
     assert "GPU 900 MB allocated, 1200 MB reserved, peak 1100 MB of 24000 MB" in line
     assert line.endswith("cache 8 items, full, limit 512 MB, 30 hits, 10 misses (75% hits)")
     assert "GPU" not in memory_line(record)
-
-
-def test_each_kept_tensor_counts_once_and_weights_do_not():
-    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4))
-    x = torch.zeros(3, 8)
-    # The linear layers keep what they read, the hyperbolic tangent what it gives, which is what the
-    # last layer reads; the sum keeps nothing.
-    assert saved_bytes(model, lambda: model(x).sum()) == 4 * (3 * 8 + 3 * 16)
-
-
-def test_memory_of_a_training_is_that_of_weights_and_of_each_sample():
-    model = nn.Linear(1000, 50, bias=False)
-    own, each = training_memory(model, lambda samples: model(torch.zeros(samples, 1000)).square())
-    # Weights, gradients, two moments; a sample and what is squared of it.
-    assert own == pytest.approx(4 * 4 * 50_000 / 2**30)
-    assert each == pytest.approx(4 * (1000 + 50) / 2**30)

@@ -31,6 +31,7 @@ def one_step(folder: Path) -> Iterator[TimingLogger]:
 
 class Shown(Display):
     def __init__(self) -> None:
+        super().__init__()
         self.blocks: list[list[str]] = []
 
     def draw(self, block: list[str], line: str) -> None:

@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
-from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
 from vrtspike.io.files import write_json
 from vrtspike.runs.folder import (
@@ -20,7 +20,8 @@ from vrtspike.runs.folder import (
     read_record,
     set_aside,
 )
-from vrtspike.runs.identity import RunIdentity
+
+USER, HOST = psutil.Process().username(), socket.gethostname()
 
 PROGRAM = """
 import contextlib, sys
@@ -49,7 +50,7 @@ def test_a_run_is_locked_by_one_process_until_it_dies(tmp_path):
     holder = start(tmp_path, "training")
     assert holder.stdout.readline() == "at work\n"
     notes: list[str] = []
-    refused = pytest.raises(RunError, match=rf"process {holder.pid} on .* is training")
+    refused = pytest.raises(RunError, match=rf"process {holder.pid} of .* is training")
     with refused, lock_run(tmp_path, timeout_s=0.3, note=notes.append):
         pass
     assert len(notes) == 1
@@ -65,7 +66,7 @@ def test_a_second_launcher_names_the_first_one_and_waits_for_it(tmp_path):
     assert first.stdout.readline() == "at work\n"
     second = start(tmp_path, "launcher", "13")
     assert second.stdout.readline() == (
-        f"{tmp_path}: waiting for Slurm job 12 (process {first.pid} on {socket.gethostname()}), "
+        f"{tmp_path}: waiting for Slurm job 12 (process {first.pid} of {USER} on {HOST}), "
         "which is training there, to end\n"
     )
     first.kill()
@@ -105,29 +106,25 @@ def test_a_locked_run_is_not_set_aside(tmp_path, hold):
     assert folder.is_dir()
 
 
-RUN = RunIdentity("small", Settings(), "dataset.json", "abc", "d")
-
-
 def test_record_keeps_every_start(tmp_path):
     for step in (0, 40):
         record = RunRecord(tmp_path, enabled=True)
-        record.start(RUN, step, processes=step + 1)
+        record.start(step, processes=step + 1)
     record.update("finished", 100, metrics={"psnr": 30.0})
     RunRecord(tmp_path, enabled=False).update("failed", 0)
     found = read_record(tmp_path)
     assert [start["step"] for start in found["starts"]] == [0, 40]
     assert (found["status"], found["step"], found["processes"]) == ("finished", 100, 41)
     assert found["metrics"] == {"psnr": 30.0}
-    assert (found["name"], found["fingerprint"], found["dataset_digest"]) == ("small", "abc", "d")
 
 
 def test_the_failure_of_an_earlier_start_is_removed(tmp_path):
     record = RunRecord(tmp_path, enabled=True)
-    record.start(RUN, 0)
+    record.start(0)
     record.update("failed", 3, failure="RuntimeError: no space left")
     assert read_record(tmp_path)["failure"] == "RuntimeError: no space left"
     record = RunRecord(tmp_path, enabled=True)
-    record.start(RUN, 2)
+    record.start(2)
     record.update("finished", 10)
     assert "no space left" not in (tmp_path / "run.json").read_text()
     assert "failure" not in read_record(tmp_path)

@@ -143,7 +143,7 @@ def test_the_identity_holds_the_digest_of_every_weight_file(tmp_path):
 def test_missing_weights_are_named_with_their_key(tmp_path):
     with pytest.raises(RunError, match=r"SPYNET: .*none\.pth: No such file .* remove the key"):
         fingerprint_of(tmp_path, MODEL={"VRT": {"SPYNET": str(tmp_path / "none.pth")}})
-    with pytest.raises(RunError, match=r"TEACHER: .*none.* train that preset first"):
+    with pytest.raises(RunError, match=r"TEACHER: .*none.* train it first"):
         fingerprint_of(tmp_path, TRAIN={"DISTILL": {"TEACHER": str(tmp_path / "none")}})
     weights = {"LOSS": {"LPIPS": {"WEIGHT": 0.1}}, "WEIGHTS": {"DIR": str(tmp_path)}}
     with pytest.raises(DataError, match=r"alexnet.*: no such file; `snakemake --cores 1 weights`"):

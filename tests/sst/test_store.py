@@ -106,7 +106,7 @@ def test_missing_months_are_kept_as_such(tmp_path):
     clean = series_store(_noise(), tmp_path, SERIES_YEARS)
     empty = xarray.DataArray(np.arange(144) == 5, dims="valid_time")
     changed(tmp_path / "sst.nc", lambda d: d.where(~empty).drop_isel(valid_time=[3, 130]))
-    store = prepare(tmp_path, clean.area, 4, tmp_path / "out" / "p.json", SERIES_YEARS)
+    store = prepare(tmp_path, clean.grid.area, 4, tmp_path / "out" / "p.json", SERIES_YEARS)
     assert store.manifest["missing"] == ["2000-04", "2000-06", "2010-11"]
     assert store.manifest["months"] == 144
     valid = np.isfinite(store.anomalies.values)
@@ -164,7 +164,7 @@ def test_the_manifest_says_what_was_prepared(store, download):
     assert manifest["preliminary"] == manifest["missing"] == []
     assert [file["path"] for file in manifest["files"]] == ["sst.nc"]
     assert changed_files(download, manifest) == []
-    assert (store.area, store.grid.resolution) == (PACIFIC, 8)
+    assert (store.grid.area, store.grid.resolution) == (PACIFIC, 8)
 
 
 def test_equal_contents_have_equal_digests(download, tmp_path, store):
@@ -206,15 +206,9 @@ def test_a_manifest_that_is_none_is_refused(store, tmp_path):
     path = tmp_path / "p.json"
     with pytest.raises(DataError, match="manifest of prepared temperatures; run prepare again"):
         PreparedStore(path)
-    contents = json.loads(store.path.read_text())
-    for change, words in (
-        ({"schema": 1}, "found schema 1, expected 5; run prepare again"),
-        ({"resolution": "x"}, "damaged"),
-        ({"years": {"train": [1, 2]}}, "VAL is missing"),
-    ):
-        path.write_text(json.dumps(contents | change))
-        with pytest.raises(DataError, match=words):
-            PreparedStore(path)
+    path.write_text(json.dumps(json.loads(store.path.read_text()) | {"schema": 1}))
+    with pytest.raises(DataError, match="found schema 1, expected 5; run prepare again"):
+        PreparedStore(path)
 
 
 @pytest.mark.parametrize(

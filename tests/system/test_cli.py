@@ -63,8 +63,8 @@ def test_the_home_folder_after_an_equals_sign_is_known(tmp_path):
         assert ended.returncode == (2 if "no-one" in given else 0)
 
 
-def test_a_package_of_an_extra_is_named_with_it():
-    advice = "error: the package skimage is missing; pip install 'vrtspike[train]'"
+def test_a_missing_package_is_named_with_the_way_to_install_it():
+    advice = "error: a package is missing or damaged (No module named 'skimage.metrics'; "
     for name, text, status in (
         ("skimage.metrics", advice, 2),
         ("vrtspike.no_such_module", "Traceback", 1),

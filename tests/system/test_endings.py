@@ -11,47 +11,44 @@ import pytest
 
 from vrtspike.system.endings import SNAKEMAKE_PROCESS, is_running, process_identity
 
+PROGRAM = """
+import time
+from vrtspike.system.cli import run
+run(lambda: print("ready", flush=True) or time.sleep(600))
+"""
 STARTS = """
 import os, subprocess, sys
 from vrtspike.system.endings import SNAKEMAKE_PROCESS, process_identity
 os.environ[SNAKEMAKE_PROCESS] = process_identity()
-program = "from vrtspike.system.cli import run; import time; "
-program += "run(lambda: print('ready', flush=True) or time.sleep(600))"
-subprocess.run(["bash", "-c", "set -e; " + sys.argv[1], "bash", sys.executable, program])
+subprocess.run(["bash", "-c", "set -e; " + sys.argv[1], "bash", sys.executable, sys.argv[2]])
 """
 """A process that has a program run by a shell, as Snakemake does."""
 
-BESIDE = """
-import sys, time
-from vrtspike.system.cli import run
-run(lambda: print("ready", flush=True) or time.sleep(600))
-"""
+
+def told_by_the_program(command: list[str], environment: dict[str, str]) -> str:
+    """What it says when the process that was started is killed."""
+    # The end of the program closes the pipe: that of the last process which holds it.
+    started = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert started.stdout is not None
+    assert started.stdout.readline() == "ready\n"
+    started.kill()
+    return started.communicate(timeout=800)[1]
 
 
 @pytest.mark.parametrize(
     "call", ['exec "$1" -c "$2"', '"$1" -c "$2"; true', '("$1" -c "$2" | cat); true']
 )
 def test_a_job_ends_with_its_snakemake_however_many_shells_are_between(call):
-    command = [sys.executable, "-c", STARTS, call]
-    # Its end closes the pipe: that of the last process which holds it.
-    starter = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert starter.stdout is not None
-    assert starter.stdout.readline() == "ready\n"
-    starter.kill()
-    _, told = starter.communicate(timeout=800)
-    assert told == "ended by SIGTERM\n"
+    command = [sys.executable, "-c", STARTS, call, PROGRAM]
+    assert told_by_the_program(command, dict(os.environ)) == "ended by SIGTERM\n"
 
 
 def test_a_job_ends_with_the_shell_that_waits_for_it():
     environment = {**os.environ, SNAKEMAKE_PROCESS: process_identity() or ""}
-    command = ["bash", "-c", f"{sys.executable} -c '{BESIDE}'; true"]
-    shell = subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert shell.stdout is not None
-    assert shell.stdout.readline() == "ready\n"
-    shell.kill()
-    assert shell.communicate(timeout=800)[1] == "ended by SIGTERM\n"
+    command = ["bash", "-c", '"$0" -c "$1"; true', sys.executable, PROGRAM]
+    assert told_by_the_program(command, environment) == "ended by SIGTERM\n"
 
 
 @pytest.mark.parametrize(("place", "status"), [(0, 3), (1, 3), (3, 128 + signal.SIGTERM)])

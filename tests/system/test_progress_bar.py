@@ -11,29 +11,13 @@ import time
 from vrtspike.system.progress_bar import progress_bar
 
 
-class Clock:
-    """Seconds since some instant."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def work(clock: Clock, *times: float) -> None:
-    """A frame is done at each of these times, of 100."""
-    with progress_bar("evaluate") as progress:
-        progress(0, 100)
-        for done, at in enumerate(times, start=1):
-            clock.now = 1000 + at
-            progress(done, 100)
-
-
 def test_a_log_file_gets_a_line_now_and_then_with_the_time_left(monkeypatch, capsys):
-    clock = Clock()
-    monkeypatch.setattr(time, "monotonic", clock)
-    work(clock, 10, 20, 21, 40)
+    # A frame is done at each of these times, of 100; the first is that of the start.
+    times = [0.0, 10.0, 20.0, 21.0, 40.0]
+    monkeypatch.setattr(time, "monotonic", iter(times).__next__)
+    with progress_bar("evaluate") as progress:
+        for done in range(1, len(times)):
+            progress(done, 100)
     lines = capsys.readouterr().err.splitlines()
     assert lines == [
         "evaluate: 2 of 100, 16:20 left",  # 10 s a frame

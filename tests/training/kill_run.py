@@ -52,13 +52,12 @@ def train_as_one_of_many(
     with StopRequest() as stop, join("cpu") as ranks:
         trainer = forecast_trainer(
             folder,
-            forecast_settings(train),
+            forecast_settings(train, DATALOADER={"DROP_LAST": False}),
             ranks=ranks,
             timing=ranks.is_main,
             task=StopAfter(last, end),
             model=lambda: forecaster(ranks.rank),
             samples=11,
-            drop_last=False,
             # Some stops and kills come before it, some after.
             frozen_steps={"inlet": FROZEN},
         )

@@ -15,8 +15,9 @@ from vrtspike.monitoring.display import Display
 from vrtspike.monitoring.records import read_records
 from vrtspike.monitoring.timing import TimingLogger
 from vrtspike.training.batches import (
-    LoaderOptions,
+    Observer,
     ShuffledBatches,
+    SizedDataset,
     ValidationBatches,
     seed_everything,
 )
@@ -24,6 +25,30 @@ from vrtspike.training.distributed import Ranks
 from vrtspike.training.loop import Trainer
 from vrtspike.training.run_log import RunLog
 from vrtspike.training.tasks import Trainable
+from vrtspike.training.workers import Workers
+
+ALONE = Ranks(0, 0, 1, 1, torch.device("cpu"))
+
+
+def loading(workers: int) -> Workers:
+    """So many workers for training, and as many for validation."""
+    return Workers(cpus=8, gpus=1, train=workers, val=workers)
+
+
+def batches_of(
+    dataset: SizedDataset,
+    size: int,
+    seed: int = 1,
+    *,
+    workers: int = 0,
+    observer: Observer | None = None,
+    **loader: Any,
+) -> ShuffledBatches:
+    """The training batches of a process that trains alone."""
+    settings = {"TRAIN": {"BATCH_SIZE": size}, "SEED": seed, "DATALOADER": loader}
+    return ShuffledBatches(
+        dataset, RunSettings.model_validate(settings), loading(workers), ALONE, observer
+    )
 
 
 def forecast_settings(train: dict[str, Any] | None = None, **sections: Any) -> RunSettings:
@@ -36,6 +61,7 @@ def forecast_settings(train: dict[str, Any] | None = None, **sections: Any) -> R
         "OPTIM": {"LR": 1e-2},
         "SCHED": {"WARMUP_STEPS": 2},
         "SAVE_EVERY_STEPS": 4,
+        "VAL_BATCH_SIZE": 2,
         **(train or {}),
     }
     log = {"VAL_EVERY_STEPS": 5, "TENSORBOARD": False, "MEMORY_EVERY_STEPS": 5}
@@ -46,6 +72,7 @@ class Notes(Display):
     """Keeps what a person would be told."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.notes: list[str] = []
 
     def note(self, text: str) -> None:
@@ -61,22 +88,20 @@ def forecast_trainer(
     model: Callable[[], torch.nn.Module] = Forecaster,
     workers: int = 0,
     samples: int = 10,
-    drop_last: bool = True,
     fingerprint: str = "test",
     timing: bool = False,
     display: Display | None = None,
     **options: Any,
 ) -> Trainer:
-    ranks = ranks or Ranks(0, 0, 1, 1, torch.device("cpu"))
+    ranks = ranks or ALONE
     seed_everything(settings.SEED)
-    loader = LoaderOptions(workers)
-    train = settings.TRAIN
+    processes = loading(workers)
     display = display or Display()
     problem = Trainable(
         model().to(ranks.device),
         task or ForecastTask(),
-        ShuffledBatches(Waves(samples), train.BATCH_SIZE, settings.SEED, drop_last, options=loader),
-        ValidationBatches(Waves(5), 2, ranks.rank, ranks.world_size, loader),
+        ShuffledBatches(Waves(samples), settings, processes, ranks),
+        ValidationBatches(Waves(5), settings, processes, ranks),
         **options,
     )
     log = RunLog(folder, fingerprint, ranks.is_main, settings.LOG.TENSORBOARD, display)

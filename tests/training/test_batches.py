@@ -1,28 +1,23 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain, pairwise
 
 import pytest
 import torch
 
-from vrtspike.deblurring.settings import Settings
+from tests.training.setup_run import ALONE, batches_of, loading
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import RunError
 from vrtspike.monitoring.records import CacheUse
-from vrtspike.training.batches import (
-    LoaderOptions,
-    PhasedBatches,
-    ShuffledBatches,
-    ValidationBatches,
-    loader_options,
-)
-from vrtspike.training.distributed import Ranks
+from vrtspike.training.batches import ShuffledBatches, ValidationBatches
 
 
 class Recorder:
     """Returns (epoch, index); the epoch arrives through set_epoch, in whichever process."""
 
-    def __init__(self, count: int, offset: int = 0) -> None:
-        self._count, self._offset, self._epoch = count, offset, -1
+    def __init__(self, count: int) -> None:
+        self._count, self._epoch = count, -1
 
     def set_epoch(self, epoch: int) -> None:
         self._epoch = epoch
@@ -31,7 +26,7 @@ class Recorder:
         return self._count
 
     def __getitem__(self, index: int) -> tuple[int, int]:
-        return self._epoch, index + self._offset
+        return self._epoch, index
 
 
 def keys(batches: ShuffledBatches, first: int, stride: int, until: int) -> list:
@@ -39,19 +34,19 @@ def keys(batches: ShuffledBatches, first: int, stride: int, until: int) -> list:
 
 
 def test_every_epoch_has_each_sample_once_in_an_order_of_its_own():
-    batches = ShuffledBatches(Recorder(12), 3, seed=1)
+    batches = batches_of(Recorder(12), 3)
     assert batches.per_epoch == 4
     epochs = [list(chain(*keys(batches, 4 * e, 1, 4 * e + 4))) for e in range(3)]
     for number, epoch in enumerate(epochs):
         assert sorted(epoch) == [(number, index) for index in range(12)]
     assert len({tuple(index for _, index in epoch) for epoch in epochs}) == 3
-    other = ShuffledBatches(Recorder(12), 3, seed=2)
+    other = batches_of(Recorder(12), 3, seed=2)
     assert keys(other, 0, 1, 4) != keys(batches, 0, 1, 4)
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 5])
 def test_processes_share_what_one_would_read_alone(ranks):
-    batches = ShuffledBatches(Recorder(10), 3, seed=1)
+    batches = batches_of(Recorder(10), 3)
     alone = keys(batches, 4, 1, 34)
     shared = [keys(batches, 4 + rank, ranks, 34) for rank in range(ranks)]
     assert [shared[n % ranks][n // ranks] for n in range(30)] == alone
@@ -59,7 +54,7 @@ def test_processes_share_what_one_would_read_alone(ranks):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_stream_delivers_the_keys_in_order_with_their_epochs(workers):
-    batches = ShuffledBatches(Recorder(5), 2, 1, options=LoaderOptions(workers))
+    batches = batches_of(Recorder(5), 2, workers=workers)
     found = [
         list(zip(*(t.tolist() for t in batch), strict=True)) for batch in batches.stream(1, 1, 6)
     ]
@@ -67,27 +62,11 @@ def test_stream_delivers_the_keys_in_order_with_their_epochs(workers):
 
 
 def test_incomplete_batches():
-    assert ShuffledBatches(Recorder(5), 2, 1).per_epoch == 2
-    whole = ShuffledBatches(Recorder(5), 2, 1, drop_last=False)
+    assert batches_of(Recorder(5), 2).per_epoch == 2
+    whole = batches_of(Recorder(5), 2, DROP_LAST=False)
     assert [len(batch) for batch in keys(whole, 0, 1, 3)] == [2, 2, 1]
     with pytest.raises(RunError, match=r"1 samples.*BATCH_SIZE is 2"):
-        ShuffledBatches(Recorder(1), 2, 1)
-
-
-@pytest.mark.parametrize(("first", "stride"), [(0, 1), (1, 2), (5, 1), (0, 3), (7, 3)])
-def test_phases_follow_each_other(first, stride):
-    def phase(offset: int) -> ShuffledBatches:
-        return ShuffledBatches(Recorder(4, offset), 2, seed=1)
-
-    phases = PhasedBatches([(phase(0), 1), (phase(100), 2), (phase(200), 1)])
-    assert phases.per_epoch == 2
-    found = [batch[1].tolist() for batch in phases.stream(first, stride, 11)]
-    numbers = range(first, 11, stride)
-    # Two micro-batches of the first phase, four of the second, the rest of the third.
-    expected = [0 if n < 2 else 100 if n < 6 else 200 for n in numbers]
-    assert [batch[0] // 100 * 100 for batch in found] == expected
-    alone = ShuffledBatches(Recorder(4), 2, seed=1).keys(first, stride, 11)
-    assert [[i % 100 for i in batch] for batch in found] == [[i for _, i in b] for b in alone]
+        batches_of(Recorder(1), 2)
 
 
 READS = {"count": 0}
@@ -111,17 +90,17 @@ def observe() -> CacheUse:
 @pytest.mark.parametrize(("workers", "processes"), [(0, 1), (2, 2)])
 def test_use_of_the_cache_is_added_up_over_the_reading_processes(workers, processes):
     READS["count"] = 0
-    batches = ShuffledBatches(Counted(16), 2, 1, options=LoaderOptions(workers), observer=observe)
+    batches = batches_of(Counted(16), 2, workers=workers, observer=observe)
     assert batches.cache_use() == CacheUse(0, 0)
     assert len(list(batches.stream(0, 1, 36))) == 36
     # 72 reads, by each process as many.
     expected = CacheUse(lookups=72, reads=24, evictions=12, limit_bytes=100 * processes)
     assert batches.cache_use() == expected
-    assert ShuffledBatches(Counted(16), 2, 1).cache_use() is None
+    assert batches_of(Counted(16), 2).cache_use() is None
 
 
 def test_blocks_of_successive_samples_stay_together():
-    batches = ShuffledBatches(Recorder(22), 1, seed=3, block=5)
+    batches = batches_of(Recorder(22), 1, seed=3, SHUFFLE_BLOCK=5)
     whole = [index for [(_, index)] in batches.keys(0, 1, 22)]
     assert sorted(whole) == list(range(22))
     changes = sum(a // 5 != b // 5 for a, b in pairwise(whole))
@@ -141,7 +120,13 @@ def test_blocks_of_successive_samples_stay_together():
     ("samples", "size", "world"), [(7, 2, 1), (7, 3, 2), (4, 2, 3), (1, 2, 2), (8, 4, 2)]
 )
 def test_validation_has_every_sample_on_one_process_and_rounds_enough_for_all(samples, size, world):
-    parts = [ValidationBatches(Recorder(samples), size, rank, world) for rank in range(world)]
+    settings = RunSettings.model_validate({"TRAIN": {"VAL_BATCH_SIZE": size}})
+    parts = [
+        ValidationBatches(
+            Recorder(samples), settings, loading(0), replace(ALONE, rank=rank, world_size=world)
+        )
+        for rank in range(world)
+    ]
     found = [[batch[1].tolist() for batch in part] for part in parts]
     assert sorted(chain(*chain(*found))) == list(range(samples))
     assert all(len(batch) <= size for batch in chain(*found))
@@ -151,8 +136,9 @@ def test_validation_has_every_sample_on_one_process_and_rounds_enough_for_all(sa
 
 
 def test_reading_draws_nothing_from_the_global_generator():
-    batches = ShuffledBatches(Recorder(6), 2, 1)
-    validation = ValidationBatches(Recorder(4), 2)
+    batches = batches_of(Recorder(6), 2)
+    settings = RunSettings.model_validate({"TRAIN": {"VAL_BATCH_SIZE": 2}})
+    validation = ValidationBatches(Recorder(4), settings, loading(0), ALONE)
     before = torch.random.get_rng_state()
     assert len(list(batches.stream(0, 1, 5))) == 5
     assert len(list(validation)) == 2
@@ -164,9 +150,10 @@ def test_reading_draws_nothing_from_the_global_generator():
     [("cuda", True, True), ("cuda", False, False), ("cpu", True, False)],
 )
 def test_batches_for_a_gpu_come_from_page_locked_memory(device, asked, pinned):
-    settings = Settings.model_validate({"DATALOADER": {"PIN_MEMORY": asked}})
-    ranks = Ranks(0, 0, 1, 1, torch.device(device))
-    assert loader_options(settings, 3, 2, ranks) == LoaderOptions(3, 2, pinned, False)
+    settings = RunSettings.model_validate({"DATALOADER": {"PIN_MEMORY": asked}})
+    ranks = replace(ALONE, device=torch.device(device))
+    validation = ValidationBatches(Recorder(4), settings, loading(0), ranks)
+    assert validation._loader.pin_memory == pinned
 
 
 def test_a_worker_without_room_for_a_page_is_reported_as_too_little_shared_memory():
@@ -174,6 +161,6 @@ def test_a_worker_without_room_for_a_page_is_reported_as_too_little_shared_memor
         def __getitem__(self, index):
             raise RuntimeError("DataLoader worker (pid 7) is killed by signal: Bus error.")
 
-    batches = ShuffledBatches(Full(4), 2, 1, options=LoaderOptions(0))
+    batches = batches_of(Full(4), 2)
     with pytest.raises(RunError, match="MB, too little for loading workers"):
         list(batches.stream(0, 1, 2))

@@ -6,13 +6,14 @@ import torch
 from vrtspike.config.run_schema import TrainSettings
 from vrtspike.errors import RunError
 from vrtspike.training.checkpoints import (
+    BEST,
     checkpoint_path,
     latest_checkpoint,
     list_checkpoints,
     micro_batches_per_step,
     read_checkpoint,
-    save_best,
     save_checkpoint,
+    write_checkpoint,
 )
 
 
@@ -109,7 +110,7 @@ def test_a_run_keeps_its_batches_per_step_on_other_numbers_of_processes():
 def test_the_best_state_stays_beside_the_newest_ones(tmp_path):
     for best in (5, 10):
         save(tmp_path, best, best + 1, keep=1)
-        save_best(tmp_path, {"step": best, "weights": torch.full((1000,), best)})
+        write_checkpoint(tmp_path / BEST, {"step": best, "weights": torch.full((1000,), best)})
     assert latest_checkpoint(tmp_path)["step"] == 11
     assert sorted(path.name for path in tmp_path.iterdir()) == ["best.pt", "step_00000011.pt"]
     assert read_checkpoint(tmp_path / "best.pt")["step"] == 10

@@ -84,8 +84,12 @@ def assert_close_result(one: Path, other: Path) -> None:
 
 
 def train_alone(folder: Path, train: dict[str, Any]) -> None:
-    options = {"samples": 11, "drop_last": False, "frozen_steps": {"inlet": FROZEN}}
-    run(forecast_trainer(folder, forecast_settings(train), **options))
+    options = {"samples": 11, "frozen_steps": {"inlet": FROZEN}}
+    run(
+        forecast_trainer(
+            folder, forecast_settings(train, DATALOADER={"DROP_LAST": False}), **options
+        )
+    )
 
 
 def test_two_processes_compute_what_one_computes_with_accumulation(runs, tmp_path):

@@ -25,11 +25,11 @@ import multiprocessing, os, signal, threading
 from itertools import islice
 
 from tests.training.forecast import Waves
-from vrtspike.training.batches import LoaderOptions, ShuffledBatches
+from tests.training.setup_run import batches_of
 from vrtspike.cluster.signals import StopRequest
 
 if __name__ == "__main__":
-    batches = ShuffledBatches(Waves(64), 2, 1, options=LoaderOptions(2))
+    batches = batches_of(Waves(64), 2, workers=2)
     stream = batches.stream(0, 1, 30)
     print(len(list(islice(stream, 2))), flush=True)
 """
@@ -156,14 +156,14 @@ import sys
 import torch
 from tests.training.forecast import Waves
 from vrtspike.system.cli import run
-from vrtspike.training.batches import LoaderOptions, ShuffledBatches
+from tests.training.setup_run import batches_of
 
 class Large(Waves):
     def __getitem__(self, index):
         return {"frames": torch.zeros(1 << 20)}
 
 def main():
-    list(ShuffledBatches(Large(64), 2, 1, options=LoaderOptions(1)).stream(0, 1, 3))
+    list(batches_of(Large(64), 2, workers=1).stream(0, 1, 3))
 
 if __name__ == "__main__":
     run(main)

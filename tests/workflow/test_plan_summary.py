@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from vrtspike.workflow.plan_summary import DueJob, short_reasons, summary
+from vrtspike.workflow.plan_summary import short_reasons, summary
 
 PARAMS = "Params have changed since last execution: Union of exclusive params before and now: "
 
@@ -41,8 +42,12 @@ def test_reasons_are_short_and_name_the_key(reason, expected):
     assert short_reasons(reason) == expected
 
 
-def job(rule: str, reason: str, benchmark: Path | None = None, **wildcards: str) -> DueJob:
-    return DueJob(rule, wildcards, reason, benchmark)
+def job(
+    rule: str, reason: str, benchmark: Path | None = None, waits: bool = False, **wildcards: str
+) -> dict[str, Any]:
+    """As Snakemake logs it."""
+    known = {"rule_name": rule, "reason": reason, "benchmark": benchmark, "wildcards": wildcards}
+    return {**known, "input": ["<TBD>"] if waits else None}
 
 
 def benchmark(path: Path, seconds: float) -> Path:
@@ -77,7 +82,7 @@ def test_a_stage_is_one_line_with_its_cost(tmp_path):
     ],
 )
 def test_what_waits_for_a_checkpoint_may_turn_out_to_have_nothing_to_do(reason, waits, expected):
-    (line,) = summary([DueJob("train", {}, reason, None, awaits_checkpoint=waits)])
+    (line,) = summary([job("train", reason, waits=waits)])
     assert line.startswith(f"train: {expected}")
 
 

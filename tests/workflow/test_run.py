@@ -161,7 +161,13 @@ LATE = {
 }
 LOST = [
     ("data/tiny/survey.json", "train_tiny", "survey tiny", MISSED, ["ingest tiny", *LATER]),
-    (STORE, "train_tiny", "voxelize tiny", f"store of train/{TRAIN} missing or damaged", LATER[3:]),
+    (
+        STORE,
+        "train_tiny",
+        "voxelize tiny",
+        f"stores missing or damaged: 1, the first train/{TRAIN}",
+        LATER[3:],
+    ),
     ("train/tiny/weights.safetensors", "evaluate_tiny", "train tiny", MISSED, ["evaluate tiny"]),
 ]
 """What is lost, what is asked for, the stage that makes it, why, and those after it."""
@@ -259,8 +265,8 @@ def test_changed_training_code_is_reported_and_an_unknown_target_is_refused(fini
         printed = finished.snakemake("--dry-run", "evaluate_tiny").stdout
     assert printed.splitlines()[-2:] == [
         "nothing to be done",
-        "tiny was trained by other code: MAX_SKIPPED_IN_A_ROW in training/loop.py. Its weights "
-        "stay; to train it again: snakemake train_tiny --config RETRAIN=tiny",
+        "tiny was trained by other code: training/loop.py. Its weights stay; to "
+        "train it again: snakemake train_tiny --config RETRAIN=tiny",
     ]
     done = finished.python("-m", "vrtspike", "why", "nosuch")
     assert done.returncode == EXIT_USER_ERROR

@@ -91,4 +91,4 @@ def test_without_files_the_folder_is_named(project):
     finally:
         aside.rename(download)
     assert done.returncode == 2
-    assert "data/download: no such folder or file" in done.stdout
+    assert "data/download: no file or folder with" in done.stdout

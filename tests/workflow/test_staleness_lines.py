@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import Workflow, WorkflowSettings
 from vrtspike.deblurring.data.manifests import ACCEPTED
 from vrtspike.deblurring.settings import Settings
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.io.flatten import flat_settings
 from vrtspike.io.manifests import file_entry
-from vrtspike.runs.identity import evaluation_settings, result_settings
+from vrtspike.runs.identity import result_settings
 from vrtspike.sst.settings import SSTSettings
 from vrtspike.workflow.staleness import (
-    PreparedData,
-    RerunDamaged,
     code_lines,
+    data_damage,
     problem_parts,
+    raw_file_lines,
+    rerun_damaged,
     setting_lines,
 )
 
@@ -32,7 +32,7 @@ def test_a_line_per_key_of_the_jobs_own_preset():
     lines = setting_lines(Workflow(WorkflowSettings(), presets), result_settings)
 
     def found(preset: str) -> list[str]:
-        return [line(SimpleNamespace(preset=preset)) for line in lines]
+        return lines(SimpleNamespace(preset=preset))
 
     different = set(found("slow")) ^ set(found("quick"))
     assert different == {"TRAIN.OPTIM.LR: 0.0001", "TRAIN.OPTIM.LR: 0.003"}
@@ -41,44 +41,9 @@ def test_a_line_per_key_of_the_jobs_own_preset():
     assert not any(line.startswith(("LOG.TENSORBOARD", "TEST.")) for line in found("slow"))
 
 
-def test_what_other_presets_have_changes_no_line_of_a_preset():
-    """Snakemake compares sets of lines: a file that comes or goes makes no other preset stale."""
-    with_vgg = Settings.model_validate({"LOSS": {"VGG_PERCEPTUAL": {"WEIGHT": 0.1}}})
-
-    def found(preset: str, presets: dict[str, Settings]) -> set[str]:
-        lines = setting_lines(Workflow(WorkflowSettings(), presets), result_settings)
-        return {line(SimpleNamespace(preset=preset)) for line in lines}
-
-    alone = found("plain", {"plain": Settings()})
-    assert found("plain", {"plain": Settings(), "vgg": with_vgg}) == alone
-    assert found("vgg", {"plain": Settings(), "vgg": with_vgg}) - alone == {
-        line for line in found("vgg", {"vgg": with_vgg}) if line.startswith("LOSS.VGG_PERCEPTUAL.")
-    }
-
-
-def test_a_preset_without_such_keys_has_a_line_that_other_presets_do_not_change():
-    """A problem may have nothing to choose in its evaluation, which has settings all the same."""
-
-    def found(*presets: RunSettings) -> set[str]:
-        named = dict(zip(("bare", "other"), presets, strict=False))
-        lines = setting_lines(Workflow(WorkflowSettings(), named), evaluation_settings)
-        return {line(SimpleNamespace(preset="bare")) for line in lines}
-
-    assert found(RunSettings()) == found(RunSettings(), Settings()) == {""}
-
-
-def test_a_line_per_source_file_of_all_programs(tmp_path):
-    (tmp_path / "shared.py").write_text("def f():\n    return 1\n")
-    for name in ("a", "b"):
-        (tmp_path / f"{name}.py").write_text(f"from shared import f\nprint('{name}', f())\n")
-    lines = code_lines(tmp_path, "a.py", "b.py")
-    files = [line.split(" ")[0] for line in lines]
-    assert files == [f"{tmp_path.name}/{name}.py" for name in ("a", "b", "shared")]
-
-
 @pytest.mark.parametrize("name", ["analyze_performance", "compare", "report_page", "ablation"])
 def test_how_voxels_are_computed_decides_nothing_that_is_only_shown(repository, name):
-    """The settings name such code by parts of its name, which count as no use."""
+    """The settings name such code by parts of its name, which count as no import."""
     uses = [*problem_parts("METRICS"), *problem_parts("SETTINGS")]
     lines = code_lines(repository / "scripts", f"{name}.py", uses=uses)
     files = [line.split(" ")[0] for line in lines]
@@ -92,8 +57,8 @@ def forced(tmp_path) -> Callable[..., list[tuple[str, str]]]:
 
     def ask(*arguments: Any, **more: Any) -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []
-        restored = RerunDamaged(tmp_path, lambda path, reason: found.append((path, reason)))
-        assert restored(*arguments, **more)({"name": "a"}) == []
+        note = lambda path, reason: found.append((path, reason))  # noqa: E731
+        assert rerun_damaged(tmp_path, note, *arguments, **more)({"name": "a"}) == []
         return found
 
     return ask
@@ -131,12 +96,11 @@ def test_a_raw_file_of_prepared_data_has_a_line_that_changes_with_its_contents(t
     raw = tmp_path / "2001.nc"
     settings = SSTSettings.model_validate({"TASK": "sst", "DATA": {"ROOT": str(tmp_path)}})
     plan = Workflow(WorkflowSettings(RESULTS=str(tmp_path / "results")), {"p": settings})
-    prepared, (folder,) = PreparedData(plan), plan.prepared
     for contents in ("one", "two"):
         raw.write_text(contents)
-        assert prepared.versions(folder) == [f"raw file {raw}: {file_digest(raw)[:12]}"]
+        assert raw_file_lines(plan, "p") == [f"raw file {raw}: {file_digest(raw)[:12]}"]
     # What the manifest lists with this size and date is not read again.
     entry = {**file_entry(tmp_path, raw.name), "digest": "0" * 64}
     write_json(plan.manifest("p"), {"files": [entry]})
-    assert prepared.versions(folder) == [f"raw file {raw}: {'0' * 12}"]
-    assert prepared.damage(folder) == f"{plan.manifest('p')} is damaged"
+    assert raw_file_lines(plan, "p") == [f"raw file {raw}: {'0' * 12}"]
+    assert data_damage(plan, "p") == f"{plan.manifest('p')} is damaged"

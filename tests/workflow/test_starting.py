@@ -81,7 +81,7 @@ def test_a_snakemake_that_makes_the_same_file_is_named_and_waited_for(
     assert (unconcerned.end(), unconcerned.said) == ([False], [])
     second = Second(tmp_path, "../b", "../c", "../d")
     assert second.waits.wait(60)
-    assert f"process {other.pid} on " in second.said[0]
+    assert f"process {other.pid} of " in second.said[0]
     assert "which makes ../b and 1 more of the files that are due here, too" in second.said[0]
     assert not second.waited
     other.communicate()

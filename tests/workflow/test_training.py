@@ -47,11 +47,14 @@ def test_weights_are_trained_here_downloaded_or_given_by_the_user(here):
         elsewhere=student_of("old/large"),
         given={"MODEL": {"VRT": {"SPYNET": "spynet.pth"}}},
     )
-    assert found.trained_weights("student") == ["results/train/large/weights.safetensors"]
-    assert found.downloaded_weights("student") == []
-    assert found.downloaded_weights("sharp") == ["w/vgg16-397923af.pth"]
-    assert found.trained_weights("sharp") == []
-    assert found.trained_weights("given") == found.downloaded_weights("given") == []
+    for preset, origin, path in (
+        ("student", "trained", "results/train/large/weights.safetensors"),
+        ("sharp", "downloaded", "w/vgg16-397923af.pth"),
+        ("given", "given", "spynet.pth"),
+    ):
+        for asked in ("trained", "downloaded", "given"):
+            expected = [Path(path)] if asked == origin else []
+            assert list(found.weights(preset, asked).values()) == expected
     for preset, key, file in (
         ("given", r"MODEL\.VRT\.SPYNET", "spynet.pth"),
         ("elsewhere", r"TRAIN\.DISTILL\.TEACHER", "old/large/weights.safetensors"),
@@ -150,10 +153,10 @@ def test_changed_code_of_a_trained_preset_is_one_line(here):
     assert code
     write_code(Path("results/train/p"), code)
     assert found.code_notice("p") is None
-    write_code(Path("results/train/p"), {**code, "scripts/train.py:step": "of old"})
+    write_code(Path("results/train/p"), {**code, "scripts/train.py": "of old"})
     assert found.code_notice("p") == (
-        "p was trained by other code: step in scripts/train.py. Its weights stay; to train it "
-        "again: snakemake train_p --config RETRAIN=p"
+        "p was trained by other code: scripts/train.py. Its weights stay; to train it again: "
+        "snakemake train_p --config RETRAIN=p"
     )
     assert found.code_notice("q") is None
 

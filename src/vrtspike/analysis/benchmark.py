@@ -6,30 +6,31 @@ Trainings of a few steps run one after the other, each in a folder that is remov
 from __future__ import annotations
 
 import contextlib
-import json
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 
 from vrtspike.cluster.signals import EXIT_INTERRUPTED
+from vrtspike.config.documents import parse_overrides
 from vrtspike.config.loading import override_settings
 from vrtspike.config.run_schema import UNLIMITED, RunSettings
 from vrtspike.errors import ConfigError, RunError
+from vrtspike.io.files import write_json
 from vrtspike.io.flatten import unequal
 from vrtspike.monitoring.records import iter_records
 from vrtspike.runs.folder import latest_run, read_record
 from vrtspike.runs.names import LOGS, MEMORY, TIMING_OF_STARTS
 from vrtspike.system.processes import stop_with_parent
 
-SCHEMA = 1
 NAMES = ("as it is", "changed")
 """Of the two settings."""
 CONFIDENCE = 0.95
@@ -43,21 +44,6 @@ PROGRAM = Path("scripts/launch_training.py")
 _PRESET = "timed"
 _POLL_S = 0.2
 _LAST_LINES = 15
-
-
-@dataclass(frozen=True)
-class BenchmarkSide:
-    """One of the two settings that are compared.
-
-    Attributes:
-        name: for messages.
-        settings: complete, from :func:`timing_settings`.
-        dataset: the dataset manifest.
-    """
-
-    name: str
-    settings: RunSettings
-    dataset: Path
 
 
 @dataclass(frozen=True)
@@ -99,78 +85,44 @@ class Turn:
     device: str
 
 
-def run_turns(
-    sides: Sequence[BenchmarkSide],
-    length: Length,
-    gpus: int | Literal["auto"],
-    show: Callable[[str], None],
-) -> list[list[Turn]]:
-    """Train with each of the settings in alternating turns.
-
-    Args:
-        sides: the settings.
-        length: numbers of turns and steps.
-        gpus: of this machine; ``auto`` for all free ones.
-        show: called with a line for every turn.
-
-    Returns:
-        The turns of each side.
-
-    Raises:
-        RunError: if a training fails, or the turns ran on different devices.
-    """
-    found: list[list[Turn]] = [[] for _ in sides]
-    for number in range(length.turns * len(sides)):
-        place = number % len(sides)
-        title = f"turn {number + 1} of {length.turns * len(sides)}, {sides[place].name}"
-        with tempfile.TemporaryDirectory(prefix="vrtspike-benchmark-") as folder:
-            turn = _train(sides[place], Path(folder), length, gpus, show)
-        show(f"{title}: {statistics.median(turn.step_s):.4g} s a step")
-        found[place].append(turn)
-        if turn.device != found[0][0].device:
-            raise RunError(
-                f"turns on different devices: the first ran on {found[0][0].device}, this one on "
-                f"{turn.device}; set a number of GPUs that stay free: --config GPUS=1"
-            )
-    return found
-
-
 def _train(
-    side: BenchmarkSide,
-    folder: Path,
+    name: str,
+    settings: RunSettings,
+    dataset: Path,
     length: Length,
     gpus: int | Literal["auto"],
     show: Callable[[str], None],
 ) -> Turn:
-    """Start a training, stop it after its steps, and read its records."""
-    with _launcher(side, folder, gpus) as process:
-        shown_lines = 0
-        while not any(step["step"] == length.last_step for step in _timed_steps(folder)):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_POLL_S)
-                raise _failure(side, folder, process.returncode)
-            # It may wait for free GPUs.
-            lines = _log_lines(folder / "terminal.txt")
-            for line in lines[shown_lines:]:
-                if line.startswith("waiting: "):
+    """Start a training in a temporary folder, stop it after its steps, and read its records."""
+    with tempfile.TemporaryDirectory(prefix="vrtspike-benchmark-") as temporary:
+        folder = Path(temporary)
+        process = _launch(settings, dataset, folder, gpus)
+        try:
+            shown = 0
+            while len(_timed_steps(folder)) < length.last_step:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    raise _failure(name, folder, process.wait(_POLL_S))
+                # It may wait for free GPUs.
+                waiting = [x for x in _lines(folder / "terminal.txt") if x.startswith("waiting: ")]
+                for line in waiting[shown:]:
                     show(line)
-            shown_lines = len(lines)
-        turn = _read(folder, length)
-        process.terminate()
-        if process.wait() != EXIT_INTERRUPTED:
-            raise _failure(side, folder, process.returncode)
-    return turn
+                shown = len(waiting)
+            turn = _read(folder, length)
+            process.terminate()
+            if process.wait() != EXIT_INTERRUPTED:
+                raise _failure(name, folder, process.returncode)
+            return turn
+        finally:
+            process.terminate()
+            process.wait()
 
 
-@contextlib.contextmanager
-def _launcher(
-    side: BenchmarkSide, folder: Path, gpus: int | Literal["auto"]
-) -> Iterator[subprocess.Popen[bytes]]:
-    """The launcher of a training; it is terminated when the block is left."""
+def _launch(
+    settings: RunSettings, dataset: Path, folder: Path, gpus: int | Literal["auto"]
+) -> subprocess.Popen[bytes]:
+    """Start the launcher of a training, which writes below a folder."""
     presets, config, log = folder / "presets", folder / "config.yaml", folder / "log.txt"
-    presets.mkdir()
-    settings = side.settings.model_dump(mode="json")
-    (presets / f"{_PRESET}.yaml").write_text(json.dumps(settings), encoding="utf-8")
+    write_json(presets / f"{_PRESET}.yaml", settings.model_dump(mode="json"))
     workflow = {
         "PRESETS": [_PRESET],
         "PRESET_DIR": str(presets),
@@ -178,14 +130,14 @@ def _launcher(
         "RESULTS": str(folder / "results"),
         "GPUS": gpus,
     }
-    config.write_text(json.dumps(workflow), encoding="utf-8")
+    write_json(config, workflow)
     command = [
         *(sys.executable, str(PROGRAM), "--preset", _PRESET, "--configfile", str(config)),
-        *("--dataset", str(side.dataset), "--output", str(folder / "result"), "--log", str(log)),
+        *("--dataset", str(dataset), "--output", str(folder / "result"), "--log", str(log)),
     ]
     # In a session of its own, so that it gets Ctrl-C only from here.
     with (folder / "terminal.txt").open("ab") as terminal, log.open("ab") as errors:
-        process = subprocess.Popen(
+        return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=terminal,
@@ -193,12 +145,6 @@ def _launcher(
             start_new_session=True,
             preexec_fn=stop_with_parent,
         )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.terminate()
-        process.wait()
 
 
 def _timed_steps(folder: Path) -> list[dict[str, Any]]:
@@ -212,37 +158,32 @@ def _read(folder: Path, length: Length) -> Turn:
     """The records of a training that has made its steps."""
     run = latest_run(folder / "runs" / _PRESET)
     assert run is not None
-    timed = [step for step in _timed_steps(folder) if step["step"] > length.warm_up]
-    timed = timed[: length.steps]
+    timed = _timed_steps(folder)[length.warm_up : length.last_step]
     record = read_record(run) or {}
     device = record["environment"]["device"]
     memory = [line for line in iter_records(run / LOGS / MEMORY) if line["kind"] == "memory"]
     on_gpu = memory[-1]["gpu"] is not None
+    if on_gpu:
+        peaks = [line["gpu"]["peak_mb"] for line in memory]
+    else:
+        peaks = [line["process_peak_mb"] + line["children_mb"] for line in memory]
     return Turn(
         step_s=tuple(each["ms"]["step"] / 1e3 for each in timed),
         samples=sum(each["samples"] for each in timed) / len(timed),
-        memory_mb=max(
-            float(
-                line["gpu"]["peak_mb"] if on_gpu else line["process_peak_mb"] + line["children_mb"]
-            )
-            for line in memory
-        ),
+        memory_mb=float(max(peaks)),
         on_gpu=on_gpu,
         device=f"{record['processes']} x {device['type']} ({device['name']})",
     )
 
 
-def _failure(side: BenchmarkSide, folder: Path, status: int) -> RunError:
+def _failure(name: str, folder: Path, status: int) -> RunError:
     """The error for a training that failed."""
-    lines = [line for line in _log_lines(folder / "log.txt") if line.strip()][-_LAST_LINES:]
-    text = "\n".join(f"  {line}" for line in lines)
-    return RunError(
-        f"training {side.name} ended with status {status} before it was timed; its last lines:\n"
-        f"{text}"
-    )
+    lines = [f"  {line}" for line in _lines(folder / "log.txt") if line.strip()][-_LAST_LINES:]
+    title = f"training {name} ended with status {status} before it was timed; its last lines:"
+    return RunError("\n".join([title, *lines]))
 
 
-def _log_lines(path: Path) -> list[str]:
+def _lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8", errors="replace").splitlines()
 
 
@@ -264,14 +205,6 @@ class Ratio:
     def is_significant(self) -> bool:
         """Whether the interval excludes 1."""
         return not self.low <= 1.0 <= self.high
-
-    def scaled(self, factor: float) -> Ratio:
-        """The ratio of the times per unit of work.
-
-        Args:
-            factor: work of the second setting relative to that of the first.
-        """
-        return Ratio(self.value * factor, self.low * factor, self.high * factor)
 
 
 def ratio_of_times(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> Ratio:
@@ -325,13 +258,15 @@ class Benchmark:
     @property
     def samples(self) -> tuple[float, float]:
         """Samples of a step, original and changed."""
-        return _mean_samples(self.before), _mean_samples(self.after)
+        before, after = ([turn.samples for turn in turns] for turns in (self.before, self.after))
+        return statistics.fmean(before), statistics.fmean(after)
 
     @property
     def sample_ratio(self) -> Ratio:
         """Of the times per sample."""
         before, after = self.samples
-        return self.step_ratio.scaled(after / before)
+        times, work = self.step_ratio, after / before
+        return Ratio(times.value * work, times.low * work, times.high * work)
 
 
 def apply_changes(settings: RunSettings, changes: Sequence[str]) -> RunSettings:
@@ -344,7 +279,7 @@ def apply_changes(settings: RunSettings, changes: Sequence[str]) -> RunSettings:
     Raises:
         ConfigError: if a key or value is invalid, or nothing is changed.
     """
-    changed = override_settings(settings, changes, "the preset", _ORIGIN)
+    changed = override_settings(settings, parse_overrides(changes, _ORIGIN), "the preset")
     if not differences(settings, changed):
         raise ConfigError(
             f"{_ORIGIN} {' '.join(changes)}: the preset has these values already, there is nothing "
@@ -383,8 +318,8 @@ def timing_settings(settings: RunSettings, last_step: int) -> RunSettings:
         "LOG.MLFLOW=null",
         "LOG.ON_END=null",
     ]
-    keys += settings.first_steps.overrides
-    return override_settings(settings, keys, "the preset", "benchmark")
+    keys += settings.first_steps
+    return override_settings(settings, parse_overrides(keys, "benchmark"), "the preset")
 
 
 def timing_settings_pair(
@@ -425,99 +360,73 @@ def run_benchmark(
 
     Raises:
         ConfigError: if a changed key is one that timing sets itself.
-        RunError: if a training fails.
+        RunError: if a training fails, or the turns ran on different devices.
     """
     before, after = settings
     pair = timing_settings_pair(before, after, length.last_step)
     changes = differences(*pair)
     words = " ".join(f"{key}={value}" for key, (_, value) in changes.items())
     names = (NAMES[0], f"{NAMES[1]} ({words})")
-    sides = [BenchmarkSide(*side) for side in zip(names, pair, datasets, strict=True)]
-    turns = run_turns(sides, length, gpus, show)
-    notes = dict.fromkeys([*before.first_steps.notes, *after.first_steps.notes])
-    return Benchmark(preset, changes, length, turns[0], turns[1], tuple(notes))
-
-
-def _mean_samples(turns: Sequence[Turn]) -> float:
-    return sum(turn.samples for turn in turns) / len(turns)
+    turns: tuple[list[Turn], list[Turn]] = [], []
+    for number in range(2 * length.turns):
+        side = number % 2
+        turn = _train(names[side], pair[side], datasets[side], length, gpus, show)
+        median = statistics.median(turn.step_s)
+        show(f"turn {number + 1} of {2 * length.turns}, {names[side]}: {median:.4g} s a step")
+        turns[side].append(turn)
+        if turn.device != turns[0][0].device:
+            raise RunError(
+                f"turns on different devices: the first ran on {turns[0][0].device}, this one on "
+                f"{turn.device}; set a number of GPUs that stay free: --config GPUS=1"
+            )
+    keys = dict.fromkeys([*before.first_steps, *after.first_steps])
+    notes = [f"timed are the first steps, with {each}" for each in keys]
+    return Benchmark(preset, changes, length, *turns, notes)
 
 
 def benchmark_text(found: Benchmark) -> str:
     """The result as text, with a newline at the end."""
-    return "\n".join(_lines(found)) + "\n"
-
-
-def _lines(found: Benchmark) -> Iterator[str]:
     length, first = found.length, found.before[0]
-    yield f"{found.preset} on {first.device}"
-    for key, (before, after) in found.settings.items():
-        yield f"  {key}: {before} -> {after}"
-    yield (
-        f"{length.turns} turns of each, {length.steps} steps of a turn timed after {length.warm_up}"
-    )
-    yield from found.notes
-    yield ""
-    memory = "GPU memory" if first.on_gpu else "memory"
-    yield f"{'':<10}{'s a step':>10}{'middle half':>22}{memory:>14}"
-    for name, turns in zip(NAMES, (found.before, found.after), strict=True):
-        low, median, high = quartiles(turns)
-        half = f"{low:.4g} to {high:.4g}"
-        peak = f"{max(turn.memory_mb for turn in turns):.0f} MB"
-        yield f"{name:<10}{median:>10.4g}{half:>22}{peak:>14}"
-    yield ""
+    rows = []
+    for turns in (found.before, found.after):
+        times = [seconds for turn in turns for seconds in turn.step_s]
+        low, median, high = np.quantile(times, (0.25, 0.5, 0.75))
+        peak = max(turn.memory_mb for turn in turns)
+        rows.append((f"{median:.4g}", f"{low:.4g} to {high:.4g}", f"{peak:.0f} MB"))
+    heads = ["s a step", "middle half", "GPU memory" if first.on_gpu else "memory"]
     samples, changed = found.samples
     if samples == changed:
-        yield _verdict("ratio of step times", found.step_ratio)
+        verdict = [_ratio("ratio of step times", found.step_ratio)]
     else:
-        yield f"samples of a step: {samples:g} as it is, {changed:g} changed"
-        yield _verdict("ratio of step times", found.step_ratio, judged=False)
-        yield _verdict("ratio of times per sample", found.sample_ratio)
+        verdict = [
+            f"samples of a step: {samples:g} as it is, {changed:g} changed",
+            _ratio("ratio of step times", found.step_ratio),
+            _ratio("ratio of times per sample", found.sample_ratio),
+        ]
+    verdict[-1] += f"; {_meaning(found.sample_ratio)}"
+    lines = [
+        f"{found.preset} on {first.device}",
+        *(f"  {key}: {before} -> {after}" for key, (before, after) in found.settings.items()),
+        f"{length.turns} turns of each, {length.steps} steps of a turn timed after "
+        f"{length.warm_up}",
+        *found.notes,
+        "",
+        pd.DataFrame(rows, index=list(NAMES), columns=heads).to_string(col_space=10),
+        "",
+        *verdict,
+    ]
+    return "\n".join(lines) + "\n"
 
 
-def _verdict(name: str, ratio: Ratio, *, judged: bool = True) -> str:
-    interval = f"{100 * CONFIDENCE:.0f} %: {ratio.low:.3f} to {ratio.high:.3f}"
-    figures = f"{name}: {ratio.value:.3f} ({interval})"
-    if not judged:
-        return figures
+def _ratio(name: str, ratio: Ratio) -> str:
+    interval = f"{CONFIDENCE:.0%}: {ratio.low:.3f} to {ratio.high:.3f}"
+    return f"{name}: {ratio.value:.3f} ({interval})"
+
+
+def _meaning(ratio: Ratio) -> str:
     if not ratio.is_significant:
         more = "; more --turns would narrow it" if ratio.high > WIDE_INTERVAL * ratio.low else ""
-        return f"{figures}; no difference seen{more}"
+        return f"no difference seen{more}"
     if ratio.value > 1:
-        return f"{figures}; changed is {ratio.value:.2f} x as fast"
-    return f"{figures}; changed is slower: {1 / ratio.value:.2f} x the time"
-
-
-def quartiles(turns: Sequence[Turn]) -> list[float]:
-    """First quartile, median and third quartile of all step times, in seconds."""
-    times = [seconds for turn in turns for seconds in turn.step_s]
-    return [float(value) for value in np.quantile(times, (0.25, 0.5, 0.75))]
-
-
-def benchmark_json(found: Benchmark) -> dict[str, Any]:
-    """All figures, with the time of each step, as a JSON value."""
-    return {
-        "schema": SCHEMA,
-        "preset": found.preset,
-        "settings": {key: list(values) for key, values in found.settings.items()},
-        "device": found.before[0].device,
-        "length": asdict(found.length),
-        "notes": list(found.notes),
-        "sides": {
-            name: {
-                "seconds_per_step": dict(
-                    zip(("low", "median", "high"), quartiles(turns), strict=True)
-                ),
-                "samples_per_step": samples,
-                "peak_memory_mb": round(max(turn.memory_mb for turn in turns), 1),
-                "memory_of": "gpu" if turns[0].on_gpu else "processes",
-                "step_s": [list(turn.step_s) for turn in turns],
-            }
-            for name, turns, samples in zip(
-                NAMES, (found.before, found.after), found.samples, strict=True
-            )
-        },
-        "confidence": CONFIDENCE,
-        "ratio_of_step_times": asdict(found.step_ratio),
-        "ratio_of_times_per_sample": asdict(found.sample_ratio),
-        "difference_seen": found.sample_ratio.is_significant,
-    }
+        return f"changed is {ratio.value:.2f} x as fast"
+    return f"changed is slower: {1 / ratio.value:.2f} x the time"

@@ -237,12 +237,8 @@ def _cell(value: float, specification: str) -> str:
 
 def _aligned(rows: pd.DataFrame) -> str:
     """A text table; the first column is left-aligned, the others right-aligned."""
-    lines = [[str(column) for column in rows.columns], *rows.to_numpy().tolist()]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
-    return "".join(
-        "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]).rstrip() + "\n"
-        for line in lines
-    )
+    first = str(rows.columns[0])
+    return rows.set_index(first).rename_axis(index=None, columns=first).to_string() + "\n"
 
 
 def markdown_table(rows: pd.DataFrame) -> str:
@@ -339,14 +335,21 @@ def below_baseline(
         )
     found: list[str] = []
     for candidate in candidates:
-        found += _check_frames(candidate, runs[candidate.run.name])
-        figures = _figures(candidate)
-        for name, stored in runs[candidate.run.name]["figures"].items():
-            tolerance = _tolerance(name, tolerances)
+        name, figures = candidate.run.name, _figures(candidate)
+        kept = runs[name]
+        if candidate.evaluation is not None and kept.get("test_frames") is not None:
+            frames = {"protocol": OWN_PROTOCOL, **kept["test_frames"]}
+            found += [
+                f"{name}: evaluated on other frames than the baseline ({key}: {value}, the "
+                f"baseline's {frames.get(key)}); its figures cannot be compared"
+                for key, value in test_frames(candidate.evaluation).items()
+                if value != frames.get(key)
+            ]
+        for figure, stored in kept["figures"].items():
+            tolerance = _tolerance(figure, tolerances)
             if tolerance is not None:
-                found += _check_figure(
-                    candidate.run.name, name, figures.get(name), stored, tolerance
-                )
+                fault = _worse(figure, figures.get(figure), stored, tolerance)
+                found += [f"{name}: {figure}: {fault}"] if fault else []
     return found
 
 
@@ -371,35 +374,19 @@ def _metric(name: str) -> Metric | None:
     return results.get(re.sub(r" \(\w+\)", "", name))
 
 
-def _check_frames(candidate: Candidate, stored: Mapping[str, Any]) -> list[str]:
-    """A line for each difference between the test frames and the baseline's."""
-    kept = stored.get("test_frames")
-    if kept is None or candidate.evaluation is None:
-        return []
-    kept = {"protocol": OWN_PROTOCOL, **kept}
-    return [
-        f"{candidate.run.name}: evaluated on other frames than the baseline ({key}: {value}, the "
-        f"baseline's {kept.get(key)}); its figures cannot be compared"
-        for key, value in test_frames(candidate.evaluation).items()
-        if value != kept.get(key)
-    ]
-
-
-def _check_figure(
-    run: str, name: str, value: float | None, stored: float, tolerance: str
-) -> list[str]:
+def _worse(name: str, value: float | None, stored: float, tolerance: str) -> str:
+    """By how much a figure is worse than the baseline's; empty within the tolerance."""
     if value is None:
-        return [f"{run}: {name}: no longer measured, the baseline is {stored:g}"]
+        return f"no longer measured, the baseline is {stored:g}"
     metric = _metric(name)
     larger = name == "samples/s" if metric is None else metric.larger_is_better
     worse = stored - value if larger else value - stored
     number = float(tolerance.removesuffix("%"))
     if worse <= (number * abs(stored) / 100 if tolerance.endswith("%") else number):
-        return []
-    return [
-        f"{run}: {name}: {value:.6g}, the baseline is {stored:.6g}: worse by {worse:.3g}, "
-        f"{tolerance} is allowed"
-    ]
+        return ""
+    return (
+        f"{value:.6g}, the baseline is {stored:.6g}: worse by {worse:.3g}, {tolerance} is allowed"
+    )
 
 
 def _figures(candidate: Candidate) -> dict[str, float | None]:

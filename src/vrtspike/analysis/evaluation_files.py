@@ -140,13 +140,10 @@ def worst_frames(frames: pd.DataFrame, metric: Metric) -> list[dict[str, str | f
         at most :data:`WORST` frames with a finite figure, each with these three values.
     """
     rows = frames[frames[metric.name].map(math.isfinite)]
-    ordered = rows.sort_values(metric.name, ascending=metric.larger_is_better, kind="stable")
-    return [
-        {"sequence": str(name), "frame": str(frame), metric.name: float(figure)}
-        for name, frame, figure in ordered[["sequence", "frame", metric.name]]
-        .head(WORST)
-        .to_numpy()
-    ]
+    worst = rows.nsmallest if metric.larger_is_better else rows.nlargest
+    columns = ["sequence", "frame", metric.name]
+    found = worst(WORST, metric.name)[columns].itertuples(index=False)
+    return [dict(zip(columns, row, strict=True)) for row in found]
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -191,20 +191,11 @@ def seeds_quality(
     Returns:
         the columns; None if a seed has no finite figure, and for the spread of a single seed.
     """
-    rows = [quality(summary, metrics) for summary in summaries]
-    found = {name: _over_seeds([row[name] for row in rows], statistics.fmean) for name in rows[0]}
-    for name, metric in metrics.items():
-        values = [row[f"{name} {metric.after}"] for row in rows]
-        several = len(values) > 1
-        found[f"{name} {SPREAD}"] = _over_seeds(values, statistics.stdev) if several else None
-    return found
-
-
-def _over_seeds(
-    values: Sequence[float | None], what: Callable[[Sequence[float]], float]
-) -> float | None:
-    known = [value for value in values if value is not None]
-    return what(known) if len(known) == len(values) else None
+    table = pd.DataFrame([quality(summary, metrics) for summary in summaries], dtype="float64")
+    mean, deviation = table.mean(skipna=False), table.std(skipna=False)
+    spread = {f"{name} {SPREAD}": f"{name} {metric.after}" for name, metric in metrics.items()}
+    found = mean.to_dict() | {name: deviation[column] for name, column in spread.items()}
+    return {str(name): None if math.isnan(value) else value for name, value in found.items()}
 
 
 def require_equal(

@@ -105,8 +105,6 @@ MIN_MEMORY_LINES = 12
 """Lines of the memory log that memory growth needs at least."""
 CACHE_GROWTH = 1.02
 """A cache whose number of items grows by less than this in half a run counts as filled."""
-STALL_STEPS = 10
-"""A wait for data longer than this many median steps is a stall."""
 
 
 @dataclass(frozen=True)
@@ -114,10 +112,8 @@ class Speed:
     """Times after the warm-up: means in milliseconds, shares of the step's time (0 to 1).
 
     ``data_ms``, ``forward_ms`` and ``slowest_section`` are per micro-batch and process, so that
-    presets with different gradient accumulation can be compared; ``step_ms`` is a whole step. A
-    stall is a step that waits for data longer than :data:`STALL_STEPS` median steps take;
-    ``stalled_share`` is the share of these waits. The shares of validation and checkpoints refer to
-    all time in and between steps.
+    presets with different gradient accumulation can be compared; ``step_ms`` is a whole step. The
+    shares of validation and checkpoints refer to all time in and between steps.
     """
 
     step_ms: float | None = None
@@ -127,13 +123,9 @@ class Speed:
     recomputation_share: float | None = None
     slowest_section: tuple[str, float] | None = None
     step_parts: dict[str, float] = field(default_factory=dict)
-    stalls: int = 0
-    longest_wait_ms: float | None = None
-    stalled_share: float | None = None
     validation_share: float | None = None
     checkpoint_share: float | None = None
     samples_per_second: float | None = None
-    frames_per_second: float | None = None
 
 
 @dataclass(frozen=True)
@@ -141,8 +133,7 @@ class Health:
     """Losses, gradient norms and validations; ``best`` holds each metric's best value.
 
     ``first_`` and ``last_`` are medians over the first and the last tenth of the logged steps, None
-    in short runs. ``best_step`` is the step of the best validation by the main metric,
-    ``later_validations`` the number of validations after it.
+    in short runs.
     """
 
     logged_steps: int = 0
@@ -156,8 +147,6 @@ class Health:
     last_losses: float | None = None
     first_gradient_norms: float | None = None
     last_gradient_norms: float | None = None
-    best_step: int | None = None
-    later_validations: int = 0
     best: dict[str, float] = field(default_factory=dict)
 
 
@@ -180,7 +169,6 @@ class Memory:
     gpu_peak_mb: float | None = None
     gpu_total_mb: float | None = None
     gpu_activations_mb: float | None = None
-    gpu_optimizer_mb: float | None = None
     gpu_utilisation: float | None = None
     cache_hit_rate: float | None = None
     cache_is_full: bool | None = None
@@ -243,28 +231,12 @@ def _speed(logs: RunLogs, micro_batches: int) -> Speed:
         data_share=share.get(DATA),
         forward_ms=each.get(FORWARD),
         recomputation_share=share.get(RECOMPUTATION),
-        **_stalls(steady),
         validation_share=of_run.get(VALIDATION),
         checkpoint_share=of_run.get(CHECKPOINT),
         slowest_section=_slowest_leaf(each),
         step_parts=step_parts(sections),
         samples_per_second=float(counted["samples"].sum()) / seconds if seconds else None,
-        frames_per_second=float(counted["frames"].sum()) / seconds if seconds else None,
     )
-
-
-def _stalls(steady: pd.DataFrame) -> dict[str, Any]:
-    """Number, longest wait and share of the steps that count as stalls."""
-    steps = steady[steady["section"] == ROOT]["ms"]
-    waits = steady[steady["section"] == DATA]["ms"]
-    if steps.empty or waits.empty:
-        return {}
-    long = waits[waits > STALL_STEPS * steps.median()]
-    return {
-        "stalls": len(long),
-        "longest_wait_ms": float(waits.max()),
-        "stalled_share": float(long.sum() / steps.sum()),
-    }
 
 
 def _slowest_leaf(milliseconds: Mapping[str, float]) -> tuple[str, float] | None:
@@ -284,7 +256,6 @@ def _health(logs: RunLogs, metrics: Sequence[Metric]) -> Health:
     norms = _numbers(logs.train, "grad_norm").dropna()
     measured = {m: _numbers(logs.validation, m.name).dropna() for m in metrics}
     best = {m.name: _finite(m.best(values)) for m, values in measured.items() if len(values)}
-    best_step, later = _best_validation(logs.validation["step"], measured)
     first_losses, last_losses = _ends(losses)
     first_norms, last_norms = _ends(norms)
     return Health(
@@ -299,8 +270,6 @@ def _health(logs: RunLogs, metrics: Sequence[Metric]) -> Health:
         last_losses=last_losses,
         first_gradient_norms=first_norms,
         last_gradient_norms=last_norms,
-        best_step=best_step,
-        later_validations=later,
         best={name: value for name, value in best.items() if value is not None},
     )
 
@@ -311,17 +280,6 @@ def _ends(values: pd.Series) -> tuple[float | None, float | None]:
         return None, None
     size = len(values) // TREND_PARTS
     return _finite(values.iloc[:size].median()), _finite(values.iloc[-size:].median())
-
-
-def _best_validation(
-    steps: pd.Series, measured: Mapping[Metric, pd.Series]
-) -> tuple[int | None, int]:
-    """Step of the best validation by the first metric that was measured, and how many followed."""
-    for metric, values in measured.items():
-        if len(values):
-            best = int(values.argmax() if metric.larger_is_better else values.argmin())
-            return int(steps.loc[values.index].iloc[best]), len(values) - best - 1
-    return None, 0
 
 
 def _memory(logs: RunLogs) -> Memory:
@@ -341,7 +299,6 @@ def _memory(logs: RunLogs) -> Memory:
         gpu_peak_mb=largest("gpu.peak_mb"),
         gpu_total_mb=largest("gpu.total_mb"),
         gpu_activations_mb=logs.gpu_categories.get("activations_mb"),
-        gpu_optimizer_mb=logs.gpu_categories.get("optimizer_mb"),
         gpu_utilisation=_finite(_numbers(logs.memory, "gpu.utilisation_percent").median()),
         cache_hit_rate=float(rates.iloc[-1]) if len(rates) else None,
         cache_is_full=bool(full.iloc[-1]) if len(full) else None,

@@ -22,8 +22,8 @@ from ruamel.yaml import YAML
 from vrtspike.analysis import rules
 from vrtspike.analysis.figures import RunFigures
 from vrtspike.analysis.rules import WARNING_SHARE, Observation, Run, Severity
-from vrtspike.config.documents import Document, nested
-from vrtspike.config.loading import override_with_document
+from vrtspike.config.documents import document_of, nested
+from vrtspike.config.loading import override_settings
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import ConfigError, DataError
 
@@ -228,7 +228,7 @@ def preset_text(preset: str, keys: Mapping[str, Any], findings: Sequence[Finding
 
 def _is_valid(keys: Mapping[str, Any], settings: RunSettings) -> bool:
     try:
-        override_with_document(settings, Document(nested(keys)), "the run")
+        override_settings(settings, document_of(nested(keys), "the finding"), "the run")
     except ConfigError:
         return False
     return True

@@ -175,35 +175,26 @@ def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) ->
 def figures_table(figures: RunFigures, metrics: Mapping[str, Metric]) -> pd.DataFrame:
     """The main figures of a run, with their units, as rows of text."""
     speed, health, memory = figures.speed, figures.health, figures.memory
-    slowest = speed.slowest_section
-    rows = [
-        ("step", _number(speed.step_ms, "ms")),
-        ("forward pass of one micro-batch", _number(speed.forward_ms, "ms")),
-        ("wait for one batch", _number(speed.data_ms, "ms")),
-        ("share of waiting", _number(speed.data_share, "%", 100)),
-        ("slowest section", "–" if slowest is None else f"{slowest[0]}, {slowest[1]:.4g} ms"),
-        ("throughput", _number(speed.samples_per_second, "samples/s")),
-        ("logged steps", str(health.logged_steps)),
-        ("last loss", _number(health.last_loss, "")),
+    rows: list[tuple[str, object, str]] = [
+        ("step", speed.step_ms, "{:.1f} ms"),
+        ("forward pass of one micro-batch", speed.forward_ms, "{:.1f} ms"),
+        ("wait for one batch", speed.data_ms, "{:.1f} ms"),
+        ("share of waiting", speed.data_share, "{:.1%}"),
+        ("slowest section", speed.slowest_section, "{0[0]}, {0[1]:.1f} ms"),
+        ("throughput", speed.samples_per_second, "{:.3f} samples/s"),
+        ("logged steps", health.logged_steps, "{}"),
+        ("last loss", health.last_loss, "{:.4g}"),
         *(
-            (f"best validation {metrics[name].title}", metrics[name].text(value))
+            (f"best validation {metrics[name].title}", metrics[name].text(value), "{}")
             for name, value in health.best.items()
         ),
-        ("memory of the run", _number(memory.process_mb, "MB")),
-        ("system memory at most", _number(memory.system_percent, "%")),
-        ("GPU memory at the peak", _number(memory.gpu_peak_mb, "MB")),
-        ("cache hit rate", _number(memory.cache_hit_rate, "%", 100)),
+        ("memory of the run", memory.process_mb, "{:.0f} MB"),
+        ("system memory at most", memory.system_percent, "{:.0f} %"),
+        ("GPU memory at the peak", memory.gpu_peak_mb, "{:.0f} MB"),
+        ("cache hit rate", memory.cache_hit_rate, "{:.0%}"),
     ]
-    return pd.DataFrame(rows, columns=["figure", "value"])
-
-
-def _number(value: float | None, unit: str, factor: float = 1) -> str:
-    """A figure with four digits, or as an integer from 10000 on."""
-    if value is None:
-        return "–"
-    number = value * factor
-    text = f"{number:.0f}" if abs(number) >= 9999.5 else f"{number:.4g}"
-    return f"{text} {unit}".strip()
+    shown = [(name, "–" if value is None else form.format(value)) for name, value, form in rows]
+    return pd.DataFrame(shown, columns=["figure", "value"])
 
 
 def plot_time_per_section(path: str | Path, sections: pd.DataFrame) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from vrtspike.analysis.figures import STALL_STEPS, RunFigures
+from vrtspike.analysis.figures import RunFigures
 from vrtspike.config.run_schema import RunSettings
 
 Severity = Literal["error", "warning", "hint"]
@@ -24,8 +24,6 @@ MEMORY_FOR_CACHE_PERCENT = 70.0
 CACHE_OF_MEMORY = 0.5
 """Largest proposed share of a machine's memory for a cache."""
 GPU_MEMORY_USABLE = 0.90
-OPTIMIZER_SAVED = 0.75
-"""Saved share of the optimiser's state with 8-bit moments."""
 CHUNK_TOKENS = 65536
 
 
@@ -55,15 +53,11 @@ class Run:
         return "" if self.train.PRECISION == "32" else ", then TRAIN.PRECISION: '32'"
 
     @property
-    def crops(self) -> str:
-        """The problem's word for its crops; empty if it has none."""
-        return "crops" if self.settings.value("DATA.CROP_SIZE") is not None else ""
-
-    @property
     def smaller_model(self) -> str:
         """Changes that make the network cheaper and change the result."""
         depth = self.settings.value("MODEL.depth_key")
-        crops = f" or smaller {self.crops} (DATA.CROP_SIZE), which change" if self.crops else ""
+        has_crops = self.settings.value("DATA.CROP_SIZE") is not None
+        crops = " or smaller crops (DATA.CROP_SIZE), which change" if has_crops else ""
         if depth is None:
             return f"a smaller model{crops or ', which changes'} the result"
         return (
@@ -151,16 +145,6 @@ def stuck_loss(run: Run, limit: Limits) -> Observation | None:
     return Observation(1.0, keys={"TRAIN.OPTIM.LR": run.train.OPTIM.LR / 2}, change=look)
 
 
-def late_run(run: Run, limit: Limits) -> Observation | None:
-    """A run that continues long after its best validation."""
-    if run.train.EARLY_STOPPING is not None or run.health.best_step is None:
-        return None
-    if run.health.later_validations < limit["validations"]:
-        return None
-    stopping = {"METRIC": "main", "PATIENCE": limit["validations"]}
-    return Observation(0.0, keys={"TRAIN.EARLY_STOPPING": stopping})
-
-
 def full_memory(run: Run, limit: Limits) -> Observation | None:
     """System memory nearly full."""
     used, own = run.memory.system_percent, run.memory.process_mb
@@ -174,46 +158,32 @@ def full_memory(run: Run, limit: Limits) -> Observation | None:
     return Observation(used / 100, values, keys, effect="cache")
 
 
+def _workers(run: Run) -> tuple[str, int | str]:
+    """The key that decides the number of workers, and its value."""
+    if run.loader.TRAIN_WORKERS != "auto":
+        return "DATALOADER.TRAIN_WORKERS", run.loader.TRAIN_WORKERS
+    return "DATALOADER.TOTAL_WORKERS", run.loader.TOTAL_WORKERS
+
+
 def _fewer_workers(run: Run) -> Keys:
-    loader = run.loader
+    key, workers = _workers(run)
     keys: Keys = {}
-    if loader.TRAIN_WORKERS != "auto":
-        if loader.TRAIN_WORKERS > 1:
-            keys["DATALOADER.TRAIN_WORKERS"] = loader.TRAIN_WORKERS // 2
-    elif loader.TOTAL_WORKERS == "auto":
-        keys["DATALOADER.TOTAL_WORKERS"] = "cpu*0.4"
-    elif isinstance(loader.TOTAL_WORKERS, int) and loader.TOTAL_WORKERS > 1:
-        keys["DATALOADER.TOTAL_WORKERS"] = loader.TOTAL_WORKERS // 2
-    if loader.TRAIN_PREFETCH_FACTOR > 2:
-        keys["DATALOADER.TRAIN_PREFETCH_FACTOR"] = loader.TRAIN_PREFETCH_FACTOR // 2
+    if workers == "auto":
+        keys[key] = "cpu*0.4"
+    elif isinstance(workers, int) and workers > 1:
+        keys[key] = workers // 2
+    if run.loader.TRAIN_PREFETCH_FACTOR > 2:
+        keys["DATALOADER.TRAIN_PREFETCH_FACTOR"] = run.loader.TRAIN_PREFETCH_FACTOR // 2
     return keys
 
 
 def growing_memory(run: Run, limit: Limits) -> Observation | None:
     """A run whose memory grows."""
-    memory = run.memory
-    growth, steps, own = memory.growth_mb, memory.growth_steps, memory.process_mb
+    growth, own = run.memory.growth_mb, run.memory.process_mb
     if growth is None or own is None or growth <= max(limit["mb"], limit["share"] * own):
         return None
-    when = ""
-    if memory.system_total_mb and memory.system_percent is not None and steps:
-        free = memory.system_total_mb * (1 - memory.system_percent / 100)
-        when = f"; at this pace the machine is full after {free / growth * steps:,.0f} more"
     keys = {"DATALOADER.PERSISTENT_WORKERS": False} if run.loader.PERSISTENT_WORKERS else {}
-    return Observation(growth / own, {"when": when}, keys)
-
-
-def large_cache(run: Run, limit: Limits) -> Observation | None:
-    """A cache that may leave too little memory for other things."""
-    machine = run.memory.system_total_gb
-    if machine is None or not uses_cache(run.settings):
-        return None
-    size = run.settings.value("DATA.CACHE_SIZE_GB")
-    if size <= limit["share"] * machine:
-        return None
-    most = int(10 * limit["share"] * machine) / 10
-    values = {"size": size, "freed": size - most}
-    return Observation(size / machine, values, {"DATA.CACHE_SIZE_GB": most})
+    return Observation(growth / own, keys=keys)
 
 
 def data_wait(run: Run, limit: Limits) -> Observation | None:
@@ -221,23 +191,18 @@ def data_wait(run: Run, limit: Limits) -> Observation | None:
     wait, share = run.speed.data_ms, run.speed.data_share
     if not wait or not share:
         return None
-    usual = share - (run.speed.stalled_share or 0.0)  # more workers do not prevent stalls
-    wait *= usual / share
-    if usual < limit["least"] or (wait <= limit["ms"] and usual <= limit["share"]):
+    if share < limit["least"] or (wait <= limit["ms"] and share <= limit["share"]):
         return None
-    return Observation(usual, {"wait": wait}, _faster_data(run), gain=usual)
+    return Observation(share, keys=_faster_data(run), gain=share)
 
 
 def _faster_data(run: Run) -> Keys:
     """Keys that make data loading faster and are not set yet."""
     loader, settings = run.loader, run.settings
     keys: Keys = {}
-    if loader.TRAIN_WORKERS != "auto":
-        keys["DATALOADER.TRAIN_WORKERS"] = "auto"  # it overrides TOTAL_WORKERS
-    elif loader.TOTAL_WORKERS == "auto":
-        keys["DATALOADER.TOTAL_WORKERS"] = "cpu*1.0"
-    elif isinstance(loader.TOTAL_WORKERS, int):
-        keys["DATALOADER.TOTAL_WORKERS"] = "auto"
+    key, workers = _workers(run)
+    if workers == "auto" or isinstance(workers, int):
+        keys[key] = "cpu*1.0" if workers == "auto" else "auto"
     if loader.TRAIN_PREFETCH_FACTOR < MAX_PREFETCH:
         twice = min(MAX_PREFETCH, 2 * loader.TRAIN_PREFETCH_FACTOR)
         keys["DATALOADER.TRAIN_PREFETCH_FACTOR"] = twice
@@ -249,16 +214,6 @@ def _faster_data(run: Run) -> Keys:
         "DATA.USE_RAM_CACHE": settings.value("DATA.USE_RAM_CACHE") is False and _has_memory(run),
     }
     return keys | {key: True for key, is_off in off.items() if is_off}
-
-
-def stalls(run: Run, limit: Limits) -> Observation | None:
-    """Single steps with very long waits for data."""
-    share, longest = run.speed.stalled_share, run.speed.longest_wait_ms
-    if not share or longest is None or share <= limit["share"]:
-        return None
-    keys = {} if run.loader.PERSISTENT_WORKERS else {"DATALOADER.PERSISTENT_WORKERS": True}
-    values = {"longest": longest / 1e3, "steps": STALL_STEPS}
-    return Observation(share, values, keys, gain=share)
 
 
 def cold_cache(run: Run, limit: Limits) -> Observation | None:
@@ -297,18 +252,13 @@ def _has_memory(run: Run) -> bool:
 
 def idle_gpu(run: Run, limit: Limits) -> Observation | None:
     """Low GPU utilisation."""
-    busy, more = run.memory.gpu_utilisation, run.memory.gpu_activations_mb
+    busy = run.memory.gpu_utilisation
     if busy is None or busy >= limit["percent"]:
         return None
     gain = 1 - busy / limit["target"]
     if (run.speed.data_share or 0.0) > WARNING_SHARE:
         return Observation(1 - busy / 100, gain=gain, change="data")
-    keys: Keys = {}
-    usable = GPU_MEMORY_USABLE * run.gpu_total
-    if not (run.gpu_peak and usable and more) or run.gpu_peak + more / 1024 <= usable:
-        keys |= _larger_batch(run, most=2 * run.train.BATCH_SIZE)
-    if not run.train.COMPILE_MODEL:
-        keys["TRAIN.COMPILE_MODEL"] = True
+    keys: Keys = {} if run.train.COMPILE_MODEL else {"TRAIN.COMPILE_MODEL": True}
     return Observation(1 - busy / 100, keys=keys, gain=gain)
 
 
@@ -358,13 +308,6 @@ def single_precision(run: Run, limit: Limits) -> Observation | None:
     return Observation(share, keys={"TRAIN.PRECISION": "bf16-mixed"})
 
 
-def deterministic(run: Run, limit: Limits) -> Observation | None:
-    """Deterministic algorithms on a GPU."""
-    if not run.memory.has_gpu or not run.settings.DETERMINISTIC:
-        return None
-    return Observation(0.0, keys={"DETERMINISTIC": False})
-
-
 def low_throughput(run: Run, limit: Limits) -> Observation | None:
     """Low throughput, with advice on the largest part of a step."""
     rate, parts = run.speed.samples_per_second, run.speed.step_parts
@@ -378,19 +321,9 @@ def low_throughput(run: Run, limit: Limits) -> Observation | None:
     if part == "backward" and run.settings.recompute_keys:
         return _less_recomputation(run, share, values)
     known = part in ("data", "loss", "sync", "optimizer", "forward", "backward")
-    keys = _faster_data(run) if part == "data" else {}
-    if part not in ("data", "loss", "sync", "optimizer"):
-        keys = _faster_arithmetic(run)
-    first = "half precision and compiled blocks, where proposed; beyond that " if keys else ""
-    return Observation(
-        share,
-        values | {"first": first},
-        keys,
-        gain=share,
-        severity=None if keys else "hint",
-        change=part if known else "other",
-        effect="part",
-    )
+    change = part if known else "other"
+    # What helps against these parts, their own symptoms propose.
+    return Observation(share, values, gain=share, severity="hint", change=change, effect="part")
 
 
 def _less_recomputation(run: Run, share: float, values: Mapping[str, Any]) -> Observation:
@@ -462,24 +395,7 @@ def full_gpu(run: Run, limit: Limits) -> Observation | None:
         return Observation(share, keys=keys, change="batch")
     if train.OPTIM.TYPE == "adamw":
         return Observation(share, keys={"TRAIN.OPTIM.TYPE": "adamw8bit"}, change="moments")
-    less = []
-    if run.settings.value("MODEL.VRT.USE_CHECKPOINT_ATTN") is not None:
-        less.append("recomputation (MODEL.VRT.USE_CHECKPOINT_ATTN, USE_CHECKPOINT_FFN)")
-    if run.crops:
-        less.append(f"smaller {run.crops}")
-    return Observation(share, {"less": ", ".join(less) or "a smaller model"})
-
-
-def large_optimizer(run: Run, limit: Limits) -> Observation | None:
-    """An optimiser state that takes much of the GPU memory."""
-    peak, total, state = run.gpu_peak, run.gpu_total, (run.memory.gpu_optimizer_mb or 0.0) / 1024
-    if not peak or not total or not state or run.train.OPTIM.TYPE != "adamw":
-        return None
-    if state <= limit["share"] * peak or peak < limit["used"] * total:
-        return None
-    freed, use = OPTIMIZER_SAVED * state, [*run.recomputation[:1], "larger batches"]
-    values = {"state": state, "share": state / peak, "freed": freed, "use": ", or ".join(use)}
-    return Observation(freed / total, values, {"TRAIN.OPTIM.TYPE": "adamw8bit"})
+    return Observation(share)
 
 
 def gpu_headroom(run: Run, limit: Limits) -> Observation | None:
@@ -496,7 +412,6 @@ def gpu_headroom(run: Run, limit: Limits) -> Observation | None:
         "free": free,
         "sample": sample,
         "batch": keys.get("TRAIN.BATCH_SIZE"),
-        "crops": f"{run.crops} or " if run.crops else "",
         "recompute": "".join(f"; or recompute less ({key})" for key in run.recomputation[:1]),
     }
     return Observation(free / total, values, keys)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from vrtspike.analysis.figures import Memory, RunFigures, run_figures
+import pandas as pd
+
+from vrtspike.analysis.figures import RunFigures, run_figures
 from vrtspike.analysis.findings import symptoms
 from vrtspike.analysis.rules import Run, uses_cache
 from vrtspike.analysis.run_logs import RunLogs, read_run_logs
@@ -27,9 +28,15 @@ from vrtspike.runs.folder import latest_run, read_record
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import METRICS
 
+_COLUMNS = {
+    "pid": "pid",
+    "resident": "RSS",
+    "proportional": "PSS",
+    "own": "USS",
+    "shared_memory": "shared memory",
+    "gpu": "GPU",
+}
 _FULL_SHARE = 0.8
-_GIGABYTE = 1e9 / 2**20
-"""In megabytes of 2**20 bytes; keys of the configuration mean 10**9 bytes by it."""
 
 
 @dataclass(frozen=True)
@@ -91,28 +98,30 @@ def measure_run(folder: Path) -> RunMemory:
     """
     identity, record = RunIdentity.read(folder), read_record(folder)
     assert record is not None
+    dataset = Path(identity.dataset)
     return RunMemory(
         folder,
         identity.settings,
         record,
         processes_of_run(folder),
         system_memory(),
-        _stores_mb(Path(identity.dataset)),
+        folder_size(dataset.parent)[1] / MEGABYTE if dataset.is_file() else None,
         read_run_logs(folder) if (folder / METRICS).is_file() else None,
     )
-
-
-def _stores_mb(dataset: Path) -> float | None:
-    return folder_size(dataset.parent)[1] / MEGABYTE if dataset.is_file() else None
 
 
 def memory_lines(found: RunMemory) -> list[str]:
     """The memory of a run as text: processes, sums, machine, warnings."""
     lines = [_state_line(found)]
+    memory = found.figures.memory
     if found.processes:
-        lines += ["", *_table(found.processes), *_sum_lines(found.processes), ""]
-    else:
-        lines += [*_log_lines(found.figures.memory), ""]
+        lines += ["", _table(found.processes), *_sum_lines(found.processes)]
+    elif memory.process_mb is not None and memory.system_percent is not None:
+        lines.append(
+            f"its log: {_size(memory.process_mb)} at most with its workers, the system at most "
+            f"{memory.system_percent:.0f} % full"
+        )
+    lines.append("")
     lines += _system_lines(found)
     return lines + [f"! {warning}" for warning in memory_advice(found)]
 
@@ -124,13 +133,9 @@ def _state_line(found: RunMemory) -> str:
         steps += f" of {record['total_steps']}"
     if found.processes:
         return f"{found.folder}: training, {steps}"
-    host = record["starts"][-1]["host"] if record.get("starts") else socket.gethostname()
-    if record["status"] == "running" and host != socket.gethostname():
-        return f"{found.folder}: no process here; it was started on {host}, look there"
-    state = (
-        "running, but its process is gone" if record["status"] == "running" else record["status"]
-    )
-    return f"{found.folder}: no process trains here ({state}, {steps})"
+    starts = record.get("starts")
+    where = f", started on {starts[-1]['host']}" if starts else ""
+    return f"{found.folder}: no process trains here ({record['status']}{where}, {steps})"
 
 
 def _last_step(found: RunMemory) -> int:
@@ -139,21 +144,13 @@ def _last_step(found: RunMemory) -> int:
     return step if found.logs is None else max([step, *map(int, found.logs.train["step"])])
 
 
-def _table(processes: Sequence[ProcessMemory]) -> Iterator[str]:
-    on_gpu = any(process.gpu is not None for process in processes)
-    heads = ["RSS", "PSS", "USS", "shared memory", *(["GPU"] if on_gpu else [])]
-    yield f"{'process':<24}{'pid':>9}" + "".join(f"{head:>15}" for head in heads)
-    for process in processes:
-        values = [process.resident, process.proportional, process.own, process.shared_memory]
-        cells = [_megabytes(value) for value in values]
-        if on_gpu:
-            cells.append(_megabytes(process.gpu))
-        name = "  " * process.depth + process.role
-        yield f"{name:<24}{process.pid:>9}" + "".join(f"{cell:>15}" for cell in cells)
-
-
-def _megabytes(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0f} MB"
+def _table(processes: Sequence[ProcessMemory]) -> str:
+    names = ["  " * process.depth + process.role for process in processes]
+    table = pd.DataFrame(map(vars, processes), index=names)[list(_COLUMNS)]
+    # Without the column of GPUs where none is used.
+    table = table.rename(columns=_COLUMNS).dropna(axis="columns", how="all")
+    table = table.rename_axis(columns="process, MB")
+    return table.to_string(float_format="%.0f", na_rep="-", col_space=9)
 
 
 def _sum_lines(processes: Sequence[ProcessMemory]) -> Iterator[str]:
@@ -177,15 +174,6 @@ def _size(megabytes: float) -> str:
     return f"{gibibytes:.1f} GiB" if gibibytes >= 1 else f"{megabytes:.0f} MB"
 
 
-def _log_lines(memory: Memory) -> Iterator[str]:
-    """Memory from the log of a run without processes here."""
-    if memory.process_mb is not None and memory.system_percent is not None:
-        yield (
-            f"its log: {_size(memory.process_mb)} at most with its workers, the system at most "
-            f"{memory.system_percent:.0f} % full"
-        )
-
-
 def _system_lines(found: RunMemory) -> Iterator[str]:
     system = found.system
     used, total = system.bound
@@ -200,35 +188,35 @@ def _system_lines(found: RunMemory) -> Iterator[str]:
         )
     if found.stores_mb is not None:
         yield f"stores of its data set: {_size(found.stores_mb)}"
-    yield f"cache of decoded chunks: {_cache_limit(found.settings)}"
-
-
-def _cache_limit(settings: RunSettings) -> str:
-    if settings.value("DATA.USE_RAM_CACHE") is None:
-        return "none"
-    if not uses_cache(settings):
-        return "none (DATA.USE_RAM_CACHE)"
-    size = settings.value("DATA.CACHE_SIZE_GB")
-    return f"at most {size:g} GB for all workers together (DATA.CACHE_SIZE_GB)"
+    cache = "none"
+    if uses_cache(found.settings):
+        size = found.settings.value("DATA.CACHE_SIZE_GB")
+        cache = f"at most {size:g} GB for all workers together (DATA.CACHE_SIZE_GB)"
+    yield f"cache of decoded chunks: {cache}"
 
 
 def memory_advice(found: RunMemory) -> Iterator[str]:
     """Warnings on memory, with keys to lower."""
-    system = found.system
+    system, loader = found.system, found.settings.DATALOADER
     used, total = system.bound
     taken = sum(process.taken for process in found.processes)
+    less = (
+        f"lower DATALOADER.TOTAL_WORKERS ({loader.TOTAL_WORKERS}), TRAIN_PREFETCH_FACTOR "
+        f"({loader.TRAIN_PREFETCH_FACTOR})"
+    )
+    if uses_cache(found.settings):
+        less += f" or DATA.CACHE_SIZE_GB ({found.settings.value('DATA.CACHE_SIZE_GB'):g})"
     limit = symptoms()["system memory nearly full"].limit["percent"]
     if 100 * used >= limit * total:
         if found.processes and taken < used / 2:
-            yield (
-                f"memory is {100 * used / total:.0f} % full, and only {_size(taken)} of it are "
-                "this run's: end other programs (ps aux --sort=-rss | head)"
+            less = (
+                f"only {_size(taken)} of it are this run's, end other programs (ps aux --sort=-rss "
+                "| head)"
             )
-        else:
-            yield f"memory is {100 * used / total:.0f} % full: {_reduction_advice(found)}"
+        yield f"memory is {100 * used / total:.0f} % full: {less}"
     if system.swap_used > 64 and any(process.swapped > 16 for process in found.processes):
         swapped = sum(process.swapped for process in found.processes)
-        yield f"{_size(swapped)} of this run were moved to the disk: {_reduction_advice(found)}"
+        yield f"{_size(swapped)} of this run were moved to the disk: {less}"
     if system.shared_total and system.shared_used > _FULL_SHARE * system.shared_total:
         yield (
             "/dev/shm is nearly full, a worker that finds no space ends with a bus error: lower "
@@ -244,27 +232,7 @@ def memory_advice(found: RunMemory) -> Iterator[str]:
             f"the stores ({_size(found.stores_mb)}) do not fit into the page cache: every epoch "
             "reads them from the disk; DATALOADER.SHUFFLE_BLOCK: 32 reads less of a slow one"
         )
-    yield from _growth(found)
-
-
-def _reduction_advice(found: RunMemory) -> str:
-    """The key to lower first."""
-    loader, size = found.settings.DATALOADER, found.settings.value("DATA.CACHE_SIZE_GB", 0.0)
-    workers = sum(p.taken for p in found.processes if p.role == "worker")
-    others = sum(p.taken for p in found.processes) - workers
-    cache = size * _GIGABYTE if uses_cache(found.settings) else 0.0
-    if cache > max(workers, others) / 2:
-        return f"lower DATA.CACHE_SIZE_GB ({size:g})"
-    if workers >= others:
-        return (
-            f"lower DATALOADER.TOTAL_WORKERS ({loader.TOTAL_WORKERS}) or TRAIN_PREFETCH_FACTOR "
-            f"({loader.TRAIN_PREFETCH_FACTOR})"
-        )
-    return "the training processes take most of it: fewer GPUs (--gpus), or another machine"
-
-
-def _growth(found: RunMemory) -> Iterator[str]:
-    """A warning if memory grows, from the run's log."""
+    # From the run's log.
     finding = symptoms()["memory grows"].check(Run(found.figures, found.settings))
     if finding is not None:
         lines = [f"{finding.figure}: {finding.change}", *finding.key_lines]

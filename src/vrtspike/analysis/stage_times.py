@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
 from rich.box import SIMPLE_HEAD
 from rich.console import Group
-from rich.table import Column, Table
+from rich.table import Table
 
-from vrtspike.analysis.evaluations import OWN_PROTOCOL, column_name
-from vrtspike.config.problems import Metric
+from vrtspike.analysis.evaluation_files import read_summary
+from vrtspike.analysis.evaluations import measured_metrics, quality, quality_formats
 from vrtspike.errors import DataError
 
 SECONDS = "s"
@@ -44,60 +44,34 @@ def stage_seconds(files: Iterable[Path], folder: Path) -> dict[str, tuple[int, f
     return found
 
 
-def demo_summary(
-    sequences: Sequence[Path], benchmarks: Iterable[Path], folder: Path, metrics: Iterable[Metric]
-) -> Group:
+def demo_summary(summaries: Iterable[Path], benchmarks: Iterable[Path], folder: Path) -> Group:
     """Tables of the demo's metrics and of the time of each stage, for the terminal.
 
     Args:
-        sequences: ``<preset>/sequences.csv`` of each evaluation; of several only the means are
-            shown, side by side.
+        summaries: ``<preset>/summary.json`` of each evaluation, whose means are shown.
         benchmarks: files of the demo's own jobs.
         folder: of all benchmarks.
-        metrics: of the problem.
     """
-    tables = {path.parent.name: _main_rows(path) for path in sequences}
-    known = {column for table in tables.values() for column in table}
-    measured = [metric for metric in metrics if set(metric.columns) <= known]
-    several, kinds = len(tables) > 1, measured[0].kinds if measured else ()
-    quality = Table(
-        Column("metric", no_wrap=True),
-        Column("preset" if several else "sequence", no_wrap=True),
-        *(Column(kind, justify="right", no_wrap=True) for kind in kinds),
-        title="Test sequences",
-        title_justify="left",
-        box=SIMPLE_HEAD,
-    )
-    for metric, (preset, table) in itertools.product(measured, tables.items()):
-        protocol = table.get("protocol", pd.Series([OWN_PROTOCOL])).iloc[0]
-        title = column_name(metric.title, protocol)
-        values = table.reindex(columns=list(metric.columns))
-        if not several:
-            for name, row in zip(table["sequence"], values.to_numpy(), strict=True):
-                quality.add_row(title, name, *_quality_cells(metric, *row))
-        cells = _quality_cells(metric, *values.mean())
-        quality.add_row(title, preset if several else "mean", *cells, style="bold")
-    seconds = Table(
-        "stage",
-        Column("jobs", justify="right"),
-        Column("seconds", justify="right"),
-        title="Seconds per stage",
-        title_justify="left",
-        box=SIMPLE_HEAD,
-    )
+    evaluations = {path.parent.name: read_summary(path) for path in summaries}
+    metrics = measured_metrics(evaluations.values())
+    kinds = [*next((metric.kinds for metric in metrics.values()), ())]
+    quality_table = _table("Test sequences", "metric", "preset", figures=kinds)
+    formats = quality_formats(metrics)
+    for (name, metric), (preset, summary) in itertools.product(
+        metrics.items(), evaluations.items()
+    ):
+        figures = quality(summary, metrics)
+        columns = [f"{name} {kind}" for kind in metric.kinds]
+        cells = ["–" if (v := figures[c]) is None else f"{v:{formats[c]}}" for c in columns]
+        quality_table.add_row(f"{name} {metric.unit}".strip(), preset, *cells)
+    seconds = _table("Seconds per stage", "stage", figures=["jobs", "seconds"])
     for stage, (jobs, duration) in stage_seconds(benchmarks, folder).items():
         seconds.add_row(stage, str(jobs), f"{duration:.1f}")
-    return Group(quality, seconds)
+    return Group(quality_table, seconds)
 
 
-def _main_rows(path: Path) -> pd.DataFrame:
-    """The rows of the first protocol and the first scale of a table of sequences."""
-    sequences = pd.read_csv(path, dtype={"sequence": str})
-    for column in {"protocol", "scale"} & set(sequences):
-        sequences = sequences[sequences[column] == sequences[column].iloc[0]]
-    return sequences
-
-
-def _quality_cells(metric: Metric, blurry: float, restored: float) -> list[str]:
-    gain = metric.gain(restored, blurry)
-    return [metric.text(blurry), metric.text(restored), f"{gain:+{metric.format}}"]
+def _table(title: str, *names: str, figures: Iterable[str]) -> Table:
+    table = Table(*names, title=title, title_justify="left", box=SIMPLE_HEAD)
+    for figure in figures:
+        table.add_column(figure, justify="right", no_wrap=True)
+    return table

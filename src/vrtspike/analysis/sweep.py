@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -83,10 +82,9 @@ def _row(
     row: dict[str, Any] = {"preset": name, **{key: str(value) for key, value in values.items()}}
     for metric in metrics:
         found = [table[metric].dropna() for table in logs if metric in table]
-        last = [float(column.iloc[-1]) for column in found if len(column)]
-        complete = len(last) == len(runs)
-        row[metric] = statistics.fmean(last) if complete else None
-        row[f"{metric} spread"] = statistics.stdev(last) if complete and len(last) > 1 else None
+        last = pd.Series([column.iloc[-1] for column in found if len(column)], dtype="float64")
+        last = last.reindex(range(len(runs)))
+        row |= {metric: last.mean(skipna=False), f"{metric} spread": last.std(skipna=False)}
     return row | {"steps": runs[0][0].steps, "parameters": runs[0][0].parameters}
 
 

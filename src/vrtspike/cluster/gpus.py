@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-import psutil
-
 from vrtspike.errors import RunError
-from vrtspike.io.locks import lock_file, lock_holders
-from vrtspike.monitoring.nvml import Gpu, gpu_processes, installed_gpus
+from vrtspike.io.locks import describe_process, lock_file
+from vrtspike.monitoring.nvml import Gpu, installed_gpus
 
 if TYPE_CHECKING:
     import torch
@@ -41,77 +40,36 @@ def lock_folder() -> Path:
     return (_MEMORY if _MEMORY.is_dir() else Path(tempfile.gettempdir())) / "vrtspike-gpus"
 
 
-def lock_path(gpu: Gpu, folder: Path) -> Path:
-    """The lock file of a device."""
-    return folder / f"{gpu.uuid.replace('/', '-')}.lock"
-
-
-@contextlib.contextmanager
-def selection_lock(folder: Path) -> Iterator[str | None]:
-    """Lock the selection of GPUs; yields the process that holds the lock, or None if it is ours.
-
-    Without it, two runs could each lock half of the GPUs that both need.
-    """
-    _make_shared(folder)
-    path = folder / "choosing.lock"
-    descriptor = lock_gpu(path)
-    try:
-        yield describe_holder(path) if descriptor is None else None
-    finally:
-        _close(() if descriptor is None else (descriptor,))
-
-
 def lock_gpu(path: Path) -> int | None:
-    """Lock a GPU; returns the open lock file, or None if another run has locked it."""
-    descriptor = _open_lock(path)
-    if lock_file(descriptor, path, advice=_ADVICE):
-        return descriptor
-    os.close(descriptor)
-    return None
+    """Lock a GPU; returns the open lock file, or None if another run has locked it.
 
-
-def describe_holder(path: Path) -> str:
-    """Process, user and command of the holder of a lock, for messages."""
-    return ", ".join(_processes(lock_holders(path))) or "another run"
-
-
-def _processes(pids: Iterable[int]) -> Iterator[str]:
-    """Process, user and command of running processes, for messages."""
-    for pid in pids:
-        with contextlib.suppress(psutil.Error):
-            process = psutil.Process(pid)
-            words = process.cmdline() or [process.name()]
-            shown = " ".join([Path(words[0]).name, *words[1:]])
-            yield f"process {pid} of {process.username()}: {shown[:100]}"
-
-
-def _make_shared(folder: Path) -> None:
-    """Create a folder in which all users can create files, as in ``/tmp``."""
-    if not folder.is_dir():
-        folder.mkdir(parents=True, exist_ok=True)
-        # Another user may have created it at the same moment.
+    All users can create files in the folder, as in ``/tmp``, and lock the files of others. A file
+    names the process that has locked it.
+    """
+    # Another user may create folder and file at the same moment.
+    if not path.parent.is_dir():
+        path.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(PermissionError):
-            folder.chmod(0o1777)
-
-
-def _open_lock(path: Path) -> int:
-    """Open a lock file for reading, which suffices for a lock on another user's file."""
-    while True:
-        try:
-            return os.open(path, os.O_RDONLY)
-        except FileNotFoundError:
-            # Another user may create it at the same moment.
-            with contextlib.suppress(FileExistsError):
-                descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o644)
-                os.fchmod(descriptor, 0o644)
-                return descriptor
+            path.parent.chmod(0o1777)
+    with contextlib.suppress(FileExistsError):
+        created = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        os.fchmod(created, 0o666)
+        os.close(created)
+    descriptor = os.open(path, os.O_RDWR)
+    if not lock_file(descriptor, path, advice=_ADVICE):
+        os.close(descriptor)
+        return None
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, describe_process().encode())
+    return descriptor
 
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 FREE_FRACTION = 0.8
 """A GPU counts as free if this share of its memory is free; a desktop takes some."""
 
-_POLL_S = 0.5
+_POLL_S = (0.2, 0.8)
+"""Bounds of the seconds between two attempts."""
 _SILENT_S = 2.0
 """Seconds of waiting without a message."""
 _GIB = 2**30
@@ -144,27 +102,15 @@ def usable_gpus(installed: Sequence[Gpu], visible: str | None) -> list[Gpu]:
     """
     if visible is None:
         return list(installed)
-    found: list[Gpu] = []
-    for name in (word.strip() for word in visible.split(",")):
-        gpu = _find_gpu(name, installed)
-        if gpu is None:
+    found: dict[str, Gpu] = {}
+    for name in filter(None, map(str.strip, visible.split(","))):
+        fitting = [g for g in installed if str(g.index) == name or g.uuid.startswith(name)]
+        if not installed and name != "-1":  # from a batch system, without the driver's library
+            fitting = [Gpu(name, is_part=name.startswith("MIG-"))]
+        if not fitting:
             break
-        if gpu not in found:
-            found.append(gpu)
-    return found
-
-
-def _find_gpu(name: str, installed: Sequence[Gpu]) -> Gpu | None:
-    """The GPU of a name in ``CUDA_VISIBLE_DEVICES``; None for an invalid name."""
-    if name.isdigit():
-        fitting = [gpu for gpu in installed if gpu.index == int(name)][:1]
-    else:
-        fitting = [gpu for gpu in installed if name and gpu.uuid.startswith(name)]
-    if len(fitting) == 1:
-        return fitting[0]
-    # A device from a batch system, without the driver's library.
-    unknown = not installed and name and name != "-1"
-    return Gpu(name, is_part=name.startswith("MIG-")) if unknown else None
+        found[fitting[0].uuid] = fitting[0]
+    return list(found.values())
 
 
 def require_gpus(wanted: int | Literal["auto"], installed: Sequence[Gpu]) -> list[Gpu]:
@@ -224,22 +170,30 @@ def take_gpus(
     if not usable:
         yield Devices()
         return
-    least, most = _gpu_range(wanted, most, usable)
+    least = 1
+    if wanted == "auto":
+        limit = 1 if usable[0].is_part else len(usable)
+        most = min(most or limit, limit)
+    else:
+        least, most, batches = wanted, wanted, None
     if not usable[0].total:  # assigned by a batch system, invisible to NVML
         yield Devices(tuple(gpu.uuid for gpu in usable[:most]))
         return
-    batches = batches if wanted == "auto" else None
     begun = time.monotonic()
     announced = False
     while True:
-        devices, blocked = _lock_free_gpus(usable, least, most, batches)
-        if devices is not None:
+        locks, blocked = _lock_free_gpus(usable, most)
+        numbers = (n for n in range(least, len(locks) + 1) if batches is None or batches % n == 0)
+        for name in list(locks)[max(numbers, default=0) :]:
+            os.close(locks.pop(name))
+        if locks:
             try:
                 if announced:
-                    show(f"free now: {', '.join(devices.names)}")
-                yield devices
+                    show(f"free now: {', '.join(locks)}")
+                yield Devices(tuple(locks), tuple(locks.values()))
             finally:
-                _close(devices.locks)
+                for descriptor in locks.values():
+                    os.close(descriptor)
             return
         waited_s = time.monotonic() - begun
         missing = f"too few of the {len(usable)} GPUs are free for {wanted}: {'; '.join(blocked)}"
@@ -248,68 +202,30 @@ def take_gpus(
         if waited_s >= _SILENT_S and not announced:
             show(f"waiting: {missing}")
             announced = True
-        time.sleep(_POLL_S)
+        # At random, because two runs may each hold half of what both need.
+        time.sleep(random.uniform(*_POLL_S))
         usable = require_gpus(wanted, installed_gpus()) or usable
 
 
-def _gpu_range(
-    wanted: int | Literal["auto"], most: int | None, usable: Sequence[Gpu]
-) -> tuple[int, int]:
-    """The least and the largest number of GPUs that a run takes."""
-    if wanted != "auto":
-        return wanted, wanted
-    whole = sum(not gpu.is_part for gpu in usable)
-    return 1, max(1, min(most or whole, whole))
-
-
-def _lock_free_gpus(
-    usable: Sequence[Gpu], least: int, most: int, batches: int | None
-) -> tuple[Devices | None, list[str]]:
-    """Lock free GPUs; returns None and the reasons if there are too few."""
+def _lock_free_gpus(usable: Sequence[Gpu], most: int) -> tuple[dict[str, int], list[str]]:
+    """Lock free GPUs; returns the open lock files by UUID, and why others were not locked."""
     blocked: list[str] = []
-    taken: list[tuple[str, int]] = []
-    folder = lock_folder()
-    with selection_lock(folder) as other:
-        if other is not None:
-            return None, [f"{other} is choosing"]
-        # In whole GiB, so that GPUs with similar free memory keep their order.
-        for gpu in sorted(usable, key=lambda gpu: -(gpu.free // _GIB)):
-            if len(taken) == most:
-                break
-            path = lock_path(gpu, folder)
-            # A device in CUDA_VISIBLE_DEVICES is used even if others use it.
-            if VISIBLE not in os.environ and gpu.free < FREE_FRACTION * gpu.total:
-                blocked.append(_describe_use(gpu))
-            elif (descriptor := lock_gpu(path)) is None:
-                blocked.append(f"GPU {gpu.index} is held by {describe_holder(path)}")
-            else:
-                taken.append((gpu.uuid, descriptor))
-    number = _largest_divisor(len(taken), batches) if len(taken) >= least else 0
-    _close(descriptor for _, descriptor in taken[number:])
-    if number == 0:
-        return None, blocked
-    names, locks = zip(*taken[:number], strict=True)
-    return Devices(names, locks), blocked
-
-
-def _largest_divisor(number: int, batches: int | None) -> int:
-    """The largest divisor of ``batches`` up to a number; the number itself without batches."""
-    if batches is None:
-        return number
-    return max(n for n in range(1, number + 1) if batches % n == 0)
-
-
-def _close(descriptors: Iterable[int]) -> None:
-    for descriptor in descriptors:
-        os.close(descriptor)
-
-
-def _describe_use(gpu: Gpu) -> str:
-    """Who uses a GPU's memory, and how to use the GPU nevertheless."""
-    found = ", ".join(_processes(pid for uuid, pid, _ in gpu_processes() if uuid == gpu.uuid))
-    used = f"{(gpu.total - gpu.free) / _GIB:.1f} of {gpu.total / _GIB:.1f} GiB are in use"
-    users = f" by {found}" if found else ""
-    return f"GPU {gpu.index}: {used}{users} (use it nevertheless: {VISIBLE}={gpu.uuid})"
+    locks: dict[str, int] = {}
+    # In whole GiB, so that GPUs with similar free memory keep their order.
+    for gpu in sorted(usable, key=lambda gpu: -(gpu.free // _GIB)):
+        if len(locks) == most:
+            break
+        path = lock_folder() / f"{gpu.uuid.replace('/', '-')}.gpu"
+        # A device in CUDA_VISIBLE_DEVICES is used even if others use it.
+        if VISIBLE not in os.environ and gpu.free < FREE_FRACTION * gpu.total:
+            used = f"{(gpu.total - gpu.free) / _GIB:.1f} of {gpu.total / _GIB:.1f} GiB are in use"
+            advice = f"use it nevertheless: {VISIBLE}={gpu.uuid}"
+            blocked.append(f"GPU {gpu.index}: {used} ({advice})")
+        elif (descriptor := lock_gpu(path)) is None:
+            blocked.append(f"GPU {gpu.index} is held by {path.read_text() or 'another run'}")
+        else:
+            locks[gpu.uuid] = descriptor
+    return locks, blocked
 
 
 DeviceName = Literal["auto", "cpu", "cuda"]

@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -279,21 +278,16 @@ def run_end_hook(
         "VRTSPIKE_RUN": str(folder.absolute()),
         "VRTSPIKE_RESULT": str(output.absolute()),
     }
-    # A file instead of a pipe, which a background process of the command would hold open.
-    with tempfile.TemporaryFile() as output_file:
+    with contextlib.nullcontext() if messages.log is None else messages.log.open("a") as log:
         done = subprocess.run(
             command,
             shell=True,
             env={**os.environ, **facts},
             stdin=subprocess.DEVNULL,
-            stdout=output_file,
+            stdout=log,
             stderr=subprocess.STDOUT,
             check=False,
         )
-        output_file.seek(0)
-        text = output_file.read().decode(errors="replace").rstrip()
-    if text:
-        messages.note(f"LOG.ON_END:\n{text}")
     if done.returncode:
-        last = (text.splitlines() or ["it printed nothing"])[-1]
-        messages.show(f"warning: LOG.ON_END ended with {done.returncode}: {last}")
+        where = messages.log or "above"
+        messages.show(f"warning: LOG.ON_END ended with {done.returncode}; its output: {where}")

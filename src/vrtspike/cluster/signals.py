@@ -106,10 +106,8 @@ def status_file(folder: Path) -> Iterator[Path]:
 
 def read_status(path: Path) -> int | Literal["begun"] | None:
     """The exit status in a status file; ``begun`` during training, None before it."""
-    words = path.read_text(encoding="utf-8").split()
-    if not words:
-        return None
-    return _STARTED if words[-1] == _STARTED else int(words[-1])
+    word = path.read_text(encoding="utf-8")
+    return _STARTED if word == _STARTED else int(word) if word else None
 
 
 def report_start() -> None:
@@ -157,5 +155,5 @@ def _write_status(word: str) -> None:
         return
     # If the launcher was killed, the file may have been removed; do not create it again.
     with contextlib.suppress(FileNotFoundError), Path(path).open("r+", encoding="utf-8") as stream:
-        stream.seek(0, os.SEEK_END)
-        stream.write(f"{word}\n")
+        stream.write(word)
+        stream.truncate()

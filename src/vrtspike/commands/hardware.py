@@ -15,8 +15,8 @@ from vrtspike.deblurring.costs import TrainingCost
 from vrtspike.errors import RunError
 from vrtspike.monitoring.nvml import driver_version, installed_gpus
 from vrtspike.monitoring.process_memory import system_memory
-from vrtspike.system.cli import nearest_existing
 from vrtspike.system.cpus import available_cpus
+from vrtspike.system.surroundings import nearest_existing
 from vrtspike.training.progress import measure_peak
 
 MULTI_GPU_EFFICIENCY = 0.9

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,9 +26,9 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
 def doctor(arguments: argparse.Namespace) -> int:
     """Check that this machine and this configuration are ready, and show how to fix problems.
 
-    Checks Python, packages, GPU and driver, compiler, memory and disk; in the project's folder also
-    configuration, data and weights of the presets in PRESETS. It distinguishes missing (○) from
-    broken things (✗); the exit status is 1 if something is broken. Nothing is changed.
+    Checks Python, packages, GPU and its compiler, shared memory and disk; in the project's folder
+    also configuration, data and weights of the presets in PRESETS. It distinguishes missing (○)
+    from broken things (✗); the exit status is 1 if something is broken. Nothing is changed.
     """
     from vrtspike.commands.readiness import all_checks, show_checks
 
@@ -80,12 +78,6 @@ def add_memory(parser: argparse.ArgumentParser) -> None:
         "run_path", type=Path, metavar="RUN", help="folder of the run, or name of its preset"
     )
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs (RUNS)")
-    parser.add_argument(
-        "--watch",
-        type=positive_number,
-        metavar="SECONDS",
-        help="look again after so many seconds, until Ctrl-C",
-    )
 
 
 def memory(arguments: argparse.Namespace) -> None:
@@ -97,12 +89,7 @@ def memory(arguments: argparse.Namespace) -> None:
     from vrtspike.analysis.run_memory import find_run_folder, measure_run, memory_lines
 
     folder = find_run_folder(arguments.run_path, arguments.runs)
-    while True:
-        print("\n".join(memory_lines(measure_run(folder))), flush=True)
-        if arguments.watch is None:
-            return
-        time.sleep(arguments.watch)
-        print()
+    print("\n".join(memory_lines(measure_run(folder))))
 
 
 def add_benchmark(parser: argparse.ArgumentParser) -> None:
@@ -129,9 +116,6 @@ def add_benchmark(parser: argparse.ArgumentParser) -> None:
         help="first steps of a turn, which are left out",
     )
     add_configuration(parser)
-    parser.add_argument(
-        "--format", choices=("text", "json"), default="text", help="of what is printed"
-    )
     parser.add_argument("-o", "--output", type=output_path, help="file that it is also written to")
 
 
@@ -173,8 +157,6 @@ def benchmark(arguments: argparse.Namespace) -> None:
         show,
     )
     shown = analysis.benchmark_text(found)
-    if arguments.format == "json":
-        shown = json.dumps(analysis.benchmark_json(found), indent=1) + "\n"
     print(shown, end="", flush=True)
     if arguments.output is not None:
         atomic_write_text(arguments.output, shown)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,6 +66,10 @@ class PresetData:
     store_bytes: Mapping[int, int]
     existing_bytes: int
 
+    def missing_bytes(self, bins: int) -> int:
+        """Bytes that are still to be written for its stores."""
+        return max(0, self.store_bytes[bins] - self.existing_bytes)
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -91,21 +95,17 @@ class Advice:
     """The result of :func:`advise`.
 
     Attributes:
-        machine: to train on.
-        speed: of the machine.
+        budget: that was available.
         data: by the name of the data set.
         fits: one for each preset.
-        free: free bytes for results.
         command: the recommended one; None where nothing fits.
         reason: why it is recommended.
         batches: batches that fit, by preset, from :func:`advise_batch`.
     """
 
-    machine: Machine
-    speed: Speed
+    budget: Budget
     data: Mapping[str, PresetData]
     fits: Sequence[Fit]
-    free: int
     command: str | None
     reason: str
     batches: Mapping[str, str]
@@ -120,8 +120,7 @@ def advise(plan: Workflow, machine: Machine, speed: Speed, max_hours: float) -> 
         speed: of the machine.
         max_hours: that a training may take.
     """
-    free = free_bytes(Path(plan.settings.RESULTS))
-    budget = Budget(machine, speed, free, max_hours)
+    budget = Budget(machine, speed, free_bytes(Path(plan.settings.RESULTS)), max_hours)
     data: dict[str, PresetData] = {}
     fits = []
     deblurring = DeblurringPlan(plan)
@@ -138,7 +137,7 @@ def advise(plan: Workflow, machine: Machine, speed: Speed, max_hours: float) -> 
     if not deblurring.presets and batches:
         command = f"snakemake --cores {machine.cpus} train_{shlex.quote(next(iter(batches)))}"
         reason = "its batches fit; hours are estimated for the deblurring only"
-    return Advice(machine, speed, data, fits, free, command, reason, batches)
+    return Advice(budget, data, fits, command, reason, batches)
 
 
 def batch_advice(
@@ -198,18 +197,16 @@ def advise_batch(settings: RunSettings, fixed: float, sample: float, usable: flo
 def find_data(deblurring: DeblurringPlan, dataset: Dataset) -> PresetData:
     """Size of a data set and of its stores; that of GoPro where it is missing."""
     missing: str | None = None
-    size = GOPRO
     try:
         size = measure_data(dataset)
     except DataError as error:
-        missing = str(error).splitlines()[0]
-    used = [
-        s for name, s in deblurring.presets.items() if deblurring.dataset(name).name == dataset.name
+        size, missing = GOPRO, str(error).splitlines()[0]
+    numbers = [
+        settings.DATA.NUM_VOXEL_BINS
+        for name, settings in deblurring.presets.items()
+        if deblurring.dataset(name).name == dataset.name
     ]
-    bins = {
-        settings.DATA.NUM_VOXEL_BINS: size.store_bytes(settings.DATA.NUM_VOXEL_BINS)
-        for settings in used
-    }
+    bins = {number: size.store_bytes(number) for number in numbers}
     there = folder_size(deblurring.results / "data" / dataset.name)[1]
     return PresetData(dataset, size, missing, bins, there)
 
@@ -249,10 +246,12 @@ class Budget:
             return Fit(name, None, 0.0, None, ("the cost of its model was never counted",))
         memory = self._memory_gib(settings, cost)
         hours = self.speed.seconds(cost, max(1, self.gpus)) / 3600
-        disk = stores_needed(data, settings.DATA.NUM_VOXEL_BINS)
+        disk: float = data.missing_bytes(settings.DATA.NUM_VOXEL_BINS)
         disk += cost.checkpoint_gib(settings.TRAIN.KEEP_LAST) * 2**30
-        reasons = [*self._shortages(cost, memory, hours, disk), *_missing_weights(settings)]
-        return Fit(name, cost, memory, hours, tuple(reasons))
+        weights = training_weights(settings).items()
+        missing = [f"{key}: {path} is not there" for key, path in weights if not path.is_file()]
+        reasons = (*self._shortages(cost, memory, hours, disk), *missing)
+        return Fit(name, cost, memory, hours, reasons)
 
     def _memory_gib(self, settings: Settings, cost: TrainingCost) -> float:
         """System memory of a training: its processes, their workers, and the cache."""
@@ -275,17 +274,6 @@ class Budget:
             yield f"takes more than {self.max_hours:.0f} hours"
         if disk > self.free:
             yield f"needs {disk / GB:.0f} GB of disk, {self.free / GB:.0f} are free"
-
-
-def _missing_weights(settings: Settings) -> Iterator[str]:
-    for key, path in training_weights(settings).items():
-        if not path.is_file():
-            yield f"{key}: {path} is not there"
-
-
-def stores_needed(data: PresetData, bins: int) -> float:
-    """Bytes that are still to be written for the stores of a data set."""
-    return max(0, data.store_bytes[bins] - data.existing_bytes)
 
 
 def recommend(
@@ -315,12 +303,13 @@ def recommend(
 
 def advice_lines(advice: Advice) -> list[str]:
     """The advice as lines of text."""
-    machine, gpu = advice.machine, advice.machine.gpu
+    budget, machine = advice.budget, advice.budget.machine
+    gpu = machine.gpu
     on = "no GPU" if gpu is None else f"{gpu.count} x {gpu.name} with {gpu.memory_gib:.0f} GiB"
     lines = [
         f"machine: {on}, {machine.cpus} CPUs, {machine.memory_gib:.0f} GiB of memory",
-        f"speed:   {advice.speed.source}",
-        f"disk:    {advice.free / GB:.0f} GB free for results",
+        f"speed:   {budget.speed.source}",
+        f"disk:    {budget.free / GB:.0f} GB free for results",
     ]
     for name, data in advice.data.items():
         lines += _data_lines(name, data)
@@ -329,21 +318,26 @@ def advice_lines(advice: Advice) -> list[str]:
     if advice.batches:
         lines += ["", "samples of a micro-step, and the learning rate by the square-root rule:"]
         lines += [f"  {name:<14}{text}" for name, text in advice.batches.items()]
-    return [*lines, "", *_closing(advice)]
+    lines.append("")
+    if advice.fits:
+        lines.append(
+            "Memory and hours are estimated from a counted step (docs/presets.md); validation is "
+            "not included."
+        )
+    if advice.command is None:
+        return [*lines, f"nothing to recommend: {advice.reason}"]
+    return [*lines, f"recommended: {advice.command}", f"because {advice.reason}"]
 
 
 def _data_lines(name: str, data: PresetData) -> Iterator[str]:
     size = data.size
     parts = [f"{size.frames[s]} frames of {n} sequences in {s}" for s, n in size.sequences.items()]
     height, width = size.rgb_size
-    if data.missing is not None:
-        why = "is generated first" if data.dataset.kind != "raw" else "is not there"
-        stands = "; the figures are those of GoPro" if data.dataset.kind == "raw" else ""
-        yield f"data:    {name}: {data.dataset.root} {why}{stands}"
-        if data.dataset.kind != "raw":
-            return
-    else:
-        yield f"data:    {name}: {data.dataset.root}"
+    if data.missing is not None and data.dataset.kind != "raw":
+        yield f"data:    {name}: {data.dataset.root} is generated first"
+        return
+    missing = "" if data.missing is None else " is not there; the figures are those of GoPro"
+    yield f"data:    {name}: {data.dataset.root}{missing}"
     yield f"         {', '.join(parts)}, {height} x {width}"
     if size.faults:
         yield f"         {len(size.faults)} with faults are left out (vrtspike doctor)"
@@ -355,52 +349,13 @@ def _data_lines(name: str, data: PresetData) -> Iterator[str]:
 
 
 def _table(advice: Advice) -> Iterator[str]:
-    heads = ("GPU memory", "memory", "steps", "time")
-    yield f"{'preset':<14}" + _cells(heads) + "   fits"
+    row = "{:<14} {:>11} {:>11} {:>11} {:>11}   {}"
+    yield row.format("preset", "GPU memory", "memory", "steps", "hours", "fits")
     for fit in advice.fits:
-        if fit.cost is None or fit.hours is None:
-            yield f"{fit.name:<14}{'':>48}   no: {'; '.join(fit.reasons)}"
-            continue
-        gpu = "-" if advice.machine.gpu is None else f"{fit.cost.gpu_gib:.1f} GiB"
-        cells = (gpu, f"{fit.memory_gib:.1f} GiB", f"{fit.cost.steps:,}", _time(fit.hours))
-        verdict = f"no: {'; '.join(fit.reasons)}" if fit.reasons else "yes"
-        yield f"{fit.name:<14}" + _cells(cells) + f"   {verdict}"
-
-
-def _cells(texts: Iterable[str]) -> str:
-    """Right-aligned columns, each after a space.
-
-    >>> _cells(["1", "12 characters"])
-    '           1 12 characters'
-    """
-    return "".join(f" {text:>11}" for text in texts)
-
-
-def _time(hours: float) -> str:
-    """A time to two digits, in the unit that fits.
-
-    >>> [_time(hours) for hours in (0.001, 0.1, 6.94, 115, 47_122)]
-    ['3.6 seconds', '6 minutes', '6.9 hours', '4.8 days', '5.4 years']
-    """
-    for limit, unit, length in (
-        (1 / 60, "seconds", 1 / 3600),
-        (1, "minutes", 1 / 60),
-        (48, "hours", 1.0),
-        (365 * 24, "days", 24.0),
-    ):
-        if hours < limit:
-            return f"{float(f'{hours / length:.2g}'):g} {unit}"
-    return f"{float(f'{hours / (365 * 24):.2g}'):g} years"
-
-
-def _closing(advice: Advice) -> Iterator[str]:
-    if advice.fits:
-        yield (
-            "Memory and time are estimated from a counted step (docs/presets.md); validation is "
-            "not included."
-        )
-    if advice.command is None:
-        yield f"nothing to recommend: {advice.reason}"
-        return
-    yield f"recommended: {advice.command}"
-    yield f"because {advice.reason}"
+        cells = ["", "", "", ""]
+        if fit.cost is not None and fit.hours is not None:
+            gpu = "-" if advice.budget.machine.gpu is None else f"{fit.cost.gpu_gib:.1f} GiB"
+            memory = f"{fit.memory_gib:.1f} GiB"
+            cells = [gpu, memory, f"{fit.cost.steps:,}", f"{fit.hours:,.2f}"]
+        fits = f"no: {'; '.join(fit.reasons)}" if fit.reasons else "yes"
+        yield row.format(fit.name, *cells, fits)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -16,33 +17,26 @@ from typing import Literal
 
 from vrtspike.analysis.findings import advice
 from vrtspike.commands.hardware import GpuKind, find_gpus, free_bytes
-from vrtspike.commands.preset_advice import PresetData, find_data, stores_needed
+from vrtspike.commands.preset_advice import PresetData, find_data
 from vrtspike.config.problems import find_problem
 from vrtspike.config.workflow import Workflow, read_plan
-from vrtspike.deblurring.data.clips.requirements import require_spikes
 from vrtspike.deblurring.data_size import GB
 from vrtspike.deblurring.datasets import Dataset, DeblurringPlan
 from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import DataError, UserError
+from vrtspike.errors import DataError, UserError, named_faults
 from vrtspike.io.locks import lock_file
 from vrtspike.io.pretrained import PUBLISHED, verify_weights
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.runs.names import WEIGHTS
-from vrtspike.system.cli import nearest_existing
-from vrtspike.system.cpus import available_cpus
-from vrtspike.system.surroundings import environment_faults
+from vrtspike.system.surroundings import environment_faults, nearest_existing
 
 State = Literal["ok", "note", "missing", "broken"]
 _MARKS: dict[State, str] = {"ok": "✓", "note": "·", "missing": "○", "broken": "✗"}
 
-MACHINE, PRESETS, OPTIONAL = "every command, make demo too", "your presets (PRESETS)", "optional"
+MACHINE, PRESETS = "every command, make demo too", "your presets (PRESETS)"
 """Titles of groups of checks: what they are needed for."""
 
-OLDEST_PYTHON, NEWEST_PYTHON = (3, 11), (3, 13)
-DRIVERS = {13: 580, 12: 525}
-"""Oldest NVIDIA driver for each major version of CUDA (docs/install.md)."""
 _LITTLE_DISK = 2 * GB
-_LITTLE_MEMORY_MB = 4096
 _LITTLE_SHARED_MB = 1024
 _COMPILERS = ("cc", "gcc", "clang")
 _PROGRAM = "#include <Python.h>\nint main(void) { return Py_IsInitialized(); }\n"
@@ -94,14 +88,13 @@ def all_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Iterato
             f"{Path.cwd()} is not the project's folder: configuration, data and weights are not "
             "checked",
         )
-    yield OPTIONAL
-    yield from optional_checks()
 
 
 def show_checks(checks: Iterator[Check | str], show: Callable[[str], None]) -> bool:
-    """Show every result, and a summary at the end; returns whether nothing is broken."""
+    """Show every result, and what is ready at the end; returns whether nothing is broken."""
     title = MACHINE
-    broken: list[tuple[str, str]] = []
+    first: list[str] = []
+    broken: list[str] = []
     missing: list[str] = []
     for check in checks:
         if isinstance(check, str):
@@ -109,56 +102,32 @@ def show_checks(checks: Iterator[Check | str], show: Callable[[str], None]) -> b
             show(f"{title}:")
             continue
         if check.state == "broken":
-            broken.append((title, check.name))
+            (first if title == MACHINE else broken).append(check.name)
         if check.state == "missing":
             missing.append(check.name)
         show(f"{_MARKS[check.state]} {check.name}: {check.found}")
         if check.cure:
             show(f"    -> {check.cure}")
-    show(_closing(broken, missing))
-    return not broken
-
-
-def _closing(broken: Sequence[tuple[str, str]], missing: Sequence[str]) -> str:
-    """The summary: what can be run, and what must be fixed or provided first."""
-    if any(title == MACHINE for title, _ in broken):
-        return f"fix first: {', '.join(name for _, name in broken)}"
-    needed = [*(name for _, name in broken), *missing]
-    if not needed:
-        return "ready: make demo, and your presets"
-    return f"ready: make demo; your presets need first: {', '.join(needed)}"
+    if first:
+        show(f"fix first: {', '.join([*first, *broken])}")
+    elif broken or missing:
+        show(f"ready: make demo; your presets need first: {', '.join([*broken, *missing])}")
+    else:
+        show("ready: make demo, and your presets")
+    return not (first or broken)
 
 
 def machine_checks() -> Iterator[Check]:
     """Checks that every command needs."""
     gpu = find_gpus()
-    yield python_check(sys.version_info[:3])
+    yield Check("Python", "ok", f"{platform.python_version()} ({sys.executable})")
     yield packages_check()
     yield from torch_checks(gpu)
     if gpu is not None:
-        yield compiler_check(needed=True)
+        yield compiler_check()
     for reason in environment_faults():
         yield fault("surroundings", reason)
-    yield from memory_checks()
-    yield video_check()
-
-
-def optional_checks() -> Iterator[Check]:
-    """Checks of optional programs."""
-    if find_gpus() is None:
-        yield compiler_check(needed=False)
-    yield git_check()
-
-
-def python_check(version: tuple[int, int, int]) -> Check:
-    """Check the version of Python."""
-    found = ".".join(map(str, version))
-    if version[:2] < OLDEST_PYTHON:
-        return fault("python", found)
-    if version[:2] > NEWEST_PYTHON:
-        newest = ".".join(map(str, NEWEST_PYTHON))
-        return Check("Python", "note", f"{found}; tested up to {newest}")
-    return Check("Python", "ok", f"{found} ({sys.executable})")
+    yield shared_memory_check()
 
 
 _EXTRAS = ("train", "sst", "workflow")
@@ -207,109 +176,38 @@ def torch_checks(gpu: GpuKind | None) -> Iterator[Check]:
         yield Check("GPU", "note", "no NVIDIA GPU here: trainings run on the CPU, slowly")
         return
     found = f"{gpu.count} x {gpu.name}, {gpu.memory_gib:.0f} GiB, driver {gpu.driver}"
-    reason = driver_fault(gpu.driver, cuda)
-    if reason is not None:
-        yield fault("driver", f"{found}; {reason}")
-    elif not torch.cuda.is_available():
-        yield fault("unusable_gpu", f"{found}; PyTorch cannot use it")
-    else:
-        yield _compute_check(found)
-
-
-def driver_fault(driver: str, cuda: str | None) -> str | None:
-    """Why a driver does not work with PyTorch; None if it does.
-
-    Args:
-        driver: its version, such as ``535.104.05``.
-        cuda: CUDA version of PyTorch, such as ``13.0``; None for none.
-    """
-    if cuda is None:
-        return "this PyTorch is built without CUDA"
-    needed = DRIVERS.get(int(cuda.split(".")[0]))
-    number = driver.split(".")[0]
-    if needed is not None and number.isdigit() and int(number) < needed:
-        return f"CUDA {cuda} needs driver {needed} or newer"
-    return None
-
-
-def _compute_check(found: str) -> Check:
-    """Check the GPU by a matrix product, which fails if PyTorch is built for other GPUs."""
-    import torch
-
     try:
         ones = torch.ones(64, 64, device="cuda")
-        right = float((ones @ ones).sum()) == 64.0**3
-    except RuntimeError as error:
-        line = str(error).splitlines()[0]
-        return fault("gpu_build", f"{found}; {line}")
-    if not right:
-        return fault("gpu_arithmetic", f"{found}; it computes wrong products")
-    return Check("GPU", "ok", found)
+        is_right = float((ones @ ones).sum()) == 64.0**3
+    except (RuntimeError, AssertionError) as error:
+        # An old driver, a build without CUDA or for other GPUs, CUDA_VISIBLE_DEVICES.
+        yield fault("unusable_gpu", f"{found}; {str(error).splitlines()[0]}")
+        return
+    yield Check("GPU", "ok", found) if is_right else fault("gpu_arithmetic", found)
 
 
-def compiler_check(*, needed: bool) -> Check:
-    """Check that C programs with Python's headers can be compiled, as Triton does.
-
-    Args:
-        needed: whether there is a GPU; only GPUs need a compiler.
-    """
+def compiler_check() -> Check:
+    """Check that C programs with Python's headers can be compiled, as Triton does for a GPU."""
     names = [os.environ["CC"]] if os.environ.get("CC") else list(_COMPILERS)
     path = next((found for name in names if (found := shutil.which(name))), None)
-    reason = "none" if path is None else _compile_fault(path)
-    if reason is None:
-        return Check("compiler", "ok", str(path))
-    if not needed:
-        return Check("compiler", "note", f"{reason}; only GPUs need one")
-    return fault("compiler", f"{reason}: kernels for the GPU cannot be made")
-
-
-def _compile_fault(compiler: str) -> str | None:
-    with tempfile.TemporaryDirectory() as name:
-        source = Path(name) / "check.c"
-        source.write_text(_PROGRAM)
-        headers = sysconfig.get_paths()["include"]
-        command = [compiler, "-c", f"-I{headers}", str(source), "-o", f"{name}/check.o"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode == 0:
-        return None
-    line = next((row for row in done.stderr.splitlines() if "error" in row), done.stderr[:200])
-    return f"{compiler} fails ({line.strip()})"
-
-
-def memory_checks() -> Iterator[Check]:
-    """Check memory and shared memory."""
-    system = system_memory()
-    free, total = system.available_within_limit, system.bound[1]
-    found = f"{free / 1024:.1f} of {total / 1024:.1f} GiB free, {available_cpus()} CPUs"
-    if free < _LITTLE_MEMORY_MB:
-        yield fault("memory", found, "note")
-    else:
-        yield Check("memory", "ok", found)
-    if system.shared_total is None or system.shared_total >= _LITTLE_SHARED_MB:
-        size = "" if system.shared_total is None else f"{system.shared_total / 1024:.1f} GiB"
-        yield Check("shared memory", "ok", size or "none of its own")
-    else:
-        size = f"{system.shared_total:.0f} MB"
-        yield fault("shared_memory", f"/dev/shm has {size}, too little for loading workers")
-
-
-def video_check() -> Check:
-    """Check the H.264 encoder."""
-    try:
-        import av
-
-        av.codec.Codec("libx264", "w")
-    except (ImportError, ValueError) as error:
-        return fault("encoder", f"no encoder ({error})")
-    return Check("H.264", "ok", "libx264")
-
-
-def git_check() -> Check:
-    """Check git, with which runs record their commit."""
-    path = shutil.which("git")
     if path is None:
-        return fault("git", "none: runs do not record their commit", "note")
-    return Check("git", "ok", path)
+        return fault("compiler", "none: kernels for the GPU cannot be made")
+    headers = sysconfig.get_paths()["include"]
+    command = [path, "-fsyntax-only", f"-I{headers}", "-xc", "-"]
+    done = subprocess.run(command, input=_PROGRAM, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return fault("compiler", f"{path} fails ({done.stderr.strip()})")
+    return Check("compiler", "ok", path)
+
+
+def shared_memory_check() -> Check:
+    """Check shared memory, in which loading workers pass batches."""
+    size = system_memory().shared_total
+    if size is not None and size < _LITTLE_SHARED_MB:
+        found = f"/dev/shm has {size:.0f} MB, too little for loading workers"
+        return fault("shared_memory", found)
+    found = "none of its own" if size is None else f"{size / 1024:.1f} GiB"
+    return Check("shared memory", "ok", found)
 
 
 def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Iterator[Check | str]:
@@ -333,7 +231,15 @@ def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Ite
     for name, reason in plan.broken.items():
         yield fault("preset", reason, "note", preset=name)
     data = {name: find_data(deblurring, dataset) for name, dataset in datasets.items()}
-    yield from disk_checks(deblurring, data)
+    bins = {
+        (deblurring.dataset(name).name, deblurring.preset(name).DATA.NUM_VOXEL_BINS)
+        for name in presets_of(deblurring)
+    }
+    stores = sum(
+        data[name].missing_bytes(number) for name, number in bins if data[name].missing is None
+    )
+    yield disk_check("RESULTS", Path(plan.settings.RESULTS), stores)
+    yield disk_check("RUNS", Path(plan.settings.RUNS), 0.0)
     yield PRESETS
     for name, dataset in datasets.items():
         yield data_check(deblurring, dataset, data[name])
@@ -362,25 +268,9 @@ def other_data_checks(plan: Workflow) -> Iterator[Check]:
         try:
             files = problem.data_files(settings)
         except UserError as error:
-            found = _without_advice(str(error).splitlines()[0])
-            yield fault("data_of_preset", found, "missing", dataset=preset)
+            yield fault("data_of_preset", _without_advice(error), "missing", dataset=preset)
             continue
-        found = f"{len(files)} files" if files else "generated by the workflow"
-        yield Check(name, "ok", found)
-
-
-def disk_checks(deblurring: DeblurringPlan, data: dict[str, PresetData]) -> Iterator[Check]:
-    """Check space, permissions and locks of RESULTS and RUNS."""
-    settings = deblurring.plan.settings
-    bins = {
-        (deblurring.dataset(name).name, deblurring.preset(name).DATA.NUM_VOXEL_BINS)
-        for name in presets_of(deblurring)
-    }
-    stores = sum(
-        stores_needed(data[name], number) for name, number in bins if data[name].missing is None
-    )
-    for key, place, needed in (("RESULTS", settings.RESULTS, stores), ("RUNS", settings.RUNS, 0.0)):
-        yield disk_check(key, Path(place), needed)
+        yield Check(name, "ok", f"{len(files)} files" if files else "generated by the workflow")
 
 
 def disk_check(key: str, path: Path, needed: float) -> Check:
@@ -420,17 +310,17 @@ def data_check(deblurring: DeblurringPlan, dataset: Dataset, data: PresetData) -
     size = data.size
     counts = [f"{size.sequences[s]} sequences in {s}" for s in size.sequences]
     found = f"{dataset.root}: {', '.join(counts)}, {'' if size.spike_size else 'no '}spikes"
-    for preset in presets_of(deblurring):
-        if deblurring.dataset(preset).name != dataset.name:
-            continue
-        try:
-            require_spikes(
-                f"preset {preset}", size.spike_size is not None, deblurring.preset(preset)
-            )
-        except UserError as error:
-            return fault("data_without_spikes", str(error), dataset=dataset.name)
+    with_spikes = [
+        preset
+        for preset in presets_of(deblurring)
+        if deblurring.dataset(preset).name == dataset.name
+        and deblurring.preset(preset).MODEL.USE_SPIKE
+    ]
+    if with_spikes and size.spike_size is None:
+        found = f"{found}, MODEL.USE_SPIKE is true in {', '.join(with_spikes)}"
+        return fault("data_without_spikes", found, dataset=dataset.name)
     if size.faults:
-        first = next(f"{where}: {faults[0]}" for where, faults in size.faults.items())
+        first = named_faults(size.faults)[0]
         state = "broken" if dataset.on_error == "stop" else "note"
         found = f"{found}; {len(size.faults)} with faults ({first})"
         return fault("data_faults", found, state, dataset=dataset.name)
@@ -439,7 +329,7 @@ def data_check(deblurring: DeblurringPlan, dataset: Dataset, data: PresetData) -
 
 def _without_advice(error: object) -> str:
     """An error message without its advice, because the check has its own."""
-    return str(error).split("; ")[0]
+    return str(error).splitlines()[0].split("; ")[0]
 
 
 def weight_checks(plan: Workflow) -> Iterator[Check]:

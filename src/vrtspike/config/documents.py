@@ -1,9 +1,9 @@
-"""YAML files with the line of every key; duplicate keys are errors."""
+"""YAML files as values by key, with the line of every key; duplicate keys are errors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,28 +11,73 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
-from vrtspike.config.aliases import Aliases, KeyPath, canonical_keys, dotted
 from vrtspike.errors import ConfigError
+
+KeyPath = tuple[str | int, ...]
+"""A key with the sections around it, such as ``("TRAIN", "OPTIM", "LR")``."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """A mapping, and the place ("file:line") of each of its keys."""
+    """Values by key, of which a later one replaces an earlier one that excludes it.
 
-    tree: dict[str, Any]
-    places: dict[KeyPath, str] = field(default_factory=dict)
+    Attributes:
+        values: of keys; sections stand here only if they are empty.
+        places: "file:line" of each key, section and item of a list.
+    """
+
+    values: dict[KeyPath, Any]
+    places: dict[KeyPath, str]
+
+    @property
+    def tree(self) -> dict[str, Any]:
+        """The values as nested mappings."""
+        tree: dict[str, Any] = {}
+        for path, value in self.values.items():
+            section: dict[Any, Any] = tree
+            for name in path[:-1]:
+                if not isinstance(section.get(name), dict):
+                    section[name] = {}
+                section = section[name]
+            if value != {}:
+                section[path[-1]] = value
+            elif not isinstance(section.get(path[-1]), dict):
+                section[path[-1]] = {}
+        return tree
 
 
-def document_of_values(tree: dict[str, Any], place: str) -> Document:
-    """A document that is no file, such as a command line's values; all keys have one place."""
-    return Document(tree, dict.fromkeys(_paths(tree, ()), place))
+def dotted(path: KeyPath) -> str:
+    """``TRAIN.OPTIM.LR`` for its path.
+
+    >>> dotted(("TRAIN", "BETAS", 0))
+    'TRAIN.BETAS.0'
+    """
+    return ".".join(str(part) for part in path)
 
 
-def _paths(tree: dict[str, Any], prefix: KeyPath) -> Iterator[KeyPath]:
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by dotted keys as a tree.
+
+    >>> nested({"TRAIN.EMA": 0.9, "TRAIN.OPTIM.LR": 1e-3})
+    {'TRAIN': {'EMA': 0.9, 'OPTIM': {'LR': 0.001}}}
+    """
+    return Document({tuple(key.split(".")): value for key, value in values.items()}, {}).tree
+
+
+def document_of(tree: Mapping[str, Any], place: str) -> Document:
+    """A tree that is no file, such as a command line's values; all keys have one place."""
+    values = dict(_leaves(tree, ()))
+    ends = ((path, end) for path in values for end in range(1, len(path) + 1))
+    return Document(values, {path[:end]: place for path, end in ends})
+
+
+def _leaves(tree: Mapping[str, Any], prefix: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
     for name, value in tree.items():
-        yield (*prefix, name)
-        if isinstance(value, dict):
-            yield from _paths(value, (*prefix, name))
+        path = (*prefix, str(name))
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, path)
+        else:
+            yield path, value
 
 
 def read_yaml(path: str | Path) -> Document:
@@ -62,147 +107,54 @@ def parse_yaml(text: str, name: str) -> Document:
     try:
         node = yaml.compose(text)
         if node is None:
-            return Document({})
+            return Document({}, {})
         if not isinstance(node, MappingNode):
             raise ConfigError(f"{name}:1: the top level must be a mapping of keys to values")
-        reader = _Reader(yaml, name)
-        return Document(reader.value(node, ()), reader.places)
+        places = dict(_places(node, (), name))
+        return Document(dict(_leaves(yaml.constructor.construct_document(node), ())), places)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f":{mark.line + 1}" if mark else ""
         raise ConfigError(f"{name}{line}: not YAML: {error.problem or error.context}") from error
-    except YAMLError as error:
+    except (YAMLError, ValueError) as error:  # ValueError: an invalid date
         raise ConfigError(f"{name}: not YAML: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{name}: an alias (*) contains itself; remove it") from error
 
 
-class _Reader:
-    """Converts a node to plain values and collects the line of each key and item."""
-
-    def __init__(self, yaml: YAML, name: str) -> None:
-        self.places: dict[KeyPath, str] = {}
-        self._yaml = yaml
-        self._name = name
-        self._open: list[Node] = []
-
-    def value(self, node: Node, path: KeyPath) -> Any:  # noqa: ANN401 - a YAML value
-        if not isinstance(node, MappingNode | SequenceNode):
-            return self._scalar(node)
-        if any(node is outer for outer in self._open):
-            raise ConfigError(
-                f"{self._place(node)}: {dotted(path)} contains itself (*); remove the alias"
-            )
-        self._open.append(node)
-        found: Any = self._mapping(node, path) if isinstance(node, MappingNode) else []
-        if isinstance(node, SequenceNode):
-            for index, item in enumerate(node.value):
-                self._note(item, (*path, index))
-                found.append(self.value(item, (*path, index)))
-        self._open.pop()
-        return found
-
-    def _scalar(self, node: Node) -> Any:  # noqa: ANN401 - a YAML value
-        try:
-            return self._yaml.constructor.construct_object(node)
-        except ValueError as error:  # an invalid date
-            raise ConfigError(f"{self._place(node)}: found {node.value!r}: {error}") from error
-
-    def _mapping(self, node: MappingNode, path: KeyPath) -> dict[str, Any]:
-        first_line: dict[str, int] = {}
-        result: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            key = str(self._yaml.constructor.construct_object(key_node))
-            line = key_node.start_mark.line + 1
-            if key in first_line:
-                raise ConfigError(
-                    f"{self._name}: key {dotted((*path, key))} is given twice, at line "
-                    f"{first_line[key]} and at line {line}; put everything under one"
-                )
-            first_line[key] = line
-            self._note(key_node, (*path, key))
-            result[key] = self.value(value_node, (*path, key))
-        return result
-
-    def _note(self, node: Node, path: KeyPath) -> None:
-        self.places[path] = self._place(node)
-
-    def _place(self, node: Node) -> str:
-        return f"{self._name}:{node.start_mark.line + 1}"
-
-
-def canonical(document: Document, aliases: Aliases) -> Document:
-    """The document with the schema's names of keys.
-
-    Args:
-        document: a preset's keys.
-        aliases: of the preset's problem.
+def _places(node: Node, path: KeyPath, name: str) -> Iterator[tuple[KeyPath, str]]:
+    """The place of each key and item.
 
     Raises:
-        ConfigError: as :func:`canonical_keys` raises a ValueError.
+        ConfigError: if a key is given twice.
     """
-    try:
-        tree = canonical_keys(document.tree, aliases, document.places)
-    except ValueError as error:
-        place = next(iter(document.places.values()), "settings")
-        raise ConfigError(f"{place.rsplit(':', 1)[0]}: {error}") from None
-    renamed = aliases.renamed
-    return Document(
-        tree, {renamed.get(path, path): place for path, place in document.places.items()}
-    )
+    entries: list[tuple[Any, Node, Node]] = []
+    if isinstance(node, MappingNode):
+        entries = [(key.value, key, value) for key, value in node.value]
+    elif isinstance(node, SequenceNode):
+        entries = [(index, item, item) for index, item in enumerate(node.value)]
+    lines: dict[Any, int] = {}
+    for key, start, value in entries:
+        line = start.start_mark.line + 1
+        if key in lines:
+            raise ConfigError(
+                f"{name}: key {dotted((*path, key))} is given twice, at line {lines[key]} and at "
+                f"line {line}; put everything under one"
+            )
+        lines[key] = line
+        yield (*path, key), f"{name}:{line}"
+        yield from _places(value, (*path, key), name)
 
 
 def overlay(lower: Document, upper: Document) -> Document:
-    """``upper`` merged over ``lower``: mappings are merged, everything else is replaced.
+    """``upper`` merged over ``lower``: sections are merged, everything else is replaced.
 
-    >>> overlay(Document({"A": {"B": 32, "C": "c"}}), Document({"A": {"B": 8}})).tree
-    {'A': {'B': 8, 'C': 'c'}}
+    >>> lower = document_of({"A": {"B": 32, "C": "c"}}, "lower")
+    >>> overlay(lower, document_of({"A": {"B": 8}}, "upper")).tree
+    {'A': {'C': 'c', 'B': 8}}
     """
-    tree = _merge(lower.tree, upper.tree)
-    return Document(tree, lower.places | upper.places)
-
-
-def _merge(lower: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
-    result = dict(lower)
-    for key, value in upper.items():
-        known = result.get(key)
-        if isinstance(known, dict) and isinstance(value, dict):
-            result[key] = _merge(known, value)
-        else:
-            result[key] = value
-    return result
-
-
-def section(document: Document, name: str, *, nested: bool = False) -> Document:
-    """The part of a document under one top-level key, as a document.
-
-    Args:
-        document: the key may be absent or null in it.
-        name: the top-level key.
-        nested: whether the result keeps the key as its only top-level key.
-
-    >>> section(Document({"DATA": {"NUM_VOXEL_BINS": 8}, "SEED": 1}), "DATA").tree
-    {'NUM_VOXEL_BINS': 8}
-    """
-    tree = document.tree.get(name)
-    places = {path: place for path, place in document.places.items() if path[:1] == (name,)}
-    if nested:
-        return Document({name: tree} if tree else {}, places)
-    return Document(tree or {}, {path[1:]: place for path, place in places.items()})
-
-
-def nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by dotted keys as a tree.
-
-    >>> nested({"TRAIN.EMA": 0.9, "TRAIN.OPTIM.LR": 1e-3})
-    {'TRAIN': {'EMA': 0.9, 'OPTIM': {'LR': 0.001}}}
-    """
-    tree: dict[str, Any] = {}
-    for key, value in values.items():
-        *sections, name = key.split(".")
-        inner = tree
-        for section in sections:
-            inner = inner.setdefault(section, {})
-        inner[name] = value
-    return tree
+    kept = {path: value for path, value in lower.values.items() if path not in upper.values}
+    return Document(kept | upper.values, lower.places | upper.places)
 
 
 def parse_overrides(overrides: Sequence[str], origin: str = "--set") -> Document:
@@ -214,7 +166,7 @@ def parse_overrides(overrides: Sequence[str], origin: str = "--set") -> Document
     >>> parse_overrides(["TRAIN.OPTIM.LR=1e-3", "MODEL.USE_SPIKE=false"]).tree
     {'TRAIN': {'OPTIM': {'LR': 0.001}}, 'MODEL': {'USE_SPIKE': False}}
     """
-    result = Document({})
+    result = Document({}, {})
     for override in overrides:
         name, equals, text = override.partition("=")
         keys = [part.strip() for part in name.split(".")]
@@ -222,7 +174,6 @@ def parse_overrides(overrides: Sequence[str], origin: str = "--set") -> Document
             raise ConfigError(
                 f"{origin} {override!r}: expected KEY=value, for example TRAIN.BATCH_SIZE=2"
             )
-        value: Any = parse_yaml(f"value: {text}", f"{origin} {override}").tree["value"]
-        places: dict[KeyPath, str] = {tuple(keys): f"{origin} {name.strip()}"}
-        result = overlay(result, Document(nested({".".join(keys): value}), places))
+        value = parse_yaml(f"value: {text}", f"{origin} {override}").tree["value"]
+        result = overlay(result, document_of(nested({".".join(keys): value}), origin))
     return result

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
+import json
 from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
 
 from vrtspike.config.checking import validate
-from vrtspike.config.documents import (
-    Document,
-    canonical,
-    document_of_values,
-    overlay,
-    parse_overrides,
-    read_yaml,
-)
-from vrtspike.config.problems import PROBLEMS, find_problem
+from vrtspike.config.documents import Document, document_of, overlay, parse_overrides, read_yaml
+from vrtspike.config.old_keys import canonical
+from vrtspike.config.problems import find_problem
 from vrtspike.config.run_schema import DEFAULT_TASK, Ablation, RunSettings, Variant
 from vrtspike.errors import ConfigError
 
-BASE = "BASE"
-"""The key of a preset's parent; it is only in files, not in the schema."""
-TASK = "TASK"
-"""The key of a preset's problem."""
+BASE, TASK = ("BASE",), ("TASK",)
+"""The keys of a preset's parent and of its problem."""
 
 _PACKAGES = {"WANDB": ("wandb", "wandb"), "MLFLOW": ("mlflow", "mlflow-skinny")}
 """By key of LOG: the imported module and its package."""
@@ -36,40 +29,26 @@ def load_preset(path: str | Path, overrides: Sequence[str] = ()) -> RunSettings:
     Raises:
         ConfigError: naming file, line, key, what was found and what is allowed.
     """
-    return build_settings(merge_overrides(read_preset(path), parse_overrides(overrides)))
+    return _build_with(read_preset(path), parse_overrides(overrides))
 
 
-def merge_overrides(preset: Document, above: Document) -> Document:
-    """A preset merged with overrides, with the schema's names of keys.
-
-    Args:
-        preset: from :func:`read_preset`.
-        above: overrides; they may change TASK.
-    """
-    return overlay(preset, canonical(above, settings_class(overlay(preset, above)).aliases))
-
-
-def override_settings(
-    settings: RunSettings, overrides: Sequence[str], place: str, origin: str = "--set"
-) -> RunSettings:
+def override_settings(settings: RunSettings, above: Document, place: str) -> RunSettings:
     """Complete settings with overrides.
 
     Args:
         settings: complete.
-        overrides: such as ``TRAIN.BATCH_SIZE=2``.
+        above: the overrides; they may change TASK.
         place: source of the settings, for messages.
-        origin: source of the overrides, for messages.
 
     Raises:
         ConfigError: if a key or a value is wrong.
     """
-    return override_with_document(settings, parse_overrides(overrides, origin), place)
+    return _build_with(document_of(settings.model_dump(mode="json"), place), above)
 
 
-def override_with_document(settings: RunSettings, above: Document, place: str) -> RunSettings:
-    """As :func:`override_settings`, with a document of overrides."""
-    given = document_of_values(settings.model_dump(mode="json"), place)
-    return build_settings(merge_overrides(given, above))
+def _build_with(preset: Document, above: Document) -> RunSettings:
+    old_keys = settings_class(overlay(preset, above)).old_keys
+    return build_settings(overlay(preset, canonical(above, old_keys)))
 
 
 def preset_base(path: str | Path) -> str | None:
@@ -78,7 +57,7 @@ def preset_base(path: str | Path) -> str | None:
     Raises:
         ConfigError: if the file cannot be read.
     """
-    base = read_yaml(path).tree.get(BASE)
+    base = read_yaml(path).values.get(BASE)
     return None if base is None else str(base)
 
 
@@ -95,45 +74,20 @@ def read_preset(path: str | Path) -> Document:
             names = " -> ".join(p.name for p in [*chain, path])
             raise ConfigError(f"{chain[0]}: BASE is circular: {names}; remove one of them")
         chain.append(path)
-        document = read_yaml(path)
-        _refuse_misspelled_base(document)
-        base = document.tree.pop(BASE, None)
-        layers.append(document)
+        layers.append(read_yaml(path))
+        base = layers[-1].values.pop(BASE, None)
         if base is None:
             break
-        path = _parent(path, base, document.places[(BASE,)])
-    # TASK, and with it the aliases, may be inherited from a parent.
-    aliases = settings_class(
-        next((each for each in layers if TASK in each.tree), layers[0])
-    ).aliases
-    result = Document({})
-    for layer in reversed(layers):
-        result = overlay(result, canonical(layer, aliases))
-    return result
-
-
-def _refuse_misspelled_base(document: Document) -> None:
-    """Refuse misspellings of ``BASE``, which is not in the schema that suggests names."""
-    known = [BASE, *settings_class(document).model_fields]
-    for name in document.tree:
-        meant = difflib.get_close_matches(name.upper(), known, n=1)
-        if name not in known and meant == [BASE]:
+        presets = {other.stem: other for other in path.parent.glob("*.yaml")}
+        if str(base) not in presets:
             raise ConfigError(
-                f"{document.places[(name,)]}: unknown key {name}; did you mean {BASE}?"
+                f"{layers[-1].places[BASE]}: BASE is {base!r}, but there is no preset of that name "
+                f"in {path.parent}; presets there: {', '.join(sorted(presets))}"
             )
-
-
-def _parent(path: Path, base: object, place: str) -> Path:
-    """The file of the preset that ``path`` names as its ``BASE``."""
-    parent = path.parent / f"{base}.yaml"
-    if isinstance(base, str) and parent.name == f"{base}.yaml" and parent.is_file():
-        return parent
-    names = sorted(other.stem for other in path.parent.glob("*.yaml") if other != path)
-    near = difflib.get_close_matches(str(base).removesuffix(".yaml"), names, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"presets there: {', '.join(names) or 'none'}"
-    raise ConfigError(
-        f"{place}: BASE is {base!r}, but there is no preset of that name in {path.parent}; {hint}"
-    )
+        path = presets[str(base)]
+    # TASK, and with it the names of older keys, may be inherited from a parent.
+    old_keys = settings_class(reduce(overlay, reversed(layers))).old_keys
+    return reduce(overlay, [canonical(layer, old_keys) for layer in reversed(layers)])
 
 
 def task_of(document: Document) -> str:
@@ -142,11 +96,11 @@ def task_of(document: Document) -> str:
     Raises:
         ConfigError: if there is no such problem.
     """
-    task = document.tree.get(TASK, DEFAULT_TASK)
+    task = document.values.get(TASK, DEFAULT_TASK)
     try:
         find_problem(task)
     except ConfigError as error:
-        raise ConfigError(f"{document.places.get((TASK,), 'settings')}: {error}") from None
+        raise ConfigError(f"{document.places.get(TASK, 'settings')}: {error}") from None
     return str(task)
 
 
@@ -162,7 +116,7 @@ def settings_class(document: Document) -> type[RunSettings]:
 def build_settings(document: Document) -> RunSettings:
     """Validate a document as a preset."""
     kind = settings_class(document)
-    return validate(kind, kind.completed(canonical(document, kind.aliases)), _ADVICE)
+    return validate(kind, kind.completed(canonical(document, kind.old_keys)), _ADVICE)
 
 
 def missing_files(settings: RunSettings) -> dict[str, str]:
@@ -196,12 +150,6 @@ def check_packages(settings: RunSettings) -> None:
             )
 
 
-def all_variant_suffixes() -> list[str]:
-    """The suffixes of all variants of all problems."""
-    ablations = (find_problem(task).SETTINGS.ablation for task in PROBLEMS)
-    return [variant.suffix for ablation in ablations if ablation for variant in ablation.variants]
-
-
 def require_ablation(preset: str, settings: RunSettings) -> Ablation:
     """The ablation of a preset's problem.
 
@@ -228,23 +176,16 @@ def derive(preset: str, settings: RunSettings, variant: Variant) -> RunSettings:
         ConfigError: if the preset lacks what the ablation removes, or the changed settings are
             invalid.
     """
-    needs = require_ablation(preset, settings).needs
-    found = {key: settings.value(key) for key in needs}
-    if found != needs:
-        key = next(key for key in needs if found[key] != needs[key])
-        wanted = " and ".join(f"{name} {_text(value)}" for name, value in needs.items())
-        raise ConfigError(
-            f"preset {preset}: {key} is {_text(found[key])}; an ablation needs a preset with "
-            f"{wanted}: set PRESETS to such a preset, or remove the key"
-        )
+    for key, needed in require_ablation(preset, settings).needs.items():
+        if settings.value(key) != needed:
+            raise ConfigError(
+                f"preset {preset}: {key} is {json.dumps(settings.value(key))}; an ablation needs "
+                f"{json.dumps(needed)}: set PRESETS to presets with it, or remove the key"
+            )
     try:
-        return override_settings(settings, [variant.override], f"preset {preset}{variant.suffix}")
+        above = parse_overrides([variant.override])
+        return override_settings(settings, above, f"preset {preset}{variant.suffix}")
     except ConfigError as error:
         raise ConfigError(
             f"preset {preset} has no ablation with {variant.label}: {error}"
         ) from error
-
-
-def _text(value: object) -> str:
-    """A value in YAML."""
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -6,7 +6,7 @@ A preset names its problem (``TASK``). Each package of ``vrtspike`` with a modul
 
 from __future__ import annotations
 
-import difflib
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from importlib import import_module
@@ -179,10 +179,7 @@ class Problem(Protocol):
 
 def all_metrics() -> dict[str, Metric]:
     """The metrics of all problems by name; the first problem's for a name that two have."""
-    found: dict[str, Metric] = {}
-    for name in PROBLEMS:
-        found = {**find_problem(name).METRICS, **found}
-    return found
+    return dict(ChainMap(*(dict(find_problem(name).METRICS) for name in PROBLEMS)))
 
 
 def find_problem(name: str) -> Problem:
@@ -192,7 +189,7 @@ def find_problem(name: str) -> Problem:
         ConfigError: if there is none.
     """
     if not isinstance(name, str) or name not in PROBLEMS:
-        near = difflib.get_close_matches(str(name), PROBLEMS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(PROBLEMS)}"
-        raise ConfigError(f"TASK is {name!r}, and there is no such problem; {hint}")
+        raise ConfigError(
+            f"TASK is {name!r}, and there is no such problem; there are: {', '.join(PROBLEMS)}"
+        )
     return cast("Problem", import_module(PROBLEMS[name]))

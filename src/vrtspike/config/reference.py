@@ -6,11 +6,10 @@ Its English texts are in ``reference.toml`` and in the schema, each with its Chi
 
 from __future__ import annotations
 
-import functools
 import json
-import operator
 import re
 import tomllib
+from collections import ChainMap
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -20,7 +19,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from vrtspike.config.aliases import dotted
+from vrtspike.config.checking import fields_of
+from vrtspike.config.documents import dotted
 from vrtspike.config.fields import is_operational
 from vrtspike.config.problems import PROBLEMS, find_problem
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
@@ -36,10 +36,8 @@ def reference_page(translate: Translate = str) -> str:
     Args:
         translate: called with each English text of the page.
     """
-    aliases = functools.reduce(
-        operator.or_, (find_problem(task).SETTINGS.aliases for task in PROBLEMS)
-    )
-    common = {name for name, _ in _leaves(RunSettings, "")}
+    old_keys = ChainMap(*(dict(find_problem(task).SETTINGS.old_keys) for task in PROBLEMS))
+    common = {name for name, _ in _leaves(RunSettings)}
 
     def own(name: str) -> str:
         return translate(_TEXTS[name])
@@ -52,7 +50,7 @@ def reference_page(translate: Translate = str) -> str:
             table = _table(find_problem(task).SETTINGS, translate, common)
             parts += [f"## {title}\n", own("besides"), table]
     parts.append(own("other names").rstrip())
-    parts += [f"| `{dotted(a)}` | `{dotted(b)}` |" for a, b in aliases.renamed.items()]
+    parts += [f"| `{dotted(a)}` | `{dotted(old.key)}` |" for a, old in old_keys.items() if old.key]
     parts.append(f"\n{own('old values')}")
     return "\n".join([*parts, ""])
 
@@ -63,10 +61,7 @@ def preset_json_schema() -> str:
     definitions: dict[str, Any] = {}
     for task in PROBLEMS:
         schema = find_problem(task).SETTINGS.model_json_schema()
-        schema["properties"]["BASE"] = {
-            "type": "string",
-            "description": "Preset this one starts from",
-        }
+        schema["properties"]["BASE"]["type"] = "string"
         schema["properties"]["TASK"]["enum"] = [task]
         definitions |= schema.pop("$defs")
         kinds.append(schema)
@@ -77,7 +72,7 @@ def preset_json_schema() -> str:
 
 def _table(model: type[BaseModel], translate: Translate, excluded: Collection[str] = ()) -> str:
     rows: dict[tuple[object, ...], list[tuple[str, FieldInfo]]] = {}
-    for name, field in _leaves(model, ""):
+    for name, field in _leaves(model):
         if name not in excluded:
             # Equal keys of two sections share a row.
             part, _, own = name.rpartition(".")
@@ -87,17 +82,11 @@ def _table(model: type[BaseModel], translate: Translate, excluded: Collection[st
     return "\n".join([*lines, *(_row(keys, translate) for keys in rows.values())]) + "\n"
 
 
-def _leaves(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
-    for name, field in model.model_fields.items():
-        kinds = (field.annotation, *get_args(field.annotation))
-        inner = [k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel)]
-        nested = inner and isinstance(field.default, BaseModel)
-        if nested:
-            yield from _leaves(inner[0], f"{prefix}{name}.")
-            continue
-        yield f"{prefix}{name}", field
-        if inner:
-            yield from _leaves(inner[0], f"{prefix}{name}.")
+def _leaves(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
+    """The keys that are no sections, or sections that may be absent."""
+    for path, field in fields_of(model):
+        if not isinstance(field.default, BaseModel):
+            yield dotted(path), field
 
 
 def _row(keys: Sequence[tuple[str, FieldInfo]], translate: Translate) -> str:

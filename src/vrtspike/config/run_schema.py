@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import field_validator, model_validator
+from pydantic import BeforeValidator, field_validator, model_validator
 
-from vrtspike.config.aliases import COMMON, Aliases, canonical_keys
-from vrtspike.config.documents import Document
+from vrtspike.config.documents import Document, document_of
 from vrtspike.config.fields import (
     Fraction,
     NonNegative,
@@ -21,8 +20,12 @@ from vrtspike.config.fields import (
     key,
     operational,
 )
+from vrtspike.config.old_keys import COMMON, OldKeys, canonical
 
-Precision = Literal["bf16-mixed", "16-mixed", "32", "bf16-true", "mixed"]
+Precision = Annotated[
+    Literal["bf16-mixed", "16-mixed", "32", "bf16-true", "mixed"],
+    BeforeValidator(lambda value: "32" if value == 32 else value),  # YAML reads it as a number
+]
 
 
 class OptimSettings(Section):
@@ -194,35 +197,23 @@ def split_seed(name: str) -> tuple[str, int]:
     return (found[1], int(found[2])) if found else (name, 1)
 
 
-@dataclass(frozen=True)
-class FirstSteps:
-    """How the first steps of a training differ from later ones.
-
-    Attributes:
-        notes: a line for each difference.
-        overrides: keys such as ``TRAIN.EPOCHS=9`` that keep all steps like the first ones.
-    """
-
-    notes: tuple[str, ...] = ()
-    overrides: tuple[str, ...] = ()
-
-
 class RunSettings(Section):
     """The settings of a training, for any problem."""
 
-    aliases: ClassVar[Aliases] = COMMON
+    old_keys: ClassVar[OldKeys] = COMMON
     """Other names of keys; a problem's own include these."""
     ablation: ClassVar[Ablation | None] = None
     """The problem's ablation, if it has one."""
     workflow: ClassVar[type[Section]] = Section
     """The problem's sections of ``config/config.yaml``."""
     neutral_modules: ClassVar[tuple[str, ...]] = ()
-    """Code of the problem's package that changes no weights (:mod:`vrtspike.runs.code`): names
-    such as ``data.manifests``, without the package: a full dotted name counts as a use."""
+    """Modules of the problem's package that change no weights (:mod:`vrtspike.runs.code`), such as
+    ``data.manifests``."""
     watched: ClassVar[tuple[str, ...] | None] = None
     """Metrics that early stopping can watch; None if they are known only at run time."""
 
     # Operational, because the sections of two problems differ anyway.
+    BASE: None = operational("Preset to start from", None, exclude=True)
     TASK: str = operational("What is trained for; each task has keys of its own", DEFAULT_TASK)
     SEED: NonNegative = key("Seed of initialisation, order and augmentation", 123)
     SEEDS: Positive = operational(
@@ -256,9 +247,9 @@ class RunSettings(Section):
         return {}
 
     @property
-    def first_steps(self) -> FirstSteps:
-        """How the first steps of a training differ from later ones."""
-        return FirstSteps()
+    def first_steps(self) -> tuple[str, ...]:
+        """Overrides such as ``TRAIN.EPOCHS=9`` that keep all steps like the first ones."""
+        return ()
 
     @property
     def recompute_keys(self) -> tuple[str, ...]:
@@ -306,7 +297,9 @@ class RunSettings(Section):
     @model_validator(mode="before")
     @classmethod
     def _accept_older_spellings(cls, data: Any) -> Any:  # noqa: ANN401 - raw YAML
-        return canonical_keys(data, cls.aliases) if isinstance(data, dict) else data
+        if not isinstance(data, dict):
+            return data
+        return canonical(document_of(data, "settings"), cls.old_keys).tree
 
 
 def shown_settings(settings: RunSettings) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.config.checking import validate
-from vrtspike.config.documents import document_of_values, nested, read_yaml
+from vrtspike.config.documents import document_of, nested, read_yaml
 from vrtspike.config.fields import Section, key
-from vrtspike.config.loading import override_with_document
+from vrtspike.config.loading import override_settings
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import ConfigError
 from vrtspike.io.files import json_digest
@@ -37,31 +37,43 @@ class Sweep:
 
     Attributes:
         place: the file.
-        base: name of the preset whose keys are changed.
-        members: changed values by name. A name contains a digest of its values, so that it does not
-            depend on the other members.
+        members: settings by name.
+        error: why the sweep cannot be used; empty if it can.
     """
 
     place: str
-    base: str
-    members: Mapping[str, Values]
-
-    def settings(self, member: str, base: RunSettings) -> RunSettings:
-        """The settings of a member.
-
-        Args:
-            member: its name.
-            base: the settings of the base preset.
-
-        Raises:
-            ConfigError: if a key or a value is wrong.
-        """
-        above = document_of_values(nested(self.members[member]), self.place)
-        return override_with_document(base, above, f"preset {self.base}")
+    members: Mapping[str, RunSettings]
+    error: str = ""
 
 
-def read_sweep(path: Path) -> Sweep:
-    """Read ``config/sweeps/<name>.yaml``.
+def read_sweep(path: Path, presets: Mapping[str, RunSettings], broken: Mapping[str, str]) -> Sweep:
+    """Read ``config/sweeps/<name>.yaml``; an invalid one has an error and no members.
+
+    Args:
+        path: the file.
+        presets: by name.
+        broken: error messages of invalid presets.
+    """
+    try:
+        base, members = sweep_values(path)
+        if base in broken:
+            raise ConfigError(broken[base])
+        if base not in presets:
+            raise ConfigError(f"{path}: BASE names {base!r}; presets: {', '.join(presets)}")
+        documents = {name: document_of(nested(each), str(path)) for name, each in members.items()}
+        preset = presets[base]
+        return Sweep(
+            str(path),
+            {n: override_settings(preset, d, f"preset {base}") for n, d in documents.items()},
+        )
+    except ConfigError as error:
+        return Sweep(str(path), {}, str(error))
+
+
+def sweep_values(path: Path) -> tuple[str, dict[str, Values]]:
+    """The base of a sweep, and the changed values of each member.
+
+    The name of a member contains a digest of its values, so that it does not depend on others.
 
     Raises:
         ConfigError: if it is not a sweep, is empty, or has the same values twice.
@@ -75,7 +87,7 @@ def read_sweep(path: Path) -> Sweep:
         members[name] = values
     if not members:
         raise ConfigError(f"{path}: found no values. {_ADVICE}")
-    return Sweep(str(path), given.BASE, members)
+    return given.BASE, members
 
 
 def _combinations(given: _SweepFile) -> Iterator[Values]:

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, reduce
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import create_model, field_validator
 
-from vrtspike.config.aliases import Aliases, KeyPath
 from vrtspike.config.checking import known_keys, validate
 from vrtspike.config.documents import (
     Document,
-    canonical,
-    document_of_values,
+    KeyPath,
+    document_of,
     overlay,
     parse_overrides,
     read_yaml,
-    section,
 )
 from vrtspike.config.fields import (
     NonNegative,
@@ -31,21 +29,21 @@ from vrtspike.config.fields import (
     operational,
 )
 from vrtspike.config.loading import (
-    all_variant_suffixes,
     build_settings,
     derive,
     read_preset,
     require_ablation,
     task_of,
 )
+from vrtspike.config.old_keys import OldKey, OldKeys, canonical
 from vrtspike.config.problems import PROBLEMS, find_problem
-from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings, seed_names, split_seed
+from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings, Variant, seed_names
 from vrtspike.config.sweeps import Sweep, read_sweep
 from vrtspike.errors import ConfigError, UserError
 
 MANIFEST = "dataset.json"
 """The manifest of prepared data, in their folder."""
-_OLDER_KEYS = Aliases(renamed={("SHARES",): ("SHARDS",)})
+_OLD_KEYS: OldKeys = {("SHARES", name): OldKey(("SHARDS", name)) for name in ("SEQUENCES", "GB")}
 _ADVICE = "The keys of config/config.yaml are explained in config/README.md."
 
 
@@ -101,6 +99,19 @@ def workflow_schema() -> type[WorkflowSettings]:
     return create_model("WorkflowSettings", __base__=(*bases, WorkflowSettings))
 
 
+class Training(NamedTuple):
+    """Where the settings of a training come from."""
+
+    origin: str
+    """Preset file, or member of a sweep."""
+    model: str
+    """Name of the training of the first seed."""
+    variant: Variant | None
+    """Of the ablation."""
+    seed: int
+    """Number that is added to SEED."""
+
+
 @dataclass(frozen=True)
 class Workflow:
     """The configuration that the Snakefile uses.
@@ -110,17 +121,13 @@ class Workflow:
         presets: of the files in PRESET_DIR, by name; without variants of ablations.
         broken: error messages of invalid preset files, by name. Targets that do not need them
             still run.
-        sweeps: by name.
-        swept: settings of all members of sweeps, by name.
-        broken_sweeps: error messages of invalid sweeps, by name.
+        sweeps: by name, valid or not.
     """
 
     settings: WorkflowSettings
     presets: Mapping[str, RunSettings]
     broken: Mapping[str, str] = field(default_factory=dict)
     sweeps: Mapping[str, Sweep] = field(default_factory=dict)
-    swept: Mapping[str, RunSettings] = field(default_factory=dict)
-    broken_sweeps: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def notices(self) -> list[str]:
@@ -131,7 +138,7 @@ class Workflow:
         return [
             f"preset {', '.join(alike)} cannot be used, others can:\n{error}"
             for error, alike in names.items()
-        ] + [f"a sweep cannot be used:\n{error}" for error in self.broken_sweeps.values()]
+        ] + [f"a sweep cannot be used:\n{s.error}" for s in self.sweeps.values() if s.error]
 
     @property
     def folder_names(self) -> list[str]:
@@ -141,43 +148,32 @@ class Workflow:
     @property
     def names(self) -> list[str]:
         """All names that :meth:`preset` accepts."""
-        return list(self.origins)
+        return list(self.trainings)
 
     @cached_property
-    def origins(self) -> dict[str, str]:
-        """The preset file or sweep of each training, by the training's name.
+    def trainings(self) -> dict[str, Training]:
+        """All trainings by name: of preset files, their variants and sweeps, with all seeds.
 
         Raises:
             ConfigError: if a preset file has the name of a training derived from another one.
         """
-        found: dict[str, str] = {}
-        models = [
-            (model, self.presets[file].SEEDS if file in self.presets else 1, file)
-            for file in self.folder_names
-            for model in (file, *self.derived_names(file))
-        ]
-        models += [
-            (member, self.swept[member].SEEDS, f"sweep {name}")
-            for name, sweep in self.sweeps.items()
-            for member in sweep.members
-        ]
-        for model, seeds, origin in models:
-            for name in seed_names(model, seeds):
-                if name != origin and name in self.folder_names:
-                    raise ConfigError(
-                        f"{Path(self.settings.PRESET_DIR, name)}.yaml: {name} is also the name of "
-                        f"a preset derived from {origin}; rename the file"
-                    )
-                found[name] = origin
+        found: dict[str, Training] = {}
+        for origin, settings in {**dict.fromkeys(self.broken), **self.every_preset}.items():
+            ablation = settings.ablation if settings and origin in self.presets else None
+            for variant in (None, *(ablation.variants if ablation else ())):
+                model = origin + (variant.suffix if variant else "")
+                for number, name in enumerate(seed_names(model, settings.SEEDS if settings else 1)):
+                    if name in found or (name != origin and name in self.folder_names):
+                        raise ConfigError(
+                            f"{Path(self.settings.PRESET_DIR, name)}.yaml: {name} is also the name "
+                            "of a preset derived from another one; rename the file"
+                        )
+                    found[name] = Training(origin, model, variant, number)
         return found
 
     def seeds(self, preset: str) -> list[str]:
-        """The trainings of a preset with all its seeds; only itself for a training of one seed.
-
-        An invalid preset has one, whose job reports the error.
-        """
-        known = split_seed(preset)[1] == 1 and preset not in self.broken
-        return seed_names(preset, self.preset(preset).SEEDS) if known else [preset]
+        """The trainings of a preset with all its seeds; only itself for a training of one seed."""
+        return [name for name, each in self.trainings.items() if preset in (name, each.model)]
 
     @property
     def seeded(self) -> list[str]:
@@ -190,41 +186,29 @@ class Workflow:
         Raises:
             ConfigError: if its file or its base is invalid.
         """
-        if name in self.broken_sweeps:
-            raise ConfigError(self.broken_sweeps[name])
-        return self.sweeps[name]
+        sweep = self.sweeps[name]
+        if sweep.error:
+            raise ConfigError(sweep.error)
+        return sweep
 
-    @property
-    def sweep_names(self) -> list[str]:
-        """Names of all sweeps, valid or not."""
-        return sorted([*self.sweeps, *self.broken_sweeps])
-
-    @property
+    @cached_property
     def every_preset(self) -> dict[str, RunSettings]:
         """The presets of files and of sweeps, each of which may have other data."""
-        return {**self.presets, **self.swept}
+        swept = (sweep.members.items() for sweep in self.sweeps.values())
+        return {**self.presets, **dict(chain.from_iterable(swept))}
 
     @property
     def ablated(self) -> list[str]:
-        """Presets with an ablation, valid or not."""
-        return [name for name in self.folder_names if self.derived_names(name)]
+        """Presets with an ablation, and invalid ones."""
+        return [n for n in self.folder_names if n in self.broken or self.presets[n].ablation]
 
     def derived(self, preset: str) -> list[str]:
         """The names of a preset's variants.
 
         Raises:
-            ConfigError: if its problem has no ablation.
+            ConfigError: if the preset is invalid, or its problem has no ablation.
         """
-        if preset in self.presets:
-            require_ablation(preset, self.presets[preset])
-        return self.derived_names(preset)
-
-    def derived_names(self, preset: str) -> list[str]:
-        """As :meth:`derived`; none without an ablation, all possible ones for an invalid preset."""
-        if preset not in self.presets:
-            return [preset + suffix for suffix in all_variant_suffixes()]
-        ablation = self.presets[preset].ablation
-        return ablation.names(preset) if ablation else []
+        return require_ablation(preset, self.preset(preset)).names(preset)
 
     def preset(self, name: str) -> RunSettings:
         """The settings of a preset, a variant, a sweep's member, or a training of another seed.
@@ -232,21 +216,16 @@ class Workflow:
         Raises:
             ConfigError: if there is no such preset, or its file or variant is invalid.
         """
-        if name in self.every_preset:
-            return self.every_preset[name]
-        (base, seed), origin = split_seed(name), self.origins.get(name)
-        if origin is None and base in self.origins:
-            raise ConfigError(f"no preset {name!r}: SEEDS of {base} is {self.preset(base).SEEDS}")
-        if origin is None:
+        training = self.trainings.get(name)
+        if training is None:
             raise ConfigError(f"no preset {name!r}; there are: {', '.join(self.presets)}")
+        origin, variant = training.origin, training.variant
         if origin in self.broken:
             raise ConfigError(self.broken[origin])
-        if seed > 1:
-            settings = self.preset(base)
-            return settings.model_copy(update={"SEED": settings.SEED + seed - 1})
-        settings = self.presets[origin]
-        variants = require_ablation(origin, settings).variants
-        return derive(origin, settings, next(v for v in variants if name == origin + v.suffix))
+        settings = self.every_preset[origin]
+        if variant is not None:
+            settings = derive(origin, settings, variant)
+        return settings.model_copy(update={"SEED": settings.SEED + training.seed})
 
     @cached_property
     def prepared(self) -> dict[str, str]:
@@ -281,71 +260,56 @@ def load_workflow(
     Raises:
         ConfigError: naming file, line, key, what was found and what is allowed.
     """
-    document = Document({})
-    for path in configfiles:
-        document = overlay(document, read_yaml(path))
-    document = overlay(document, document_of_values(dict(overrides or {}), "--config"))
-    document = canonical(document, _OLDER_KEYS)
+    layers = [*map(read_yaml, configfiles), document_of(overrides or {}, "--config")]
+    document = canonical(reduce(overlay, layers), _OLD_KEYS)
     settings = validate(workflow_schema(), document, _ADVICE)
-    files = _preset_files(Path(settings.PRESET_DIR))
-    _require_known("PRESETS", files, settings, document, files)
     pieces = settings.SET.split() if isinstance(settings.SET, str) else list(settings.SET)
-    above = [section(document, "SETTINGS"), parse_overrides(pieces, "SET")]
-    beneath = section(document, "DATA", nested=True)
-
-    @cache
-    def layers(task: str) -> tuple[Document, list[Document]]:
-        """Keys to merge under and over every preset of a problem, with the schema's names."""
-        aliases = find_problem(task).SETTINGS.aliases
-        lower = canonical(beneath, aliases) if task == DEFAULT_TASK else Document({})
-        return lower, [canonical(keys_of_task(layer, task), aliases) for layer in above]
-
+    above = overlay(_below(document, "SETTINGS"), parse_overrides(pieces, "SET"))
     presets: dict[str, RunSettings] = {}
     broken: dict[str, str] = {}
-    names: dict[str, list[str]] = {}
-    for name, path in files.items():
+    for path in sorted(Path(settings.PRESET_DIR).glob("*.yaml")):
         try:
             own = read_preset(path)
-            task = task_of(reduce(overlay, [own, *above]))
-            names.setdefault(task, []).append(name)
-            lower, upper = layers(task)
-            presets[name] = build_settings(reduce(overlay, [lower, own, *upper]))
+            task = task_of(overlay(own, above))
+            old_keys = find_problem(task).SETTINGS.old_keys
+            if task == DEFAULT_TASK:
+                data = document_of({"DATA": settings.DATA}, "")
+                beneath = Document(data.values, document.places)
+                own = overlay(canonical(beneath, old_keys), own)
+            upper = canonical(keys_of_task(above, task), old_keys)
+            presets[path.stem] = build_settings(overlay(own, upper))
         except ConfigError as error:
-            broken[name] = str(error)
-    errors = [[broken.get(name, "") for name in alike] for alike in names.values()]
-    wrong = [each for each in errors if all(error.startswith("SET ") for error in each)]
-    if wrong:
-        raise ConfigError(_merge_messages(chain(*wrong)))
+            broken[path.stem] = str(error)
     if not presets:
-        raise ConfigError(_merge_messages(broken.values()))
-    sweeps = _read_sweeps(Path(settings.SWEEP_DIR), presets, broken)
-    plan = Workflow(settings, presets, broken, *sweeps)
-    _require_known("RETRAIN", [*plan.names, *plan.sweeps], settings, document, files)
+        lines = dict.fromkeys("\n".join(broken.values()).splitlines())
+        raise ConfigError(
+            "\n".join(lines)
+            or f"PRESET_DIR is {settings.PRESET_DIR!r}: found no preset (*.yaml) there; set it to "
+            "the folder of the presets"
+        )
+    sweeps = sorted(Path(settings.SWEEP_DIR).glob("*.yaml"))
+    read = {path.stem: read_sweep(path, presets, broken) for path in sweeps}
+    plan = Workflow(settings, presets, broken, read)
+    for name, known in (
+        ("PRESETS", plan.folder_names),
+        ("RETRAIN", [*plan.names, *plan.sweeps]),
+    ):
+        for preset in getattr(settings, name):
+            if preset not in known:
+                raise ConfigError(
+                    f"{document.places.get((name,), name)}: {name} names {preset!r}; presets in "
+                    f"{settings.PRESET_DIR}: {', '.join(plan.folder_names)}"
+                )
     return plan
 
 
-def _read_sweeps(
-    folder: Path, presets: Mapping[str, RunSettings], broken: Mapping[str, str]
-) -> tuple[dict[str, Sweep], dict[str, RunSettings], dict[str, str]]:
-    """The sweeps of a folder, the settings of their members, and errors of invalid sweeps."""
-    sweeps: dict[str, Sweep] = {}
-    swept: dict[str, RunSettings] = {}
-    faults: dict[str, str] = {}
-    for path in sorted(folder.glob("*.yaml")):
-        try:
-            sweep = read_sweep(path)
-            if sweep.base in broken:
-                raise ConfigError(broken[sweep.base])
-            if sweep.base not in presets:
-                raise ConfigError(
-                    f"{path}: BASE names {sweep.base!r}; presets: {', '.join(presets)}"
-                )
-            base = presets[sweep.base]
-            swept |= {member: sweep.settings(member, base) for member in sweep.members}
-            sweeps[path.stem] = sweep
-        except ConfigError as error:
-            faults[path.stem] = str(error)
-    return sweeps, swept, faults
+def _below(document: Document, section: str) -> Document:
+    """The keys of a section as a document, named without the section."""
+    values, places = (
+        {path[1:]: each for path, each in entries.items() if path[0] == section and len(path) > 1}
+        for entries in (document.values, document.places)
+    )
+    return Document(values, places)
 
 
 def keys_of_task(document: Document, task: str) -> Document:
@@ -358,65 +322,16 @@ def keys_of_task(document: Document, task: str) -> Document:
         document: overrides of all presets.
         task: the problem.
     """
-    own = spelled_keys(task)
-    others = {path for other in PROBLEMS for path in spelled_keys(other)} - own
-    return Document(_without_paths(document.tree, others), document.places)
+    own = _spelled_keys(task)
+    others = {path for other in PROBLEMS for path in _spelled_keys(other)} - own
+    values = {path: value for path, value in document.values.items() if path not in others}
+    return Document(values, document.places)
 
 
-def spelled_keys(task: str) -> set[KeyPath]:
+def _spelled_keys(task: str) -> set[KeyPath]:
     """All keys of a problem's presets, with their other names."""
     kind = find_problem(task).SETTINGS
-    return {*known_keys(kind), *kind.aliases.renamed, *kind.aliases.deprecated}
-
-
-def _without_paths(tree: Mapping[str, Any], paths: Collection[KeyPath], at: KeyPath = ()) -> Any:  # noqa: ANN401
-    """A tree without some paths."""
-    return {
-        name: _without_paths(value, paths, (*at, name)) if isinstance(value, Mapping) else value
-        for name, value in tree.items()
-        if (*at, name) not in paths
-    }
-
-
-def _preset_files(folder: Path) -> dict[str, Path]:
-    """The preset files by name."""
-    files = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
-    if not files:
-        raise ConfigError(
-            f"PRESET_DIR is {str(folder)!r}: found no preset (*.yaml) there; set it to the folder "
-            "of the presets"
-        )
-    return files
-
-
-def _require_known(
-    name: str,
-    known: Collection[str],
-    settings: WorkflowSettings,
-    document: Document,
-    files: Iterable[str],
-) -> None:
-    """Refuse unknown names in PRESETS or RETRAIN."""
-    for preset in getattr(settings, name):
-        if preset not in known:
-            raise ConfigError(
-                f"{document.places.get((name,), name)}: {name} names {preset!r}; "
-                f"presets in {settings.PRESET_DIR}: {', '.join(files)}"
-            )
-
-
-def _merge_messages(messages: Iterable[str]) -> str:
-    """Several messages as one, each line once, the advice last.
-
-    Of the messages of several problems on one unknown key, the one with a suggestion is kept.
-    """
-    lines: dict[str, str] = {}
-    for message in messages:
-        for line in reversed(message.splitlines()):
-            fault = line.partition(";")[0]
-            if fault not in lines or "did you mean" in line:
-                lines[fault] = line
-    return "\n".join(reversed(lines.values()))
+    return {*known_keys(kind), *kind.old_keys}
 
 
 def read_plan(configfiles: Sequence[Path], overrides: Sequence[str]) -> Workflow:

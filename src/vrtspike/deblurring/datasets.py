@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, cast
@@ -15,7 +15,10 @@ from vrtspike.errors import ConfigError
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data source as a preset uses it; equal sources share every stage up to training."""
+    """A data source as a preset uses it; equal sources share every stage up to training.
+
+    All but ``name`` and ``kind`` are keys of DATA.
+    """
 
     name: str
     root: str
@@ -28,7 +31,7 @@ class Dataset:
     kind: Literal["raw", "demo", "simulated", "calibrated"]
     test_on_training_frames: bool = False
     spike_root: str | None = None
-    context: int = 0
+    context_steps: int = 0
 
 
 @dataclass(frozen=True)
@@ -101,17 +104,6 @@ class DeblurringPlan:
         }
         if self.settings.CALIBRATE.DATA is not None:
             kinds[self.settings.CALIBRATE.ROOT] = "calibrated"
-        return Dataset(
-            name=settings.dataset_name,
-            root=data.ROOT,
-            blur_dir=data.BLUR_DIR,
-            train_split=data.TRAIN_SPLIT,
-            val_split=data.VAL_SPLIT,
-            spike_size=data.SPIKE_SIZE,
-            layout=data.LAYOUT,
-            on_error=data.ON_ERROR,
-            test_on_training_frames=data.TEST_ON_TRAINING_FRAMES,
-            spike_root=data.SPIKE_ROOT,
-            context=data.CONTEXT_STEPS,
-            kind=kinds.get(data.ROOT, "raw"),
-        )
+        names = (each.name for each in fields(Dataset) if each.name not in ("name", "kind"))
+        keys = {name: getattr(data, name.upper()) for name in names}
+        return Dataset(name=settings.dataset_name, kind=kinds.get(data.ROOT, "raw"), **keys)

@@ -12,27 +12,13 @@ import shlex
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from vrtspike.deblurring.data.clips.requirements import clip_length, crop_sizes, require_spikes
-from vrtspike.deblurring.data.manifests import (
-    INGEST_SHARD,
-    INGESTED,
-    STORE_SHARD,
-    SURVEY,
-    contents_digest,
-    surveyed,
-)
+from vrtspike.deblurring.data.manifests import INGEST_SHARD, STORE_SHARD, SURVEY, surveyed
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
-from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.survey import survey
-from vrtspike.deblurring.data.raw.versions import (
-    RawState,
-    folder_version,
-    input_version,
-    raw_state,
-    source_version,
-)
+from vrtspike.deblurring.data.raw.versions import folder_version, input_version, source_version
 from vrtspike.deblurring.data.shards import Shard, divide, shard_count, shards
 from vrtspike.deblurring.datasets import Dataset, DeblurringPlan
 from vrtspike.deblurring.settings import Settings
@@ -43,7 +29,7 @@ from vrtspike.deblurring.settings.workflow import (
 )
 from vrtspike.errors import ConfigError, DataError, list_faults, named_faults
 from vrtspike.io.files import folder_size, json_digest
-from vrtspike.io.manifests import ManifestKind, read_manifest
+from vrtspike.io.manifests import ManifestKind, read_manifest, size_and_date
 from vrtspike.workflow.messages import Notices
 
 NO_DATA = """Before this can run: {error}
@@ -56,8 +42,14 @@ FAULTS = {
 MISSING = "missing"
 """The version of what is not there: the job meets the same error and reports it."""
 
-_NAMED = 3
-"""So many sequences are named, of the others the number is told."""
+
+class RawState(NamedTuple):
+    """The raw files of a sequence."""
+
+    version: str
+    """Changes with their contents, see :func:`source_version`."""
+    nbytes: int
+    """Bytes of all of them."""
 
 
 class RawData:
@@ -80,34 +72,33 @@ class RawData:
     ) -> None:
         self._plan, self._is_dry_run = plan, is_dry_run
         self._notices, self._measures = notices, measures
-        self._surveys: dict[str, dict[str, Any] | None] = {}
-        self._states: dict[str, dict[str, RawState]] = {}
+        self._look = cache(self._look_at)
 
     def survey(self, dataset: Dataset) -> dict[str, Any] | None:
         """What stands below a data root; None, and a notice, without data."""
-        if dataset.name not in self._surveys:
-            self._surveys[dataset.name] = self._look(dataset)
-        return self._surveys[dataset.name]
+        return self._look(dataset)[0]
 
     def states(self, dataset: Dataset) -> dict[str, RawState]:
         """The raw files of each sequence below a folder that users fill, by ``<split>/<name>``.
 
         None of generated data, and none where nobody measures.
         """
-        if dataset.kind == "raw":
-            self.survey(dataset)
-        return self._states.get(dataset.name, {})
+        return self._look(dataset)[1] if dataset.kind == "raw" else {}
 
-    def _survey_file(self, dataset: Dataset) -> Path:
-        return self._plan.results / "data" / dataset.name / "survey.json"
+    def folder(self, dataset: Dataset) -> Path:
+        """Where the results of a data set are written."""
+        return self._plan.results / "data" / dataset.name
 
-    def _look(self, dataset: Dataset) -> dict[str, Any] | None:
+    def _look_at(self, dataset: Dataset) -> tuple[dict[str, Any] | None, dict[str, RawState]]:
         splits = [dataset.train_split, dataset.val_split]
         states: dict[str, RawState] = {}
 
         def look(files: SequenceFiles) -> None:
-            state = raw_state(dataset.root, files, dataset.blur_dir)
-            states[f"{files.split}/{files.name}"] = state
+            name = f"{files.split}/{files.name}"
+            manifest = self.folder(dataset) / "ingest" / f"{name}.json"
+            version = source_version(dataset.root, files, dataset.blur_dir, manifest)
+            sizes = (size_and_date(Path(dataset.root), path)[0] for path in files.paths)
+            states[name] = RawState(version, sum(max(0, size) for size in sizes))
 
         measure = look if self._measures else None
         try:
@@ -119,7 +110,7 @@ class RawData:
         except DataError as error:
             self._notices.add(NO_DATA.format(error=error))
             self._notices.exit_status = int(self._is_dry_run())
-            return None
+            return None, {}
         if known["excluded"] and self._is_dry_run():
             title = f"\n{dataset.root} has faults, as far as names show"
             faults = named_faults(known["excluded"])
@@ -128,9 +119,7 @@ class RawData:
             self._notices.add(
                 f"{dataset.root}: {len(foreign)} folders passed over: {', '.join(foreign)}"
             )
-        if self._measures:
-            self._states[dataset.name] = {name: states[name] for name in surveyed(known)}
-        return known
+        return known, {name: states[name] for name in surveyed(known) if name in states}
 
     def found(self, dataset: Dataset) -> str | None:
         """Changes when sequences are added to or removed from a data root that users fill.
@@ -144,23 +133,21 @@ class RawData:
             told = {k: v for k, v in (known or {}).items() if k != "passed_over"}
             return _names(told) if told else None
         try:
-            before = read_manifest(self._survey_file(dataset), SURVEY)["excluded"]
+            before = read_manifest(self.folder(dataset) / "survey.json", SURVEY)["excluded"]
         except DataError:
             return None  # there is none yet, or none that this version reads
         return _names([before, self.survey(dataset)]) if before else None
 
     def generated_before(self, dataset: Dataset) -> list[str]:
         """What must be generated before a data set can be surveyed."""
-        if dataset.kind == "demo":
-            return [f"{dataset.root}/sources.txt"]
-        if dataset.kind == "calibrated":
-            return [f"{dataset.root}/calibrated.txt"]
-        if dataset.kind == "simulated":
-            return [
-                f"{dataset.root}/sources/{sequence.SPLIT}/{sequence.SEQUENCE}.txt"
-                for sequence in self._plan.settings.SIMULATE.SEQUENCES
-            ]
-        return []
+        simulated = self._plan.settings.SIMULATE.SEQUENCES
+        files = {
+            "demo": ["sources.txt"],
+            "calibrated": ["calibrated.txt"],
+            "simulated": [f"sources/{each.SPLIT}/{each.SEQUENCE}.txt" for each in simulated],
+            "raw": [],
+        }
+        return [f"{dataset.root}/{file}" for file in files[dataset.kind]]
 
     def require_spikes(self, preset: str, settings: Settings) -> None:
         """Refuse a preset with spikes for a folder without, as far as names show.
@@ -186,7 +173,6 @@ class Shards:
         self._plan, self._raw_data = plan, raw_data
         # Asked once: while jobs run, their results come and go.
         self._members = cache(self._find_members)
-        self.raw_versions = cache(self._raw_versions)
 
     def names(self, dataset: Dataset) -> list[str]:
         """The shards of a data set, those that hold no sequence left out as far as it is known."""
@@ -201,7 +187,7 @@ class Shards:
     def _surveyed(self, dataset: Dataset) -> list[str]:
         """The sequences that the survey found; none where there is none yet."""
         try:
-            return surveyed(read_manifest(self._folder(dataset) / "survey.json", SURVEY))
+            return surveyed(read_manifest(self._raw_data.folder(dataset) / "survey.json", SURVEY))
         except DataError:
             return []
 
@@ -217,92 +203,55 @@ class Shards:
         known = list(states) or self._surveyed(dataset)
         return {**divide(known, count)} if known else dict.fromkeys(shards(count))
 
-    def _raw_versions(self, dataset: Dataset, shard: str) -> list[str]:
+    def raw_versions(self, dataset: Dataset, shard: str) -> list[str]:
         """A line for each sequence of a shard, which changes with the contents of its raw files.
 
         Only of folders that users fill: generated files change with the job that makes them.
         """
         states = self._raw_data.states(dataset)
-        folder = self._folder(dataset) / "ingest"
-        listed = _listed(folder, shard, INGEST_SHARD)
-        lines = []
-        for name in self._members(dataset).get(Shard.parse(shard)) or ():
-            if name in states:
-                version, entry = states[name].version, listed.get(name)
-                if entry is not None and not self._is_changed(dataset, name, version, entry):
-                    version = entry["version"]
-                lines.append(f"raw files of {name}: {version[:12]}")
-        return lines
-
-    def _is_changed(
-        self, dataset: Dataset, name: str, version: str, entry: Mapping[str, Any]
-    ) -> bool:
-        """Whether files of other sizes or dates are others; the manifest knows their contents."""
-        if version == entry["version"]:
-            return False
-        path = self._folder(dataset) / "ingest" / f"{name}.json"
-        split, _, sequence = name.partition("/")
-        try:
-            known = read_manifest(path, INGESTED)
-            if contents_digest(known) != entry["contents"]:
-                return True
-            files = find_sequence(
-                *(dataset.root, split, sequence, dataset.blur_dir, dataset.layout),
-                dataset.spike_root,
-            )
-            now = source_version(dataset.root, files, dataset.blur_dir, path)
-        except DataError:
-            return True  # the job meets the same error and reports it
-        return bool(now != entry["version"])
+        names = self._members(dataset).get(Shard.parse(shard)) or ()
+        return [f"raw files of {n}: {states[n].version[:12]}" for n in names if n in states]
 
     def damaged_checks(self, dataset: Dataset, shard: str) -> str:
         """Which manifests of a shard are missing or damaged, or of files that were unreadable."""
-        folder = self._folder(dataset) / "ingest"
-        return _about(
-            "manifest",
-            _listed(folder, shard, INGEST_SHARD),
-            lambda name, entry: _is_cut(folder, name, entry) or not entry["version"],
+        folder = self._raw_data.folder(dataset) / "ingest"
+        return _damage(
+            "manifests", folder, shard, INGEST_SHARD, lambda name, entry: not entry["version"]
         )
 
     def damaged_stores(self, dataset: Dataset, bins: int, shard: str) -> str:
         """Which stores of a shard, or their manifests, are missing or damaged."""
-        folder = self._folder(dataset) / f"k{bins}"
-        return _about(
-            "store",
-            _listed(folder, shard, STORE_SHARD),
-            lambda name, entry: (
-                _is_cut(folder, name, entry)
-                or list(folder_size(folder / f"{name}.zarr")) != entry["store"]
-            ),
+        folder = self._raw_data.folder(dataset) / f"k{bins}"
+        return _damage(
+            "stores",
+            folder,
+            shard,
+            STORE_SHARD,
+            lambda name, entry: list(folder_size(folder / f"{name}.zarr")) != entry["store"],
         )
 
-    def _folder(self, dataset: Dataset) -> Path:
-        return self._plan.results / "data" / dataset.name
 
+def _damage(
+    what: str,
+    folder: Path,
+    shard: str,
+    kind: ManifestKind,
+    is_damaged: Callable[[str, Mapping[str, Any]], bool],
+) -> str:
+    """Which of the sequences that the file of a shard lists are damaged; empty where none is.
 
-def _listed(folder: Path, shard: str, kind: ManifestKind) -> dict[str, Any]:
-    """The sequences that the file of a shard lists; none where it cannot be used."""
+    A manifest is damaged if it is missing, or has not the length that it was written with.
+    """
     try:
-        return dict(read_manifest(folder / "shards" / f"{shard}.json", kind)["sequences"])
+        listed = read_manifest(folder / "shards" / f"{shard}.json", kind)["sequences"]
     except DataError:
-        return {}
-
-
-def _is_cut(folder: Path, name: str, entry: Mapping[str, Any]) -> bool:
-    """Whether a manifest is missing, or has not the length that it was written with."""
-    try:
-        return bool((folder / f"{name}.json").stat().st_size != entry["bytes"])
-    except OSError:
-        return True
-
-
-def _about(what: str, listed: Mapping[str, Any], is_damaged: Callable[[str, Any], bool]) -> str:
-    """Which sequences are damaged; empty where none is."""
-    names = [name for name, entry in listed.items() if is_damaged(name, entry)]
-    if not names:
         return ""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{what} of {', '.join(sorted(names)[:_NAMED])}{more} missing or damaged"
+    names = [
+        name
+        for name, entry in sorted(listed.items())
+        if size_and_date(folder, f"{name}.json")[0] != entry["bytes"] or is_damaged(name, entry)
+    ]
+    return f"{what} missing or damaged: {len(names)}, the first {names[0]}" if names else ""
 
 
 def frames_version(folder: str) -> str:
@@ -322,13 +271,16 @@ def recordings_version(calibrate: CalibrateSettings) -> str:
 
 def calibration_options(calibrate: CalibrateSettings) -> str:
     """What the calibration of one's own cameras takes."""
-    options = [f"--output={calibrate.ROOT}", f"--most-steps={calibrate.MOST_STEPS}"]
-    for name in ("STATIC", "MOVING", "DATA"):
-        if (place := getattr(calibrate, name)) is not None:
-            options.append(f"--{name.lower()}={place}")
-    if calibrate.SENSOR is not None:
-        options += ["--sensor", *map(str, calibrate.SENSOR)]
-    return shlex.join(options)
+    own = ("MOST_STEPS", "STATIC", "MOVING", "DATA")
+    values = {name: getattr(calibrate, name) for name in own}
+    options, size = _options({"output": calibrate.ROOT, **values}), calibrate.SENSOR
+    return f"{options} --sensor {size[0]} {size[1]}" if size else options
+
+
+def _options(values: Mapping[str, Any]) -> str:
+    """Options of a program that are called as keys are; none for None."""
+    given = {name.lower().replace("_", "-"): value for name, value in values.items()}
+    return shlex.join(f"--{name}={value}" for name, value in given.items() if value is not None)
 
 
 def _names(found: Any) -> str:  # noqa: ANN401 - JSON values
@@ -337,10 +289,8 @@ def _names(found: Any) -> str:  # noqa: ANN401 - JSON values
 
 def raw_file_options(dataset: Dataset) -> str:
     """Which raw files a data set has and how they are named."""
-    options = {"root": dataset.root, "blur-dir": dataset.blur_dir, "layout": dataset.layout}
-    if dataset.spike_root is not None:
-        options["spike-root"] = dataset.spike_root
-    return shlex.join(f"--{name}={value}" for name, value in options.items())
+    own = ("root", "blur_dir", "layout", "spike_root")
+    return _options({name: getattr(dataset, name) for name in own})
 
 
 def sensor_option(dataset: Dataset) -> str:
@@ -376,14 +326,12 @@ def simulated_sequence(simulate: SimulateSettings, split: str, sequence: str) ->
 
 def simulation_options(simulate: SimulateSettings, source: SimulatedSequence) -> str:
     """How a sequence is simulated."""
-    options: dict[str, Any] = {
-        "frames": source.FRAMES,
-        "output": simulate.ROOT,
-        "frames-per-exposure": source.FRAMES_PER_EXPOSURE,
-        "steps-per-frame": simulate.STEPS_PER_FRAME,
-    }
-    # The other keys are called as the program's options are.
-    own = {"ROOT", "SEQUENCES", "STEPS_PER_FRAME"}
-    for name, value in simulate.model_dump(exclude=own).items():
-        options[name.lower().replace("_", "-")] = "none" if value is None else value
-    return shlex.join(f"--{name}={value}" for name, value in options.items())
+    model = simulate.model_dump(exclude={"ROOT", "SEQUENCES"})
+    return _options(
+        {
+            "frames": source.FRAMES,
+            "output": simulate.ROOT,
+            "frames_per_exposure": source.FRAMES_PER_EXPOSURE,
+            **{name: "none" if value is None else value for name, value in model.items()},
+        }
+    )

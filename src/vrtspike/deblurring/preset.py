@@ -22,14 +22,7 @@ from vrtspike.deblurring.task import VALIDATION, DeblurringTask, Teacher
 from vrtspike.errors import RunError, UserError
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import WEIGHTS
-from vrtspike.training.batches import (
-    Batches,
-    PhasedBatches,
-    ShuffledBatches,
-    ValidationBatches,
-    loader_options,
-)
-from vrtspike.training.batches import validation_batches as batches_of
+from vrtspike.training.batches import ShuffledBatches, ValidationBatches
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.optimizers import OTHERS
 from vrtspike.training.tasks import Trainable
@@ -114,20 +107,14 @@ def load_teacher(folder: Path, settings: Settings, device: torch.device) -> nn.M
     Raises:
         RunError: if it is not there or damaged, or reads other voxels than the student.
     """
-    weights = folder / WEIGHTS
-    if not weights.is_file():
-        raise RunError(
-            f"TRAIN.DISTILL.TEACHER is {str(folder)!r}: there is no {weights}; train that preset "
-            "first, or name its result folder"
-        )
     try:
         taught = deblurring_settings(RunIdentity.read(folder).settings)
-        model = load_model(weights, taught, device)
+        model = load_model(folder / WEIGHTS, taught, device)
     except UserError as error:
         raise RunError(
-            f"TRAIN.DISTILL.TEACHER {folder}: the teacher is damaged, or its files are of "
-            f"different runs: {error}\nTrain that preset again, copy its whole result folder "
-            "again, or name another one"
+            f"TRAIN.DISTILL.TEACHER {folder}: the teacher is missing or damaged, or its files are "
+            f"of different runs: {error}\nTrain that preset, copy its whole result folder, or "
+            "name another one"
         ) from error
     if settings.DATA.NUM_VOXEL_BINS != taught.DATA.NUM_VOXEL_BINS:
         raise RunError(
@@ -140,29 +127,22 @@ def load_teacher(folder: Path, settings: Settings, device: torch.device) -> nn.M
 
 def training_batches(
     settings: Settings, dataset: DatasetManifest, workers: Workers, ranks: Ranks
-) -> Batches:
-    """The training batches of a preset, in phases where it is progressive."""
-    loader = settings.DATALOADER
+) -> ShuffledBatches:
+    """The training batches of a preset; where it is progressive, crops grow from epoch to epoch."""
     readers = ranks.local_world_size * max(1, workers.train)
     cache = cache_share(settings.DATA, readers)
-    # One for all phases: where this process reads itself, they share the budget.
-    reader = ChunkReader(cache)
-    options = loader_options(settings, workers.train, loader.TRAIN_PREFETCH_FACTOR, ranks)
-
-    def batches(crop: int) -> ShuffledBatches:
-        data = settings.DATA.model_copy(update={"CROP_SIZE": crop})
-        clips = ClipDataset(dataset, data.TRAIN_SPLIT, data, seed=settings.SEED, reader=reader)
-        size, drop_last = settings.TRAIN.BATCH_SIZE, loader.DROP_LAST
-        observer = partial(cache_use, cache) if cache else None
-        return ShuffledBatches(
-            clips, size, settings.SEED, drop_last, options, observer, loader.SHUFFLE_BLOCK
-        )
-
-    dataset = dataset.divided(settings.DATA)
-    phases = settings.TRAIN.PROGRESSIVE
-    if not phases:
-        return batches(settings.DATA.CROP_SIZE)
-    return PhasedBatches([(batches(phase.CROP_SIZE), phase.EPOCHS) for phase in phases])
+    clips = ClipDataset(
+        dataset.divided(settings.DATA),
+        settings.DATA.TRAIN_SPLIT,
+        settings.DATA,
+        seed=settings.SEED,
+        reader=ChunkReader(cache),
+        crops=[
+            phase.CROP_SIZE for phase in settings.TRAIN.PROGRESSIVE for _ in range(phase.EPOCHS)
+        ],
+    )
+    observer = partial(cache_use, cache) if cache else None
+    return ShuffledBatches(clips, settings, workers, ranks, observer)
 
 
 def validation_batches(
@@ -171,4 +151,4 @@ def validation_batches(
     """The validation batches of this process: centred crops of what DATA.VALIDATION names."""
     split = HELD_OUT if settings.DATA.VALIDATION == "held_out" else settings.DATA.VAL_SPLIT
     clips = ClipDataset(dataset.divided(settings.DATA), split, settings.DATA, train=False)
-    return batches_of(clips, settings, workers, ranks)
+    return ValidationBatches(clips, settings, workers, ranks)

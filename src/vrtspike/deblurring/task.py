@@ -26,20 +26,6 @@ VALIDATION = (PSNR, SSIM)
 """What every validation measures; the first is the main one, which decides what is best."""
 
 
-@dataclass
-class PreparedBatch:
-    """A batch on the device, and what a teacher makes of it."""
-
-    clip: Clip
-    guide: torch.Tensor | None = None
-
-    @property
-    def sharp(self) -> torch.Tensor:
-        """The reference, (B, T, 3, H, W) in [0, 1]."""
-        assert self.clip.sharp is not None, "training clips have sharp frames"
-        return self.clip.sharp
-
-
 @dataclass(frozen=True)
 class Teacher:
     """A trained model to learn from.
@@ -77,37 +63,34 @@ class DeblurringTask:
         self._scores = scores
         self._teacher = teacher
 
-    def prepare(self, batch: Any, device: torch.device) -> PreparedBatch:  # noqa: ANN401 - from a loader
+    def prepare(self, batch: Any, device: torch.device) -> Clip:  # noqa: ANN401 - from a loader
         """Convert uint8 frames and counts on the device."""
-        return PreparedBatch(prepare_batch(batch, self._statistics, device))
+        return prepare_batch(batch, self._statistics, device)
 
-    def forward(self, model: nn.Module, batch: PreparedBatch) -> torch.Tensor:
+    def forward(self, model: nn.Module, batch: Clip) -> torch.Tensor:
         """The restored clip, (B, T, 3, H, W), nominally in [0, 1]."""
-        clip = batch.clip
         if self._teacher is not None and torch.is_grad_enabled():
             with torch.no_grad(), section("teacher"):
-                batch.guide = self._teacher.model(clip.blur, clip.voxels)
-        output: torch.Tensor = model(clip.blur, clip.voxels)
+                batch.guide = self._teacher.model(batch.blur, batch.voxels)
+        output: torch.Tensor = model(batch.blur, batch.voxels)
         return output
 
-    def losses(
-        self, output: torch.Tensor, batch: PreparedBatch, step: int
-    ) -> dict[str, torch.Tensor]:
+    def losses(self, output: torch.Tensor, batch: Clip, step: int) -> dict[str, torch.Tensor]:
         """The weighted terms that are due in this step."""
         found = {}
         for term in self._terms:
             if term.is_due(step):
                 with section(term.name):
-                    found[term.name] = term.weight * term.distance(output, batch.sharp)
+                    found[term.name] = term.weight * term.distance(output, batch.reference)
         if self._teacher is not None and batch.guide is not None:
             with section("distillation"):
                 distance = charbonnier(output, batch.guide.float())
                 found["distillation"] = self._teacher.weight * distance
         return found
 
-    def metrics(self, output: torch.Tensor, batch: PreparedBatch) -> list[dict[str, float]]:
+    def metrics(self, output: torch.Tensor, batch: Clip) -> list[dict[str, float]]:
         """The metrics of each clip, averaged over its frames."""
-        restored, sharp = to_uint8(output), to_uint8(batch.sharp)
+        restored, sharp = to_uint8(output), to_uint8(batch.reference)
         return [
             {
                 metric.name: float(np.mean([score(a, b) for a, b in zip(x, y, strict=True)]))
@@ -116,15 +99,15 @@ class DeblurringTask:
             for x, y in zip(restored, sharp, strict=True)
         ]
 
-    def size(self, batch: PreparedBatch) -> tuple[int, int]:
+    def size(self, batch: Clip) -> tuple[int, int]:
         """Clips and frames."""
-        clips, frames = batch.clip.blur.shape[:2]
+        clips, frames = batch.blur.shape[:2]
         return clips, clips * frames
 
-    def pictures(self, output: torch.Tensor, batch: PreparedBatch) -> dict[str, NDArray[np.uint8]]:
+    def pictures(self, output: torch.Tensor, batch: Clip) -> dict[str, NDArray[np.uint8]]:
         """The middle frame of the first clip: blurry, restored, sharp."""
         middle = output.shape[1] // 2
         blur, restored, sharp = (
-            to_uint8(frames[0, middle]) for frames in (batch.clip.blur, output, batch.sharp)
+            to_uint8(frames[0, middle]) for frames in (batch.blur, output, batch.reference)
         )
         return {"restored": comparison(blur, restored, sharp)}

@@ -33,17 +33,12 @@ _ABANDONED_S = 24 * 3600.0
 """Age in seconds from which another machine's temporary file counts as abandoned."""
 
 
-def _sync_directory(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _sync_file(path: Path) -> None:
-    with path.open("rb+") as stream:
-        os.fsync(stream.fileno())
 
 
 @contextlib.contextmanager
@@ -69,9 +64,9 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
             if temporary.is_dir():
                 _replace_directory(temporary, target)
             else:
-                _sync_file(temporary)
+                _sync(temporary)
                 temporary.replace(target)
-            _sync_directory(target.parent)
+            _sync(target.parent)
     finally:
         if temporary.is_dir():
             shutil.rmtree(temporary)
@@ -124,8 +119,8 @@ def disk_full_error(folder: Path) -> OSError | None:
 def _replace_directory(temporary: Path, target: Path) -> None:
     for folder, _, names in os.walk(temporary):
         for name in names:
-            _sync_file(Path(folder) / name)
-        _sync_directory(Path(folder))
+            _sync(Path(folder) / name)
+        _sync(Path(folder))
     old = _temporary_name(target, "old")
     if target.exists():
         target.rename(old)
@@ -187,9 +182,7 @@ def remove_leftovers(folder: str | os.PathLike[str], stems: Collection[str] | No
             path.unlink(missing_ok=True)
 
 
-@functools.cache
-def _remove_leftovers_once(folder: Path) -> None:
-    remove_leftovers(folder)
+_remove_leftovers_once = functools.cache(remove_leftovers)
 
 
 def _is_abandoned(path: Path, name: re.Match[str]) -> bool:

@@ -6,16 +6,16 @@ import contextlib
 import errno
 import fcntl
 import os
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import psutil
 
 from vrtspike.errors import RunError
 
 _UNSUPPORTED = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 """Errors of ``flock`` on a file system without locks, such as Lustre mounted without them."""
-
-_LOCKS = Path("/proc/locks")
-"""All locks of this machine (Linux)."""
 
 _ADVICE = "put the run on another one (RUNS in config/config.yaml, --run-dir of train.py)"
 
@@ -78,16 +78,8 @@ def locked(path: Path, wait: Callable[[], None] = lambda: None) -> Iterator[None
         os.close(descriptor)
 
 
-def lock_holders(path: Path) -> list[int]:
-    """Process IDs of the holders of a file's lock; empty if they are unknown.
-
-    For an inherited lock it is the process that took it, which may have ended.
-    """
-    try:
-        state = path.stat()
-        lines = _LOCKS.read_text().splitlines()
-    except OSError:
-        return []
-    place = f"{os.major(state.st_dev):02x}:{os.minor(state.st_dev):02x}:{state.st_ino}"
-    rows = [line.split() for line in lines if "->" not in line]
-    return [int(row[4]) for row in rows if row[1] == "FLOCK" and row[5] == place]
+def describe_process() -> str:
+    """This process for messages to others: Slurm job, process ID, user and host."""
+    where = f"process {os.getpid()} of {psutil.Process().username()} on {socket.gethostname()}"
+    job = os.environ.get("SLURM_JOB_ID")
+    return f"Slurm job {job} ({where})" if job else where

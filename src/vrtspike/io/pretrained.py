@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -34,9 +35,9 @@ def verify_weights(path: Path) -> None:
     Raises:
         DataError: if the file is missing, its name is unknown or its SHA-256 is another.
     """
-    expected = _expected(path)
+    _require_known(path)
     require_weights(path)
-    _compare(path, path.name, expected)
+    _compare(path, path.name)
 
 
 def require_weights(path: Path) -> None:
@@ -61,7 +62,7 @@ def fetch_weights(path: Path, source: str = SOURCE) -> None:
     Raises:
         DataError: if the name is unknown, the download fails, or the SHA-256 differs.
     """
-    expected = _expected(path)
+    _require_known(path)
     address = f"{source}/{path.name}"
     with atomic_path(path) as temporary:
         try:
@@ -69,26 +70,25 @@ def fetch_weights(path: Path, source: str = SOURCE) -> None:
                 urllib.request.urlopen(address, timeout=_TIMEOUT_S) as response,
                 temporary.open("wb") as stream,
             ):
-                while block := response.read(1 << 20):
-                    stream.write(block)
+                shutil.copyfileobj(response, stream)
         except (urllib.error.URLError, TimeoutError) as error:
             raise DataError(
                 f"{address}: cannot be fetched ({error}); fetch the file on another machine and "
                 f"put it at {path}"
             ) from error
-        _compare(temporary, address, expected)
+        _compare(temporary, address)
 
 
-def _expected(path: Path) -> str:
+def _require_known(path: Path) -> None:
     if path.name not in PUBLISHED:
         raise DataError(f"{path}: unknown weights; known: {', '.join(PUBLISHED)}")
-    return PUBLISHED[path.name]
 
 
-def _compare(path: Path, name: str, expected: str) -> None:
-    found = file_digest(path)
+def _compare(path: Path, source: str) -> None:
+    """Refuse a file that is not the published one of the name with which ``source`` ends."""
+    found, expected = file_digest(path), PUBLISHED[Path(source).name]
     if found != expected:
         raise DataError(
-            f"{name}: found SHA-256 {found}, expected {expected}; this is not the published file: "
-            "remove it and fetch it again"
+            f"{source}: found SHA-256 {found}, expected {expected}; this is not the published "
+            "file: remove it and fetch it again"
         )

@@ -28,7 +28,7 @@ _TENSORS_ONLY = (
     + json.dumps(_WRAPPERS)
     + " or torch.is_tensor(v)}}, {})"
 )
-_UNREADABLE = (
+UNREADABLE = (
     *(UnpicklingError, struct.error, EOFError, OSError),
     *(RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError),
 )
@@ -89,7 +89,7 @@ def _read_safetensors(file: Path) -> Mapping[str, Tensor]:
 def _read_pytorch(file: Path) -> Mapping[str, Tensor]:
     try:
         state = torch.load(file, map_location="cpu", weights_only=True)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         if more := _MORE.search(str(error)):
             kind = more[1] or "a TorchScript program"
             paths = (json.dumps(str(path)) for path in (file, file.with_suffix(".tensors.pth")))

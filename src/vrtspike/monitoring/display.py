@@ -6,7 +6,7 @@ warnings.
 
 from __future__ import annotations
 
-import sys
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ PLAIN_INTERVAL_S = 10.0
 BRIEF_INTERVAL_S = 60.0
 """Seconds between lines of progress, with a log file and without a terminal."""
 
-_REDRAW_INTERVAL_S = 0.1
+_REDRAWS_PER_SECOND = 10
 _BAR_CELLS = 24
 
 
@@ -92,94 +92,88 @@ class Status:
 
 
 class Display:
-    """Shows messages, progress and timings; this base class, for other ranks, shows nothing."""
+    """Shows messages, progress and timings of a training.
+
+    On a terminal, an area at its bottom is redrawn: timings and below them the progress bar.
+    Elsewhere there are lines without control characters. With a log, the screen shows only
+    progress, timings that can be redrawn, and important messages.
+
+    Args:
+        screen: None shows nothing, as on the other ranks.
+        log: file for all messages.
+    """
+
+    def __init__(self, screen: TextIO | None = None, log: str | Path | None = None) -> None:
+        self._screen, self._log, self._live = screen, None, None
+        self._block: Sequence[str] = ()
+        self._status: Status | None = None
+        intervals: dict[TextIO, float] = {}
+        if screen is not None and log is not None:
+            self._log = Path(log).open("a", encoding="utf-8")  # noqa: SIM115 - until close()
+            intervals[self._log] = PLAIN_INTERVAL_S
+        if screen is not None and screen.isatty():
+            self._live = self._open_area(screen)
+        elif screen is not None:
+            intervals[screen] = PLAIN_INTERVAL_S if self._log is None else BRIEF_INTERVAL_S
+        self._intervals = intervals
+        self._shown_at = dict.fromkeys(intervals, -math.inf)
 
     def note(self, text: str) -> None:
         """Write a message; only to the log if there is one."""
+        self._write(text, self._log or self._screen)
 
     def show(self, text: str) -> None:
-        """Write an important message, to the terminal, too."""
+        """Write an important message, to the screen, too."""
         self.note(text)
+        if self._log is not None:
+            self._write(text, self._screen)
 
     def update(self, status: Status) -> None:
-        """Show the progress."""
+        """Show the progress; as lines now and then, and at the end."""
+        self._status = status
+        now = time.monotonic()
+        for stream, interval in self._intervals.items():
+            if now - self._shown_at[stream] >= interval or status.step == status.total:
+                self._shown_at[stream] = now
+                self._write(status.line(), stream)
 
     def draw(self, block: Sequence[str], line: str) -> None:
-        """Show timings: ``block`` if it can be redrawn, else ``line``."""
+        """Show timings: ``block`` where it can be redrawn, else ``line``."""
+        self._block = block
+        if self._intervals:
+            self.note(line)
 
     def close(self) -> None:
-        """Restore the terminal."""
+        """Restore the terminal and close the log."""
+        if self._live is not None:
+            self._live.stop()
+        if self._log is not None:
+            self._log.close()
 
+    def _write(self, text: str, stream: TextIO | None) -> None:
+        """Write above the area of a terminal, or lines with the prefix ``[train]``."""
+        if stream is None:
+            return
+        if stream is self._screen and self._live is not None:
+            self._live.console.print(text, markup=False, highlight=False)
+            return
+        with writes_to(Path(getattr(stream, "name", "output"))):
+            stream.writelines(f"[train] {line}\n" for line in text.splitlines())
+            stream.flush()
 
-class PlainDisplay(Display):
-    """Lines without control characters, for logs of batch jobs."""
-
-    def __init__(self, stream: TextIO, interval: float = PLAIN_INTERVAL_S) -> None:
-        self._stream, self._interval = stream, interval
-        self._shown_at = float("-inf")
-
-    def note(self, text: str) -> None:
-        """Print the message, each line with the prefix ``[train]``."""
-        with writes_to(Path(getattr(self._stream, "name", "output"))):
-            self._stream.writelines(f"[train] {line}\n" for line in text.splitlines())
-            self._stream.flush()
-
-    def update(self, status: Status) -> None:
-        """Print the progress, at most every ``interval`` seconds and at the end."""
-        now = time.monotonic()
-        if now - self._shown_at >= self._interval or status.step == status.total:
-            self._shown_at = now
-            self.note(status.line())
-
-    def draw(self, block: Sequence[str], line: str) -> None:
-        """Print the line."""
-        self.note(line)
-
-
-class TerminalDisplay(Display):
-    """One area at the bottom of the terminal: timings and below them the progress bar.
-
-    Args:
-        stream: the terminal.
-        transient: whether the area is removed when the display is closed.
-    """
-
-    def __init__(self, stream: TextIO, transient: bool = False) -> None:
+    def _open_area(self, terminal: TextIO) -> Live:
         # Imported here: batch jobs never need it.
         from rich.console import Console
         from rich.live import Live
 
-        self._block: Sequence[str] = ()
-        self._status: Status | None = None
-        self._drawn_at = float("-inf")
-        self._live: Live = Live(
-            console=Console(file=stream), auto_refresh=False, transient=transient
+        live = Live(
+            console=Console(file=terminal),
+            get_renderable=self._area,
+            refresh_per_second=_REDRAWS_PER_SECOND,
+            transient=self._log is not None,
         )
-        self._live.start()
-
-    def note(self, text: str) -> None:
-        """Print the message above the area."""
-        self._live.console.print(text, markup=False, highlight=False)
-
-    def update(self, status: Status) -> None:
-        """Redraw the bar, at most ten times a second and at the end."""
-        self._status = status
-        self._redraw(force=status.step == status.total)
-
-    def draw(self, block: Sequence[str], line: str) -> None:
-        """Redraw the timings."""
-        self._block = block
-        self._redraw(force=True)
-
-    def close(self) -> None:
-        """Stop redrawing."""
-        self._live.stop()
-
-    def _redraw(self, force: bool) -> None:
-        now = time.monotonic()
-        if force or now - self._drawn_at >= _REDRAW_INTERVAL_S:
-            self._drawn_at = now
-            self._live.update(self._area(), refresh=True)
+        live.start()
+        return live
 
     def _area(self) -> Text:
         from rich.text import Text
@@ -191,64 +185,3 @@ class TerminalDisplay(Display):
             bar = "━" * filled + "╌" * (_BAR_CELLS - filled)
             rows.append(f"{bar} {share:4.0%} {self._status.line()}")
         return Text("\n".join(rows), no_wrap=True, overflow="ellipsis")
-
-
-class LoggedDisplay(Display):
-    """All messages in a log file; progress and important messages on the screen, too.
-
-    Args:
-        screen: the display of the terminal.
-        log: the file, opened for appending.
-        redraws: whether the screen can redraw timings; otherwise it does not show them.
-    """
-
-    def __init__(self, screen: Display, log: TextIO, redraws: bool) -> None:
-        self._screen, self._file, self._redraws = screen, log, redraws
-        self._log = PlainDisplay(log)
-
-    def note(self, text: str) -> None:
-        """Write the message to the log."""
-        self._log.note(text)
-
-    def show(self, text: str) -> None:
-        """Write the message to the log and show it."""
-        self._log.note(text)
-        self._screen.note(text)
-
-    def update(self, status: Status) -> None:
-        """Show the progress in both places."""
-        self._log.update(status)
-        self._screen.update(status)
-
-    def draw(self, block: Sequence[str], line: str) -> None:
-        """Write timings to the log; show them if they can be redrawn."""
-        self._log.draw(block, line)
-        if self._redraws:
-            self._screen.draw(block, line)
-
-    def close(self) -> None:
-        """Close the log and the screen."""
-        self._screen.close()
-        self._file.close()
-
-
-def open_display(
-    is_main: bool, stream: TextIO | None = None, log: str | Path | None = None
-) -> Display:
-    """The display of a process: a bar on a terminal, lines elsewhere, nothing on other ranks.
-
-    Args:
-        is_main: whether this is the first process of a run.
-        stream: None for standard output.
-        log: file for all messages; the stream then shows only important ones.
-    """
-    stream = sys.stdout if stream is None else stream
-    if not is_main:
-        return Display()
-    terminal = stream.isatty()
-    if log is None:
-        return TerminalDisplay(stream) if terminal else PlainDisplay(stream)
-    screen: Display = PlainDisplay(stream, BRIEF_INTERVAL_S)
-    if terminal:
-        screen = TerminalDisplay(stream, transient=True)
-    return LoggedDisplay(screen, Path(log).open("a", encoding="utf-8"), redraws=terminal)

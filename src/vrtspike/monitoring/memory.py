@@ -1,23 +1,33 @@
-"""Memory of a run: of this process, its workers, the machine and the GPU (by category)."""
+"""Memory of a run: of this process, its workers, the machine and the GPU (by category).
+
+And what a training step needs, counted: under PyTorch's ``FakeTensorMode``, whose tensors have
+sizes and types and no values, nothing is computed, so that a laptop counts a step that only a large
+GPU could run. What libraries and PyTorch's allocator take beside the tensors is not counted.
+"""
 
 from __future__ import annotations
 
+import itertools
 import resource
 import time
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pynvml
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode, conv_flop_count
 
 from vrtspike.io.files import atomic_write_text, write_json
 from vrtspike.monitoring.process_memory import system_memory
 
-MEGABYTE, GIGABYTE = 2**20, 2**30
+MEGABYTE = 2**20
 HIGH_PERCENT = 90.0
 
 
@@ -136,7 +146,7 @@ def gpu_categories(
             value
             for state in optimizer.state.values()
             for value in state.values()
-            if isinstance(value, torch.Tensor)
+            if isinstance(value, Tensor)
         ),
     }
     peak: float | None = None
@@ -167,7 +177,7 @@ def write_snapshot(folder: Path, contents: dict[str, Any], device: torch.device)
     return path
 
 
-def _megabytes(tensors: Iterable[torch.Tensor]) -> float:
+def _megabytes(tensors: Iterable[Tensor]) -> float:
     return round(sum(t.numel() * t.element_size() for t in tensors) / MEGABYTE, 2)
 
 
@@ -190,32 +200,116 @@ def _gpu(device: torch.device) -> dict[str, Any] | None:
     }
 
 
-def training_memory(
-    model: nn.Module, forward: Callable[[int], torch.Tensor]
-) -> tuple[float, float]:
-    """Memory of a training in GiB: weights, gradients and moments, and activations per sample.
+class StorageCounter(TorchDispatchMode):
+    """Counts the storages that operations make while it is entered.
 
-    In float32; half precision needs less.
+    Attributes:
+        now: bytes of those alive.
+        peak: the most there were at once.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sizes: dict[int, int] = {}
+        self.now = self.peak = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401 - as PyTorch calls it
+        """Run an operation and note what it returns."""
+        found = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(found):
+            if isinstance(tensor, Tensor):
+                self.add(tensor)
+        return found
+
+    def exclude(self, tensor: Tensor) -> None:
+        """Do not count what exists already, whichever operation returns it or a view of it."""
+        self._note(tensor, 0)
+
+    def add(self, tensor: Tensor) -> None:
+        """Count what exists already, or what an operation has made."""
+        self._note(tensor, tensor.untyped_storage().nbytes())
+
+    def _note(self, tensor: Tensor, size: int) -> None:
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key not in self._sizes:
+            self._sizes[key] = size
+            self.now += size
+            self.peak = max(self.peak, self.now)
+            weakref.finalize(storage, self._free, key)
+
+    def _free(self, key: int) -> None:
+        self.now -= self._sizes.pop(key)
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """What forward and backward pass of one micro-step need.
+
+    Attributes:
+        working: bytes at the most beside weights, gradients and the optimizer's state: the batch,
+            activations, their gradients, temporary results.
+        forward_flop: floating-point operations of matrix products and convolutions.
+        flop: the same with the backward pass, and what it computes again.
+        parameters: of the model.
+    """
+
+    working: int
+    forward_flop: int
+    flop: int
+    parameters: int
+
+
+def _convolution_backward(
+    grad: Any,  # noqa: ANN401 - shapes, as PyTorch calls it
+    x: Any,  # noqa: ANN401
+    weight: Any,  # noqa: ANN401
+    _bias: Any,  # noqa: ANN401
+    _stride: Any,  # noqa: ANN401
+    _padding: Any,  # noqa: ANN401
+    _dilation: Any,  # noqa: ANN401
+    transposed: bool,
+    _output_padding: Any,  # noqa: ANN401
+    _groups: int,
+    output_mask: Any,  # noqa: ANN401
+    **_: Any,  # noqa: ANN401
+) -> int:
+    """As many for each gradient as in the forward pass; PyTorch's own formula forgets groups."""
+    each = conv_flop_count(list(x), list(weight), list(grad), transposed=transposed)
+    return each * (int(output_mask[0]) + int(output_mask[1]))
+
+
+FORMULAS = {torch.ops.aten.convolution_backward: _convolution_backward}
+
+
+def count_step(model: nn.Module, batch: Sequence[Tensor], loss: Callable[[], Tensor]) -> StepCost:
+    """Count a micro-step; arguments as for :func:`working_bytes`."""
+    working = working_bytes(model, batch, loss)
+    # A pass of its own: the hooks of this mode hold what a step alone would have freed.
+    with FlopCounterMode(display=False, custom_mapping=FORMULAS) as work:
+        value = loss()
+        forward = work.get_total_flops()
+        value.backward()
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    return StepCost(working, int(forward), int(work.get_total_flops()), parameters)
+
+
+def working_bytes(model: nn.Module, batch: Sequence[Tensor], loss: Callable[[], Tensor]) -> int:
+    """The memory of a micro-step (:attr:`StepCost.working`).
 
     Args:
-        model: on the CPU, in training mode.
-        forward: runs the forward pass with a number of samples.
+        model: gets gradients of zero, as if this were not the first micro-step of a step.
+        batch: what ``loss`` reads.
+        loss: runs the forward pass; the result is back-propagated.
     """
-    one, two = (saved_bytes(model, partial(forward, samples)) for samples in (1, 2))
-    # Weights, their gradients, and two moments of the optimiser.
-    own = 4 * sum(p.numel() * p.element_size() for p in model.parameters())
-    return (own + 2 * one - two) / GIGABYTE, (two - one) / GIGABYTE
-
-
-def saved_bytes(model: nn.Module, forward: Callable[[], torch.Tensor]) -> int:
-    """Bytes that a forward pass saves for the backward pass, without weights."""
-    own = {p.untyped_storage().data_ptr() for p in model.parameters()}
-    kept: dict[int, torch.Tensor] = {}  # keeps the tensors, so that no address is used twice
-
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
-        kept.setdefault(tensor.untyped_storage().data_ptr(), tensor)
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        forward()
-    return sum(t.untyped_storage().nbytes() for place, t in kept.items() if place not in own)
+    memory = StorageCounter()
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+        memory.exclude(parameter.grad)
+    for tensor in itertools.chain(model.parameters(), model.buffers()):
+        memory.exclude(tensor)
+    for tensor in batch:
+        memory.add(tensor)
+    with memory:
+        loss().backward()
+    return memory.peak

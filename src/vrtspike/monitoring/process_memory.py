@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -115,28 +115,18 @@ def processes_of_run(folder: Path) -> list[ProcessMemory]:
         parents before their children; empty where no process trains there.
     """
     wanted = folder.resolve()
-    roots = [
-        process
+    own = {
+        process.pid: process
         for process in psutil.process_iter()
         if process.pid != os.getpid() and _run_folder(process) == wanted
-    ]
-    pids = {process.pid for process in roots}
-    tree: dict[int, tuple[psutil.Process, int]] = {}
-    for process in sorted(roots, key=lambda p: p.pid):
-        with contextlib.suppress(psutil.Error):
-            if process.ppid() not in pids:
-                _add(tree, process, 0)
+    }
     on_gpus = gpu_memory()
-    measured = (_measure(p, depth, wanted, on_gpus) for p, depth in tree.values())
-    return [process for process in measured if process is not None]
-
-
-def _add(tree: dict[int, tuple[psutil.Process, int]], process: psutil.Process, depth: int) -> None:
-    """Add a process and its descendants, with their depths."""
-    tree[process.pid] = (process, depth)
-    with contextlib.suppress(psutil.Error):
-        for child in process.children():
-            _add(tree, child, depth + 1)
+    found: list[ProcessMemory] = []
+    for _, process in sorted(own.items()):
+        with contextlib.suppress(psutil.Error):
+            if process.ppid() not in own:
+                found += _measured(process, 0, wanted, on_gpus)
+    return found
 
 
 def _run_folder(process: psutil.Process) -> Path | None:
@@ -161,16 +151,17 @@ def _role(process: psutil.Process, folder: Path) -> str:
     return "helper" if "forkserver" in text or "resource_tracker" in text else "worker"
 
 
-def _measure(
+def _measured(
     process: psutil.Process, depth: int, folder: Path, on_gpus: Mapping[int, float]
-) -> ProcessMemory | None:
-    """The memory of a process; None if it has just ended."""
+) -> Iterator[ProcessMemory]:
+    """The memory of a process and its descendants, without those that have just ended."""
     try:
         role, resident = _role(process, folder), process.memory_info().rss / MEGABYTE
+        children = process.children()
     except psutil.Error:
-        return None
+        return
     pages = page_sums(process.pid)
-    return ProcessMemory(
+    yield ProcessMemory(
         process.pid,
         role,
         depth,
@@ -181,6 +172,8 @@ def _measure(
         pages.get("SwapPss", 0.0),
         on_gpus.get(process.pid),
     )
+    for child in children:
+        yield from _measured(child, depth + 1, folder, on_gpus)
 
 
 def page_sums(pid: int) -> dict[str, float]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 import time
 from array import array
 from collections import deque
@@ -25,7 +26,7 @@ from typing import Any, Self, TextIO, TypeAlias
 import torch
 
 from vrtspike.io.files import writes_to
-from vrtspike.monitoring.display import Display, open_display
+from vrtspike.monitoring.display import Display
 from vrtspike.monitoring.timing_layout import (
     Arithmetic,
     StepTimes,
@@ -137,21 +138,31 @@ class TimedSection(AbstractContextManager["TimedSection"]):
 
     def __enter__(self) -> Self:
         """Start the section."""
-        self._path = self._logger._enter(self._name)
+        stack = self._logger._stack
+        # Activation checkpointing runs forward within backward; on a CPU in this thread.
+        if torch._C._current_graph_task_id() != -1 and RECOMPUTATION not in stack:
+            stack.append(RECOMPUTATION)
+        stack.append(self._name)
         self._start = self._logger._clock.mark()
         return self
 
     def __exit__(self, *error: object) -> None:
         """End the section, also after an error."""
-        end = self._logger._clock.mark()
-        self._logger._leave(self._path, self._start, end)
+        self._record()
+        stack = self._logger._stack
+        stack.pop()
+        if stack and stack[-1] == RECOMPUTATION:
+            stack.pop()
 
     def switch(self, name: str) -> None:
         """End this section and continue as its sibling ``name``."""
-        now = self._logger._clock.mark()
-        self._logger._record(self._path, self._start, now)
-        self._path = self._logger._rename(name)
+        self._record()
+        self._logger._stack[-1] = name
         self._start = self._logger._clock.mark()
+
+    def _record(self) -> None:
+        end, path = self._logger._clock.mark(), "/".join(self._logger._stack)
+        self._logger._current.spans.append((path, self._start, end))
 
 
 class TimingLogger:
@@ -185,11 +196,12 @@ class TimingLogger:
         file_interval: int = 50,
     ) -> None:
         self._clock = clock_for(torch.device(device))
-        self._enabled = enabled
+        self.enabled = enabled
+        """Whether anything is measured."""
         self._console: Display | None = None
         self._owns_console = enabled and console is True
         if enabled and console:
-            self._console = open_display(is_main=True) if console is True else console
+            self._console = Display(sys.stdout) if console is True else console
         self._console_interval = max(1, console_interval)
         self._file_interval = max(1, file_interval)
         self._stack: list[str] = []
@@ -207,11 +219,6 @@ class TimingLogger:
             paths = (folder / f"timing_{start}.{kind}" for kind in ("log", "jsonl"))
             self._files = tuple(path.open("a", encoding="utf-8") for path in paths)
 
-    @property
-    def enabled(self) -> bool:
-        """Whether anything is measured."""
-        return self._enabled
-
     def note_arithmetic(self, arithmetic: Arithmetic) -> None:
         """Record the FLOPs of a sample, for FLOP/s in the summary."""
         self._arithmetic = arithmetic
@@ -219,18 +226,18 @@ class TimingLogger:
 
     def section(self, name: str) -> AbstractContextManager[object]:
         """Time the body as ``name``, a path relative to the section it runs in."""
-        return TimedSection(self, name) if self._enabled else _NOTHING
+        return TimedSection(self, name) if self.enabled else _NOTHING
 
     def log(self, name: str, ms: float) -> None:
         """Add ``ms`` milliseconds, measured elsewhere, to the current step under ``name``."""
-        if self._enabled:
+        if self.enabled:
             path = "/".join([*self._stack, name])
             self._current.logged[path] = self._current.logged.get(path, 0.0) + ms
 
     @contextlib.contextmanager
     def activate(self) -> Iterator[Self]:
         """Make :func:`section` use this logger within the body."""
-        token = _ACTIVE.set(self if self._enabled else None)
+        token = _ACTIVE.set(self if self.enabled else None)
         try:
             yield self
         finally:
@@ -244,7 +251,7 @@ class TimingLogger:
             samples: samples the step has processed, for the throughput in the summary.
             frames: video frames the step has processed, likewise.
         """
-        if not self._enabled:
+        if not self.enabled:
             return
         record, self._current = self._current, _Step()
         record.number = self._steps + len(self._waiting) + 1 if number is None else number
@@ -261,7 +268,7 @@ class TimingLogger:
     def print_summary(self) -> None:
         """Show the summary on the console and append it to both files, if there were steps."""
         self._drain()
-        if not self._enabled or not self._steps:
+        if not self.enabled or not self._steps:
             return
         summary = self.summary()
         text = summary_text(summary)
@@ -283,30 +290,7 @@ class TimingLogger:
         if self._console is not None and self._owns_console:
             self._console.close()
         self._files = ()
-        self._enabled = False
-
-    def _enter(self, name: str) -> str:
-        # Activation checkpointing runs forward within backward; on a CPU in this thread.
-        if torch._C._current_graph_task_id() != -1 and RECOMPUTATION not in self._stack:
-            self._stack.append(RECOMPUTATION)
-        self._stack.append(name)
-        return self._path()
-
-    def _rename(self, name: str) -> str:
-        self._stack[-1] = name
-        return self._path()
-
-    def _path(self) -> str:
-        return "/".join(self._stack)
-
-    def _leave(self, path: str, start: Mark, end: Mark) -> None:
-        self._record(path, start, end)
-        self._stack.pop()
-        if self._stack and self._stack[-1] == RECOMPUTATION:
-            self._stack.pop()
-
-    def _record(self, path: str, start: Mark, end: Mark) -> None:
-        self._current.spans.append((path, start, end))
+        self.enabled = False
 
     def _is_complete(self, record: _Step) -> bool:
         return not record.spans or self._clock.is_complete(record.spans[-1][2])

@@ -28,14 +28,11 @@ class StepTimes:
     def __init__(self, number: int, measured: Mapping[str, float]) -> None:
         self.number = number
         self.times = dict(measured)
-        for path in measured:
-            self._add_missing_parents(path, measured)
-
-    def _add_missing_parents(self, path: str, measured: Mapping[str, float]) -> None:
-        parent = path.rpartition("/")[0]
-        while parent and parent not in measured:
-            self.times[parent] = self.times.get(parent, 0.0) + measured[path]
-            parent = parent.rpartition("/")[0]
+        for path, ms in measured.items():
+            parent = path.rpartition("/")[0]
+            while parent and parent not in measured:
+                self.times[parent] = self.times.get(parent, 0.0) + ms
+                parent = parent.rpartition("/")[0]
 
     @property
     def total(self) -> float:

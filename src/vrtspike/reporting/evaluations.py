@@ -62,8 +62,8 @@ def read_evaluation(folder: Path, fingerprint: str) -> Contents:
         entries of the summary on the test frames; ``metrics``, the first of which ranks frames;
         ``sequence_rows``, one per sequence and scale; ``frame_rows``: sequence, frame, and both
         figures of the first metric, of every ``frame_step``-th frame; ``worst``: sequence, frame,
-        figure; ``examples``, worst first, with the paths of their ``files`` by :data:`PARTS`; the
-        paths of ``videos`` by label and of ``figures`` by caption.
+        figure; ``examples``, worst first, with the paths of their ``files`` by :data:`PARTS`;
+        ``videos`` and ``figures`` with the path of their ``file``.
 
     Raises:
         RunError: if a file is damaged or missing, or the summary lacks a required key.
@@ -106,10 +106,14 @@ def read_evaluation(folder: Path, fingerprint: str) -> Contents:
             for name in each.keys() - {"sequence", "frame"}
         ],
         **_examples(folder / EXAMPLES),
-        "videos": {video.stem: video for video in sorted((folder / VIDEOS).glob("*.mp4"))},
-        "figures": {
-            figure["caption"]: folder / figure["file"] for figure in summary.get("figures") or ()
-        },
+        "videos": [
+            {"label": video.stem, "file": video}
+            for video in sorted((folder / VIDEOS).glob("*.mp4"))
+        ],
+        "figures": [
+            {"caption": figure["caption"], "file": folder / figure["file"]}
+            for figure in summary.get("figures") or ()
+        ],
     }
 
 

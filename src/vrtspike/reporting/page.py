@@ -6,11 +6,10 @@ import base64
 import functools
 import gzip
 import html
-import itertools
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -150,15 +149,10 @@ def _facts(run: Contents, metric: Contents) -> list[str]:
 
 
 def _unmeasured(runs: Sequence[Contents]) -> Verdict:
-    names = ", ".join(run["name"] for run in runs)
-    one = len(runs) == 1
-    words = f"Preset{'' if one else 's'} {names} {'was' if one else 'were'} trained"
-    if one and runs[0]["steps"] is not None:
-        words += f" for {runs[0]['steps']:,} steps"
-    commit = _commit(runs[0]) if one else ""
+    trained = ", ".join(f"{run['name']}{_commit(run)}" for run in runs)
     none = "the evaluation has no finite figure"
     reasons = dict.fromkeys(f"{r['name']}: {r['evaluation'].get('reason', none)}" for r in runs)
-    return Verdict(f"{words}{commit}; there are no figures of test frames.", (*reasons,))
+    return Verdict(f"Trained, without figures of test frames: {trained}.", (*reasons,))
 
 
 PAGE_BYTES = 19_000_000
@@ -207,37 +201,67 @@ def write_report_page(
     datasets = dict.fromkeys(run["dataset"] for run in runs)
     tables = (read_alignment(results / "data" / name / "alignment.csv") for name in datasets)
     alignments = [table for table in tables if table is not None]
-    headline, embedded = verdict(runs), {**embedded_videos(runs), **embedded_figures(runs)}
-    examples = [example["files"] for run in runs for example in _from_evaluation(run, "examples")]
-    no_pictures = Pictures(ENCODINGS[0], {})
-    shared = {"best": headline.preset, "alignments": alignments}
-    empty = _page(
-        headline, shared | _data(runs, embedded, output, no_pictures), no_pictures, embedded
-    )
+    headline, stored = verdict(runs), _store_files(runs, output)
+    examples = [each for run in runs for each in run["evaluation"].get("examples", ())]
+    files = [example.pop("files") for example in examples]
+    for number, example in enumerate(examples):
+        example["id"] = f"e{number}"
+
+    def page(pictures: Pictures) -> str:
+        kept = {f"e{number}": texts for number, texts in pictures.of.items()}
+        data = {
+            "best": headline.preset,
+            "alignments": alignments,
+            "runs": [_with_pictures(run, kept) for run in runs],
+            "columns": {"alignment": ALIGNMENT_COLUMNS, "sections": SECTION_COLUMNS},
+            "error": {"top": ERROR_TOP, "colours": error_colours()},
+            "pictures": {"form": str(pictures.encoding), "left_out": len(examples) - len(kept)},
+        }
+        texts = {f"{name}-{what}": text for name, of in kept.items() for what, text in of.items()}
+        return _page(headline, data, stored | texts)
+
+    empty = page(Pictures(ENCODINGS[0], {}))
     budget = page_bytes - len(empty.encode()) - EXAMPLE_BYTES * len(examples)
-    pictures = encode_examples(examples, budget)
-    data = shared | _data(runs, embedded, output, pictures)
-    atomic_write_text(output, _page(headline, data, pictures, embedded))
+    atomic_write_text(output, page(encode_examples(files, budget)))
     return headline
 
 
-def embedded_videos(runs: Sequence[Contents]) -> dict[Path, str]:
-    """Element names of the videos to embed, small videos first."""
-    videos = [video for run in runs for video in _from_evaluation(run, "videos").values()]
-    found: dict[Path, str] = {}
+def _store_files(runs: Sequence[Contents], output: Path) -> dict[str, str]:
+    """Name the elements of figures and small videos; large videos are only linked.
+
+    Returns:
+        the contents of these files in base64, by the names of their elements.
+    """
+    stored: dict[str, str] = {}
+
+    def store(path: Path) -> str:
+        name = f"file-{len(stored)}"
+        stored[name] = base64.b64encode(path.read_bytes()).decode()
+        return name
+
     left = ALL_VIDEO_BYTES
-    for video in sorted(videos, key=lambda path: (path.stat().st_size, path)):
-        size = video.stat().st_size
-        if size <= min(VIDEO_BYTES, left):
-            found[video] = f"video-{len(found)}"
-            left -= size
-    return found
+    for evaluation in (run["evaluation"] for run in runs):
+        for figure in evaluation.get("figures", ()):
+            figure["id"] = store(figure.pop("file"))
+        for video in evaluation.get("videos", ()):
+            path = video.pop("file")
+            size = path.stat().st_size
+            link = os.path.relpath(path.resolve(), output.resolve().parent)
+            video |= {"id": None, "link": Path(link).as_posix(), "megabytes": round(size / 1e6, 2)}
+            if size <= min(VIDEO_BYTES, left):
+                video["id"] = store(path)
+                left -= size
+    return stored
 
 
-def embedded_figures(runs: Sequence[Contents]) -> dict[Path, str]:
-    """Element names of the figures of evaluations."""
-    figures = [path for run in runs for path in _from_evaluation(run, "figures").values()]
-    return {path: f"figure-{number}" for number, path in enumerate(figures)}
+def _with_pictures(run: Contents, kept: Mapping[str, Mapping[str, str]]) -> Contents:
+    """A run with the names of the pictures of those examples that are kept."""
+    examples = [
+        example | {"pictures": sorted(kept[example["id"]])}
+        for example in run["evaluation"].get("examples", ())
+        if example["id"] in kept
+    ]
+    return run | {"evaluation": run["evaluation"] | {"examples": examples}}
 
 
 def script_json(value: Any) -> str:  # noqa: ANN401 - any JSON value
@@ -250,81 +274,14 @@ def script_json(value: Any) -> str:  # noqa: ANN401 - any JSON value
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def _from_evaluation(run: Contents, what: str) -> Any:  # noqa: ANN401 - paths by name, or examples
-    """A part of a run's evaluation; empty if it was not evaluated."""
-    return run["evaluation"].get(what, {})
-
-
-def _data(
-    runs: Sequence[Contents],
-    embedded: Mapping[Path, str],
-    output: Path,
-    pictures: Pictures,
-) -> Contents:
-    """Data for the page's JavaScript; pictures are separate elements with the IDs given here."""
-    numbers = itertools.count()
-    shown = [
-        run | {"evaluation": _evaluation(run["evaluation"], numbers, pictures.of, embedded, output)}
-        for run in runs
-    ]
-    examples = sum(len(_from_evaluation(run, "examples")) for run in runs)
-    return {
-        "runs": shown,
-        "columns": {"alignment": ALIGNMENT_COLUMNS, "sections": SECTION_COLUMNS},
-        "error": {"top": ERROR_TOP, "colours": error_colours()},
-        "pictures": {"form": str(pictures.encoding), "left_out": examples - len(pictures.of)},
-    }
-
-
-def _evaluation(
-    found: Contents,
-    numbers: Iterator[int],
-    kept: Mapping[int, Mapping[str, str]],
-    embedded: Mapping[Path, str],
-    output: Path,
-) -> Contents:
-    """One run's evaluation; ``numbers`` counts the examples of all."""
-    if "reason" in found:
-        return found
-    return found | {
-        "examples": [
-            {name: value for name, value in example.items() if name != "files"}
-            | {"id": f"e{number}", "pictures": sorted(kept[number])}
-            for example, number in zip(found["examples"], numbers, strict=False)
-            if number in kept
-        ],
-        "videos": [
-            _video(label, path, embedded, output) for label, path in found["videos"].items()
-        ],
-        "figures": [
-            {"caption": caption, "id": embedded[path]} for caption, path in found["figures"].items()
-        ],
-    }
-
-
-def _video(label: str, path: Path, embedded: Mapping[Path, str], output: Path) -> Contents:
-    link = os.path.relpath(path.resolve(), output.resolve().parent)
-    return {
-        "label": label,
-        "id": embedded.get(path),
-        "link": Path(link).as_posix(),
-        "megabytes": round(path.stat().st_size / 1e6, 2),
-    }
-
-
-def _page(
-    headline: Verdict, data: Mapping[str, Any], pictures: Pictures, videos: Mapping[Path, str]
-) -> str:
-    stored = {name: base64.b64encode(path.read_bytes()).decode() for path, name in videos.items()}
-    for number, texts in pictures.of.items():
-        stored |= {f"e{number}-{what}": text for what, text in texts.items()}
+def _page(headline: Verdict, data: Contents, stored: Mapping[str, str]) -> str:
     strong = re.sub(r"\*\*(.*?)\*\*", r"<strong>\1</strong>", html.escape(headline.sentence))
     return _TEMPLATES.get_template("page.html").render(
         headline=headline,
         verdict=strong,
         style=_asset("page.css"),
         data=script_json(data),
-        stored=stored | {"plotly": _packed_plotly()},
+        stored={**stored, "plotly": _packed_plotly()},
         script="\n".join(map(_asset, SCRIPTS)),
     )
 

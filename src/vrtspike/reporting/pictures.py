@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -157,25 +157,12 @@ def encode_examples(
         return sum(map(_characters, encoded(number))) <= budget
 
     number = bisect_left(range(len(encodings) - 1), True, key=fits)
-    found, kept = encoded(number), tuple(range(len(examples)))
-    size = sum(map(_characters, found))
-    if size > max(budget, 0):
-        kept = _evenly(len(found), int(len(found) * budget / size))
-        while kept and sum(_characters(found[place]) for place in kept) > budget:
-            kept = _evenly(len(found), len(kept) - 1)
+    found = encoded(number)
+    kept = list(range(len(found)))
+    while kept and sum(_characters(found[place]) for place in kept) > budget:
+        # Evenly spaced, with the first and the last.
+        kept = np.linspace(0, len(found) - 1, len(kept) - 1).astype(int).tolist()
     return Pictures(encodings[number], {place: found[place] for place in kept})
-
-
-def _evenly(count: int, wanted: int) -> tuple[int, ...]:
-    """Evenly spaced indices below ``count``, including the first and the last.
-
-    >>> _evenly(10, 3), _evenly(2, 3), _evenly(5, 1), _evenly(5, 0)
-    ((0, 4, 9), (0, 1), (0,), ())
-    """
-    wanted = min(count, wanted)
-    if wanted <= 1:
-        return tuple(range(wanted))
-    return tuple(place * (count - 1) // (wanted - 1) for place in range(wanted))
 
 
 def _characters(pictures: Mapping[str, str]) -> int:
@@ -189,24 +176,16 @@ def _encode_all(examples: Sequence[Mapping[str, Path]], encoding: Encoding) -> l
 
 
 def _encode_example(files: Mapping[str, Path], encoding: Encoding) -> dict[str, str]:
-    encodings = {THUMBNAIL: Encoding(THUMBNAIL_SIDE, 60)}
-    return {
-        what: base64.b64encode(encode(picture, encodings.get(what, encoding))).decode()
-        for what, picture in _pictures(files)
+    pictures: dict[str, Picture] = {
+        what: read_gray(path) if what in GRAY else read_rgb(path) for what, path in files.items()
     }
-
-
-def _pictures(files: Mapping[str, Path]) -> Iterator[tuple[str, Picture]]:
-    loaded: dict[str, Picture] = {}
-    for what, path in files.items():
-        read: Callable[[Path], Picture] = read_gray if what in GRAY else read_rgb
-        loaded[what] = read(path)
-        yield what, loaded[what]
-    restored, sharp = loaded["restored"], loaded["sharp"]
+    restored, sharp = pictures["restored"], pictures["sharp"]
     if restored.shape != sharp.shape:
         raise DataError(
             f"{files['restored']}: {restored.shape[1]} x {restored.shape[0]} pixels, but "
             f"{files['sharp']} has {sharp.shape[1]} x {sharp.shape[0]}; evaluate again"
         )
-    yield ERROR, error_map(restored, sharp)
-    yield THUMBNAIL, restored
+    pictures[ERROR] = error_map(restored, sharp)
+    encoded = {what: encode(picture, encoding) for what, picture in pictures.items()}
+    encoded[THUMBNAIL] = encode(restored, Encoding(THUMBNAIL_SIDE, 60))
+    return {what: base64.b64encode(contents).decode() for what, contents in encoded.items()}

@@ -1,8 +1,7 @@
 """Digests of the code that trained a run.
 
-``code.json`` contains a digest of every definition (function, class or constant) that the training
-used when it began. Plans, resumed runs and ``vrtspike why`` name definitions that have changed
-since; only RETRAIN trains again.
+``code.json`` contains a digest of every source file that the training used when it began. Plans,
+resumed runs and ``vrtspike why`` name files that have changed since; only RETRAIN trains again.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from pathlib import Path
 from vrtspike.config.problems import PROBLEMS, find_problem
 from vrtspike.io.files import read_json, write_json
 from vrtspike.runs.names import CHECKPOINTS, CODE
-from vrtspike.runs.provenance import definition_digests
+from vrtspike.runs.provenance import PACKAGE, code_digests
 
 NEUTRAL_MODULES = (
     "vrtspike.config",
@@ -31,12 +30,13 @@ NEUTRAL_MODULES = (
 """Code that changes no weights: logs, launching, files. Settings are compared by their values. A
 problem's settings name further modules of its package (``neutral_modules``)."""
 
+SCHEMA = 2
 _MAX_SHOWN = 3
 
 
 @cache
 def training_code(program: Path, task: str) -> Mapping[str, str]:
-    """Digests of the definitions that a training uses: ``{"training/loop.py:Trainer": ...}``.
+    """Digests of the source files that a training uses: ``{"training/loop.py": ...}``.
 
     Args:
         program: ``scripts/train.py``.
@@ -46,18 +46,19 @@ def training_code(program: Path, task: str) -> Mapping[str, str]:
     # Settings are compared by their values.
     own = ("settings", *find_problem(task).SETTINGS.neutral_modules)
     neutral = [*NEUTRAL_MODULES, *(f"{module.rpartition('.')[0]}.{name}" for name in own)]
-    return definition_digests(program, neutral=neutral, uses=[f"{module}.build"])
+    found = code_digests(program, neutral=neutral, uses=[f"{module}.build"])
+    return {file.removeprefix(f"{PACKAGE}/"): digest for file, digest in found.items()}
 
 
-def write_code(folder: Path, definitions: Mapping[str, str]) -> None:
+def write_code(folder: Path, files: Mapping[str, str]) -> None:
     """Write ``code.json``."""
-    write_json(folder / CODE, {"schema": 1, "definitions": dict(definitions)})
+    write_json(folder / CODE, {"schema": SCHEMA, "files": dict(files)})
 
 
 def read_code(folder: Path) -> Mapping[str, str] | None:
-    """The digests in ``code.json``; None if the file is missing or damaged."""
+    """The digests in ``code.json``; None if it is missing, damaged or of another version."""
     try:
-        return dict(read_json(folder / CODE)["definitions"])
+        return dict(read_json(folder / CODE)["files"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -71,7 +72,7 @@ def record_code(folder: Path, program: Path, task: str) -> list[str]:
         task: the problem that is trained for.
 
     Returns:
-        definitions that have changed since the run began.
+        files that have changed since the run began.
     """
     changed = code_changes(folder, program, task)
     if changed is None or not any((folder / CHECKPOINTS).glob("step_*.pt")):
@@ -81,7 +82,7 @@ def record_code(folder: Path, program: Path, task: str) -> list[str]:
 
 
 def code_changes(folder: Path, program: Path, task: str) -> list[str] | None:
-    """The definitions that have changed since a run began.
+    """The source files that were changed, added or removed since a run began, sorted.
 
     Args:
         folder: of the run or its published result, with ``code.json``.
@@ -89,28 +90,21 @@ def code_changes(folder: Path, program: Path, task: str) -> list[str] | None:
         task: the problem that is trained for.
 
     Returns:
-        None if ``code.json`` is missing or damaged.
+        None if ``code.json`` is missing, damaged or of another version.
     """
     then = read_code(folder)
-    return None if then is None else changed_code(then, training_code(program, task))
-
-
-def changed_code(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The definitions that were changed, added or removed, sorted.
-
-    >>> changed_code({"a.py:f": "1", "a.py:g": "2"}, {"a.py:f": "1", "a.py:g": "3", "b.py:h": "4"})
-    ['a.py:g', 'b.py:h']
-    """
+    if then is None:
+        return None
+    now = training_code(program, task)
     return sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name))
 
 
 def describe_code_changes(changed: list[str]) -> str:
-    """Changed definitions for a message.
+    """Changed files for a message.
 
-    >>> describe_code_changes(["a.py:f", "a.py:g", "b.py:h", "b.py:i"])
-    'f in a.py, g in a.py, h in b.py, and 1 more'
+    >>> describe_code_changes(["a.py", "b.py", "c.py", "d.py"])
+    'a.py, b.py, c.py, and 1 more'
     """
-    parts = (name.rpartition(":") for name in changed[:_MAX_SHOWN])
-    shown = ", ".join(f"{definition} in {file}" for file, _, definition in parts)
+    shown = ", ".join(changed[:_MAX_SHOWN])
     rest = len(changed) - _MAX_SHOWN
     return f"{shown}, and {rest} more" if rest > 0 else shown

@@ -12,8 +12,7 @@ from typing import Any
 
 from vrtspike.errors import RunError
 from vrtspike.io.files import finite_or_null, read_mapping, write_json
-from vrtspike.io.locks import lock_file
-from vrtspike.runs.identity import RunIdentity
+from vrtspike.io.locks import describe_process, lock_file
 from vrtspike.runs.names import LAUNCHER_LOCK, LOCK, RECORD
 
 SCHEMA = 2
@@ -54,23 +53,15 @@ class RunRecord:
         """Whether the run is finished."""
         return self._contents.get("status") == "finished"
 
-    def start(self, run: RunIdentity, step: int, **facts: Any) -> None:  # noqa: ANN401
+    def start(self, step: int, **facts: Any) -> None:  # noqa: ANN401
         """Record a start, or a resume after ``step``; the failure of an earlier start is removed.
 
         Args:
-            run: identity of the run.
             step: finished steps.
             facts: further JSON values; they replace those of an earlier start.
         """
         self._contents.pop("failure", None)
-        self._contents |= {
-            "schema": SCHEMA,
-            "name": run.name,
-            "fingerprint": run.fingerprint,
-            "dataset": run.dataset,
-            "dataset_digest": run.dataset_digest,
-            **facts,
-        }
+        self._contents |= {"schema": SCHEMA, **facts}
         self._contents["starts"].append(
             {
                 "time": round(time.time(), 3),
@@ -137,7 +128,7 @@ def lock_run(
                 announced = True
             time.sleep(_POLL_S)
         stream.truncate(0)
-        stream.write(f"{_describe_process()}\n")
+        stream.write(f"{describe_process()}\n")
         stream.flush()
         yield
 
@@ -155,13 +146,6 @@ def lock_launcher(
         note: called with a message before waiting.
     """
     return lock_run(folder, LAUNCHER_TIMEOUT_S, note, LAUNCHER_LOCK)
-
-
-def _describe_process() -> str:
-    """This process for messages: Slurm job, process ID and host."""
-    job = os.environ.get("SLURM_JOB_ID")
-    where = f"process {os.getpid()} on {socket.gethostname()}"
-    return f"Slurm job {job} ({where})" if job else where
 
 
 def is_finished(folder: Path) -> bool:

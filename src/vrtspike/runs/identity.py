@@ -21,7 +21,7 @@ from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import file_digest, json_digest, read_mapping, write_json
 from vrtspike.io.pretrained import PUBLISHED, require_weights
-from vrtspike.runs.names import SETTINGS, STATISTICS, WEIGHTS
+from vrtspike.runs.names import SETTINGS, STATISTICS
 
 SCHEMA = 4
 _READABLE = (2, 3, SCHEMA)
@@ -154,7 +154,7 @@ def _result_keys(section: BaseModel) -> dict[str, Any]:
     for name, schema in type(section).model_fields.items():
         value = getattr(section, name)
         if not decides_results(schema):
-            del dumped[name]
+            dumped.pop(name, None)  # BASE is never there
         elif isinstance(value, BaseModel):
             dumped[name] = _result_keys(value)
     return dumped
@@ -177,10 +177,10 @@ def _digest(key: str, path: Path) -> str:
     try:
         return file_digest(path)
     except OSError as error:
-        advice = "give an existing file, or remove the key"
-        if path.name == WEIGHTS:
-            advice = "train that preset first, or name its result folder"
-        raise RunError(f"{key}: {path}: {error.strerror or error}; {advice}") from error
+        raise RunError(
+            f"{key}: {path}: {error.strerror or error}; give existing weights (of a preset: train "
+            "it first), or remove the key"
+        ) from error
 
 
 def prepare_folder(folder: Path, preset: Path | None, dataset: Path | None) -> None:

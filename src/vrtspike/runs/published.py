@@ -6,11 +6,12 @@ import csv
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from vrtspike.config.documents import parse_overrides
 from vrtspike.config.loading import override_settings
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import atomic_path, file_digest, write_json
@@ -46,7 +47,7 @@ class PublishedRun(RunIdentity):
         Raises:
             ConfigError: if an override is invalid, or would change the training.
         """
-        settings = override_settings(self.settings, overrides, SETTINGS)
+        settings = override_settings(self.settings, parse_overrides(overrides), SETTINGS)
         if result_settings(settings) != result_settings(self.settings):
             raise ConfigError(
                 f"--set {' '.join(overrides)}: would change the settings of the training; give "
@@ -149,13 +150,10 @@ def publish(folder: Path, output: Path) -> None:
         digests = {name: file_digest(temporary / name) for name in DIGESTED if name in copied}
         write_json(temporary / names.RECORD, {**record, "digests": digests})
         shutil.copyfile(logs / names.MEMORY, temporary / names.MEMORY)
-        _write_lines(temporary / names.TIMING, merged_timings(logs.glob(names.TIMING_OF_STARTS)))
+        with (temporary / names.TIMING).open("w", encoding="utf-8") as stream:
+            timings = merged_timings(logs.glob(names.TIMING_OF_STARTS))
+            stream.writelines(json.dumps(record) + "\n" for record in timings)
         _write_table(temporary / names.METRICS_TABLE, read_records(folder / names.METRICS))
-
-
-def _write_lines(path: Path, records: Iterable[dict[str, Any]]) -> None:
-    with path.open("w", encoding="utf-8") as stream:
-        stream.writelines(json.dumps(record) + "\n" for record in records)
 
 
 def _write_table(path: Path, records: list[dict[str, Any]]) -> None:

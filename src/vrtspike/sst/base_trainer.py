@@ -7,9 +7,8 @@ import inspect
 import json
 import math
 import os
-import pickle
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from vrtspike.cluster.signals import EXIT_INTERRUPTED
-from vrtspike.config.aliases import KeyPath
+from vrtspike.cluster.signals import EXIT_INTERRUPTED, process_number
 from vrtspike.config.checking import validate
-from vrtspike.config.documents import Document, nested
+from vrtspike.config.documents import Document, KeyPath, nested
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import atomic_path, file_digest
-from vrtspike.io.weights import load_trained
+from vrtspike.io.weights import UNREADABLE, load_trained
 from vrtspike.runs.names import BEST_WEIGHTS
 from vrtspike.sst.dataset import SSTTask
 from vrtspike.sst.grid import Area
@@ -59,6 +57,7 @@ OTHER_NAMES: Mapping[str, tuple[str, Mapping[Any, Any]]] = {
     "ims_per_gpu": ("batch_size", {}),
     "gradient_accumulation_steps": ("accumulate_grad_batches", {}),
     "use_fp16": ("precision", {False: "32", True: "16-mixed"}),
+    "precision": ("precision", {32: "32"}),
     "cudnn_benchmark": ("cudnn_deterministic", {False: True, True: False}),
 }
 """What some programs call a parameter, and what their values mean."""
@@ -69,7 +68,6 @@ _CHOSEN = ("TRAIN.SCHED.WARMUP_STEPS", "TRAIN.EARLY_STOPPING.PATIENCE")
 """Keys of which None is no value: the first is chosen by the steps, the second is off."""
 _LEARNING_RATE = 1e-3
 _MOST_WARMUP = 100
-_GRID = ("sea", "latitudes", "longitudes")
 
 
 def read_model(
@@ -89,24 +87,26 @@ def read_model(
     """
     try:
         contents = torch.load(path, map_location="cpu", weights_only=True)
-        facts, grid = contents["facts"], [contents[name].numpy() for name in _GRID]
-    except (OSError, ValueError, LookupError, TypeError, RuntimeError, pickle.PickleError) as error:
+        facts, _ = contents.pop("facts"), contents.pop("weights")
+        grid = {name: values.numpy() for name, values in contents.items()}
+    except UNREADABLE as error:
         raise RunError(
             f"{path}: no model that a trainer saved, or damaged ({error}); train it again"
         ) from error
     model = model_class(**facts["model_params"])
-    place_on_grid(model, *grid)
+    place_on_grid(model, **grid)
     load_trained(model, path)
     return model.eval(), facts
 
 
+@dataclass
 class BaseTrainer:
     """Trains a model on the temperatures of a region, and saves it.
 
     :func:`vrtspike.training.fit.fit` does the work: a run that was stopped goes on where it stopped
     if the same call, with the same ``uid``, is made again.
 
-    Args:
+    Attributes:
         title: for people.
         area: the region.
         uid: names the run; another one is another run.
@@ -121,51 +121,34 @@ class BaseTrainer:
         dataset_params: JSON values.
         trainer_params: see :data:`PARAMETERS`.
         model_params: JSON values; ``learning_rate`` is that of the optimiser.
+        folder: of the run: checkpoints, logs, weights.
 
     Raises:
-        ConfigError: a parameter is unknown, missing, of a wrong value, or contradicts another one.
+        ConfigError: one of ``trainer_params`` is unknown, of a wrong value, or contradicts another.
     """
 
-    def __init__(
-        self,
-        title: str,
-        area: Area,
-        uid: str,
-        model_class: Callable[..., nn.Module],
-        dataset_class: Callable[..., Any],
-        save_path: str | Path,
-        pre_model: bool | str | Path = False,
-        dataset_params: Mapping[str, Any] | None = None,
-        trainer_params: Mapping[str, Any] | None = None,
-        model_params: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.title, self.area, self.uid = title, area, str(uid)
-        if not self.uid or Path(self.uid).name != self.uid:
-            raise ConfigError(f"uid: found {uid!r}, expected a word that can name a folder")
-        self.model_class, self.dataset_class = model_class, dataset_class
-        self.save_path = Path(save_path)
-        self.pre_model = self.save_path if pre_model is True else pre_model
-        self._taken = inspect.signature(model_class).parameters
-        own = dict(model_params or {})
-        self.learning_rate = own.get("learning_rate", _LEARNING_RATE)
-        if "learning_rate" not in self._taken:
-            own.pop("learning_rate", None)
-        plain = []
-        for made, params, added in (
-            (model_class, own, {}),
-            (dataset_class, dataset_params or {}, {"area": area, "split": "train"}),
-        ):
-            signature = inspect.signature(made)
-            try:
-                signature.bind(**params, **added)
-                # Paths become text: all of it is kept with the model, and names the run.
-                plain.append(json.dumps(params, default=os.fspath, allow_nan=False))
-            except (TypeError, ValueError) as error:
-                raise ConfigError(f"{made.__name__}: {error}; expected {signature}") from error
-        self.model_params, self.dataset_params = map(json.loads, plain)
-        self.settings = preset_values(trainer_params or {}, self.learning_rate)
-        self.folder = self.save_path.with_name(f"{self.save_path.stem}_runs") / self.uid
-        """Folder of the run: checkpoints, logs, weights."""
+    title: str
+    area: Area
+    uid: str
+    model_class: Callable[..., nn.Module]
+    dataset_class: Callable[..., Any]
+    save_path: str | Path
+    pre_model: bool | str | Path = False
+    dataset_params: Mapping[str, Any] = field(default_factory=dict)
+    trainer_params: Mapping[str, Any] = field(default_factory=dict)
+    model_params: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check the parameters of the trainer."""
+        path = Path(self.save_path)
+        self.folder = path.with_name(f"{path.stem}_runs") / str(self.uid)
+        # Paths become text: all of it is kept with the model, and names the run.
+        self.dataset_params, self.trainer_params, self.model_params = (
+            json.loads(json.dumps(given or {}, default=os.fspath))
+            for given in (self.dataset_params, self.trainer_params, self.model_params)
+        )
+        self.learning_rate = self.model_params.get("learning_rate", _LEARNING_RATE)
+        self.settings = preset_values(self.trainer_params, self.learning_rate)
 
     def train(self) -> nn.Module:
         """Train, save, and return the model with the weights of the best validation.
@@ -175,36 +158,37 @@ class BaseTrainer:
             SystemExit: with the status of a stopped program, when someone asked to stop; what was
                 reached is kept.
         """
-        given = {**self.dataset_params, "area": asdict(self.area)}
-        dataset = self.dataset_class(**given, split="train")
-        store = dataset.store
-        held = {name: getattr(dataset, name) for name in {"seq_len", "lead"} & {*self._taken}}
-        self.model_params = held | self.model_params
-        said = {name: self.model_params[name] for name in held}
-        if said != held:
-            raise ConfigError(
-                f"model_params: {said}, but the data set has {held}; give both the same"
-            )
+        area, save_path = asdict(self.area), Path(self.save_path)
+        dataset = self.dataset_class(**self.dataset_params, area=area, split="train")
+        given, store = {**self.dataset_params, "area": area}, dataset.store
+        taken = inspect.signature(self.model_class).parameters
+        held = {name: getattr(dataset, name) for name in {"seq_len", "lead"} & {*taken}}
+        parameters = {**held, **self.model_params}
+        if parameters | held != parameters:
+            raise ConfigError(f"model_params: found {parameters}, expected {held} as in the data")
+        if "learning_rate" not in taken:
+            parameters.pop("learning_rate", None)
+        first_weights = save_path if self.pre_model is True else self.pre_model
         entering = {"data": store.digest}
 
         @wraps(self.model_class)
         def build(entering: Mapping[str, str], **parameters: Any) -> nn.Module:  # noqa: ANN401
             # ``entering`` tells this run from one of other data or first weights.
             model = self.model_class(**parameters)
-            place_on_grid(model, *store.placement)
-            if self.pre_model:
-                load_trained(model, self.pre_model)
+            place_on_grid(model, **store.placement)
+            if first_weights:
+                load_trained(model, first_weights)
             return model
 
         # Made once before anything starts, so that what does not fit is told at once.
-        build({}, **self.model_params)
-        if self.pre_model:
-            entering["pre_model"] = file_digest(self.pre_model)
+        build({}, **parameters)
+        if first_weights:
+            entering["pre_model"] = file_digest(first_weights)
         outcome = fit(
             self.folder,
             SSTTask(store.weights, store.fields["deviation"], dataset.offset),
             model_class=build,
-            model_parameters={**self.model_params, "entering": entering},
+            model_parameters={**parameters, "entering": entering},
             dataset_class=self.dataset_class,
             dataset_parameters={**given, "split": "train"},
             validation_parameters={**given, "split": "val"},
@@ -216,33 +200,24 @@ class BaseTrainer:
         model, best = outcome.model, self.folder / BEST_WEIGHTS
         if best.is_file():
             load_trained(model, best)
-        facts = {
-            "title": self.title,
-            "uid": self.uid,
-            "area": asdict(self.area),
-            "model_params": self.model_params,
-            "dataset_params": self.dataset_params,
-            "steps": outcome.step,
-        }
-        grid = map(torch.as_tensor, store.placement)
-        weights = {name: values.detach().cpu() for name, values in model.state_dict().items()}
-        contents = {"facts": facts, "weights": weights, **dict(zip(_GRID, grid, strict=True))}
-        if _is_first_process():
-            with atomic_path(self.save_path) as temporary:
+        facts = {"title": self.title, "uid": str(self.uid), "area": area, "steps": outcome.step}
+        facts |= {"model_params": parameters, "dataset_params": self.dataset_params}
+        grid = {name: torch.as_tensor(values) for name, values in store.placement.items()}
+        contents = {"facts": facts, "weights": model.state_dict(), **grid}
+        if process_number() == 0:
+            with atomic_path(save_path) as temporary:
                 torch.save(contents, temporary)
-        _show(f"{self.title}: finished after {outcome.step} steps; model: {self.save_path}")
+        _show(f"{self.title}: finished after {outcome.step} steps; model: {save_path}")
         return model.eval()
 
     def _settings(self, samples: int) -> dict[str, Any]:
         """Sections of a preset for :func:`fit`; what was chosen is printed."""
-        asked, chosen = self.settings, dict(self.settings)
-        size = asked["TRAIN.BATCH_SIZE"]
-        batches = math.ceil(samples / size)
-        processes = int(os.environ.get("WORLD_SIZE", "1"))
+        asked, size = self.settings, self.settings["TRAIN.BATCH_SIZE"]
+        batches, processes = math.ceil(samples / size), int(os.environ.get("WORLD_SIZE", "1"))
         per_step = asked["TRAIN.GRADIENT_ACCUMULATION_STEPS"] * processes
         steps = max(1, asked["TRAIN.EPOCHS"] * batches // per_step)
         steps = min(steps, asked["TRAIN.MAX_STEPS"] or steps)
-        chosen.setdefault("TRAIN.SCHED.WARMUP_STEPS", min(_MOST_WARMUP, steps // 20))
+        chosen = {"TRAIN.SCHED.WARMUP_STEPS": min(_MOST_WARMUP, steps // 20)} | asked
         if asked["TRAIN.PRECISION"] == "16-mixed" and not torch.cuda.is_available():
             chosen["TRAIN.PRECISION"] = "32"  # a CPU computes float16 slowly
         _show(f"========== {self.title}, {self.area.name} ==========")
@@ -267,35 +242,29 @@ def preset_values(given: Mapping[str, Any], learning_rate: object) -> dict[str, 
     values = dict(PARAMETERS.values())
     values |= {"TRAIN.OPTIM.LR": learning_rate, "DATALOADER.DROP_LAST": False}
     places: dict[KeyPath, str] = {("TRAIN", "OPTIM", "LR"): "model_params: learning_rate"}
-    known = [*PARAMETERS, *OTHER_NAMES]
     if given.get(CLIPPING, "norm") != "norm":
         raise ConfigError(f"trainer_params: {CLIPPING} is {given[CLIPPING]!r}, expected 'norm'")
     for name in (name for name in given if name != CLIPPING):
         place = f"trainer_params: {name}"
         own, meanings = OTHER_NAMES.get(name, (name, {}))
         if own not in PARAMETERS:
-            near = difflib.get_close_matches(str(name).lower(), known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
-            raise ConfigError(f"trainer_params: unknown parameter {name}; {hint}")
+            (near,) = difflib.get_close_matches(name.lower(), [*PARAMETERS, *OTHER_NAMES], 1, 0)
+            raise ConfigError(f"{place}: unknown; did you mean {near}? docs/sst.md has all of them")
         key = PARAMETERS[own][0]
         path: KeyPath = tuple(key.split("."))
         value = meanings.get(given[name], given[name])
-        value = str(value) if own == "precision" else value
         if path in places and values[key] != value:
             raise ConfigError(
                 f"{place} says {own} {value!r}, another name {values[key]!r}; give one of them"
             )
         values[key], places[path] = value, place
     values = {key: v for key, v in values.items() if v is not None or key not in _CHOSEN}
-    validate(RunSettings, Document(nested(values), places), "docs/sst.md explains them.")
+    document = Document({tuple(key.split(".")): value for key, value in values.items()}, places)
+    validate(RunSettings, document, "docs/sst.md explains them.")
     return values
 
 
 def _show(line: str) -> None:
     """Print on the first process of a run."""
-    if _is_first_process():
+    if process_number() == 0:
         print(line, flush=True)
-
-
-def _is_first_process() -> bool:
-    return os.environ.get("RANK", "0") == "0"

@@ -35,7 +35,6 @@ COMPONENTS = 20
 """Most principal components of the linear inverse model; of fewer months a twentieth of them."""
 _NOTHING = 1e-12
 """Share of the largest variance below which a component is none."""
-_TINY = float(np.finfo(np.float64).tiny)
 
 
 def fit_baselines(
@@ -117,7 +116,7 @@ def linear_inverse(
     squares, vectors = np.linalg.eigh(np.asarray(scaled @ scaled.T))
     rank = int((squares > _NOTHING * squares[-1]).sum())
     count = max(1, min(COMPONENTS, len(squares) // 20, rank))
-    vectors, lengths = vectors[:, -count:], np.sqrt(np.maximum(squares[-count:], _TINY))
+    vectors, lengths = vectors[:, -count:], np.sqrt(np.maximum(squares[-count:], _NOTHING))
     found = np.asarray((vectors / lengths).T @ scaled).reshape(count, *weights.shape)
     patterns = xarray.DataArray(found, dims=("component", *CELLS))
     components, known = vectors * lengths, training.notnull().any(CELLS).values

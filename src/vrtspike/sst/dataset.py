@@ -5,21 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from pydantic import Field, validate_call
 from torch import nn
 from torch.utils.data import Dataset
 
+from vrtspike.config.fields import NonNegative, Positive, PositiveFloat
 from vrtspike.errors import ConfigError, DataError
 from vrtspike.sst.grid import Area
-from vrtspike.sst.settings import CORRELATION, MONTHS, RMSE, Years, month_name, require_whole
+from vrtspike.sst.settings import CORRELATION, MONTHS, RMSE, Span, Years, month_name
 from vrtspike.sst.store import PreparedStore, prepared_store
-
-DATA_ROOT = "VRTSPIKE_ERA5"
-"""Environment variable: the folder of the downloaded files."""
 
 SampleBatch = dict[str, torch.Tensor]
 
@@ -49,42 +48,36 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
             ``data``, ``years`` and ``prepared`` say.
 
     Raises:
-        ConfigError: if a number makes no sense.
+        ValueError: by pydantic, naming a parameter that makes no sense.
         DataError: if the data cannot be used (see :mod:`vrtspike.sst.store`), or the split has no
             sample.
     """
 
+    @validate_call
     def __init__(
         self,
-        seq_len: int,
-        offset: int = 0,
-        resolution: float = 2.0,
+        seq_len: Positive,
+        offset: NonNegative = 0,
+        resolution: PositiveFloat = 2.0,
         *,
-        area: Area | Mapping[str, Any] | None = None,
-        lead: int = 1,
-        split: str = "train",
+        area: Area | None = None,
+        lead: Positive = 1,
+        split: Annotated[str, Field(pattern="^(train|val|test)$")] = "train",
         data: str | Path | None = None,
-        years: Mapping[str, Any] | None = None,
+        years: Mapping[str, Span] | None = None,
         prepared: str | Path | None = None,
         store: str | Path | None = None,
     ) -> None:
-        require_whole(1, seq_len=seq_len, lead=lead)
-        require_whole(0, offset=offset)
         self.seq_len, self.offset, self.lead, self.split = seq_len, offset, lead, split
         if store is not None:
             self.store = PreparedStore(store)
         elif area is None:
             raise ConfigError("area: found None, expected a region, or the store to read")
         else:
-            self.store = prepared_store(
-                data or os.environ.get(DATA_ROOT) or "data/era5",
-                area if isinstance(area, Area) else Area(**area),
-                resolution,
-                None if years is None else Years.of(years),
-                prepared,
-            )
+            root = data or os.environ.get("VRTSPIKE_ERA5") or "data/era5"
+            spans = Years(**{name.upper(): span for name, span in years.items()}) if years else None
+            self.store = prepared_store(root, area, resolution, spans, prepared)
         months, missing = self.store.years.months(split), {*self.store.manifest["missing"]}
-        length = seq_len + offset + lead
         # Months of a sample, from the last one that is read.
         self._steps = np.r_[1 - seq_len : 1, offset + 1 : offset + lead + 1]
         possible = months[seq_len - 1 : max(0, len(months) - offset - lead)]
@@ -96,8 +89,8 @@ class ERA5SSTMonthlyDataset(Dataset[dict[str, torch.Tensor]]):
             raise DataError(
                 f"{self.store.path}: the years of {split} have {len(months)} months, "
                 f"{len(missing.intersection(map(month_name, months)))} of them missing, but a "
-                f"sample takes {length} (seq_len {seq_len}, offset {offset}, lead {lead}); give "
-                f"{split} more years or make samples shorter"
+                f"sample takes {seq_len + offset + lead} (seq_len {seq_len}, offset {offset}, lead "
+                f"{lead}); give {split} more years or make samples shorter"
             )
 
     def __len__(self) -> int:
@@ -164,17 +157,12 @@ class SSTTask:
 
     def metrics(self, output: torch.Tensor, batch: SampleBatch) -> list[dict[str, float]]:
         """``rmse`` in kelvin and ``acc``, over all months of each sample together."""
-        deviation = self._deviations(batch["month"], output.shape[1])
+        ahead = self._offset + torch.arange(1, 1 + output.shape[1], device=output.device)
+        deviation = self._deviation[(batch["month"][:, None] + ahead) % MONTHS]
         future, forecast = batch["future"] * deviation, output * deviation
-        error, together, own, other = (
-            self._mean(product, batch).mean(1)
-            for product in (
-                (forecast - future).square(),
-                forecast * future,
-                forecast.square(),
-                future.square(),
-            )
-        )
+        squares = (forecast - future).square(), forecast.square(), future.square()
+        together = self._mean(forecast * future, batch).mean(1)
+        error, own, other = (self._mean(square, batch).mean(1) for square in squares)
         correlation = together / (own * other).sqrt().clamp_min(torch.finfo(own.dtype).tiny)
         found = torch.stack([error.sqrt(), correlation], dim=1).tolist()
         return [{RMSE: rmse, CORRELATION: acc} for rmse, acc in found]
@@ -197,8 +185,3 @@ class SSTTask:
     def _open_sea(self, batch: SampleBatch) -> torch.Tensor:
         """(B, lead, H, W) weights; samples of a data set of one's own may have no ``valid``."""
         return self._weights * batch.get("valid", torch.ones_like(batch["future"]))
-
-    def _deviations(self, month: torch.Tensor, lead: int) -> torch.Tensor:
-        """(B, lead, H, W) kelvin of the months forecast, by the month of the last one read."""
-        ahead = torch.arange(1 + self._offset, 1 + self._offset + lead, device=month.device)
-        return self._deviation[(month[:, None] + ahead) % MONTHS]

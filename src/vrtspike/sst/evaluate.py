@@ -14,11 +14,11 @@ error, and of forecast and observed anomalies, their products and squares (:func
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -30,13 +30,16 @@ from torch.utils.data import DataLoader
 
 from vrtspike.analysis.evaluation_files import PICTURES, TABLE, chosen_on, write_evaluation
 from vrtspike.io.files import replaced_folder
+from vrtspike.io.weights import load_trained
 from vrtspike.plotting.drawing import draw
 from vrtspike.plotting.pages import Table, write_page
-from vrtspike.runs.published import PublishedRun
+from vrtspike.runs.published import PublishedRun, require_published
 from vrtspike.sst.baselines import BASELINES, fit_baselines, trend_line
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
 from vrtspike.sst.grid import CELLS, Area
-from vrtspike.sst.settings import METRICS, RMSE, month_name
+from vrtspike.sst.model import build_model
+from vrtspike.sst.problem import open_split
+from vrtspike.sst.settings import METRICS, RMSE, SSTSettings, month_name
 
 MODEL = "model"
 SYSTEMS = {MODEL: MODEL} | BASELINES
@@ -56,12 +59,10 @@ BLOCK = 12
 """Start months of a block; a quarter of them where there are fewer than four blocks."""
 RESAMPLES = 1000
 LEVEL = 0.95
-_SAME = "not distinguishable from"
 _VALUES = 2_000_000
 """Forecast values that are compared at once; with all baselines they take a gigabyte."""
 _NOTHING = 1e-12
 """Kelvin squared below which there is no anomaly to correlate."""
-_LAND = "#a0aec0"
 _HIGHEST = 0.99
 """Quantile of the errors at which the colours end: a few cells must not darken the rest."""
 
@@ -71,9 +72,6 @@ _SCORES = (
     "model less that of the system; _low and _high: 95 % interval of a moving block bootstrap over "
     "start months."
 )
-
-Forecast = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-"""From past (B, seq_len, H, W) and month (B,) to (B, lead, H, W), in standard deviations."""
 
 
 def field_means(
@@ -142,65 +140,64 @@ class Evaluation:
 
     Attributes:
         dataset: the samples.
-        means: what :func:`skill` reads, by ``about``, ``system``, ``sample``,
-            and ``lead`` in months ahead; the index is NaN where the region does not hold the whole
-            box. Beside them stand ``cells``, the RMSE of each cell in kelvin, NaN where it is never
-            open sea; and ``masked``, the share of sea and months that are not measured, because
-            there is ice.
+        means: what :func:`skill` reads, by ``about``, ``system``, ``sample``, and ``lead`` in
+            months ahead; the index is NaN where the region does not hold the whole box.
+        table: see :func:`compare`.
+        verdicts: likewise.
+        errors: the RMSE of each cell in kelvin by ``system`` and ``lead``, NaN where it is never
+            open sea.
+        masked: the share of sea and months that are not measured, because there is ice.
     """
 
     dataset: ERA5SSTMonthlyDataset
     means: xarray.Dataset
+    table: xarray.Dataset
+    verdicts: pd.DataFrame
+    errors: xarray.DataArray
+    masked: float
 
-    @cached_property
-    def table(self) -> xarray.Dataset:
-        """Every score by ``system`` and ``lead``; NaN where there is none.
 
-        ``_low`` and ``_high`` are the ends of the interval of a score, ``_detrended`` is about the
-        trend.
-        """
-        found = skill(self.means)
-        levels = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-        ends = self._resampled.quantile(levels, "resample", skipna=False)
-        for name in ends:
-            found[f"{name}_low"], found[f"{name}_high"] = ends[name].drop_vars("quantile")
-        return found
+def compare(means: xarray.Dataset) -> tuple[xarray.Dataset, pd.DataFrame]:
+    """Scores with their intervals, and the model beside the best baseline.
 
-    @cached_property
-    def verdicts(self) -> pd.DataFrame:
-        """The model beside the best baseline, a row for each ``lead``.
+    Args:
+        means: as of :func:`skill`; their samples are consecutive start months.
 
-        ``difference_k`` of the RMSE has an interval (``low_k``, ``high_k``) and ``p``: twice the
+    Returns:
+        Every score by ``system`` and ``lead``, NaN where there is none: ``_low`` and ``_high`` are
+        the ends of its interval, ``_detrended`` is about the trend. And a row for each ``lead``:
+        ``difference_k`` of the RMSE has an interval (``low_k``, ``high_k``) and ``p``, twice the
         share of resamples on the other side of 0, the estimate itself counted as one of them, so
         that it is never 0 (Davison and Hinkley, 1997).
-        """
-        best = self.table["rmse_k"].sel(system=list(BASELINES)).idxmin("system")
-        beside = self.table.sel(system=best).to_dataframe()
-        drawn = self._resampled["difference_k"].sel(system=best)
-        beyond = np.minimum((drawn >= 0).sum("resample"), (drawn <= 0).sum("resample"))
-        low, high = beside["difference_k_low"], beside["difference_k_high"]
-        found = np.select([high < 0, low > 0], ["better than", "worse than"], _SAME)
-        columns = {
-            "verdict": found + " " + beside["system"].map(BASELINES),
-            "baseline": beside["system"],
-            "rmse_k": self.table["rmse_k"].sel(system=MODEL).to_series(),
-            "baseline_k": beside["rmse_k"],
-            "difference_k": beside["difference_k"],
-            "low_k": low,
-            "high_k": high,
-            "p": np.minimum(1, 2 * (np.asarray(beyond) + 1) / (RESAMPLES + 1)),
-        }
-        return pd.DataFrame(columns)
-
-    @cached_property
-    def _resampled(self) -> xarray.Dataset:
-        """Every score of each resample of the start months."""
-        return skill(self.means.isel(sample=block_choices(len(self.dataset))))
+    """
+    table, drawn = skill(means), skill(means.isel(sample=block_choices(means.sizes["sample"])))
+    ends = drawn.quantile([(1 - LEVEL) / 2, (1 + LEVEL) / 2], "resample", skipna=False)
+    for name in ends:
+        table[f"{name}_low"], table[f"{name}_high"] = ends[name].drop_vars("quantile")
+    best = table["rmse_k"].sel(system=list(BASELINES)).idxmin("system")
+    beside = table.sel(system=best).to_dataframe()
+    difference = drawn["difference_k"].sel(system=best)
+    beyond = np.minimum((difference >= 0).sum("resample"), (difference <= 0).sum("resample"))
+    low, high = beside["difference_k_low"], beside["difference_k_high"]
+    found = np.select(
+        [high < 0, low > 0], ["better than", "worse than"], "not distinguishable from"
+    )
+    columns = {
+        "verdict": found + " " + beside["system"].map(BASELINES),
+        "baseline": beside["system"],
+        "rmse_k": table["rmse_k"].sel(system=MODEL).to_series(),
+        "baseline_k": beside["rmse_k"],
+        "difference_k": beside["difference_k"],
+        "low_k": low,
+        "high_k": high,
+        "p": np.minimum(1, 2 * (np.asarray(beyond) + 1) / (RESAMPLES + 1)),
+    }
+    return table, pd.DataFrame(columns)
 
 
 @torch.no_grad()
 def evaluate(
-    forecast: Forecast,
+    forecast: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
     dataset: ERA5SSTMonthlyDataset,
     device: torch.device | str = "cpu",
     batch_size: int = 32,
@@ -209,7 +206,8 @@ def evaluate(
     """Forecast every sample of a data set.
 
     Args:
-        forecast: a model, or any function like it. A model forecasts as in use, without dropout.
+        forecast: from past (B, seq_len, H, W) and month (B,) to (B, lead, H, W), in standard
+            deviations: a model, which forecasts as in use, without dropout, or any such function.
         dataset: the samples.
         device: where the forecast is computed.
         batch_size: samples that are forecast, and compared, at once.
@@ -226,34 +224,32 @@ def evaluate(
     # Where a part of the box lies outside of the region, its mean is not the index.
     shares = store.grid.shares(NINO34)
     box = store.fields["sea"] * shares * (shares.sum() > 1 - 1e-6)
+    size = max(1, min(batch_size, _VALUES // (len(leads) * box.size)))
     parts: list[xarray.Dataset] = []
-    maps: list[xarray.Dataset] = []
-    done = 0
-    for batch in DataLoader(dataset, max(1, min(batch_size, _VALUES // (len(leads) * box.size)))):
-        output = forecast(batch["past"].to(device), batch["month"].to(device)).float().cpu().numpy()
-        now = xarray.DataArray(dataset.last_months[done : done + len(output)], dims="sample")
-        done += len(output)
+    squares = counts = xarray.DataArray(0.0)
+    for start, batch in zip(range(0, len(dataset), size), DataLoader(dataset, size), strict=True):
+        output = forecast(batch["past"].to(device), batch["month"].to(device)).float().cpu()
+        now = xarray.DataArray(dataset.last_months[start : start + size], dims="sample")
         months = now + leads
-        last, observed = (
-            store.anomalies.sel(time=each).drop_vars("time").astype(float).compute()
-            for each in (now, months)
-        )
-        own = store.of_month("deviation", months).astype(float).compute() * output
+        deviation = store.of_month("deviation", months).astype(float).compute()
+        future = torch.where(batch["valid"], batch["future"], torch.nan)
+        own, observed = (deviation * each.numpy() for each in (output, future))
+        known = observed.notnull()
+        last = store.anomalies.sel(time=now).drop_vars("time").astype(float).compute()
         said = xarray.concat([own.expand_dims(system=[MODEL]), baselines(last, now)], "system")
         trend = trend_line(cells, months)
         base = xarray.concat([0 * trend, trend], pd.Index(["climatology", "trend"], name="about"))
-        known = observed.notnull()
         weights = cells["weight"] * known
         index, truth = (each.weighted(box * known).mean(CELLS) for each in (said, observed))
         means = field_means(said - base, observed - base, weights)
         measured = {"nino34": index, "nino34_observed": truth, "measured": weights.sum(CELLS)}
         parts.append(means.assign(measured))
-        squares = ((said - observed) ** 2).sum("sample")
-        maps.append(xarray.Dataset({"squares": squares, "count": known.sum("sample")}))
-        progress(done, len(dataset))
-    means, sums = xarray.concat(parts, "sample"), xarray.concat(maps, "batch").sum("batch")
-    errors = (sums["squares"] / sums["count"]) ** 0.5
-    return Evaluation(dataset, means.assign(cells=errors, masked=1 - means["measured"].mean()))
+        squares = squares + ((said - observed) ** 2).sum("sample")
+        counts = counts + known.sum("sample")
+        progress(start + len(output), len(dataset))
+    means = xarray.concat(parts, "sample")
+    masked = 1 - float(means["measured"].mean())
+    return Evaluation(dataset, means, *compare(means), (squares / counts) ** 0.5, masked)
 
 
 def draw_evaluation(folder: Path, found: Evaluation, title: str) -> None:
@@ -274,7 +270,7 @@ def draw_evaluation(folder: Path, found: Evaluation, title: str) -> None:
     shown = leads[sorted({0, len(leads) // 2, len(leads) - 1})]
     best = found.verdicts["baseline"]
     pairs = [(lead, system) for lead in shown for system in (MODEL, best[lead])]
-    area, errors = found.dataset.store.area, found.means["cells"]
+    area, errors = found.dataset.store.grid.area, found.errors
     extent = (area.lon[0], area.lon[0] + area.width, *area.lat)
     most = float(errors.sel(system=[MODEL, *best.unique()]).quantile(_HIGHEST))
 
@@ -283,7 +279,7 @@ def draw_evaluation(folder: Path, found: Evaluation, title: str) -> None:
         for place, (lead, system) in zip(places.flat, pairs, strict=True):
             field = errors.sel(lead=lead, system=system)
             image = place.imshow(field, extent=extent, vmin=0, vmax=most)
-            place.set_facecolor(_LAND)
+            place.set_facecolor("#a0aec0")  # land
             place.set_title(f"{SYSTEMS[system]}, {lead} ahead", fontsize=9)
         figure.colorbar(image, ax=places, label="RMSE in kelvin", extend="max", shrink=0.8)
         figure.suptitle(title)
@@ -293,46 +289,57 @@ def draw_evaluation(folder: Path, found: Evaluation, title: str) -> None:
     draw(folder / "error_maps.png", maps, (8.2, len(shown) * height + 0.8), grid=False)
 
 
-def write_results(
-    found: Evaluation,
+def evaluate_run(
+    weights: Path,
     run: PublishedRun,
     manifest: Path,
     output: Path,
-    **facts: Any,  # noqa: ANN401 - JSON values
+    device: torch.device,
+    progress: Callable[[int, int], None],
 ) -> list[str]:
-    """Write an evaluation as the files that the pipeline's page, report and comparison read.
+    """Evaluate a run and write the files that the pipeline's page, report and comparison read.
 
     A *frame* of the tables is the forecast of one month, a *sequence* all those that look equally
     far ahead.
 
     Args:
-        found: the evaluation of a run.
+        weights: of the run.
         run: its settings and identity.
         manifest: of the data.
         output: folder for ``frames.csv``, ``sequences.csv``, ``summary.json``, ``metrics.html``
             and ``pictures/``; ``examples/`` stays empty.
-        facts: more of the summary.
+        device: where the forecast is computed.
+        progress: called with the samples that are forecast and their total.
 
     Returns:
         what a person reads of it.
+
+    Raises:
+        DataError: if the data are missing or too short.
+        RunError: if the weights belong to another model.
     """
-    samples, verdicts = found.dataset, found.verdicts.reset_index()
-    store, split, masked = samples.store, samples.split, float(found.means["masked"])
+    settings = cast("SSTSettings", run.settings)
+    samples = open_split(settings, manifest, settings.TEST.SPLIT)
+    model = build_model(settings, samples.store)
+    load_trained(model, weights)
+    require_published(weights)
+    started, size = time.monotonic(), settings.TEST.BATCH_SIZE
+    found = evaluate(model.to(device), samples, device, size, progress)
+    seconds = time.monotonic() - started
+    store, verdicts = samples.store, found.verdicts.reset_index()
+    frames, sequences = metric_tables(found)
     told = [
         f"{row.lead} ahead: RMSE {row.rmse_k:.3f} K, {row.verdict} ({row.baseline_k:.3f} K; "
         f"difference {row.difference_k:+.3f} K, 95 % interval {row.low_k:+.3f} to "
         f"{row.high_k:+.3f}, p = {row.p:.3f})"
         for row in verdicts.itertuples()
     ]
-    first, last = getattr(store.years, split.upper())
-    title = f"{store.area.name}, {first} to {last} ({split})"
-    warnings = [chosen_on("the validation split", "TEST.SPLIT is val")] * (split == "val")
-    notes = [
-        f"{len(samples) * samples.lead} forecasts",
-        f"{masked:.1%} of the sea is masked as ice ({store.manifest['ice']})",
-        f"{samples.left_out} samples with missing months are left out",
-        *warnings,
-    ]
+    first, last = getattr(store.years, samples.split.upper())
+    title = f"{store.grid.area.name}, {first} to {last} ({samples.split})"
+    warnings = [chosen_on("the validation split", "TEST.SPLIT is val")] * (samples.split == "val")
+    masked = f"{found.masked:.1%} of the sea is masked as ice ({store.manifest['ice']})"
+    left_out = f"{samples.left_out} samples with missing months are left out"
+    note = "; ".join([f"{len(frames)} forecasts", masked, left_out, *warnings])
     definitions = {name: metric.explanation for name, metric in METRICS.items()}
     definitions[RMSE] += f"; baseline: the best of {len(BASELINES)} at each lead; {'; '.join(told)}"
     with replaced_folder(output / PICTURES) as folder:
@@ -342,7 +349,7 @@ def write_results(
     write_page(
         output / TABLE,
         f"Results of preset {run.name}",
-        f"{title}. {'. '.join(notes)}.",
+        f"{title}: {note}.",
         [
             Table(verdicts, "The model and the best baseline", formats=formats),
             Table(every.replace({"system": SYSTEMS}), "Every score", formats=formats),
@@ -353,44 +360,42 @@ def write_results(
         output,
         run,
         manifest,
-        split,
-        frame_table(found),
-        sequence_table(found),
-        scale=1.0,
+        samples.split,
+        frames,
+        sequences,
         definitions=definitions,
         warnings=warnings,
         figures=[{"file": f"{PICTURES}/{n}", "caption": c} for n, c in CAPTIONS.items()],
-        ice=store.manifest["ice"],
-        masked=masked,
-        left_out=samples.left_out,
+        scale=1.0,
+        masked=found.masked,
         leads=verdicts.to_dict("records"),
-        **facts,
+        device=device.type,
+        seconds_per_frame=seconds / len(frames),
     )
-    return [f"{run.name}, {title}: {'; '.join(notes)}", *(f"  {line}" for line in told)]
+    return [f"{run.name}, {title}: {note}", *(f"  {line}" for line in told)]
 
 
-def sequence_table(found: Evaluation) -> pd.DataFrame:
-    """A row for each number of months ahead, over all its forecasts together."""
-    return _metric_table(found.table, found, "lead").assign(frames=len(found.dataset))
+def metric_tables(found: Evaluation) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Both metrics of the model, of the best baseline and of each baseline.
 
-
-def frame_table(found: Evaluation) -> pd.DataFrame:
-    """A row for each month forecast: RMSE in kelvin and correlation of every system."""
+    Returns:
+        a row for each month forecast; and one for each number of months ahead, over all its
+        forecasts together.
+    """
     each = skill(found.means.rename(sample="frame").expand_dims("sample"))
-    table = _metric_table(each, found, "lead", "frame")
-    last = np.array(found.dataset.last_months)[table["frame"]]
-    return table.assign(frame=[month_name(month) for month in last + table["lead"]])
-
-
-def _metric_table(table: xarray.Dataset, found: Evaluation, *dims: str) -> pd.DataFrame:
-    """Both metrics of the model, of the best baseline and of each baseline."""
     best = xarray.DataArray(found.verdicts["baseline"])
     systems = {"": MODEL, "_baseline": best, **{f"_{name}": name for name in BASELINES}}
-    columns = {
-        f"{metric}{suffix}": table[score].sel(system=system).drop_vars("system")
-        for suffix, system in systems.items()
-        for metric, score in zip(METRICS, ("rmse_k", "acc"), strict=True)
-    }
-    rows = xarray.Dataset(columns).to_dataframe(dims).reset_index()
-    ahead = [f"{lead} month{'s' * (lead > 1)} ahead" for lead in rows["lead"]]
-    return rows.assign(sequence=ahead, scale=1.0)
+    tables = []
+    for scores, dims in ((each, ["lead", "frame"]), (found.table, ["lead"])):
+        columns = {
+            f"{metric}{suffix}": scores[score].sel(system=system).drop_vars("system")
+            for suffix, system in systems.items()
+            for metric, score in zip(METRICS, ("rmse_k", "acc"), strict=True)
+        }
+        rows = xarray.Dataset(columns).to_dataframe(dims).reset_index()
+        ahead = [f"{lead} month{'s' * (lead > 1)} ahead" for lead in rows["lead"]]
+        tables.append(rows.assign(sequence=ahead))
+    frames, sequences = tables
+    months = np.array(found.dataset.last_months)[frames["frame"]] + frames["lead"]
+    frames["frame"], sequences["frames"] = [*map(month_name, months)], len(found.dataset)
+    return frames, sequences

@@ -15,10 +15,12 @@ model that seems to makes a mistake.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xarray
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
@@ -43,43 +45,41 @@ _SPIN_UP = 240
 _Array = NDArray[np.float64]
 
 
+@dataclass
 class Globe:
     """What is generated.
 
-    Args:
+    Attributes:
         first_year: of the data; they begin in January.
         years: how many.
         step: degrees between neighbouring points.
         south: latitude of the southernmost points, that of the northernmost with the other sign.
         seed: of oscillation and weather.
         anomalies: False leaves out all that can be forecast beyond the seasons.
-
-    Attributes:
         months: (N,) their numbers.
         latitudes: (h,) degrees north, falling, as in ERA5's files.
         longitudes: (w,) degrees east, from 0.
     """
 
-    def __init__(
-        self,
-        first_year: int = 1980,
-        years: int = 40,
-        step: float = 4.0,
-        south: float = -60.0,
-        seed: int = 0,
-        anomalies: bool = True,
-    ) -> None:
-        first, self.step = month_number(first_year, 1), step
-        self.months = np.arange(first, first + MONTHS * years)
-        self.latitudes = np.arange(-south, south - step / 2, -step)
-        self.longitudes = np.arange(0, 360, step)
-        self._anomalies, self._memory = anomalies, MEMORY if anomalies else 0.0
+    first_year: int = 1980
+    years: int = 40
+    step: float = 4.0
+    south: float = -60.0
+    seed: int = 0
+    anomalies: bool = True
+
+    def __post_init__(self) -> None:
+        """Let chance act."""
+        self.months = month_number(self.first_year, 1) + np.arange(MONTHS * self.years)
+        self.latitudes = np.arange(-self.south, self.south - self.step / 2, -self.step)
+        self.longitudes = np.arange(0, 360, self.step)
+        self._memory = MEMORY if self.anomalies else 0.0
         count = _SPIN_UP + len(self.months)
-        pushes = np.random.default_rng([seed, 0]).normal(size=(count, 2)) @ np.array([1, 1j])
+        pushes = np.random.default_rng([self.seed, 0]).normal(size=(count, 2)) @ np.array([1, 1j])
         # Each part of the oscillation has a variance of 1.
         self._oscillation = _remembered(pushes * np.sqrt(1 - abs(_TURN) ** 2), _TURN)
         shape = (count, len(self.latitudes), len(self.longitudes))
-        noise = np.random.default_rng([seed, 1]).normal(size=shape)
+        noise = np.random.default_rng([self.seed, 1]).normal(size=shape)
         # Neighbouring points are alike.
         noise = noise + np.roll(noise, 1, axis=2)
         noise = WEATHER_K * (noise + np.roll(noise, 1, axis=1)) / 2
@@ -89,8 +89,7 @@ class Globe:
         """(h, w) points on land: one round continent, and a cape in the south."""
         lat, lon = self.latitudes[:, None], self.longitudes
         continent = ((lon - 275) / 20) ** 2 + ((lat - 15) / 26) ** 2 < 1
-        found: NDArray[np.bool_] = continent | ((np.abs(lon - 140) < 12) & (lat < -25))
-        return found
+        return np.asarray(continent | ((np.abs(lon - 140) < 12) & (lat < -25)))
 
     def expectation(self, ahead: int = 0) -> _Array:
         """(N, h, w) kelvin of unfrozen sea as expected ``ahead`` months later.
@@ -101,7 +100,7 @@ class Globe:
         season = np.cos(2 * np.pi * (months % MONTHS - 8) / MONTHS)[:, None, None]
         field = 301.15 - 36 * np.sin(lat) ** 2 + 5 * np.sin(lat) * season
         field = field + self._memory**ahead * self._weather
-        if self._anomalies:
+        if self.anomalies:
             years = (months - self.months[0])[:, None, None] / MONTHS
             swing = (_TURN**ahead * self._oscillation)[:, None, None]
             # A core at the equator, and waves far from it.
@@ -128,8 +127,7 @@ class Globe:
 
 def _remembered(pushes: NDArray[Any], memory: complex) -> NDArray[Any]:
     """Autoregression of first order over the first axis, without its first months."""
-    values: NDArray[Any] = lfilter([1], [1, -memory], pushes, axis=0)
-    return values[_SPIN_UP:]
+    return np.asarray(lfilter([1], [1, -memory], pushes, axis=0))[_SPIN_UP:]
 
 
 def write_example(folder: str | Path, globe: Globe | None = None) -> Path:
@@ -142,25 +140,16 @@ def write_example(folder: str | Path, globe: Globe | None = None) -> Path:
     Returns:
         The file.
     """
-    import xarray
-
     globe = globe or Globe()
     stamps = (globe.months - month_number(1970, 1)).astype("datetime64[M]").astype("datetime64[ns]")
     dims = ("valid_time", "latitude", "longitude")
-    dataset = xarray.Dataset(
-        {
-            SST: (dims, globe.kelvin(), {"units": "K", "long_name": "Sea surface temperature"}),
-            ICE: (dims, globe.ice(), {"units": "(0 - 1)", "long_name": "Sea ice area fraction"}),
-        },
-        {
-            "valid_time": stamps,
-            "latitude": globe.latitudes,
-            "longitude": globe.longitudes,
-            "expver": ("valid_time", ["0001"] * len(stamps)),
-        },
-    )
+    fields = {SST: (dims, globe.kelvin(), {"units": "K"})}
+    fields[ICE] = (dims, globe.ice(), {"units": "(0 - 1)"})
+    axes = dict(zip(dims, (stamps, globe.latitudes, globe.longitudes), strict=True))
+    versions = {"expver": ("valid_time", ["0001"] * len(stamps))}
     encoding = {"valid_time": {"units": "seconds since 1970-01-01", "dtype": "int64"}}
     path = Path(folder) / "sst.nc"
     with atomic_path(path) as temporary:
+        dataset = xarray.Dataset(fields, axes | versions)
         dataset.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
     return path

@@ -47,7 +47,7 @@ class Area:
         description: words for people.
 
     Raises:
-        ConfigError: if the edges enclose no region.
+        ValueError: if the edges enclose no region.
 
     >>> Area("Pacific", lon=[150, -90], lat=[-60, 60]).width
     120.0
@@ -60,19 +60,14 @@ class Area:
 
     def __post_init__(self) -> None:
         """Check the edges and keep them as pairs of floats."""
-        found = f"area {self.name}: found lon {self.lon!r}, lat {self.lat!r}"
-        try:
-            (west, east), (south, north) = (map(float, pair) for pair in (self.lon, self.lat))
-        except (TypeError, ValueError):
-            raise ConfigError(f"{found}, expected two numbers each, such as [-80, 80]") from None
+        (west, east), (south, north) = (map(float, edges) for edges in (self.lon, self.lat))
         within = -180 <= min(west, east) < max(west, east) <= 360
-        if not within or not -_TURN < east - west <= _TURN:
-            raise ConfigError(
-                f"{found}, expected two longitudes from -180 to 360, less than a turn apart, or "
-                "from west to east a whole one"
+        if not (within and -_TURN < east - west <= _TURN and -90 <= south < north <= 90):
+            raise ValueError(
+                f"area {self.name}: found lon {self.lon!r}, lat {self.lat!r}, expected two "
+                "longitudes from -180 to 360, less than a turn apart, or from west to east a whole "
+                "one; and two latitudes from -90 to 90, the southern one first"
             )
-        if not -90 <= south < north <= 90:
-            raise ConfigError(f"{found}, expected latitudes from -90 to 90, the southern one first")
         object.__setattr__(self, "lon", (west, east))
         object.__setattr__(self, "lat", (south, north))
 
@@ -96,8 +91,8 @@ class Grid:
 
     Attributes:
         shape: rows and columns.
-        row_edges: (H + 1,) degrees north, falling.
-        column_edges: (W + 1,) degrees east, rising from the western edge.
+        edges: by axis; (H + 1,) degrees north, falling, and (W + 1,) degrees east, rising from the
+            western edge.
         latitudes: (H,) centres of the rows.
         longitudes: (W,) centres of the columns; beyond 180 where the region crosses the date line.
 
@@ -109,8 +104,6 @@ class Grid:
     """
 
     def __init__(self, area: Area, resolution: float) -> None:
-        if not resolution > 0:
-            raise ConfigError(f"resolution: found {resolution!r}, expected degrees above 0")
         sides = area.height, area.width
         rows, columns = (round(degrees / resolution) for degrees in sides)
         if not np.allclose((rows, columns), np.divide(sides, resolution), rtol=0, atol=_WHOLE):
@@ -119,12 +112,12 @@ class Grid:
                 f"are no whole numbers of cells of {resolution:g}; move an edge (lon, lat) or "
                 "choose another resolution"
             )
-        west, (south, north) = area.lon[0], area.lat
-        self.area, self.resolution, self.shape = area, resolution, (rows, columns)
-        self.row_edges = np.linspace(north, south, rows + 1)
-        self.column_edges = np.linspace(west, west + area.width, columns + 1)
-        self.latitudes = (self.row_edges[:-1] + self.row_edges[1:]) / 2
-        self.longitudes = (self.column_edges[:-1] + self.column_edges[1:]) / 2
+        self.area, self.resolution, self.shape = area, float(resolution), (rows, columns)
+        self.edges = {
+            "latitude": np.linspace(area.lat[1], area.lat[0], rows + 1),
+            "longitude": np.linspace(area.lon[0], area.lon[0] + area.width, columns + 1),
+        }
+        self.latitudes, self.longitudes = ((e[:-1] + e[1:]) / 2 for e in self.edges.values())
 
     def shares(self, box: Area) -> _Array:
         """(H, W) which share of a box's area lies in each cell; 1 in all if the grid covers it."""
@@ -151,29 +144,24 @@ class Grid:
         """
         import xarray
 
-        sides = []
-        for axis, edges in (("latitude", self.row_edges[::-1]), ("longitude", self.column_edges)):
+        overlaps = {}
+        for axis, edges in self.edges.items():
             centres = field[axis].values.astype(np.float64)
             step = float(np.median(np.diff(np.sort(centres)))) if centres.size > 1 else np.nan
-            found = f"{name}: the steps of {axis} are {step:g} degrees"
-            if not 0 < step <= self.resolution * (1 + _UNEVEN):
+            overlaps[axis] = _overlaps(axis, centres, step, edges)
+            uneven = np.abs(overlaps[axis].sum(axis=1) - 1).max()
+            if not (0 < step <= self.resolution * (1 + _UNEVEN) and uneven <= _UNEVEN):
                 raise DataError(
-                    f"{found}, expected some above 0 and up to the resolution of "
-                    f"{self.resolution:g}; choose another resolution, or download the file again"
+                    f"{name}: the steps of {axis} are {step:g} degrees from {centres.min():g} to "
+                    f"{centres.max():g}, expected steps up to the resolution of "
+                    f"{self.resolution:g} that cover area {self.area.name} once and evenly; "
+                    "download the whole region, or choose another area or resolution"
                 )
-            overlaps = _overlaps(axis, centres, step, edges)
-            if np.abs(overlaps.sum(axis=1) - 1).max() > _UNEVEN:
-                raise DataError(
-                    f"{found} from {centres.min():g} to {centres.max():g}, which do not cover area "
-                    f"{self.area.name} once and evenly; download the whole region, or make the "
-                    "area smaller"
-                )
-            sides.append(overlaps)
-        rows, columns = sides[0][::-1], sides[1].T
-        sea = field.notnull()
+        rows, columns = overlaps["latitude"], overlaps["longitude"].T
+        times = {"time": field["time"].values}
         shares, sums = (
-            xarray.DataArray(rows @ part.data @ columns, field["time"].coords, ("time", *CELLS))
-            for part in (sea.astype(float), field.where(sea, 0).astype(float))
+            xarray.DataArray(rows @ part.data @ columns, times, ("time", *CELLS))
+            for part in (field.notnull().astype(float), field.fillna(0).astype(float))
         )
         return sums / shares.where(shares >= SEA_SHARE - _WHOLE)
 
@@ -186,14 +174,13 @@ def _overlaps(axis: str, centres: _Array, step: float, edges: ArrayLike) -> _Arr
             turn moves no edge.
         centres: (n,) of the source cells in degrees.
         step: degrees of a source cell.
-        edges: (m + 1,) of the target cells in degrees, rising.
+        edges: (m + 1,) of the target cells in degrees, rising or falling.
     """
     low, high, ends = centres - step / 2, centres + step / 2, np.asarray(edges, np.float64)
-    shifts = _TURN * np.arange(-2, 3)
     if axis == "latitude":
         low, high, ends = (np.sin(np.deg2rad(each.clip(-90, 90))) for each in (low, high, ends))
-        shifts = np.zeros(1)
-    left, right = ends[:-1, None], ends[1:, None]
-    parts = (np.minimum(right, high + s) - np.maximum(left, low + s) for s in shifts)
-    shares: _Array = sum(part.clip(0) for part in parts) / (right - left)
-    return shares
+    left, right = (choose(ends[:-1], ends[1:])[:, None] for choose in (np.minimum, np.maximum))
+    # A turn more or less is the same longitude; sines of latitudes are too small to meet it.
+    turns = _TURN * np.arange(-2, 3)
+    parts = (np.minimum(right, high + turn) - np.maximum(left, low + turn) for turn in turns)
+    return np.asarray(sum(part.clip(0) for part in parts) / (right - left))

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pkgutil import resolve_name
-from typing import TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+from pydantic import validate_call
 from torch import nn
 from torch.nn import functional
 
+from vrtspike.config.fields import FractionBelowOne, Positive
 from vrtspike.errors import ConfigError
 from vrtspike.monitoring.timing import section
 from vrtspike.sst.grid import Grid
 from vrtspike.sst.models import MODELS
-from vrtspike.sst.settings import MONTHS, SSTSettings, require_whole
+from vrtspike.sst.settings import MONTHS, SSTSettings
 from vrtspike.sst.store import PreparedStore
 
 HARMONICS = 8
 """Waves around a circle of latitude that tell places apart; half as many from pole to pole."""
 _SEASONS = 2
 """Harmonics of the year."""
-
-Degrees: TypeAlias = Sequence[float] | NDArray[np.float64]
 
 
 class RecursiveAttentionTransformer(nn.Module):
@@ -54,53 +53,42 @@ class RecursiveAttentionTransformer(nn.Module):
         patch_size: rows and columns of a patch.
 
     Raises:
-        ConfigError: if a number makes no sense.
+        ValueError: by pydantic, naming a parameter that makes no sense.
     """
 
     sea: torch.Tensor
     tokens: torch.Tensor
     places: torch.Tensor
 
+    @validate_call
     def __init__(
         self,
-        width: int,
-        height: int,
-        seq_len: int,
-        d_model: int = 512,
-        num_heads: int = 8,
-        num_layers: int = 3,
-        dim_feedforward: int = 1024,
-        dropout: float = 0.1,
-        recursion_depth: int = 2,
+        width: Positive,
+        height: Positive,
+        seq_len: Positive,
+        d_model: Positive = 512,
+        num_heads: Positive = 8,
+        num_layers: Positive = 3,
+        dim_feedforward: Positive = 1024,
+        dropout: FractionBelowOne = 0.1,
+        recursion_depth: Positive = 2,
         learning_rate: float = 1e-3,
-        lead: int = 1,
-        patch_size: int = 4,
+        lead: Positive = 1,
+        patch_size: Positive = 4,
     ) -> None:
         super().__init__()
-        require_whole(1, width=width, height=height, seq_len=seq_len, lead=lead, d_model=d_model)
-        require_whole(1, num_heads=num_heads, num_layers=num_layers, patch_size=patch_size)
-        require_whole(1, dim_feedforward=dim_feedforward, recursion_depth=recursion_depth)
-        if d_model % num_heads:
-            raise ConfigError(f"d_model: found {d_model}, expected a multiple of {num_heads} heads")
-        if not 0 <= dropout < 1:
-            raise ConfigError(f"dropout: found {dropout!r}, expected a share from 0, below 1")
         self.width, self.height, self.seq_len, self.lead = width, height, seq_len, lead
         self.patch_size, self.recursion_depth = patch_size, recursion_depth
         self.learning_rate = learning_rate
+        # Rows and columns of patches; the last ones may reach beyond the region.
+        self._counts = -(-height // patch_size), -(-width // patch_size)
         cells = patch_size**2
         self.content = nn.Linear(seq_len * cells, d_model)
         self.place = nn.Linear(3 + 2 * HARMONICS + 2 * (HARMONICS // 2) + cells, d_model)
         self.season = nn.Linear(2 * _SEASONS, d_model)
+        sizes = d_model, num_heads, dim_feedforward, dropout
         self.blocks = nn.ModuleList(
-            nn.TransformerEncoderLayer(
-                d_model,
-                num_heads,
-                dim_feedforward,
-                dropout,
-                activation="gelu",
-                batch_first=True,
-                norm_first=True,
-            )
+            nn.TransformerEncoderLayer(*sizes, activation="gelu", batch_first=True, norm_first=True)
             for _ in range(num_layers)
         )
         # No normalisation before it: how far a token is from zero tells how large a change is.
@@ -111,11 +99,10 @@ class RecursiveAttentionTransformer(nn.Module):
             # They follow from the region, so weights of one region can start those of another.
             self.register_buffer(name, torch.empty(0), persistent=False)
         rows, columns = (np.arange(size) + 0.5 for size in (height, width))
-        self.on_grid(
-            np.ones((height, width), bool), 90 - 180 * rows / height, 360 * columns / width - 180
-        )
+        sea = np.ones((height, width))
+        self.on_grid(sea, 90 - 180 * rows / height, 360 * columns / width - 180)
 
-    def on_grid(self, sea: ArrayLike, latitudes: Degrees, longitudes: Degrees) -> None:
+    def on_grid(self, sea: ArrayLike, latitudes: ArrayLike, longitudes: ArrayLike) -> None:
         """Say where the cells lie; without it they are all sea and cover the globe.
 
         Args:
@@ -124,7 +111,7 @@ class RecursiveAttentionTransformer(nn.Module):
             longitudes: (width,) degrees east of the columns.
 
         Raises:
-            ConfigError: if these are not the model's sizes, or there is no sea.
+            ConfigError: if these are not the model's sizes.
         """
         mask = np.asarray(sea, bool)
         if mask.shape != (self.height, self.width):
@@ -133,8 +120,6 @@ class RecursiveAttentionTransformer(nn.Module):
                 f"was made with height {self.height} and width {self.width}; give it "
                 f"height={mask.shape[0]}, width={mask.shape[1]}"
             )
-        if not mask.any():
-            raise ConfigError("the region has no sea, so there is nothing to forecast")
         device = self.head.weight.device
         self.sea = torch.from_numpy(mask.copy()).to(device)
         coast = self._patches(self.sea[None, None].float())[0]
@@ -166,11 +151,6 @@ class RecursiveAttentionTransformer(nn.Module):
             changes = self._field(self.head(tokens))
         return torch.where(self.sea, past[:, -1:] + changes, 0)
 
-    @property
-    def _counts(self) -> tuple[int, int]:
-        """Rows and columns of patches; the last ones may reach beyond the region."""
-        return -(-self.height // self.patch_size), -(-self.width // self.patch_size)
-
     def _patches(self, field: torch.Tensor) -> torch.Tensor:
         """(B, C, height, width) to (B, patches, C * patch_size ** 2), 0 beyond the region."""
         (rows, columns), size = self._counts, self.patch_size
@@ -185,26 +165,25 @@ class RecursiveAttentionTransformer(nn.Module):
         whole = whole.index_copy(1, self.tokens, values).mT.unflatten(2, (rows, columns))
         return functional.pixel_shuffle(whole, self.patch_size)[..., : self.height, : self.width]
 
-    def _positions(self, latitudes: Degrees, longitudes: Degrees) -> torch.Tensor:
+    def _positions(self, latitudes: ArrayLike, longitudes: ArrayLike) -> torch.Tensor:
         """(patches, features) of the patches' centres: periodic in longitude."""
         (rows, columns), size = self._counts, self.patch_size
         lat, lon = (
             np.deg2rad([np.mean(degrees[i * size : (i + 1) * size]) for i in range(count)])
-            for degrees, count in ((latitudes, rows), (longitudes, columns))
+            for degrees, count in ((np.asarray(latitudes), rows), (np.asarray(longitudes), columns))
         )
         lat, lon = (axis.ravel() for axis in np.meshgrid(lat, lon, indexing="ij"))
-        waves = [np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)]
-        for number in range(1, HARMONICS + 1):
-            waves += [np.cos(number * lon), np.sin(number * lon)]
-        for number in range(1, HARMONICS // 2 + 1):
-            waves += [np.cos(2 * number * lat), np.sin(2 * number * lat)]
-        return torch.from_numpy(np.stack(waves, axis=1)).float()
+        sphere = [np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)]
+        number = np.arange(1, HARMONICS + 1)[:, None]
+        angles = np.concatenate([number * lon, 2 * number[: HARMONICS // 2] * lat])
+        waves = np.stack([np.cos(angles), np.sin(angles)], axis=1).reshape(-1, lat.size)
+        return torch.from_numpy(np.concatenate([sphere, waves]).T).float()
 
 
 def _season(month: torch.Tensor) -> torch.Tensor:
     """(B,) months from 0 to (B, 2 * harmonics): January follows December."""
-    angle = month.float()[:, None] * (2 * math.pi / MONTHS)
-    angles = torch.cat([angle * number for number in range(1, _SEASONS + 1)], dim=1)
+    numbers = torch.arange(1, _SEASONS + 1, device=month.device)
+    angles = month[:, None] * (2 * math.pi / MONTHS) * numbers
     return torch.cat([angles.cos(), angles.sin()], dim=1)
 
 
@@ -217,12 +196,12 @@ def build_model(settings: SSTSettings, store: PreparedStore | None = None) -> nn
     model_class: Callable[..., nn.Module] = resolve_name(MODELS[model.TYPE])
     network = model_class(width, height, data.SEQ_LEN, lead=data.LEAD, **given)
     if store is not None:
-        place_on_grid(network, *store.placement)
+        place_on_grid(network, **store.placement)
     return network
 
 
-def place_on_grid(model: nn.Module, *grid: ArrayLike) -> None:
+def place_on_grid(model: nn.Module, **grid: ArrayLike) -> None:
     """Tell a model that asks (by a method ``on_grid``) where its cells lie."""
     on_grid = getattr(model, "on_grid", None)
     if on_grid is not None:
-        on_grid(*grid)
+        on_grid(**grid)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from vrtspike.io.files import json_digest
 from vrtspike.io.manifests import read_manifest
 from vrtspike.sst.settings import METRICS as METRICS
-from vrtspike.sst.settings import SSTSettings
+from vrtspike.sst.settings import PREPARED, SSTSettings
 
 if TYPE_CHECKING:
     import torch
@@ -66,16 +65,13 @@ def prepare(settings: SSTSettings, manifest: Path, show: Callable[[str], None]) 
     if asked := data.GENERATE:
         globe = Globe(years=asked.YEARS, seed=asked.SEED, anomalies=asked.ANOMALIES)
         root = write_example(manifest.parent / "generated", globe)
-        show(f"{root}: {asked.YEARS} years were generated")
     store = prepare_store(root, data.AREA.area, data.RESOLUTION, manifest, data.YEARS)
     found, (rows, columns) = store.manifest, store.grid.shape
     show(
         f"{found['months']} months of {found['sea_cells']} cells of sea, {rows} x {columns}; "
-        f"{len(store.years.months('train'))} months to train, of the years {store.years.TRAIN}; "
-        f"test {store.years.TEST}"
+        f"{len(store.years.months('train'))} of them to train; years {store.years}; missing, and "
+        f"left out with their samples: {', '.join(found['missing']) or 'none'}"
     )
-    if found["missing"]:
-        show(f"missing, and left out with their samples: {', '.join(found['missing'])}")
 
 
 def dataset_digest(manifest: Path) -> str:
@@ -84,8 +80,6 @@ def dataset_digest(manifest: Path) -> str:
     Raises:
         DataError: if there is no such manifest, or none of this version.
     """
-    from vrtspike.sst.store import PREPARED
-
     return str(read_manifest(manifest, PREPARED)["digest"])
 
 
@@ -126,22 +120,22 @@ def evaluation_weights(settings: SSTSettings) -> dict[str, Path]:
 
 @cache
 def memory(settings: SSTSettings) -> tuple[float, float]:
-    """Counted with a region that is all sea: on land are fewer tokens."""
+    """Counted with a region that is all sea: on land are fewer tokens. Half precision needs less.
+
+    Weights, gradients and two moments of the optimiser stay, whatever the samples.
+    """
     import torch
 
-    from vrtspike.monitoring.memory import training_memory
+    from vrtspike.monitoring.memory import working_bytes
     from vrtspike.sst.grid import Grid
     from vrtspike.sst.model import build_model
 
     data, model = settings.DATA, build_model(settings).train()
-    shape = Grid(data.AREA.area, data.RESOLUTION).shape
-
-    def forward(samples: int) -> torch.Tensor:
-        past = torch.zeros(samples, data.SEQ_LEN, *shape)
-        output: torch.Tensor = model(past, torch.zeros(samples, dtype=torch.long))
-        return output.square()
-
-    return training_memory(model, forward)
+    past = torch.zeros(1, data.SEQ_LEN, *Grid(data.AREA.area, data.RESOLUTION).shape)
+    month = torch.zeros(1, dtype=torch.long)
+    state = 4 * 4 * sum(parameter.numel() for parameter in model.parameters())
+    working = working_bytes(model, (past,), lambda: model(past, month).square().mean())
+    return state / 2**30, working / 2**30
 
 
 def statistics(settings: SSTSettings, manifest: Path) -> Mapping[str, Any]:
@@ -150,8 +144,6 @@ def statistics(settings: SSTSettings, manifest: Path) -> Mapping[str, Any]:
     Raises:
         DataError: if the data are not there.
     """
-    from vrtspike.sst.store import PREPARED
-
     found = read_manifest(manifest, PREPARED)
     told = {name: found[name] for name in ("area", "resolution", "years", "sea_cells")}
     return {"dataset": manifest.parent.name, "dataset_digest": found["digest"], **told}
@@ -166,21 +158,21 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     from vrtspike.io.weights import load_trained
     from vrtspike.sst.dataset import SSTTask
     from vrtspike.sst.model import build_model
-    from vrtspike.training.batches import training_batches, validation_batches
+    from vrtspike.training.batches import ShuffledBatches, ValidationBatches
     from vrtspike.training.tasks import Trainable
 
     settings = cast("SSTSettings", run.settings)
     samples = open_split(settings, run.dataset, "train")
     held_out = open_split(settings, run.dataset, "val")
+    left = samples.left_out + held_out.left_out
     model = build_model(settings, samples.store)
     if settings.MODEL.PRETRAINED is not None:
         load_trained(model, settings.MODEL.PRETRAINED)
-    left = samples.left_out + held_out.left_out
     return Trainable(
         model.to(ranks.device),
         SSTTask(samples.store.weights, samples.store.fields["deviation"], samples.offset),
-        training_batches(samples, settings, workers, ranks),
-        validation_batches(held_out, settings, workers, ranks),
+        ShuffledBatches(samples, settings, workers, ranks),
+        ValidationBatches(held_out, settings, workers, ranks),
         note=f"{left} samples with missing months left out" if left else "",
     )
 
@@ -193,24 +185,7 @@ def evaluate(
     device: torch.device,
     progress: Callable[[int, int], None],
 ) -> list[str]:
-    """Scores beside every baseline, with intervals; maps of error.
+    """Scores beside every baseline, with intervals; maps of error."""
+    from vrtspike.sst.evaluate import evaluate_run
 
-    Raises:
-        DataError: if the data are missing or too short.
-        RunError: if the weights belong to another model.
-    """
-    from vrtspike.io.weights import load_trained
-    from vrtspike.runs.published import require_published
-    from vrtspike.sst.evaluate import evaluate, write_results
-    from vrtspike.sst.model import build_model
-
-    settings = cast("SSTSettings", run.settings)
-    samples = open_split(settings, dataset, settings.TEST.SPLIT)
-    model = build_model(settings, samples.store)
-    load_trained(model, weights)
-    require_published(weights)
-    started = time.monotonic()
-    found = evaluate(model.to(device), samples, device, settings.TEST.BATCH_SIZE, progress)
-    seconds = (time.monotonic() - started) / (len(samples) * samples.lead)
-    facts = {"device": device.type, "seconds_per_frame": seconds}
-    return write_results(found, run, dataset, output, **facts)
+    return evaluate_run(weights, run, dataset, output, device, progress)

@@ -7,13 +7,11 @@ seen what it is tested on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from functools import partial
+from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from vrtspike.config.checking import validate
-from vrtspike.config.documents import document_of_values
 from vrtspike.config.fields import (
     FractionBelowOne,
     NonNegative,
@@ -27,7 +25,8 @@ from vrtspike.config.fields import (
 )
 from vrtspike.config.problems import Metric
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.errors import ConfigError, DataError
+from vrtspike.errors import DataError
+from vrtspike.io.manifests import ManifestKind
 from vrtspike.sst.grid import Area
 from vrtspike.sst.models import MODELS
 
@@ -35,29 +34,30 @@ Degrees = tuple[float, float]
 Span = tuple[int, int]
 
 RMSE, CORRELATION = "rmse", "acc"
+_metric = partial(Metric, decimals=3, before="baseline", after="forecast")
 METRICS = {
-    RMSE: Metric(
+    RMSE: _metric(
         RMSE,
         "RMSE",
         "root of the squared error in kelvin, its mean weighted by the area of open sea",
         unit="K",
         larger_is_better=False,
-        decimals=3,
-        before="baseline",
-        after="forecast",
     ),
-    CORRELATION: Metric(
+    CORRELATION: _metric(
         CORRELATION,
         "anomaly correlation",
         "forecast and observed anomalies in kelvin about the climatology of the training years, "
         "weighted by the area of open sea, uncentred",
-        decimals=3,
-        before="baseline",
-        after="forecast",
     ),
 }
 """By name, the most important first; ``baseline`` is the one of the lowest RMSE."""
 
+PREPARED = ManifestKind(
+    "manifest of prepared temperatures",
+    5,
+    "prepare",
+    frozenset({"area", "resolution", "years", "first_month", "missing", "ice", "digest"}),
+)
 MONTHS = 12
 _HELD_OUT = 0.1
 """Share of the years for each of validation and test, where nobody says which."""
@@ -81,17 +81,6 @@ def month_name(number: int) -> str:
     return f"{number // MONTHS:04d}-{number % MONTHS + 1:02d}"
 
 
-def require_whole(least: int, **numbers: object) -> None:
-    """Check parameters that are whole numbers.
-
-    Raises:
-        ConfigError: naming one that is not, or is smaller than ``least``.
-    """
-    for name, value in numbers.items():
-        if type(value) is not int or value < least:
-            raise ConfigError(f"{name}: found {value!r}, expected a whole number from {least}")
-
-
 class AreaSettings(Section):
     """The region, by its edges in degrees; across the date line where east is less than west."""
 
@@ -106,10 +95,7 @@ class AreaSettings(Section):
 
     @model_validator(mode="after")
     def _encloses_something(self) -> Self:
-        try:
-            _ = self.area
-        except ConfigError as error:
-            raise ValueError(str(error)) from None
+        _ = self.area
         return self
 
 
@@ -134,29 +120,11 @@ class Years(Section):
     def months(self, split: str) -> range:
         """The numbers of the months of a split.
 
-        Raises:
-            ConfigError: if there is no such split.
-
         >>> len(Years(TRAIN=(1980, 1989), VAL=(1990, 1990), TEST=(1991, 1992)).months("test"))
         24
         """
-        spans = {name.lower(): span for name, span in self}
-        if split not in spans:
-            raise ConfigError(f"split: found {split!r}, expected one of {', '.join(spans)}")
-        first, last = spans[split]
+        first, last = getattr(self, split.upper())
         return range(month_number(first, 1), month_number(last, 12) + 1)
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Years:
-        """Years by split, in small or capital letters.
-
-        Raises:
-            ConfigError: if a split is missing or unknown, a span runs backwards, or two have a year
-                in common.
-        """
-        document = document_of_values({name.upper(): v for name, v in values.items()}, "years")
-        example = "such as {'train': [1979, 2014], 'val': [2015, 2018], 'test': [2019, 2023]}"
-        return validate(cls, document, f"Expected the first and last year of each, {example}")
 
 
 def years_within(years: Years | None, first: int, last: int, name: str) -> Years:
@@ -177,18 +145,15 @@ def years_within(years: Years | None, first: int, last: int, name: str) -> Years
     Years(TRAIN=(1981, 2004), VAL=(2005, 2007), TEST=(2008, 2010))
     """
     begin, end = -(-first // MONTHS), (last + 1) // MONTHS - 1
-    found = f"{name} has {max(0, end - begin + 1)} whole years from {begin} to {end}"
-    if years is None and end - begin < 3:
+    whole = max(0, end - begin + 1)
+    if years is None and whole > 3:
+        held = max(1, round(_HELD_OUT * whole))
+        val, test = end - 2 * held + 1, end - held + 1
+        years = Years(TRAIN=(begin, val - 1), VAL=(val, test - 1), TEST=(test, end))
+    if years is None or any(span[0] < begin or span[1] > end for _, span in years):
         raise DataError(
-            f"{found}, expected four or more to train, to validate and to test; download more years"
-        )
-    held = max(1, round(_HELD_OUT * (end - begin + 1)))
-    val, test = end - 2 * held + 1, end - held + 1
-    years = years or Years(TRAIN=(begin, val - 1), VAL=(val, test - 1), TEST=(test, end))
-    if any(span[0] < begin or span[1] > end for _, span in years):
-        raise DataError(
-            f"{found}, but those asked for are {years}; download the missing ones or choose other "
-            "years"
+            f"{name} has {whole} whole years from {begin} to {end}, expected {years or 'four'}, to "
+            "train, to validate and to test; download more years, or choose others"
         )
     return years
 

@@ -29,28 +29,20 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray
 from numpy.typing import NDArray
 
-from vrtspike.errors import DataError, UserError
+from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_path, json_digest, write_json
 from vrtspike.io.locks import locked
-from vrtspike.io.manifests import ManifestKind, file_entry, read_manifest
+from vrtspike.io.manifests import file_entry, read_manifest
 from vrtspike.sst.grid import CELLS, Area, Grid
 from vrtspike.sst.reading import FINAL, ICE, SST, find_files, read_months
-from vrtspike.sst.settings import MONTHS, Years, month_name, years_within
+from vrtspike.sst.settings import MONTHS, PREPARED, Years, month_name, years_within
 
-if TYPE_CHECKING:
-    import xarray
-
-PREPARED = ManifestKind(
-    "manifest of prepared temperatures",
-    5,
-    "prepare",
-    frozenset({"area", "resolution", "years", "first_month", "missing", "ice", "store", "digest"}),
-)
 ICE_SHARE = 0.15
 """Concentration from which a cell counts as covered by ice, as is usual for its extent."""
 ICE_LIMIT_K = 271.6
@@ -85,31 +77,26 @@ def prepare(
         DataError: if the files cannot be used, do not hold these years, or the region has no sea.
         ConfigError: if the region is no whole number of cells high and wide.
     """
-    import xarray
-
     output, grid = Path(output), Grid(area, resolution)
     fields = read_months(root)
     first, last = (int(fields.time[place]) for place in (0, -1))
     years = years_within(years, first, last, str(root))
     cells = xarray.Dataset({name: grid.means(fields[name], str(root)) for name in fields})
-    cells = cells.drop_vars(["version", "source"]).astype(np.float32)
-    store = output.with_suffix(".nc")
+    cells = cells.astype(np.float32).reindex(time=np.arange(first, last + 1))
     header = {
         "area": asdict(area),
-        "resolution": resolution,
+        "resolution": grid.resolution,
         "years": years.model_dump(mode="json"),
         "first_month": first,
         "months": last - first + 1,
     }
-    with atomic_path(store) as temporary:
-        _write(temporary, cells.reindex(time=np.arange(first, last + 1)).chunk(time=MONTHS))
+    with atomic_path(output.with_suffix(".nc")) as temporary:
+        _write(temporary, cells.chunk(time=MONTHS))
         with _opened(temporary) as stored:
             _require_plausible(stored[SST].sel(time=fields.time), area)
             fitted, present = _fitted(stored, years, f"{root}: area {area.name}")
+            digest = contents_digest(header, stored.merge(fitted))
         _write(temporary, fitted)
-        with _opened(temporary) as stored:
-            digest = contents_digest(header, stored)
-    late = fields.time.values[fields.version.values != FINAL].tolist()
     write_json(
         output,
         {
@@ -117,10 +104,9 @@ def prepare(
             **header,
             "sea_cells": int(fitted["sea"].sum()),
             "files": [file_entry(path.parent, path.name) for path in find_files(root)],
-            "preliminary": list(map(month_name, late)),
+            "preliminary": [month_name(int(n)) for n in fields.time[fields.version != FINAL]],
             "missing": [month_name(first + int(n)) for n in np.flatnonzero(~present)],
             "ice": ICE if ICE in fields else f"{SST} below {ICE_LIMIT_K} K",
-            "store": store.name,
             "digest": digest,
         },
     )
@@ -169,8 +155,7 @@ def contents_digest(header: Mapping[str, Any], fields: xarray.Dataset) -> str:
     """
     edges = {key: header["area"][key] for key in ("lon", "lat")}
     digest = hashlib.sha256(json_digest({**header, "area": edges}).encode())
-    for name in sorted(map(str, fields.data_vars)):
-        field = fields[name]
+    for name, field in sorted(fields.items()):
         digest.update(f"{name} {field.dtype} {field.shape}".encode())
         for start in range(0, len(field), MONTHS):
             digest.update(field[start : start + MONTHS].values.tobytes())
@@ -184,20 +169,16 @@ class PreparedStore:
         manifest: the manifest's path, ``<name>.json``.
 
     Raises:
-        DataError: if it is missing, damaged or of another version.
+        DataError: if it is missing or of another version.
     """
 
     def __init__(self, manifest: str | os.PathLike[str]) -> None:
         self.path = Path(manifest)
         self.manifest = read_manifest(self.path, PREPARED)
-        try:
-            self.area = Area(**self.manifest["area"])
-            self.grid = Grid(self.area, float(self.manifest["resolution"]))
-            self.years = Years.of(self.manifest["years"])
-            self.first_month = int(self.manifest["first_month"])
-        except (TypeError, ValueError, UserError) as error:
-            raise DataError(f"{self.path}: damaged ({error}); prepare it again") from error
-        self.file = self.path.with_name(self.manifest["store"])
+        self.grid = Grid(Area(**self.manifest["area"]), self.manifest["resolution"])
+        self.years = Years(**self.manifest["years"])
+        self.first_month = int(self.manifest["first_month"])
+        self.file = self.path.with_suffix(".nc")
         self.digest = str(self.manifest["digest"])
 
     @cached_property
@@ -231,13 +212,14 @@ class PreparedStore:
     @property
     def weights(self) -> xarray.DataArray:
         """(row, column) shares of the sea's area; 0 on land, 1 in all."""
-        areas = self.fields["sea"] * self.grid.shares(self.area)
+        areas = self.fields["sea"] * self.grid.shares(self.grid.area)
         return areas / areas.sum()
 
     @property
-    def placement(self) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.float64]]:
-        """Where the cells lie: (H, W) which are sea, (H,) latitudes and (W,) longitudes."""
-        return self.fields["sea"].values, self.grid.latitudes, self.grid.longitudes
+    def placement(self) -> dict[str, NDArray[Any]]:
+        """Where the cells lie: (H, W) which are ``sea``, (H,) latitudes and (W,) longitudes."""
+        where = {"latitudes": self.grid.latitudes, "longitudes": self.grid.longitudes}
+        return {"sea": self.fields["sea"].values, **where}
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the open arrays: a worker process opens its own."""
@@ -246,8 +228,6 @@ class PreparedStore:
 
 
 def _opened(path: Path) -> xarray.Dataset:
-    import xarray
-
     chunks = {"time": MONTHS, "month": MONTHS}
     found = xarray.open_dataset(path, engine="h5netcdf", chunks=chunks)
     return found.load() if found.nbytes <= IN_MEMORY_BYTES else found
@@ -255,11 +235,10 @@ def _opened(path: Path) -> xarray.Dataset:
 
 def _write(path: Path, fields: xarray.Dataset) -> None:
     """Write fields into a file, beside those that are there."""
-    encoding = {}
-    for name, field in fields.items():
-        # By the month, as samples are read; a checksum makes damage an error.
-        chunks = (1, *field.shape[1:]) if field.ndim == 3 else field.shape
-        encoding[name] = {"zlib": True, "complevel": 1, "fletcher32": True, "chunksizes": chunks}
+    # By the month, as samples are read; a checksum makes damage an error.
+    chunks = {name: (1, *f.shape[1:]) if f.ndim == 3 else f.shape for name, f in fields.items()}
+    kept = {"zlib": True, "complevel": 1, "fletcher32": True}
+    encoding = {name: {**kept, "chunksizes": sizes} for name, sizes in chunks.items()}
     fields.to_netcdf(path, mode="a", engine="h5netcdf", encoding=encoding)
 
 
@@ -293,8 +272,6 @@ def _fitted(
     Raises:
         DataError: naming the data, if there is no sea.
     """
-    import xarray
-
     known = stored[SST].notnull()
     present = known.any(CELLS).compute()
     sea = ((known | ~present).all("time") & known.any("time")).compute()
@@ -303,23 +280,21 @@ def _fitted(
             f"{title} has no cell that is sea by half or more in every month; choose a region with "
             "sea or a finer resolution"
         )
-    training = years.months("train")
-    in_training = xarray.Dataset({"sst": _open_sea(stored.assign(sea=sea)), "present": present})
-    in_training = in_training.sel(time=slice(training[0], training[-1]))
-    train = in_training.coarsen(time=MONTHS).construct(time=("year", "month"))
-    needed = np.maximum(train["present"].sum("year") / 2, 2)
-    enough = train["sst"].count("year") >= needed
+    months = xarray.Dataset({"sst": _open_sea(stored.assign(sea=sea)), "present": present})
+    train = months.sel(time=years.months("train"))
+    train = train.coarsen(time=MONTHS).construct(time=("year", "month"))
+    enough = train["sst"].count("year") >= np.maximum(train["present"].sum("year") / 2, 2)
     climatology = train["sst"].mean("year").where(enough).compute()
     anomaly = train["sst"] - climatology
     deviation = (anomaly**2).mean("year") ** 0.5
     # The line of least squares: the mean of the anomalies is 0, so it is 0 in the middle.
-    months, along = train["time"].where(anomaly.notnull()), ["year", "month"]
-    trend = MONTHS * xarray.cov(months, anomaly, along) / months.var(along, ddof=1)
+    along, time = ["year", "month"], train["time"].where(anomaly.notnull())
+    trend = MONTHS * xarray.cov(time, anomaly, along) / time.var(along, ddof=1)
     fitted = {
         "climatology": climatology,
         "deviation": deviation.clip(min=DEVIATION_FLOOR_K).fillna(1),
         "trend": trend.fillna(0),
-        "middle": months.mean(along).fillna(0),
+        "middle": time.mean(along).fillna(0),
     }
     arrays = xarray.Dataset(fitted).compute().astype(np.float32).assign(sea=sea)
     return arrays, present.values

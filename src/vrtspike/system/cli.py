@@ -8,13 +8,10 @@ import errno
 import io
 import json
 import os
-import re
 import select
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import NoReturn
 
@@ -28,17 +25,13 @@ from vrtspike.errors import (
 )
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.endings import EndedBySignal, exit_on_signals, exit_with_snakemake
-from vrtspike.system.surroundings import expand_home, set_default_user
+from vrtspike.system.surroundings import expand_home, set_default_user, write_fault
 
 _NOT_WRITABLE = (
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR),
     *(errno.ENAMETOOLONG, errno.ELOOP),
 )
 """Errors of a path that this user cannot write, or that cannot exist."""
-
-_REQUIREMENT_OF_EXTRA = re.compile(r"""([\w.-]+).*;.*extra == ["'](\w+)["']""")
-_DISTRIBUTIONS = {"skimage": "scikit-image", "snakemake_interface_logger_plugins": "snakemake"}
-"""Packages whose modules have other names."""
 
 EXIT_STOPPED = 128 + 2
 """Exit status after Ctrl-C, as in a shell."""
@@ -112,19 +105,6 @@ def add_shard(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def nearest_existing(path: Path) -> Path:
-    """The path, or the nearest parent folder that exists and is accessible."""
-    path = path.absolute()
-    return next(place for place in (path, *path.parents) if _exists(place))
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:
-        return False
-
-
 def output_path(text: str) -> Path:
     """A path that can be written to, for ``type`` of an argument; nothing is left there.
 
@@ -132,14 +112,11 @@ def output_path(text: str) -> Path:
         argparse.ArgumentTypeError: if its nearest folder takes no file.
     """
     path = Path(text)
-    place = nearest_existing(path.parent if path.is_file() else path)
-    try:
-        with tempfile.TemporaryFile(dir=place):
-            return path
-    except OSError as error:
+    if reason := write_fault(path.parent if path.is_file() else path):
         raise argparse.ArgumentTypeError(
-            f"{text}: cannot be written there ({error.strerror}); give another place"
-        ) from error
+            f"{text}: cannot be written there ({reason}); give another place"
+        )
+    return path
 
 
 def positive_int(text: str) -> int:
@@ -194,16 +171,12 @@ def run(
         _print_error(f"error: {error}")
         status = EXIT_USER_ERROR
     except ImportError as error:
-        package = (error.name or "").partition(".")[0]
-        if package == "vrtspike":
+        if (error.name or "").startswith("vrtspike"):
             raise
-        extra = _extra_of(package)
-        told = (
-            f"the package {package} is missing; pip install 'vrtspike[{extra}]'"
-            if extra
-            else f"a package is missing or damaged ({error}); make setup (docs/install.md)"
+        _print_error(
+            f"error: a package is missing or damaged ({error}); pip install 'vrtspike[workflow]', "
+            "or see docs/install.md"
         )
-        _print_error(f"error: {told}")
         status = EXIT_USER_ERROR
     except BrokenPipeError:
         if not _reader_has_ended():
@@ -274,17 +247,6 @@ def _expand_option(word: str) -> str:
         return f"{name}{equals}{expand_home(value)}"
     except ValueError as error:
         raise UserError(f"{name}: {error}") from error
-
-
-def _extra_of(package: str) -> str:
-    """The extra of this project that installs a package; empty if there is none."""
-    name = _DISTRIBUTIONS.get(package, package)
-    with contextlib.suppress(metadata.PackageNotFoundError):
-        for line in metadata.requires("vrtspike") or ():
-            found = _REQUIREMENT_OF_EXTRA.match(line)
-            if found and found[1].lower() == name.replace("_", "-"):
-                return found[2]
-    return ""
 
 
 def _print_error(text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pwd
 import tempfile
@@ -41,17 +40,21 @@ def environment_faults() -> Iterator[str]:
         own = Path.cwd() / ".snakemake"
         remedies[own] = "which Snakemake needs; fix permissions, or copy the project"
     for folder, remedy in remedies.items():
-        if reason := _refusal(folder):
+        if reason := write_fault(folder):
             who = f"user {os.environ.get('USER', os.getuid())}, HOME {os.environ.get('HOME')}"
             yield f"{who}: {folder} cannot be written ({reason}), {remedy}"
 
 
-def _refusal(folder: Path) -> str:
+def nearest_existing(path: Path) -> Path:
+    """The path, or the nearest parent folder that exists and is accessible."""
+    path = path.absolute()
+    return next(place for place in (path, *path.parents) if os.path.exists(place))  # noqa: PTH110
+
+
+def write_fault(path: Path) -> str:
     """Why no file can be created in a folder or its nearest existing parent; empty if it can."""
     try:
-        while not folder.exists():
-            folder = folder.parent
-        with contextlib.closing(tempfile.TemporaryFile(dir=folder)):
+        with tempfile.TemporaryFile(dir=nearest_existing(path)):
             return ""
     except OSError as error:
         return error.strerror or str(error)

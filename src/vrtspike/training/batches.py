@@ -11,8 +11,9 @@ import random
 import re
 import shutil
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import astuple, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -27,7 +28,7 @@ from vrtspike.training.distributed import Ranks
 from vrtspike.training.workers import SharedMemoryCollator, Workers, init_worker, start_forkserver
 
 if TYPE_CHECKING:
-    from vrtspike.config.run_schema import RunSettings
+    from vrtspike.config.run_schema import DataloaderSettings, RunSettings
 
 Key: TypeAlias = tuple[int, int]
 """(epoch, index of the sample)."""
@@ -70,55 +71,23 @@ class SizedDataset(Protocol):
     def __getitem__(self, index: int) -> Any: ...  # noqa: ANN401, D105
 
 
-@dataclass(frozen=True)
-class LoaderOptions:
-    """Options of a data loader that do not change what is loaded.
-
-    Attributes:
-        workers: worker processes; 0 loads in the training process.
-        prefetch: batches each worker reads ahead.
-        pin_memory: page-locked host memory, for asynchronous copies to a GPU.
-        persistent: keep workers between two passes; training makes a single one.
-    """
-
-    workers: int = 0
-    prefetch: int = 2
-    pin_memory: bool = False
-    persistent: bool = False
-
-
 _FIELDS = len(fields(CacheUse))
 
 Observer: TypeAlias = Callable[[], CacheUse]
 """Returns the cache counters of the calling process; can be pickled."""
 
 
-class Batches(Protocol):
-    """The training batches of a run."""
-
-    per_epoch: int
-    """Micro-batches of one epoch, of all processes together."""
-
-    def stream(self, first: int, stride: int, until: int) -> Iterator[Any]:
-        """Micro-batches ``first``, ``first + stride`` ... below ``until``."""
-
-    def cache_use(self) -> CacheUse | None:
-        """Use of the data's cache so far by this process and its workers; None without a cache."""
-
-
 class ShuffledBatches:
-    """Each sample once per epoch, in a new random order.
+    """Each sample once per epoch, in a new random order, in the batches of one process.
 
     Args:
         dataset: the training samples.
-        batch_size: samples of a micro-batch.
-        seed: decides the order.
-        drop_last: whether an epoch's last, smaller batch is dropped.
-        options: of the data loader.
+        settings: batch size, seed and the section DATALOADER. ``SHUFFLE_BLOCK`` successive samples
+            stay together (blocks are shuffled, and the samples within each); more than 1 reads
+            neighbouring frames together, from fewer chunks, but makes batches less diverse.
+        workers: of this machine.
+        ranks: the processes of the run.
         observer: returns the cache counters of a reading process; None without a cache.
-        block: successive samples that stay together (blocks are shuffled, and the samples within
-            each). 1 shuffles all samples; more reads neighbouring frames together, from fewer
-            chunks, but makes batches less diverse.
 
     Raises:
         RunError: if there are not enough samples for one batch.
@@ -127,29 +96,32 @@ class ShuffledBatches:
     def __init__(
         self,
         dataset: SizedDataset,
-        batch_size: int,
-        seed: int,
-        drop_last: bool = True,
-        options: LoaderOptions = LoaderOptions(),
+        settings: RunSettings,
+        workers: Workers,
+        ranks: Ranks,
         observer: Observer | None = None,
-        block: int = 1,
     ) -> None:
-        self._dataset = dataset
-        self._block = block
-        self._observer = observer
+        self._dataset, self._observer = dataset, observer
         # Each reading process adds to its own row, the fields of a CacheUse.
-        rows = max(1, options.workers)
-        self._uses = torch.zeros(rows, _FIELDS, dtype=torch.int64).share_memory_()
-        self._batch_size = batch_size
-        self._seed = seed
-        self._options = options
-        samples = len(dataset)
-        self.per_epoch = samples // batch_size if drop_last else -(-samples // batch_size)
+        self._uses = torch.zeros(max(1, workers.train), _FIELDS, dtype=torch.int64).share_memory_()
+        self._batch_size, self._seed = settings.TRAIN.BATCH_SIZE, settings.SEED
+        self._block = settings.DATALOADER.SHUFFLE_BLOCK
+        samples, size = len(dataset), self._batch_size
+        self.per_epoch = samples // size if settings.DATALOADER.DROP_LAST else -(-samples // size)
+        """Micro-batches of one epoch, of all processes together."""
         if self.per_epoch == 0:
             raise RunError(
-                f"the training split has {samples} samples, but TRAIN.BATCH_SIZE is {batch_size} "
+                f"the training split has {samples} samples, but TRAIN.BATCH_SIZE is {size} "
                 "and an incomplete batch is dropped; lower TRAIN.BATCH_SIZE or add data"
             )
+        self._load = partial(
+            _loader,
+            _Keyed(dataset, self._uses, observer),
+            settings.DATALOADER,
+            ranks,
+            workers=workers.train,
+            prefetch=settings.DATALOADER.TRAIN_PREFETCH_FACTOR,
+        )
 
     def keys(self, first: int, stride: int, until: int) -> Iterator[list[Key]]:
         """The samples of micro-batches ``first``, ``first + stride`` ... below ``until``."""
@@ -164,12 +136,10 @@ class ShuffledBatches:
 
     def stream(self, first: int, stride: int, until: int) -> Iterator[Any]:
         """Micro-batches ``first``, ``first + stride`` ... below ``until``."""
-        dataset = _Keyed(self._dataset, self._uses, self._observer)
-        keys = self.keys(first, stride, until)
-        return _explain_failures(iter(_loader(dataset, keys, self._options)))
+        return _explain_failures(iter(self._load(self.keys(first, stride, until))))
 
     def cache_use(self) -> CacheUse | None:
-        """Use of the cache so far by this process and its workers."""
+        """Use of the cache so far by this process and its workers; None without a cache."""
         if self._observer is None:
             return None
         return CacheUse(*self._uses.sum(dim=0).tolist())
@@ -188,128 +158,38 @@ class ShuffledBatches:
         return order
 
 
-class PhasedBatches:
-    """Batches of several phases, one after the other, such as crops of growing size.
-
-    Args:
-        phases: (batches, epochs) of each phase; the last one is continued in a longer run.
-    """
-
-    def __init__(self, phases: Sequence[tuple[Batches, int]]) -> None:
-        self._phases = [batches for batches, _ in phases]
-        self._lengths = [batches.per_epoch * epochs for batches, epochs in phases]
-        per_epoch = {batches.per_epoch for batches in self._phases}
-        if len(per_epoch) > 1:
-            raise ValueError("every phase must have the same number of batches in an epoch")
-        self.per_epoch = per_epoch.pop()
-
-    def stream(self, first: int, stride: int, until: int) -> Iterator[Any]:
-        """Micro-batches ``first``, ``first + stride`` ... below ``until``."""
-        start = 0
-        for place, (batches, length) in enumerate(zip(self._phases, self._lengths, strict=True)):
-            last = place == len(self._phases) - 1
-            end = until if last else min(until, start + length)
-            if first < end:
-                yield from batches.stream(first, stride, end)
-                first += -(-(end - first) // stride) * stride
-            start += length
-
-    def cache_use(self) -> CacheUse | None:
-        """Use of the cache so far in all phases."""
-        uses = [use for phase in self._phases if (use := phase.cache_use()) is not None]
-        if not uses:
-            return None
-        return CacheUse(
-            sum(use.lookups for use in uses),
-            sum(use.reads for use in uses),
-            sum(use.evictions for use in uses),
-            # The phases use the caches one after the other.
-            max(use.limit_bytes for use in uses),
-        )
-
-
 class ValidationBatches:
     """The validation samples of one process: every sample belongs to exactly one process.
 
     Args:
         dataset: the validation samples.
-        batch_size: samples of a batch.
-        rank: this process.
-        world_size: all processes.
-        options: the data loader.
+        settings: batch size and the section DATALOADER.
+        workers: of this machine.
+        ranks: the processes of the run.
     """
 
     def __init__(
-        self,
-        dataset: SizedDataset,
-        batch_size: int,
-        rank: int = 0,
-        world_size: int = 1,
-        options: LoaderOptions = LoaderOptions(),
+        self, dataset: SizedDataset, settings: RunSettings, workers: Workers, ranks: Ranks
     ) -> None:
-        mine = [(0, index) for index in range(rank, len(dataset), world_size)]
-        keys = [mine[start : start + batch_size] for start in range(0, len(mine), batch_size)]
-        most = -(-len(dataset) // world_size)
-        self.rounds = -(-most // batch_size)
+        size, loader = settings.TRAIN.VAL_BATCH_SIZE, settings.DATALOADER
+        mine = [(0, index) for index in range(ranks.rank, len(dataset), ranks.world_size)]
+        keys = [mine[start : start + size] for start in range(0, len(mine), size)]
+        most = -(-len(dataset) // ranks.world_size)
+        self.rounds = -(-most // size)
         """Batches of the process with the most of them."""
-        self._loader = _loader(_Keyed(dataset), keys, options)
+        self._loader = _loader(
+            _Keyed(dataset),
+            loader,
+            ranks,
+            keys,
+            workers=workers.val,
+            prefetch=loader.VAL_PREFETCH_FACTOR,
+            persistent=loader.PERSISTENT_WORKERS,
+        )
 
     def __iter__(self) -> Iterator[Any]:
         """The batches of one validation."""
         return _explain_failures(iter(self._loader))
-
-
-def training_batches(
-    dataset: SizedDataset, settings: RunSettings, workers: Workers, ranks: Ranks
-) -> ShuffledBatches:
-    """The shuffled batches of a data set for one process.
-
-    Args:
-        dataset: the training samples.
-        settings: of the run.
-        workers: of this machine.
-        ranks: the processes of the run.
-    """
-    loader = settings.DATALOADER
-    return ShuffledBatches(
-        dataset,
-        settings.TRAIN.BATCH_SIZE,
-        settings.SEED,
-        loader.DROP_LAST,
-        loader_options(settings, workers.train, loader.TRAIN_PREFETCH_FACTOR, ranks),
-        block=loader.SHUFFLE_BLOCK,
-    )
-
-
-def validation_batches(
-    dataset: SizedDataset, settings: RunSettings, workers: Workers, ranks: Ranks
-) -> ValidationBatches:
-    """The part of a data set that one process validates on.
-
-    Args:
-        dataset: the validation samples.
-        settings: of the run.
-        workers: of this machine.
-        ranks: the processes of the run.
-    """
-    loader = settings.DATALOADER
-    options = loader_options(
-        settings,
-        workers.val,
-        loader.VAL_PREFETCH_FACTOR,
-        ranks,
-        persistent=loader.PERSISTENT_WORKERS,
-    )
-    size = settings.TRAIN.VAL_BATCH_SIZE
-    return ValidationBatches(dataset, size, ranks.rank, ranks.world_size, options)
-
-
-def loader_options(
-    settings: RunSettings, workers: int, prefetch: int, ranks: Ranks, *, persistent: bool = False
-) -> LoaderOptions:
-    """The options of a data loader from the section DATALOADER."""
-    pin = settings.DATALOADER.PIN_MEMORY and ranks.device.type == "cuda"
-    return LoaderOptions(workers, prefetch, pin, persistent)
 
 
 class _Keyed(Dataset[Any]):
@@ -371,19 +251,29 @@ def _explain_failures(batches: Iterator[Any]) -> Iterator[Any]:
         ) from error
 
 
-def _loader(dataset: _Keyed, keys: Iterable[list[Key]], options: LoaderOptions) -> DataLoader[Any]:
-    several = options.workers > 0
+def _loader(
+    dataset: _Keyed,
+    settings: DataloaderSettings,
+    ranks: Ranks,
+    keys: Iterable[list[Key]],
+    *,
+    workers: int,
+    prefetch: int,
+    persistent: bool = False,
+) -> DataLoader[Any]:
+    several = workers > 0
     if several:
         # The server imports modules once; each worker would need seconds for it.
         start_forkserver([__name__, dataset.module])
     return DataLoader(
         dataset,
         batch_sampler=keys,
-        num_workers=options.workers,
+        num_workers=workers,
         collate_fn=SharedMemoryCollator(),
-        prefetch_factor=options.prefetch if several else None,
-        pin_memory=options.pin_memory,
-        persistent_workers=options.persistent and several,
+        prefetch_factor=prefetch if several else None,
+        # For asynchronous copies to a GPU.
+        pin_memory=settings.PIN_MEMORY and ranks.device.type == "cuda",
+        persistent_workers=persistent and several,
         # Array libraries hang in a forked process whose parent has used them.
         multiprocessing_context="forkserver" if several else None,
         worker_init_fn=init_worker if several else None,

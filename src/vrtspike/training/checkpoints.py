@@ -35,7 +35,7 @@ def list_checkpoints(folder: str | Path) -> list[tuple[int, Path]]:
     return sorted(found, reverse=True)
 
 
-def save_checkpoint(folder: str | Path, state: dict[str, Any], keep: int) -> Path:
+def save_checkpoint(folder: str | Path, state: dict[str, Any], keep: int) -> None:
     """Write the checkpoint of ``state["step"]`` atomically and remove all but the newest ``keep``.
 
     Args:
@@ -43,21 +43,13 @@ def save_checkpoint(folder: str | Path, state: dict[str, Any], keep: int) -> Pat
         state: tensors, numbers, strings and plain containers of them, with ``step``.
         keep: number of checkpoints to keep, this one included.
     """
-    path = checkpoint_path(folder, state["step"])
-    _write(path, state)
+    write_checkpoint(checkpoint_path(folder, state["step"]), state)
     for _, old in list_checkpoints(folder)[keep:]:
         old.unlink()
-    return path
 
 
-def save_best(folder: str | Path, state: dict[str, Any]) -> Path:
-    """Write the checkpoint of the best validation; replaces the previous one atomically."""
-    path = Path(folder) / BEST
-    _write(path, state)
-    return path
-
-
-def _write(path: Path, state: dict[str, Any]) -> None:
+def write_checkpoint(path: Path, state: dict[str, Any]) -> None:
+    """Write a checkpoint; replaces the previous one atomically."""
     with atomic_path(path) as temporary:
         torch.save({"format": FORMAT, **state}, temporary)
 
@@ -153,20 +145,15 @@ class RunState:
         fingerprint: identifies what the run computes.
         settings: of the run; every checkpoint holds them.
         micro_batches: micro-batches of an optimiser step, of all processes together.
-        optimizer: must keep its type for the whole run.
-        parts: the other objects with a state, by their keys in a checkpoint.
+        parts: the objects with a state, by their keys in a checkpoint; ``optimizer`` must keep its
+            type for the whole run.
     """
 
     folder: Path
     fingerprint: str
     settings: RunSettings
     micro_batches: int
-    optimizer: torch.optim.Optimizer
     parts: Mapping[str, Stateful]
-
-    @property
-    def _stateful(self) -> dict[str, Stateful]:
-        return {**self.parts, "optimizer": self.optimizer}
 
     def save(self, step: int) -> None:
         """Write the checkpoint after ``step`` and remove the oldest."""
@@ -174,7 +161,7 @@ class RunState:
 
     def save_best(self, step: int) -> None:
         """Write the state after ``step`` as the best."""
-        save_best(self.folder, self._collect(step))
+        write_checkpoint(self.folder / BEST, self._collect(step))
 
     def restore(self, checkpoint: dict[str, Any]) -> None:
         """Load a checkpoint.
@@ -188,14 +175,14 @@ class RunState:
                 f"is run {self.fingerprint}: settings, data or weights have changed. Use a new "
                 "run folder"
             )
-        then, now = checkpoint["optimizer_type"], type(self.optimizer).__name__
+        then, now = checkpoint["optimizer_type"], type(self.parts["optimizer"]).__name__
         if then != now:
             raise RunError(
                 f"{self.folder}: the run was started with the optimiser {then}, found {now}; a run "
                 "cannot change its optimiser. Install bitsandbytes, or remove it, as it was at the "
                 "start"
             )
-        for name, part in self._stateful.items():
+        for name, part in self.parts.items():
             part.load_state_dict(checkpoint[name])
 
     def _collect(self, step: int) -> dict[str, Any]:
@@ -204,6 +191,6 @@ class RunState:
             "fingerprint": self.fingerprint,
             "settings": self.settings.model_dump(mode="json"),
             "micro_batches": self.micro_batches,
-            "optimizer_type": type(self.optimizer).__name__,
-            **{name: part.state_dict() for name, part in self._stateful.items()},
+            "optimizer_type": type(self.parts["optimizer"]).__name__,
+            **{name: part.state_dict() for name, part in self.parts.items()},
         }

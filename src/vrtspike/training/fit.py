@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,22 +16,22 @@ from torch import nn
 
 from vrtspike.cluster.signals import EXIT_INTERRUPTED, StopRequest, report_start
 from vrtspike.config.checking import validate
-from vrtspike.config.documents import document_of_values
+from vrtspike.config.documents import document_of
 from vrtspike.config.problems import Problem, find_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import RunError
 from vrtspike.io.files import json_digest
-from vrtspike.monitoring.display import LOG_FILE, Display, open_display
+from vrtspike.monitoring.display import LOG_FILE, Display
 from vrtspike.monitoring.memory import gpu_categories, write_snapshot
 from vrtspike.monitoring.timing import TimingLogger
 from vrtspike.runs.folder import RunRecord, lock_run
 from vrtspike.runs.identity import RunIdentity, result_settings
 from vrtspike.runs.names import LOGS, WEIGHTS
 from vrtspike.training.batches import (
+    ShuffledBatches,
     SizedDataset,
+    ValidationBatches,
     seed_everything,
-    training_batches,
-    validation_batches,
 )
 from vrtspike.training.distributed import Ranks, join
 from vrtspike.training.loop import Trainer
@@ -94,7 +95,7 @@ def train_run(
     with ExitStack() as stack:
         stop = stack.enter_context(StopRequest())
         ranks = stack.enter_context(join(device))
-        display = open_display(ranks.is_main, log=os.environ.get(LOG_FILE))
+        display = Display(sys.stdout if ranks.is_main else None, os.environ.get(LOG_FILE))
         stack.callback(display.close)
         _lock_run_folder(folder, ranks, display, stack)
         report_start()
@@ -131,7 +132,7 @@ def run_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
 
     Args:
         folder: of the run.
-        code_changed: definitions that have changed since the run began, for ``run.json``.
+        code_changed: source files that have changed since the run began, for ``run.json``.
 
     Returns:
         0 when the run is finished, :data:`EXIT_INTERRUPTED` when it was stopped and saved.
@@ -156,8 +157,11 @@ def _announce(run: RunIdentity, trainer: Trainer, record: RunRecord, facts: dict
         f"{run.settings.TRAIN.BATCH_SIZE} a step"
     )
     record.start(
-        run,
         trainer.progress.step,
+        # A run of `fit` has no settings.json.
+        name=run.name,
+        fingerprint=run.fingerprint,
+        dataset=run.dataset,
         environment=describe_environment(ranks.device),
         parameters=parameters,
         precision=trainer.precision.name,
@@ -282,11 +286,11 @@ def fit(
     run = RunIdentity(type(task).__name__, known, _dotted(dataset_class), _fingerprint(parts))
 
     def build(ranks: Ranks, workers: Workers) -> Trainable:
-        batches = training_batches(dataset_class(**dataset_parameters), known, workers, ranks)
+        batches = ShuffledBatches(dataset_class(**dataset_parameters), known, workers, ranks)
         validation = None
         if validation_parameters is not None:
             held_out = dataset_class(**validation_parameters)
-            validation = validation_batches(held_out, known, workers, ranks)
+            validation = ValidationBatches(held_out, known, workers, ranks)
         model = model_class(**model_parameters).to(ranks.device)
         return Trainable(
             model, task, batches, validation, compiler, rate_factors=rate_factors or {}
@@ -300,7 +304,7 @@ def _validated_settings(settings: Mapping[str, Any], validated: bool) -> RunSett
     for name in settings:
         if name not in _SECTIONS:
             raise RunError(f"settings: unknown section {name}; fit takes {', '.join(_SECTIONS)}")
-    known = validate(RunSettings, document_of_values(dict(settings), "settings"), _ADVICE)
+    known = validate(RunSettings, document_of(settings, "settings"), _ADVICE)
     if known.TRAIN.EARLY_STOPPING is not None and not validated:
         raise RunError(
             "TRAIN.EARLY_STOPPING needs validation: give validation_parameters, or remove the key"

@@ -105,12 +105,11 @@ class Trainer:
             "pace": self.pace,
             "model": model,
             "precision": self.precision,
+            "optimizer": self.optimizer,
         }
         if self.average is not None:
             parts["average"] = self.average
-        self.state = RunState(
-            log.checkpoints, log.fingerprint, settings, self.micro_batches, self.optimizer, parts
-        )
+        self.state = RunState(log.checkpoints, log.fingerprint, settings, self.micro_batches, parts)
         self._resume(checkpoint)
         if train.COMPILE_MODEL:
             problem.compiler(model, train.COMPILE_MODE)

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from vrtspike.training.batches import Batches, ValidationBatches
+from vrtspike.training.batches import ShuffledBatches, ValidationBatches
 
 Compiler: TypeAlias = Callable[[nn.Module, str], object]
 """Compiles a model in place, in a mode of ``torch.compile``."""
@@ -92,7 +92,7 @@ class Trainable:
 
     model: nn.Module
     task: Task
-    training: Batches
+    training: ShuffledBatches
     validation: ValidationBatches | None
     compiler: Compiler = compile_whole
     note: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import atexit
 import contextlib
 import logging
@@ -78,17 +79,13 @@ def configfile_fault(arguments: Sequence[str]) -> str | None:
     Args:
         arguments: of Snakemake.
     """
-    is_file = False
-    for word in arguments:
-        if word.startswith("-"):
-            option, _, value = word.partition("=")
-            is_file = option in ("--configfile", "--configfiles")
-            word = value
-        if is_file and word:
-            try:
-                read_yaml(word)
-            except ConfigError as error:
-                return f"{error}\n{_ADVICE}"
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--configfile", "--configfiles", nargs="+", action="extend", default=[])
+    for path in parser.parse_known_args(arguments)[0].configfile:
+        try:
+            read_yaml(path)
+        except ConfigError as error:
+            return f"{error}\n{_ADVICE}"
     return None
 
 

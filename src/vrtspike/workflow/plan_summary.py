@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ _UNDECIDED = "decided when the data are made again"
 _UNKNOWN_INPUT = "<TBD>"
 """Snakemake's placeholder for inputs that depend on a checkpoint."""
 _VERSION = re.compile(r"[0-9a-f]{12}")
-_LINE = re.compile(r"(.+?)(?:: | (?=[0-9a-f]{12}$))(.*)", re.DOTALL)
 _PARAMS = re.compile(r"before: (?P<before>.*?) now: (?P<now>.*)", re.DOTALL)
 _ITEM = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"")
 _MISSING = "no result yet"
@@ -32,76 +30,70 @@ _REASONS = {
 }
 
 
-@dataclass(frozen=True)
-class DueJob:
-    """A job that would run.
+Job = Mapping[str, Any]
+"""The fields of Snakemake's event ``job_info``."""
 
-    Attributes:
-        rule: its rule.
-        wildcards: of the job.
-        reason: from Snakemake.
-        benchmark: file with the seconds of its last run; None if the rule has none.
-        awaits_checkpoint: whether its inputs depend on a checkpoint that has not run.
+
+def summary(jobs: Iterable[Job], max_lines: int | None = None) -> list[str]:
+    """A line per stage that would run, with reasons and its last duration.
+
+    Args:
+        jobs: of a plan, in its order.
+        max_lines: upper limit; None for a line per stage.
     """
-
-    rule: str
-    wildcards: dict[str, str]
-    reason: str
-    benchmark: Path | None
-    awaits_checkpoint: bool = False
-
-
-@dataclass
-class _Stage:
-    """The jobs of a rule for one preset or data set."""
-
-    title: str
-    jobs: int = 0
-    reasons: dict[str, None] = field(default_factory=dict)
-    seconds: float = 0.0
-    measured: int = 0
-
-    def line(self) -> str:
-        """The stage in one line: jobs, reasons, last duration."""
-        reasons = list(self.reasons)
-        shown = ", ".join(reasons[:_MAX_REASONS])
-        if len(reasons) > _MAX_REASONS:
-            shown += f", and {len(reasons) - _MAX_REASONS} more"
-        jobs = f" ({self.jobs} jobs)" if self.jobs > 1 else ""
-        if self.cost is None:
-            return f"{self.title}{jobs}: {shown}"
-        return f"{self.title}{jobs}: {shown}; took {format_duration(self.cost)} last time"
-
-    @property
-    def cost(self) -> float | None:
-        """Last duration of its jobs in seconds, extrapolated to jobs that never ran."""
-        return self.seconds * self.jobs / self.measured if self.measured else None
-
-
-def _stages(jobs: Iterable[DueJob]) -> list[_Stage]:
-    """Group jobs by rule and preset or data set, in their order."""
-    found: dict[str, _Stage] = {}
+    stages: dict[str, list[Job]] = {}
     for job in jobs:
-        subject = job.wildcards.get("preset") or job.wildcards.get("dataset")
-        title = f"{job.rule} {subject}" if subject else job.rule
-        stage = found.setdefault(title, _Stage(title))
-        stage.jobs += 1
-        reasons = [_UNDECIDED] if _is_undecided(job) else short_reasons(job.reason)
-        stage.reasons |= dict.fromkeys(reasons)
-        seconds = _seconds(job.benchmark)
-        if seconds is not None:
-            stage.seconds += seconds
-            stage.measured += 1
-    return list(found.values())
+        subject = job["wildcards"].get("preset") or job["wildcards"].get("dataset")
+        stages.setdefault(f"{job['rule_name']} {subject or ''}".strip(), []).append(job)
+    if not stages:
+        return ["nothing to be done"]
+    costs = {title: _cost(found) for title, found in stages.items()}
+    lines = [_line(title, found, costs[title]) for title, found in stages.items()]
+    if max_lines is not None and len(lines) > max_lines:
+        left = len(lines) - max_lines + 1
+        lines = [*lines[: max_lines - 1], f"and {left} more stages; vrtspike why lists them all"]
+    measured = [cost for cost in costs.values() if cost is not None]
+    if len(measured) > 2:
+        lines.append(f"together {format_duration(sum(measured))} last time")
+    return lines
 
 
-def _is_undecided(job: DueJob) -> bool:
-    """Whether a job may turn out not to be due after a checkpoint has run.
+def _line(title: str, jobs: Sequence[Job], cost: float | None) -> str:
+    reasons = list(dict.fromkeys(reason for job in jobs for reason in _reasons(job)))
+    shown = ", ".join(reasons[:_MAX_REASONS])
+    if len(reasons) > _MAX_REASONS:
+        shown += f", and {len(reasons) - _MAX_REASONS} more"
+    number = f" ({len(jobs)} jobs)" if len(jobs) > 1 else ""
+    took = "" if cost is None else f"; took {format_duration(cost)} last time"
+    return f"{title}{number}: {shown}{took}"
 
-    Snakemake plans it because its inputs are made again, and drops it if they come out unchanged.
+
+def _cost(jobs: Sequence[Job]) -> float | None:
+    """Last duration of jobs in seconds, extrapolated to those that never ran."""
+    seconds = [found for job in jobs if (found := _seconds(job["benchmark"])) is not None]
+    return sum(seconds) * len(jobs) / len(seconds) if seconds else None
+
+
+def _seconds(benchmark: str | None) -> float | None:
+    """Seconds of a job's last run; None if they are unknown."""
+    try:
+        header, *_, last = Path(str(benchmark)).read_text(encoding="utf-8").splitlines()
+        return float(last.split("\t")[header.split("\t").index("s")])
+    except (OSError, ValueError):
+        return None
+
+
+def _reasons(job: Job) -> list[str]:
+    """The reasons of a job.
+
+    Snakemake plans a job behind a checkpoint because its inputs are made again, and drops it if
+    they come out unchanged.
     """
-    reasons = [part.partition(":")[0] for part in job.reason.split("; ")]
-    return job.awaits_checkpoint and reasons == [_INPUT_RERUN]
+    kinds = [part.partition(":")[0] for part in job["reason"].split("; ")]
+    awaits_checkpoint = _UNKNOWN_INPUT in map(str, job["input"] or ())
+    if awaits_checkpoint and kinds == [_INPUT_RERUN]:
+        return [_UNDECIDED]
+    return short_reasons(job["reason"])
 
 
 def short_reasons(reason: str) -> list[str]:
@@ -124,7 +116,10 @@ def _changed_params(text: str) -> list[str]:
     match = _PARAMS.search(text)
     if match is None:
         return ["its parameters changed"]
-    before, now = (dict(map(_key_and_value, _items(match[name]))) for name in ("before", "now"))
+    before, now = (
+        dict(_key_and_value(found[1] or found[2] or "") for found in _ITEM.finditer(text))
+        for text in match.groups()
+    )
     found = []
     for name in {**now, **before}:
         then, value = before.get(name), now.get(name)
@@ -139,60 +134,7 @@ def _changed_params(text: str) -> list[str]:
     return found or ["its parameters changed"]
 
 
-def _items(text: str) -> list[str]:
-    return [match[1] or match[2] or "" for match in _ITEM.finditer(text)]
-
-
 def _key_and_value(line: str) -> tuple[str, str]:
-    """A line of params as a pair: a key and its value, or a file and its digest."""
-    if match := _LINE.fullmatch(line):
-        return match[1], match[2]
-    return line, ""
-
-
-def _seconds(benchmark: Path | None) -> float | None:
-    """Seconds of a job's last run; None if they are unknown."""
-    if benchmark is None:
-        return None
-    try:
-        header, *_, last = benchmark.read_text(encoding="utf-8").splitlines()
-        return float(last.split("\t")[header.split("\t").index("s")])
-    except (OSError, ValueError):
-        return None
-
-
-def due_job(fields: Mapping[str, Any], reason: str) -> DueJob:
-    """A job from Snakemake's log.
-
-    Args:
-        fields: of a ``job_info`` event.
-        reason: why it runs.
-    """
-    return DueJob(
-        str(fields["rule_name"]),
-        {str(name): str(value) for name, value in fields["wildcards"].items()},
-        reason,
-        Path(str(fields["benchmark"])) if fields["benchmark"] else None,
-        _UNKNOWN_INPUT in map(str, fields["input"] or ()),
-    )
-
-
-def summary(jobs: Iterable[DueJob], max_lines: int | None = None) -> list[str]:
-    """A line per stage that would run, with reasons and its last duration.
-
-    Args:
-        jobs: of a plan, in its order.
-        max_lines: upper limit; None for a line per stage.
-    """
-    found = _stages(jobs)
-    if not found:
-        return ["nothing to be done"]
-    lines = [stage.line() for stage in found]
-    if max_lines is not None and len(lines) > max_lines:
-        left = len(lines) - max_lines + 1
-        lines = [*lines[: max_lines - 1], f"and {left} more stages; vrtspike why lists them all"]
-    measured = [stage for stage in found if stage.cost is not None]
-    if len(measured) > 2:
-        whole = format_duration(sum(stage.cost or 0.0 for stage in measured))
-        lines.append(f"together {whole} last time")
-    return lines
+    """A line of params, ``KEY: value`` or ``file digest``, as a pair."""
+    key, _, value = line.partition(": ") if ": " in line else line.rpartition(" ")
+    return key, value

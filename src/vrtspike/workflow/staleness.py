@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from vrtspike.config.problems import PROBLEMS, find_problem
-from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import Workflow
 from vrtspike.errors import DataError, UserError
 from vrtspike.io.files import read_json
@@ -21,11 +21,11 @@ from vrtspike.io.flatten import flat_settings
 from vrtspike.io.manifests import ManifestKind, contents_digest, read_manifest
 from vrtspike.runs.provenance import code_digests
 
-Line = Callable[[Any], str]
-"""From the wildcards of a job to a line."""
-
 Preset = Callable[[Any], str]
 """From the wildcards of a job to the name of its preset."""
+
+Lines = Callable[[Any], list[str]]
+"""From the wildcards of a job to lines."""
 
 
 def one_of(names: Iterable[str]) -> str:
@@ -37,16 +37,19 @@ def one_of(names: Iterable[str]) -> str:
     return "|".join(re.escape(name) for name in names) or "(?!)"
 
 
-def code_lines(scripts: Path, *programs: str, uses: Collection[str] = ()) -> list[str]:
-    """A line per source file that the programs use, with a digest of the used parts.
+def code_lines(
+    scripts: Path, program: str, uses: Collection[str] = (), neutral: Collection[str] = ()
+) -> list[str]:
+    """A line per source file of a program, with its digest.
 
     Args:
-        scripts: folder of the programs.
-        programs: their files.
-        uses: names that they use dynamically (:func:`vrtspike.runs.provenance.code_digests`).
+        scripts: folder of the program.
+        program: its file.
+        uses: see :func:`vrtspike.runs.provenance.code_digests`.
+        neutral: as there.
     """
-    found = (code_digests(scripts / program, uses=uses).items() for program in programs)
-    return sorted({f"{file} {digest}" for digests in found for file, digest in digests})
+    digests = code_digests(scripts / program, uses=uses, neutral=neutral)
+    return [f"{file} {digest}" for file, digest in digests.items()]
 
 
 def problem_parts(part: str) -> list[str]:
@@ -61,7 +64,7 @@ def own_preset(wildcards: Any) -> str:  # noqa: ANN401 - Snakemake's
 
 def problem_code_lines(
     plan: Workflow, scripts: Path, part: str, program: str, preset: Preset = own_preset
-) -> list[Line]:
+) -> Lines:
     """:func:`code_lines` of a program and a function of the problem of a job's preset.
 
     Args:
@@ -71,27 +74,20 @@ def problem_code_lines(
         program: the program.
         preset: returns the preset of a job.
     """
-    tasks = {settings.TASK for settings in plan.presets.values()} | {DEFAULT_TASK}
-    uses = {task: [f"{PROBLEMS[task]}.{part}"] for task in tasks}
-    lines = {task: code_lines(scripts, program, uses=uses[task]) for task in tasks}
 
-    def line(number: int, wildcards: Any) -> str:  # noqa: ANN401 - Snakemake's
-        own = lines[plan.preset(preset(wildcards)).TASK]
-        return own[number] if number < len(own) else own[0]
+    @cache
+    def lines(task: str) -> list[str]:
+        return code_lines(scripts, program, [f"{PROBLEMS[task]}.{part}"])
 
-    return [partial(line, number) for number in range(max(map(len, lines.values())))]
+    return lambda wildcards: lines(plan.preset(preset(wildcards)).TASK)
 
 
 def setting_lines(
     plan: Workflow,
     select: Callable[[RunSettings], Mapping[str, Any]],
     preset: Preset = own_preset,
-) -> list[Line]:
+) -> Lines:
     """A line per selected key of a job's preset, such as ``TEST.TILE.SIZE: 64``.
-
-    A rule has one list of params for all presets, and Snakemake compares them as sets. A preset
-    without a key of another preset repeats one of its own lines, so that it does not become stale
-    when preset files are added or removed.
 
     Args:
         plan: the presets.
@@ -99,19 +95,11 @@ def setting_lines(
         preset: returns the preset of a job.
     """
 
-    @cache
-    def lines(name: str) -> dict[str, str]:
-        return flat_settings(select(plan.preset(name)))
+    def lines(wildcards: Any) -> list[str]:  # noqa: ANN401 - Snakemake's
+        selected = flat_settings(select(plan.preset(preset(wildcards))))
+        return [f"{key}: {value}" for key, value in selected.items()]
 
-    def line(key: str, wildcards: Any) -> str:  # noqa: ANN401 - Snakemake's
-        own = lines(preset(wildcards))
-        if not own:
-            return ""
-        shown = key if key in own else next(iter(own))
-        return f"{shown}: {own[shown]}"
-
-    keys = sorted(set().union(*(lines(name) for name in plan.presets))) or [""]
-    return [partial(line, key) for key in keys]
+    return lines
 
 
 def evaluation_overrides(settings: RunSettings) -> str:
@@ -122,8 +110,15 @@ def evaluation_overrides(settings: RunSettings) -> str:
     )
 
 
-class RerunDamaged:
-    """Input functions without files that force the rerun of missing or damaged results.
+def rerun_damaged(
+    results: Path,
+    force_rerun: Callable[[str, str], None],
+    file: str,
+    kind: ManifestKind | None = None,
+    later_results: Collection[str] = (),
+    damage: Callable[[Any], str] = lambda wildcards: "",
+) -> Lines:
+    """An input function without files that forces the rerun of a missing or damaged result.
 
     Snakemake does not make a missing file again if later results exist. But a job that fails or is
     killed loses its outputs, while results made from the former outputs remain.
@@ -131,45 +126,30 @@ class RerunDamaged:
     Args:
         results: folder of all results.
         force_rerun: called with a file and the reason for making it again.
+        file: below the results, with wildcards; made by the rule.
+        kind: of a manifest, which must be readable.
+        later_results: patterns of results made from the file; if there are none, a missing file is
+            not forced.
+        damage: returns the fault of other files of the same result, for given wildcards.
     """
 
-    def __init__(self, results: Path, force_rerun: Callable[[str, str], None]) -> None:
-        self._results, self._force_rerun = results, force_rerun
+    def no_input(wildcards: Any) -> list[str]:  # noqa: ANN401 - Snakemake's
+        path = results / file.format(**wildcards)
+        patterns = (each.format(**wildcards) for each in later_results)
+        if path.exists():
+            reason = _damage(path, kind) or damage(wildcards)
+        elif later_results and not any(found for each in patterns for found in results.glob(each)):
+            reason = ""
+        else:
+            reason = "no result yet"
+        if reason:
+            force_rerun(str(path), reason)
+        return []
 
-    def __call__(
-        self,
-        file: str,
-        kind: ManifestKind | None = None,
-        later_results: Collection[str] = (),
-        damage: Callable[[Any], str] | None = None,
-    ) -> Callable[[Any], list[str]]:
-        """An input function for the rule that makes a file.
-
-        Args:
-            file: below the results, with wildcards.
-            kind: of a manifest, which must be readable.
-            later_results: patterns of results made from the file; if there are none, a missing file
-                is not forced.
-            damage: returns the fault of other files of the same result, for given wildcards.
-        """
-
-        def no_input(wildcards: Any) -> list[str]:  # noqa: ANN401 - Snakemake's
-            path = self._results / file.format(**wildcards)
-            patterns = (each.format(**wildcards) for each in later_results)
-            later = (found for each in patterns for found in self._results.glob(each))
-            if path.exists():
-                reason = _damage(path, kind) or (damage(wildcards) if damage else "")
-            else:
-                reason = "" if later_results and not any(later) else "no result yet"
-            if reason:
-                self._force_rerun(str(path), reason)
-            return []
-
-        return no_input
+    return no_input
 
 
 def _damage(path: Path, kind: ManifestKind | None) -> str:
-    """The fault of an existing file; empty if it can be used."""
     try:
         if kind is not None:
             read_manifest(path, kind)
@@ -178,50 +158,29 @@ def _damage(path: Path, kind: ManifestKind | None) -> str:
     return ""
 
 
-class PreparedData:
-    """Folders of data that the rule ``prepare`` makes.
+def data_damage(plan: Workflow, preset: str) -> str:
+    """The fault of the manifest of a preset's prepared data; empty if it can be used."""
+    manifest = plan.manifest(preset)
+    try:
+        find_problem(plan.preset(preset).TASK).dataset_digest(manifest)
+    except UserError:
+        return f"{manifest} is damaged"
+    return ""
 
-    Args:
-        plan: the configuration.
+
+def raw_file_lines(plan: Workflow, preset: str) -> list[str]:
+    """A line for each raw file of a preset's data, with the digest of its contents.
+
+    The digest is taken from the manifest if size and date of the file are unchanged.
+
+    Raises:
+        UserError: if there are no raw files.
     """
-
-    def __init__(self, plan: Workflow) -> None:
-        self._plan = plan
-
-    def files(self, folder: str) -> list[Path]:
-        """The user's raw files.
-
-        Raises:
-            UserError: if there are none.
-        """
-        settings = self._settings(folder)
-        return list(find_problem(settings.TASK).data_files(settings))
-
-    def versions(self, folder: str) -> list[str]:
-        """A line for each raw file, with the digest of its contents.
-
-        The digest is taken from the manifest if size and date of the file are unchanged.
-        """
-        known = _listed_files(self._manifest(folder))
-        return [
-            f"raw file {path}: {contents_digest(path.parent, known, path.name)[:12]}"
-            for path in self.files(folder)
-        ]
-
-    def damage(self, folder: str) -> str:
-        """The fault of the existing manifest; empty if it can be used."""
-        manifest = self._manifest(folder)
-        try:
-            find_problem(self._settings(folder).TASK).dataset_digest(manifest)
-        except UserError:
-            return f"{manifest} is damaged"
-        return ""
-
-    def _settings(self, folder: str) -> RunSettings:
-        return self._plan.preset(self._plan.prepared[folder])
-
-    def _manifest(self, folder: str) -> Path:
-        return Path(self._plan.settings.RESULTS, "data", folder, "dataset.json")
+    settings, known = plan.preset(preset), _listed_files(plan.manifest(preset))
+    return [
+        f"raw file {path}: {contents_digest(path.parent, known, path.name)[:12]}"
+        for path in find_problem(settings.TASK).data_files(settings)
+    ]
 
 
 def _listed_files(manifest: Path) -> dict[str, dict[str, Any]]:

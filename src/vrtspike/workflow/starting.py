@@ -23,7 +23,7 @@ from vrtspike.cluster.launch import require_machines
 from vrtspike.errors import RunError, is_disk_full
 from vrtspike.io.file_dates import correct_future_dates
 from vrtspike.io.files import file_mark, writes_to
-from vrtspike.io.locks import lock_file, locked
+from vrtspike.io.locks import describe_process, lock_file, locked
 from vrtspike.system.endings import SNAKEMAKE_PROCESS, exit_with_snakemake, process_identity
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 
@@ -116,8 +116,7 @@ def _write_plan(folder: Path, files: Collection[str]) -> None:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
     lock_file(descriptor, path)
     # It stays open, and thus locked, until this process ends.
-    who = f"process {os.getpid()} on {socket.gethostname()}"
-    os.write(descriptor, "\n".join([who, *sorted(files)]).encode())
+    os.write(descriptor, "\n".join([describe_process(), *sorted(files)]).encode())
     atexit.register(path.unlink, missing_ok=True)
 
 

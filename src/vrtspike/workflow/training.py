@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 from vrtspike.config.loading import check_packages, missing_files
 from vrtspike.config.problems import find_problem
@@ -22,6 +23,10 @@ from vrtspike.runs.names import WEIGHTS
 
 _DATA_PARTS = len(Path("dataset/bins/dataset.json").parts)
 """Number of last parts of a manifest's path that identify the data set."""
+
+
+Origin = Literal["trained", "downloaded", "given"]
+"""Whether jobs of this workflow train or download weights, or the user gives them."""
 
 
 class Trainings:
@@ -47,13 +52,16 @@ class Trainings:
         """Whether there is a result, stale or not."""
         return (self.result(preset) / WEIGHTS).is_file()
 
-    def trained_weights(self, preset: str) -> list[str]:
-        """Weights of other presets of this workflow that a preset's training reads."""
-        return [str(path) for path in self._files(preset).values() if self._is_trained_here(path)]
-
-    def downloaded_weights(self, preset: str) -> list[str]:
-        """Published weights that a preset's training reads."""
-        return [str(path) for path in self._files(preset).values() if path.name in PUBLISHED]
+    def weights(self, preset: str, origin: Origin) -> dict[str, Path]:
+        """The files of weights of one origin that a preset's training reads, by key."""
+        settings = self._plan.preset(preset)
+        trained = {self.result(name) / WEIGHTS for name in self._plan.names}
+        found: dict[str, Path] = {}
+        for key, path in find_problem(settings.TASK).training_weights(settings).items():
+            other: Origin = "downloaded" if path.name in PUBLISHED else "given"
+            if origin == ("trained" if path in trained else other):
+                found[key] = path
+        return found
 
     def require_files(self, preset: str, *, retrain: bool = False) -> None:
         """Refuse missing files that a training reads and no job makes, before anything runs.
@@ -68,7 +76,7 @@ class Trainings:
             ConfigError: naming keys and paths.
         """
         will_train = retrain or self._run(preset) is None or bool(self.change(preset))
-        user_weights = self._user_weights(preset)
+        user_weights = self.weights(preset, "given")
         gone = missing_files(self._plan.preset(preset))
         gone |= {key: str(path) for key, path in user_weights.items() if not path.is_file()}
         if retrain or not self.is_trained(preset):
@@ -112,7 +120,7 @@ class Trainings:
             changes.append("the data have changed")
         changes += [
             f"{key}: other weights"
-            for key, path in self._user_weights(preset).items()
+            for key, path in self.weights(preset, "given").items()
             if (self._digest(key, path) if path.is_file() else run.weights.get(key, ""))
             != run.weights.get(key)
         ]
@@ -131,26 +139,10 @@ class Trainings:
             f"stay; to train it again: snakemake train_{preset} --config RETRAIN={preset}"
         )
 
-    def _files(self, preset: str) -> dict[str, Path]:
-        settings = self._plan.preset(preset)
-        return find_problem(settings.TASK).training_weights(settings)
-
-    def _is_trained_here(self, path: Path) -> bool:
-        """Whether a job of this workflow trains these weights."""
-        return any(path == self.result(name) / WEIGHTS for name in self._plan.names)
-
     def _digest(self, key: str, path: Path) -> str:
         if path not in self._digests:
             self._digests[path] = weight_digests({key: path})[key]
         return self._digests[path]
-
-    def _user_weights(self, preset: str) -> dict[str, Path]:
-        """The files of weights that no job of this workflow trains or downloads."""
-        return {
-            key: path
-            for key, path in self._files(preset).items()
-            if not self._is_trained_here(path) and path.name not in PUBLISHED
-        }
 
     def _run(self, preset: str) -> RunIdentity | None:
         """The run that trained a preset; None if there is none that this version can read."""

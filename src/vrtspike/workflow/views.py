@@ -12,13 +12,15 @@ import re
 import shlex
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
 from vrtspike.io.files import disk_full_error, file_mark
 from vrtspike.system.progress_bar import format_duration
-from vrtspike.workflow.plan_summary import DueJob, due_job, summary
+from vrtspike.workflow.plan_summary import summary
 
 LOG_LINES = 20
 """Shown lines of a failed job's log that contains no message ``error:``."""
@@ -87,27 +89,29 @@ _INTERRUPTED = ("Terminating processes on user request", "Will exit after finish
 _STATUS = re.compile(r"non-zero exit status \d+|died with (?:<[^>]*>|[^.]*)")
 
 
+Show = Callable[[logging.LogRecord], None]
+"""Shows a message as Snakemake does."""
+
+
 class PlanView:
     """Shows a plan as Snakemake does, with a summary at the end.
 
     Args:
-        default: shows a message as Snakemake does.
+        default: shows a message.
         stream: for the summary.
         max_lines: lines of the summary; None is all, and nothing else but warnings and errors.
     """
 
-    def __init__(
-        self, default: Callable[[logging.LogRecord], None], stream: TextIO, max_lines: int | None
-    ) -> None:
+    def __init__(self, default: Show, stream: TextIO, max_lines: int | None) -> None:
         self._default, self._stream, self._max_lines = default, stream, max_lines
-        self._jobs: list[DueJob] = []
+        self._jobs: list[Mapping[str, Any]] = []
         self._is_planned = False
 
     def show(self, record: logging.LogRecord) -> None:
         """Show a message."""
         event = getattr(record, "event", None)
         if event == "job_info" and vars(record)["output"]:
-            self._jobs.append(due_job(vars(record), vars(record)["reason"]))
+            self._jobs.append(vars(record))
         self._is_planned |= event == "run_info" or str(record.msg).startswith("Nothing to be done")
         if self._max_lines is not None or record.levelno >= logging.WARNING:
             self._default(record)
@@ -118,161 +122,147 @@ class PlanView:
             print("\n".join(summary(self._jobs, self._max_lines)), file=self._stream, flush=True)
 
 
+@dataclass
+class _Job:
+    """A job that makes files; the marks are those of its logs before it began."""
+
+    rule: str
+    outputs: list[str]
+    marks: Mapping[str, object]
+    is_retried: bool = False
+
+
+@dataclass
 class _Stage:
-    """The jobs of one rule: running ones with their logs, number of finished ones, seconds."""
+    """The jobs of one rule, and the seconds in which at least one of them ran."""
 
-    def __init__(self, total: int) -> None:
-        self.running: dict[int, list[str]] = {}
-        self.done, self.reported, self.total = 0, 0, total
-        self.seconds, self._since = 0.0, 0.0
-
-    def start(self, job: int, logs: list[str]) -> None:
-        """A job starts; a retried job starts several times."""
-        if not self.running:
-            self._since = time.monotonic()
-        self.running[job] = logs
-
-    def end_job(self, job: int) -> bool:
-        """A job ends; returns whether it was running."""
-        found = self.running.pop(job, None) is not None
-        if found and not self.running:
-            self.seconds += time.monotonic() - self._since
-        return found
-
-    def complete(self) -> bool:
-        """Whether all its jobs are done and this was not reported yet."""
-        new = self.done > self.reported and self.done >= self.total and not self.running
-        self.reported = self.done if new else self.reported
-        return new
+    running: set[int] = field(default_factory=set)
+    done: int = 0
+    total: int = 1
+    seconds: float = 0.0
+    since: float = 0.0
 
 
 class RunView:
     """Shows a run: a line per stage, failed jobs with the end of their logs, the result.
 
     Args:
-        default: shows a message as Snakemake does: warnings, errors, and all before the run.
+        default: shows a message: warnings, errors, and all before the run.
         stream: for all other lines.
         quiet: whether to show errors only.
     """
 
-    def __init__(
-        self, default: Callable[[logging.LogRecord], None], stream: TextIO, quiet: bool = False
-    ) -> None:
+    def __init__(self, default: Show, stream: TextIO, quiet: bool = False) -> None:
         self._default, self._stream, self._quiet = default, stream, quiet
         self._began = time.monotonic()
-        self._stages: dict[str, _Stage] = {}
-        self._rules: dict[int, str] = {}
+        self._stages: dict[str, _Stage] = defaultdict(_Stage)
+        self._jobs: dict[int, _Job] = {}
         self._names: dict[int, str] = {}
-        self._outputs: dict[int, list[str]] = {}
-        self._logs: dict[int, dict[str, object]] = {}
         self._written: list[str] = []
         self._failed: list[str] = []
-        self._retried: set[str] = set()
         self._exit_reason = ""
         self._has_begun = self._interrupted = self._stopped = False
-        self._events: dict[str, Callable[[dict[str, Any]], None]] = {
-            "workflow_started": self._on_begin,
-            "run_info": self._on_totals,
-            "job_info": self._on_job,
-            "job_finished": self._on_finished,
-            "progress": self._on_progress,
-            "job_error": self._on_failure,
-            **dict.fromkeys(
-                ("group_info", "job_started", "resources_info", "shellcmd"), lambda fields: None
-            ),
-        }
 
     def show(self, record: logging.LogRecord) -> None:
         """Show a message, or update the state; messages of an unknown form are shown unchanged."""
-        event = str(getattr(record, "event", None))
+        fields = vars(record)
         try:
-            if event in self._events:
-                self._events[event](vars(record))
-            else:
-                self._on_text(record)
+            match fields.get("event"):
+                case "workflow_started":
+                    self._has_begun = True
+                case "run_info":
+                    for rule, total in fields["stats"].items():
+                        self._stages[rule].total = total
+                case "job_info":
+                    self._on_begin(fields)
+                case "job_finished":
+                    self._on_finished(int(fields["job_id"]))
+                case "job_error":
+                    self._on_failure(fields)
+                case "progress" | "group_info" | "job_started" | "resources_info" | "shellcmd":
+                    pass
+                case _:
+                    self._on_text(record)
         except Exception:  # it would end the logging thread
             self._default(record)
 
-    def say(self, text: str) -> None:
-        """Print a text."""
-        print(text, file=self._stream, flush=True)
-
     def end(self) -> None:
         """Show the result of the run, or how to continue."""
-        for rule in list(self._stages):
-            self._stages[rule].running.clear()
         duration = format_duration(time.monotonic() - self._began)
         if self._interrupted:
-            self.say(f"continue: {shlex.join(_typed_command())}")
+            typed = os.environ.get(COMMAND) or shlex.join(["snakemake", *sys.argv[1:]])
+            self._say(f"continue: {typed}")
         elif self._failed or self._stopped:
             count = len(self._failed)
             failed = f": {count} job{'s' * (count > 1)} failed" if count else ""
-            self.say(
+            self._say(
                 f"stopped after {duration}{failed}. Finished jobs are kept: fix the error, and run "
                 "the same command again"
             )
         elif self._written and not self._quiet:
-            for line in _results(self._written, f"done in {duration}"):
-                self.say(line)
+            self._say("\n".join(_results(self._written, f"done in {duration}")))
+
+    def _say(self, text: str) -> None:
+        print(text, file=self._stream, flush=True)
 
     def _on_begin(self, fields: Mapping[str, Any]) -> None:
-        self._has_begun = True
-
-    def _on_totals(self, fields: Mapping[str, Any]) -> None:
-        for rule, total in fields["stats"].items():
-            self._stages.setdefault(rule, _Stage(0)).total = total
-
-    def _on_job(self, fields: Mapping[str, Any]) -> None:
-        job, rule = int(fields["jobid"]), str(fields["rule_name"])
-        self._names[job] = " ".join(
-            [rule, "/".join(map(str, fields["wildcards"].values()))]
-        ).strip()
+        number, rule = int(fields["jobid"]), str(fields["rule_name"])
+        name = f"{rule} {'/'.join(map(str, fields['wildcards'].values()))}".strip()
+        self._names[number] = name
         if not fields["output"]:
             return  # a target rule
         logs = list(map(str, fields["log"]))
-        self._rules[job], self._outputs[job] = rule, list(map(str, fields["output"]))
-        marks = ((log, file_mark(Path(log))) for log in logs)
-        self._logs[job] = {log: mark for log, mark in marks if mark is not None}
-        self._stages.setdefault(rule, _Stage(1)).start(job, logs)
+        marks = {log: mark for log in logs if (mark := file_mark(Path(log))) is not None}
+        is_retried = number in self._jobs
+        self._jobs[number] = _Job(rule, list(map(str, fields["output"])), marks, is_retried)
+        stage = self._stages[rule]
+        if not stage.running:
+            stage.since = time.monotonic()
+        stage.running.add(number)
         if rule in LONG_STAGES and not self._quiet:
-            self.say(f"{self._names[job]} begins; its log: {', '.join(logs)}")
+            self._say(f"{name} begins; its log: {', '.join(logs)}")
 
-    def _on_finished(self, fields: Mapping[str, Any]) -> None:
-        job = int(fields["job_id"])
-        stage = self._stages.get(self._rules.get(job, ""))
-        if stage is not None and stage.end_job(job):
-            stage.done += 1
-            self._written += self._outputs[job]
+    def _on_finished(self, number: int) -> None:
+        job = self._jobs.get(number)
+        if job is None or not self._has_ended(number):
+            return
+        self._written += job.outputs
+        stage = self._stages[job.rule]
+        stage.done += 1
+        if stage.done >= stage.total and not stage.running and not self._quiet:
+            spent = stage.seconds
+            took = f"{spent:.1f} s" if spent < 60 else format_duration(spent)
+            self._say(f"{job.rule:<22}{f'{stage.done}/{stage.done}':>11}{took:>12}")
 
-    def _on_progress(self, fields: Mapping[str, Any]) -> None:
-        for rule, stage in self._stages.items():
-            if stage.complete() and not self._quiet:
-                spent = stage.seconds
-                took = f"{spent:.1f} s" if spent < 60 else format_duration(spent)
-                count = f"{stage.done}/{max(stage.total, stage.done)}"
-                self.say(f"{rule:<22}{count:>11}{took:>12}")
+    def _has_ended(self, number: int) -> bool:
+        """Note the end of a job; returns whether it was running."""
+        stage = self._stages[self._jobs[number].rule]
+        was_running = number in stage.running
+        stage.running.discard(number)
+        if was_running and not stage.running:
+            stage.seconds += time.monotonic() - stage.since
+        return was_running
 
     def _on_failure(self, fields: Mapping[str, Any]) -> None:
-        job, rule = int(fields["jobid"]), str(fields["rule_name"])
-        if rule in self._stages:
-            self._stages[rule].end_job(job)
-        if self._interrupted:
-            return
-        name = self._names.get(job, rule)
-        if name in self._failed:
+        number = int(fields["jobid"])
+        job = self._jobs.get(number)
+        if job is not None:
+            self._has_ended(number)
+        name = self._names.get(number, str(fields["rule_name"]))
+        if self._interrupted or name in self._failed:
             return  # Snakemake 9.19 reports a failure twice
         self._failed.append(name)
         # From a cluster's executor, or from the message before.
         why = str((fields.get("aux") or {}).get("why") or self._exit_reason)
         how, self._exit_reason = f" ({why})" if why else "", ""
-        before, logs = self._logs.get(job, {}), [str(path) for path in fields["log"]]
+        before, logs = job.marks if job else {}, [str(path) for path in fields["log"]]
         # Ignore logs that an earlier job has written.
         own = [log for log in logs if log not in before or file_mark(Path(log)) != before[log]]
-        if not own and logs and not why and name in self._retried:
-            self.say(f"error: {name} failed again, as before")  # it was not started
+        if not own and logs and not why and job and job.is_retried:
+            self._say(f"error: {name} failed again, as before")  # it was not started
             return
         end = log_end(own) if own or not logs else "it has written no log"
-        self.say(f"error: {name} failed{how}; {end}")
+        self._say(f"error: {name} failed{how}; {end}")
 
     def _on_text(self, record: logging.LogRecord) -> None:
         text = str(record.msg)
@@ -290,20 +280,13 @@ class RunView:
                 self._default(record)
         elif again := _RETRY.match(text):
             name = self._names.get(int(again[1]), f"job {again[1]}")
-            self._retried.add(name)
             if name in self._failed:
                 self._failed.remove(name)
-            self.say(f"{name} is retried")
+            self._say(f"{name} is retried")
         elif text.startswith("Nothing to be done") or not (
             self._has_begun or text.startswith(_IGNORED)
         ):
             self._default(record)
-
-
-def _typed_command() -> list[str]:
-    """The user's command: that in :data:`COMMAND`, or snakemake with its arguments."""
-    typed = os.environ.get(COMMAND)
-    return typed.split() if typed else ["snakemake", *sys.argv[1:]]
 
 
 def _results(made: list[str], done: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vrtspike.analysis.performance import write_analysis
-from vrtspike.deblurring.analysis.old_logs import analyze_old_logs, old_log_files, read_old_logs
+from vrtspike.deblurring.analysis.old_logs import analyze_old_logs, old_log_files
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
 from vrtspike.monitoring.timing_layout import StepTimes, step_text
@@ -59,7 +59,7 @@ PRINTED = """\
 
 
 def means(path):
-    timing = read_old_logs(path).logs.timing
+    timing = analyze_old_logs(path).logs.timing
     return timing.groupby("section", sort=False)["ms"].mean().to_dict()
 
 
@@ -128,6 +128,8 @@ def test_prints_of_the_debugging_version(tmp_path):
         "step/forward/vrt/stage2": pytest.approx(269.33),
         "step/forward/vrt": pytest.approx(1234.56),
     }
+    log.write_text(PRINTED.replace("Stage 2", "Stage 1"))
+    assert means(log)["step/forward/vrt/stage1"] == pytest.approx(234.56 + 269.33)
 
 
 def test_this_projects_own_text_log_gives_its_own_times(tmp_path):
@@ -169,7 +171,7 @@ def test_a_folder_gives_times_and_progress_together(tmp_path):
 
 def test_what_is_no_log_is_refused(tmp_path):
     with pytest.raises(RunError, match=r"neither a run .* nor a text log"):
-        read_old_logs(tmp_path / "nosuch")
+        analyze_old_logs(tmp_path / "nosuch")
     (tmp_path / "a.log").write_text("hello\nTotal: nothing\n")
     with pytest.raises(RunError, match="no line of a known layout"):
-        read_old_logs(tmp_path)
+        analyze_old_logs(tmp_path)

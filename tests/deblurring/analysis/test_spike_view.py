@@ -65,7 +65,7 @@ def test_a_frame_is_compared_and_gives_half_its_size_where_nothing_else_does(exp
     for layout in (None, LAYOUTS["stream"]):  # which nobody guesses
         line = describe(view_spikes(folder / "a.dat", frame=folder / "a.png", layout=layout))[-1]
         assert line.endswith("of 40")
-    with pytest.raises(DataError, match=r"a\.dat: found 40 spike frames, expected 20 \+ 97"):
+    with pytest.raises(DataError, match=r"a\.dat: found 40 spike frames, expected 137"):
         view_spikes(folder / "a.dat", layout=LAYOUTS["s_sdm"])
     assert view.found.correlation > 0.8
     assert view.found.center == pytest.approx(16, abs=3)
@@ -83,7 +83,7 @@ def test_another_scene_is_named(exposure, tmp_path):
     view = view_spikes(folder / "a.dat", frame=tmp_path / "other.png")
     (told,) = faults(view)
     assert "do not show the frame" in told
-    assert "0.3 is needed" in told
+    assert "0.3 needed" in told
     with pytest.raises(DataError, match=r"sensor size 64 x 48 does not fit.*--sensor"):
         view_spikes(folder / "a.dat", (64, 48), frame=folder / "a.png")
 
@@ -173,7 +173,7 @@ def test_real_files_that_are_cut_or_shuffled(shared, tmp_path):
     changed.write_bytes(b"".join(steps))
     # Its size cannot be guessed, since nothing is in order.
     (told,) = faults(view_spikes(changed, frame=frame))
-    assert told.startswith("the steps are shuffled")
+    assert "the steps are shuffled" in told
     changed.write_bytes(content[:-1])
     with pytest.raises(DataError, match="the file is cut"):
         view_spikes(changed, (360, 640))
@@ -181,9 +181,7 @@ def test_real_files_that_are_cut_or_shuffled(shared, tmp_path):
 
 def test_steps_and_places_that_cannot_be_are_refused(exposure, tmp_path):
     folder, _ = exposure
-    with pytest.raises(DataError, match="--steps 0: expected 1 or more"):
-        view_spikes(folder / "a.dat", steps=0)
-    with pytest.raises(DataError, match="a folder; expected a spike file"):
+    with pytest.raises(DataError, match=r"found a folder, .* expected a spike file"):
         view_spikes(folder)
     for options, match in (
         (["-o", "a.bmp"], r"--output: found a\.bmp, expected a folder, or a file \.png or \.svg"),

@@ -40,7 +40,7 @@ def test_it_prints_figures_and_where_things_lie(small_run, call, tmp_path):
     frames = json.loads((tmp_path / "out/restore.json").read_text())["frames"]
     assert lines[0] == f"000001: {frames[0]['psnr_blur']:.2f} dB -> {frames[0]['psnr']:.2f} dB"
     mean = [sum(frame[name] for frame in frames) / 5 for name in ("psnr_blur", "psnr")]
-    assert lines[5] == f"mean: {mean[0]:.2f} dB -> {mean[1]:.2f} dB"
+    assert lines[5] == f"mean PSNR, dB: {mean[0]:.2f} -> {mean[1]:.2f}"
     assert lines[6] == "spikes: recorded"
     assert lines[7].startswith("5 frames, ")
     assert "(whole frames, float32, 1.20 x computed)" in lines[7]
@@ -51,7 +51,10 @@ def test_it_prints_figures_and_where_things_lie(small_run, call, tmp_path):
     assert shown.out.splitlines()[0] == "5 of 5 frames are there already, restored before"
     assert "dB -> identical\n" in shown.out
     assert "mean" not in shown.out
-    assert "like the spikes at the sharp instant" in call("--spikes", sequence / "spike")[1].out
+    assert (
+        "correlation with the spikes at the sharp instant"
+        in call("--spikes", sequence / "spike")[1].out
+    )
 
 
 def test_options_that_make_no_sense_together_are_refused(call):
@@ -92,14 +95,14 @@ def test_ctrl_c_says_how_to_go_on_and_that_works(small_run, tmp_path, capsys):
     for number in range(10):
         shutil.copyfile(files[number % 5], frames / f"{number:03d}.png")
     words = ["restore", small_run.train, frames, "--simulate-spikes", "-o", output]
-    words = [*map(str, words), "--device", "cpu", "--anew"]
+    words = [*map(str, words), "--device", "cpu", "--overwrite"]
     ended = python(STOPPING, *words)
     assert ended.returncode == 130, ended.stderr
     saved = len(list((output / "restored").glob("*.png")))
     assert 3 <= saved <= 4
     before, _, command = ended.stderr.splitlines()[-1].partition("; continue: vrtspike ")
     assert before == f"stopped with {saved} frames restored"
-    assert shlex.split(command) == [word for word in words if word != "--anew"]
+    assert shlex.split(command) == [word for word in words if word != "--overwrite"]
     assert run_command(shlex.split(command)) == 0
     assert f"{saved} of 10 frames are there already" in capsys.readouterr().out
     assert len(list((output / "restored").glob("*.png"))) == 10

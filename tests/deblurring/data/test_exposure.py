@@ -17,12 +17,12 @@ def test_a_table_is_read_as_it_was_written(tmp_path):
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
-        ("1,a,8,4", "frame 1: expected whole numbers"),
-        ("1,0,8", "frame 1: expected whole numbers"),
-        ("1,8,8,8", "found start 8 and stop 8, expected 0 <= start < stop"),
-        ("1,-1,8,4", "found start -1"),
-        ("1,0,8,9", "found sharp 9, expected a step from 0 to 8"),
-        ("1,0,8,nan", "found sharp nan, expected a step from 0 to 8"),
+        ("1,a,8,4", "frame 1: found start a, stop 8 and sharp 4, expected whole numbers"),
+        ("1,0,8", "sharp None"),
+        ("1,8,8,8", "start 8, stop 8"),
+        ("1,-1,8,4", "start -1"),
+        ("1,0,8,9", "sharp 9"),
+        ("1,0,8,nan", "sharp nan"),
         ("2,0,8,4", "line 3, frame 2: there twice"),
     ],
 )

@@ -270,7 +270,7 @@ def test_without_a_baseline_and_with_a_metric_of_motion(small_run, tmp_path):
             *("METRICS=[psnr, lpips]", 4, DataError),
             r"names lpips.*alexnet-owt-7be5be79\.pth: no such file.* --cores 1 weights",
         ),
-        ("SAVE_VIDEO=false", 8, ConfigError, r"NUM_VOXEL_BINS 8, but that of the run is 4"),
+        ("SAVE_VIDEO=false", 8, ConfigError, r"NUM_VOXEL_BINS 8, the settings say 4"),
         (
             *("PROTOCOL=[own, spkdeblurnet]", 4, ConfigError),
             r"spkdeblurnet, whose .* 'blur_gamma'; .* DATA.BLUR_DIR",

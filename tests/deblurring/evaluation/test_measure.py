@@ -156,11 +156,11 @@ def test_the_worst_frames_are_named_the_worst_first():
     frames = FRAMES[FRAMES["scale"] == 1]
     worst = worst_frames(frames, ranking_metric([SSIM, PSNR]))
     assert worst == [
-        {"sequence": "c", "frame": "0", "psnr": 24.0},
-        {"sequence": "c", "frame": "1", "psnr": 24.0},
-        {"sequence": "b", "frame": "0", "psnr": 25.0},
-        {"sequence": "a", "frame": "0", "psnr": 30.0},
-        {"sequence": "a", "frame": "1", "psnr": 31.0},
+        {"sequence": "c", "frame": 0, "psnr": 24.0},
+        {"sequence": "c", "frame": 1, "psnr": 24.0},
+        {"sequence": "b", "frame": 0, "psnr": 25.0},
+        {"sequence": "a", "frame": 0, "psnr": 30.0},
+        {"sequence": "a", "frame": 1, "psnr": 31.0},
     ]
     perfect = frames.replace({"psnr": {25.0: np.inf, 24.0: np.nan}})
     assert [frame["psnr"] for frame in worst_frames(perfect, PSNR)] == [30, 31, 38]

@@ -62,7 +62,7 @@ def test_the_figure_is_that_of_the_published_model_over_all_frames(
 ):
     arguments = json.loads((shared / "golden/vrt_tiny_config.json").read_text())
     del arguments["upscale"]
-    vrt = VRT(**arguments).eval()
+    vrt = VRT.published(**arguments).eval()
     load_vrt(vrt, load_file(shared / "golden/vrt_tiny_weights.safetensors"), "golden")
     figures = []
     for sequence in "bc":

@@ -20,16 +20,15 @@ def small_vrt() -> Callable[..., VRT]:
     def build(**options: Any) -> VRT:
         torch.manual_seed(0)
         arguments: dict[str, Any] = {
-            "img_size": (3, 16, 16),
             "window_size": (2, 4, 4),
             "depths": (2, 1, 1, 1, 1, 1, 2, 2, 1),
             "indep_reconsts": (8,),
             "embed_dims": (8,) * 7 + (12,) * 2,
-            "num_heads": (2,) * 9,
+            "num_heads": 2,
             "drop_path_rate": 0.0,
             "deformable_groups": 2,
         }
-        return VRT(**{**arguments, **options})
+        return VRT.published(**{**arguments, **options})
 
     return build
 

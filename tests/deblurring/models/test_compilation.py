@@ -44,8 +44,7 @@ def _without_graphs_of_other_tests() -> Iterator[None]:
 def test_a_compiled_model_has_the_gradients_of_the_plain_one(
     small_vrt: Callable[..., VRT],
 ) -> None:
-    shallow: dict[str, Any] = {"depths": (2,) + (1,) * 7, "embed_dims": (8,) * 8}
-    options = {**shallow, "num_heads": (2,) * 8, "indep_reconsts": (), "use_checkpoint_ffn": True}
+    options = {"depths": (2,) + (1,) * 8, "indep_reconsts": (), "use_checkpoint_ffn": True}
     x = torch.rand(1, 3, 3, 16, 16)
     plain, compiled = PlainVRT(small_vrt(**options)), PlainVRT(small_vrt(**options))
     compiled.compile(mode="default")

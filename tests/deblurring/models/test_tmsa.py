@@ -7,21 +7,12 @@ from torch import Tensor
 
 from tests.deblurring.models.checks import assert_same
 from vrtspike.deblurring.models.tmsa import TMSABlock, TMSAGroup
-from vrtspike.deblurring.models.windows import PlanCache
+from vrtspike.deblurring.settings.model import VRTSettings
 
 
 def group_of(*drop_paths: float) -> TMSAGroup:
     torch.manual_seed(0)
-    return TMSAGroup(
-        8,
-        (2, 4, 4),
-        2,
-        drop_paths,
-        mutual=True,
-        mlp_ratio=2.0,
-        attention="auto",
-        plans=PlanCache(),
-    ).double()
+    return TMSAGroup(8, (2, 4, 4), drop_paths, VRTSettings(NUM_HEADS=2), mutual=True).double()
 
 
 def features() -> Tensor:

@@ -11,11 +11,7 @@ from safetensors.torch import save_file
 
 from tests.deblurring.models.checks import published_state_dict
 from vrtspike.deblurring.models.vrt import VRT
-from vrtspike.deblurring.models.weights import (
-    depths_of,
-    load_spynet,
-    load_vrt,
-)
+from vrtspike.deblurring.models.weights import load_spynet, load_vrt
 from vrtspike.errors import RunError
 from vrtspike.io.weights import read_weights
 
@@ -34,14 +30,6 @@ def test_published_checkpoints_load_with_their_buffers(small_vrt: Build, tmp_pat
         assert torch.equal(a, b)
 
 
-def test_other_depths_are_told(small_vrt: Build) -> None:
-    state = published_state_dict(small_vrt())
-    assert depths_of(state) == [2, 1, 1, 1, 1, 1, 2, 2, 1]
-    deeper = small_vrt(depths=(2, 1, 1, 1, 1, 1, 3, 2, 1))
-    with pytest.raises(RunError, match=r"checkpoint has \[2, 1, 1, 1, 1, 1, 2, 2, 1\]"):
-        load_vrt(deeper, state, "some file")
-
-
 def test_missing_and_unknown_entries_are_named_and_those_not_listed_counted(
     small_vrt: Build,
 ) -> None:
@@ -54,7 +42,7 @@ def test_missing_and_unknown_entries_are_named_and_those_not_listed_counted(
         assert part in str(error.value)
     with pytest.raises(RunError) as error:
         load_vrt(vrt, {}, "some file")
-    total = len(vrt.state_dict()) + 1  # each entry, and the depths
+    total = len(vrt.state_dict())
     assert f"weights of another model ({total}):" in str(error.value)
     assert f"... and {total - 12} more" in str(error.value)
 

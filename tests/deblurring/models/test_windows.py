@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from vrtspike.deblurring.models.windows import PlanCache, build_plan, clip_window
+from vrtspike.deblurring.models.windows import build_plan, clip_window, plan_for
 
 CPU = torch.device("cpu")
 
@@ -46,19 +43,12 @@ def test_there_are_at_most_eight_masks() -> None:
     assert len(torch.unique(plan.masks, dim=0)) == 8
 
 
-def test_a_cache_builds_a_plan_once_and_stays_out_of_copies() -> None:
-    plans = PlanCache()
-    geometry = clip_window((2, 8, 8), (2, 4, 4), shifted=True, mutual=False)
-    plan = plans(geometry, CPU)
-    assert plans(geometry, CPU) is plan
-    assert plans(clip_window((2, 8, 8), (2, 4, 4), shifted=False, mutual=False), CPU) is not plan
-    for copied in (copy.deepcopy(plans), pickle.loads(pickle.dumps(plans))):
-        assert copied(geometry, CPU) is not plan
-
-
-def test_plans_without_data_are_not_remembered() -> None:
-    plans = PlanCache()
+def test_a_plan_is_built_once_and_without_data_is_not_kept() -> None:
+    x = torch.zeros(1)
     geometry = clip_window((2, 8, 8), (2, 4, 4), shifted=True, mutual=False)
     with FakeTensorMode():
-        plans(geometry, CPU)
-    assert type(plans(geometry, CPU).query) is torch.Tensor
+        plan_for(geometry, torch.zeros(1))
+    plan = plan_for(geometry, x)
+    assert type(plan.query) is torch.Tensor
+    assert plan_for(geometry, x) is plan
+    assert plan_for(clip_window((2, 8, 8), (2, 4, 4), shifted=False, mutual=False), x) is not plan

@@ -10,11 +10,12 @@ import pytest
 from vrtspike.config.workflow import Workflow, workflow_schema
 from vrtspike.deblurring.data.manifests import SURVEY
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
-from vrtspike.deblurring.data.raw.versions import RawState, source_version
+from vrtspike.deblurring.data.raw.versions import source_version
 from vrtspike.deblurring.datasets import Dataset, DeblurringPlan
 from vrtspike.deblurring.planning import (
     MISSING,
     RawData,
+    RawState,
     calibration_options,
     clip_options,
     frames_version,

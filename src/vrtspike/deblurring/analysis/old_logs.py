@@ -14,10 +14,9 @@ on a GPU they time launches rather than work.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -38,9 +37,6 @@ from vrtspike.errors import RunError
 from vrtspike.monitoring.timing_layout import ROOT
 from vrtspike.runs.published import PublishedRun
 
-PATTERNS = ("timing_*.log", "train_*.log", "*.log")
-"""Names of such logs in a folder; of the first that matches, all."""
-
 _VRT = f"{FORWARD}/vrt"
 _SECTIONS = {
     "前向传播总耗时": FORWARD,
@@ -58,18 +54,18 @@ _SECTIONS = {
     "Optimizer": f"{ROOT}/optimizer",
 }
 _OWN = ("data", "forward", "loss", "backward", "sync", "optimizer", "other")
-_OUTSIDE = ("validation", "checkpoint")
-"""What this project's own logs time beside steps."""
 _PARTS = {"维度转换": "layout", "Self-Attention": "attention", "FFN": "feed_forward"}
 
 _PROGRESS_COLUMNS = ("samples_per_second", "data_ms")
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)"
-_STEP = re.compile(r"Step (\d+)")
-_TOP = re.compile(r"(?P<name>\S.*?)\s*: *(?P<ms>[\d.]+)ms \( *[\d.]+%\)(?: \[avg: *[\d.]+ms\])?")
-_CHILD = re.compile(r"(?P<indent> +)- (?P<name>.+?)\s*: *(?P<ms>[\d.]+)ms(?: \[avg: *[\d.]+ms\])?")
-_TOTAL = re.compile(r"Total-*\s*: *[\d.]+ms")
-_PROGRESS = re.compile(r".*?\bstep (\d+)/\d+ \|(.*)")
+_BLOCK = re.compile(r"^ *Step (\d+)\s*\n((?: *(?!Step |Total).*\n)*) *Total", re.MULTILINE)
+_SECTION = re.compile(r"^( *)(?:- )?(\S.*?)\s*: *([\d.]+)ms", re.MULTILINE)
+_PRINTED = re.compile(r"\[(?:VRT\] Stage (\d+)\b.*?|主模型\] (\S+?)总)耗时: ([\d.]+)ms")
+_PRINTED_END = re.compile(r"^\s*前向传播总耗时: ([\d.]+)ms\s*$", re.MULTILINE)
+_HOST_CLOCKS = "总耗时"
+"""Stands in all times of the older scripts and in none of this project."""
+_PROGRESS = re.compile(r"\bstep (\d+)/\d+ \|(.*)")
 _FIELDS = {
     "loss": re.compile(rf"\b(?:loss|total)[=: ]+({_NUMBER})", re.IGNORECASE),
     "lr": re.compile(rf"\blr[=: ]+({_NUMBER})", re.IGNORECASE),
@@ -78,106 +74,57 @@ _FIELDS = {
     "data_ms": re.compile(rf"\bdata_time[=: ]+({_NUMBER}) ?ms"),
 }
 _MEMORY = re.compile(
-    r".*\[(?:Step (?P<step>\d+)|After dataset creation)\] Memory - Process: (?P<process>[\d.]+)MB"
-    r".*System: (?P<used>[\d.]+)/(?P<total>[\d.]+)GB \((?P<percent>[\d.]+)%\)"
+    r"\[(?:Step (?P<step>\d+)|After dataset creation)\] Memory - Process: (?P<process>[\d.]+)MB"
+    r".*System: [\d.]+/(?P<total>[\d.]+)GB \((?P<percent>[\d.]+)%\)"
+    r"|- Hit Rate: (?P<rate>[\d.]+)%"
 )
-_HITS = re.compile(
-    r".*- Hit Rate: (?P<rate>[\d.]+)% \((?P<hits>\d+) hits / (?P<misses>\d+) misses\)"
-)
-_PRINTED = re.compile(
-    r"\s*\[(?:VRT\] Stage (?P<stage>\d+)\b.*?|主模型\] (?P<part>\S+?)总)耗时: (?P<ms>[\d.]+)ms.*"
-)
-_PRINTED_END = re.compile(r"前向传播总耗时: (?P<ms>[\d.]+)ms")
 
 
-@dataclass(frozen=True)
-class OldLogs:
-    """What text logs hold.
-
-    Attributes:
-        logs: in the form of a run's own; losses where lines of progress name them.
-        progress: ``step``, ``samples_per_second`` and ``data_ms`` of lines of progress.
-        host_clocks: whether another program's clocks took the times.
-    """
-
-    logs: RunLogs
-    progress: pd.DataFrame
-    host_clocks: bool
+def _block_times(text: str) -> Iterator[tuple[int, str, float]]:
+    """Step, section and milliseconds of each line in complete blocks of a timing logger."""
+    for step, block in _BLOCK.findall(text):
+        parents: dict[int, str] = {}
+        for indent, name, ms in _SECTION.findall(block):
+            parents = {depth: path for depth, path in parents.items() if depth < len(indent)}
+            inner = f"{[*parents.values()][-1]}/{_part(name)}" if parents else _section(name)
+            parents[len(indent)] = inner
+            yield int(step), inner, float(ms)
 
 
-@dataclass
-class _Reading:
-    """What was read so far."""
+def _printed_times(text: str) -> Iterator[tuple[int, str, float]]:
+    """The same of each printed forward pass, which stands for a step."""
+    pieces = _PRINTED_END.split(text)
+    for number, (body, ms) in enumerate(zip(pieces[::2], pieces[1::2], strict=False), start=1):
+        yield number, FORWARD, float(ms)
+        for stage, part, part_ms in _PRINTED.findall(body):
+            name = f"{_VRT}/stage{stage}" if stage else _section(part)
+            yield number, name, float(part_ms)
 
-    timing: list[tuple[int, str, float]] = field(default_factory=list)
-    train: list[dict[str, Any]] = field(default_factory=list)
-    memory: list[dict[str, Any]] = field(default_factory=list)
-    step: int | None = None
-    names: set[str] = field(default_factory=set)
-    lineage: list[tuple[int, str]] = field(default_factory=list)
-    printed: dict[str, float] = field(default_factory=dict)
-    forwards: int = 0
 
-    def line(self, text: str) -> None:
-        """Take in a line of a log."""
-        if match := _STEP.fullmatch(text.strip()):
-            self.step, self.lineage = int(match[1]), []
-        elif _TOTAL.fullmatch(text):
-            self.step = None
-        elif self.step is not None and self._section(self.step, text):
-            return
-        elif match := _PROGRESS.fullmatch(text):
-            self._progress(int(match[1]), match[2])
-        elif match := _MEMORY.fullmatch(text):
-            self._memory(match)
-        elif (match := _HITS.fullmatch(text)) and self.memory:
-            self.memory[-1]["cache.hit_rate"] = float(match["rate"]) / 100
-        elif match := _PRINTED.fullmatch(text):
-            name = f"{_VRT}/stage{match['stage']}" if match["stage"] else _section(match["part"])
-            self.printed[name] = self.printed.get(name, 0.0) + float(match["ms"])
-        elif match := _PRINTED_END.fullmatch(text.strip()):
-            self._forward(float(match["ms"]))
+def _progress(text: str) -> list[dict[str, float]]:
+    rows = []
+    for step, line in _PROGRESS.findall(text):
+        found = {name: match for name, f in _FIELDS.items() if (match := f.search(line))}
+        rows.append({"step": int(step)} | {name: float(m[1]) for name, m in found.items()})
+    return rows
 
-    def _section(self, step: int, text: str) -> bool:
-        if match := _TOP.fullmatch(text):
-            self.names.add(match["name"])
-            name = _section(match["name"])
-            self.lineage = [(0, name)]
-        elif match := _CHILD.fullmatch(text):
-            depth = len(match["indent"])
-            while self.lineage and self.lineage[-1][0] >= depth:
-                self.lineage.pop()
-            if not self.lineage:
-                return False
-            name = f"{self.lineage[-1][1]}/{_part(match['name'])}"
-            self.lineage.append((depth, name))
-        else:
-            return False
-        self.timing.append((step, name, float(match["ms"])))
-        return True
 
-    def _progress(self, step: int, text: str) -> None:
-        found = {name: match for name, f in _FIELDS.items() if (match := f.search(text))}
-        self.train.append({"step": step} | {name: float(m[1]) for name, m in found.items()})
-
-    def _memory(self, match: re.Match[str]) -> None:
-        self.memory.append(
-            {
-                "step": int(match["step"] or 0),
-                "process_mb": float(match["process"]),
-                "children_mb": 0.0,
-                "system_percent": float(match["percent"]),
-                "system_total_mb": float(match["total"]) * 1024,
-            }
-        )
-
-    def _forward(self, ms: float) -> None:
-        """The end of one printed forward pass, which stands for a step."""
-        self.forwards += 1
-        self.names.add("前向传播总耗时")
-        rows = {FORWARD: ms, **self.printed}
-        self.timing += [(self.forwards, name, value) for name, value in rows.items()]
-        self.printed = {}
+def _memory(text: str) -> list[dict[str, float]]:
+    rows: list[dict[str, float]] = []
+    for line in _MEMORY.finditer(text):
+        if line["process"]:
+            rows.append(
+                {
+                    "step": int(line["step"] or 0),
+                    "process_mb": float(line["process"]),
+                    "children_mb": 0.0,
+                    "system_percent": float(line["percent"]),
+                    "system_total_mb": float(line["total"]) * 1024,
+                }
+            )
+        elif rows:
+            rows[-1]["cache.hit_rate"] = float(line["rate"]) / 100
+    return rows
 
 
 def _section(name: str) -> str:
@@ -197,56 +144,24 @@ def old_log_files(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
     for folder in (path, path / "logs"):
-        for pattern in PATTERNS:
-            if found := sorted(folder.glob(pattern)):
-                train = sorted(folder.glob("train_*.log")) if pattern.startswith("timing") else []
-                return [*found, *train]
+        for patterns in (("timing_*.log", "train_*.log"), ("*.log",)):
+            if found := [file for pattern in patterns for file in sorted(folder.glob(pattern))]:
+                return found
     return []
 
 
-def read_old_logs(path: Path) -> OldLogs:
-    """Read text logs.
-
-    Args:
-        path: a log, or a folder with several.
-
-    Raises:
-        RunError: if there are none, or nothing in them is known.
-    """
+def _read_text(path: Path) -> str:
+    """All text logs that a path names."""
     files = old_log_files(path)
     if not files:
         raise RunError(
             f"{path}: neither a run (results/train/<preset>, runs/<preset>/<fingerprint>) nor a "
             "text log (train_*.log, timing_*.log), nor a folder with one"
         )
-    reading = _Reading()
-    for file in files:
-        reading.step = None
-        try:
-            text = file.read_text(encoding="utf-8-sig", errors="replace")
-        except OSError as error:
-            raise RunError(f"{file}: cannot be read ({error.strerror})") from error
-        for line in text.splitlines():
-            reading.line(line.rstrip())
-    if not (reading.timing or reading.train or reading.memory):
-        raise RunError(
-            f"{path}: no line of a known layout; expected blocks of times ('Step 1', "
-            "'forward : 280.00ms ( 45.2%)'), 'step 1/100 | ... samples/s' or 'Memory - Process:'"
-        )
-    with_loss = [row for row in reading.train if "loss" in row]
-    logs = RunLogs(
-        timing=_with_whole_steps(pd.DataFrame(reading.timing, columns=TIMING_COLUMNS)),
-        steps=pd.DataFrame(columns=STEP_COLUMNS),
-        train=_table(with_loss, TRAIN_COLUMNS),
-        validation=pd.DataFrame(columns=VALIDATION_COLUMNS),
-        memory=_table(reading.memory, MEMORY_COLUMNS),
-        gpu_categories={},
-    )
-    progress = _table(reading.train, ("step", *_PROGRESS_COLUMNS))
-    return OldLogs(logs, progress, not reading.names <= {*_OWN, *_OUTSIDE})
+    return "\n".join(file.read_text(encoding="utf-8-sig", errors="replace") for file in files)
 
 
-def _table(rows: list[dict[str, Any]], columns: Iterable[str]) -> pd.DataFrame:
+def _table(rows: list[dict[str, float]], columns: Iterable[str]) -> pd.DataFrame:
     table = pd.DataFrame(rows)
     for column in columns:
         if column not in table:
@@ -256,11 +171,13 @@ def _table(rows: list[dict[str, Any]], columns: Iterable[str]) -> pd.DataFrame:
 
 def _with_whole_steps(timing: pd.DataFrame) -> pd.DataFrame:
     """Steps as a section of their own, where more than the forward pass was timed."""
+    timing = timing.groupby(["step", "section"], sort=False, as_index=False).sum()
     parts = timing[timing["section"].str.fullmatch(f"{ROOT}/[^/]+")]
+    known = timing[timing["section"] != f"{ROOT}/other"]
     if not (parts["section"] == BACKWARD).any():
-        return timing[timing["section"] != f"{ROOT}/other"]
+        return known
     whole = parts.groupby("step", as_index=False)["ms"].sum().assign(section=ROOT)
-    joined = pd.concat([timing[timing["section"] != f"{ROOT}/other"], whole[TIMING_COLUMNS]])
+    joined = pd.concat([known, whole[TIMING_COLUMNS]])
     return joined.sort_values("step", kind="stable").reset_index(drop=True)
 
 
@@ -272,13 +189,32 @@ def analyze_old_logs(path: Path, settings: Settings | None = None) -> Analysis:
         settings: what the run was trained with; None for the defaults, which a note says.
 
     Raises:
-        RunError: as :func:`read_old_logs`.
+        RunError: if there are none, or nothing in them is known.
     """
-    found = read_old_logs(path)
-    logs, known = found.logs, Settings() if settings is None else settings
-    figures = _with_progress(run_figures(logs, 1, metrics=METRICS), found.progress)
+    text = _read_text(path)
+    timing, progress, memory = (
+        [*_block_times(text), *_printed_times(text)],
+        _progress(text),
+        _memory(text),
+    )
+    if not (timing or progress or memory):
+        raise RunError(
+            f"{path}: no line of a known layout; expected blocks of times ('Step 1', "
+            "'forward : 280.00ms ( 45.2%)'), 'step 1/100 | ... samples/s' or 'Memory - Process:'"
+        )
+    logs = RunLogs(
+        timing=_with_whole_steps(pd.DataFrame(timing, columns=TIMING_COLUMNS)),
+        steps=pd.DataFrame(columns=STEP_COLUMNS),
+        train=_table([row for row in progress if "loss" in row], TRAIN_COLUMNS),
+        validation=pd.DataFrame(columns=VALIDATION_COLUMNS),
+        memory=_table(memory, MEMORY_COLUMNS),
+        gpu_categories={},
+    )
+    known = Settings() if settings is None else settings
+    figures = run_figures(logs, 1, metrics=METRICS)
+    figures = _with_progress(figures, _table(progress, ("step", *_PROGRESS_COLUMNS)))
     notes = []
-    if found.host_clocks:
+    if _HOST_CLOCKS in text:
         notes.append("The clocks of this log stood on the host: on a GPU they time launches.")
     timed = set(logs.timing["section"])
     if FORWARD in timed and BACKWARD not in timed:

@@ -231,8 +231,12 @@ def write_leaderboard(folders: Sequence[Path], output: Path) -> pd.DataFrame:
     markdown = [f"## Protocol {name}\n\n{markdown_table(rows)}" for name, rows in texts.items()]
     text = "\n".join(["# Leaderboard", "", NOTE, "", *markdown])
     atomic_write_text(output / "leaderboard.md", text)
-    latex = [f"% Protocol {name}\n{_latex(rows)}" for name, rows in texts.items()]
-    atomic_write_text(output / "leaderboard.tex", "\n".join([f"% {NOTE}", *latex]))
+    alignment = "".join("r" if head in FORMATS else "l" for head in COLUMNS.values())
+    latex = [f"% {NOTE}", "% It takes the package booktabs."]
+    for name, rows in texts.items():
+        table_of = rows.to_latex(index=False, escape=True, column_format=alignment)
+        latex += [f"% Protocol {name}", table_of]
+    atomic_write_text(output / "leaderboard.tex", "\n".join(latex))
     return table
 
 
@@ -245,14 +249,3 @@ def _texts(rows: pd.DataFrame) -> pd.DataFrame:
             for name, column in cells
         }
     )
-
-
-def _latex(rows: pd.DataFrame) -> str:
-    """A tabular of the figures and their sources."""
-    special = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"~": "", "^": "", "\\": ""})
-    figures = [name in FORMATS for name in rows]
-    lines = [list(rows.columns), *rows.to_numpy().tolist()]
-    body = [" & ".join(str(cell).translate(special) for cell in line) + r" \\" for line in lines]
-    columns = "".join("r" if is_figure else "l" for is_figure in figures)
-    inner = ["\\hline", body[0], "\\hline", *body[1:], "\\hline"]
-    return "\n".join([f"\\begin{{tabular}}{{{columns}}}", *inner, "\\end{tabular}", ""])

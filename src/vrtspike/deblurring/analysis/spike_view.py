@@ -13,13 +13,13 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.gate.alignment import (
-    MIN_CORRELATION,
-    MOST_DISORDER,
     Alignment,
     align,
     center_tolerance,
     correlation_curve,
     disorder,
+    mismatch,
+    order_fault,
 )
 from vrtspike.deblurring.data.gate.sensor_guess import Sensor, find_sensor, sensor_of
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
@@ -118,22 +118,16 @@ def view_spikes(
     total = count_spike_frames(path, sensor.height, sensor.width)
     if not 0 <= start < total:
         raise DataError(f"{path}: --start {start}: the file holds steps 0 to {total - 1}")
-    if steps is not None and steps < 1:
-        raise DataError(f"{path}: --steps {steps}: expected 1 or more")
     count = min(total - start, MOST_STEPS) if steps is None else steps
     size = (sensor.height, sensor.width)
     spikes = read_packed(path, *size, start=start, count=count, area=sensor.area)
-    found = expected = None
-    if gray is not None:
-        try:
-            found = align(spikes, gray)
-        except DataError as error:
-            raise DataError(f"{path}, {frame}: {error} (--sensor)") from error
+    try:
+        found = None if gray is None else align(spikes, gray)
+    except DataError as error:
+        raise DataError(f"{path}: {error} (--sensor)") from error
+    expected = None
     if layout is not None and layout.exposure is not None:
-        try:
-            expected = layout.exposure(total).sharp
-        except DataError as error:
-            raise DataError(f"{path}: {error}") from error
+        expected = layout.exposure_of(total, path).sharp
     return SpikeView(path, sensor, total, start, spikes, gray, found, expected)
 
 
@@ -160,6 +154,10 @@ def describe(view: SpikeView) -> list[str]:
     mean = float(rate.mean())
     often = f" (once in {1 / mean:.1f} steps)" if mean > 0 else ""
     low, high = np.percentile(rate, (1, 99))
+    order = "too few spikes to tell"
+    if view.disorder is not None:
+        twice = f"a pixel fires twice in a row {max(0.0, view.disorder):.2f} times as often"
+        order = f"{twice} as by chance; an integrating sensor's hardly ever"
     silent = int((rate == 0).sum())
     lines = [
         f"{view.path}: {view.total} steps of {sensor.height} x {sensor.width}{head}{part}",
@@ -167,31 +165,18 @@ def describe(view: SpikeView) -> list[str]:
         f"mean rate: {mean:.3f} spikes per pixel and step{often}; 1 % of the pixels below "
         f"{low:.3f}, 1 % above {high:.3f}",
         f"pixels that never fire: {silent} of {rate.size} ({silent / rate.size:.1%})",
-        _order_line(view.disorder),
+        f"order of the steps: {order}",
     ]
     return lines + ([] if view.found is None else [_match_line(view, view.found)])
 
 
 def faults(view: SpikeView) -> list[str]:
     """What is wrong with a spike file, a sentence each; nothing where all is well."""
-    found = []
-    if view.disorder is not None and view.disorder > MOST_DISORDER:
-        found.append("the steps are shuffled, or the sensor has another size (--sensor)")
-    if view.found is not None and (other := view.found.misread or view.found.moved):
-        found.append(f"the spikes would fit the frame better {other}")
-    elif view.found is not None and not view.found.matches:
-        found.append(
-            f"the spikes do not show the frame (correlation {view.found.correlation:.2f}, "
-            f"{MIN_CORRELATION} is needed): another frame's file, or another size (--sensor)"
-        )
-    return found
-
-
-def _order_line(found: float | None) -> str:
-    if found is None:
-        return "order of the steps: too few spikes to tell"
-    often = f"a pixel fires twice in a row {max(0.0, found):.2f} times as often as by chance"
-    return f"order of the steps: {often}; an integrating sensor's hardly ever"
+    found = [order_fault(view.spikes, str(view.path))]
+    if view.found is not None:
+        size = (view.sensor.area.rows, view.sensor.area.columns)
+        found.append(mismatch(view.found, view.path, "the frame", size))
+    return [fault for fault in found if fault]
 
 
 def _match_line(view: SpikeView, found: Alignment) -> str:

@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 _GPU_TIMEOUT_S = 30.0
 """For a GPU that may be about to be free; a person who waits can choose the CPU."""
 
+_FIGURES = {
+    "psnr": "mean PSNR, dB",
+    "reblur": "blurred again as the spikes tell, PSNR to the blurry frames, dB",
+    "agreement": "correlation with the spikes at the sharp instant",
+    "agreement_outside": "correlation with the spikes outside the open shutter",
+}
+"""Means that are shown, of blurry and of restored frames."""
+
 
 def add_restore(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
@@ -95,8 +103,6 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
         help="type of matrix products; auto: float32 on a CPU, a half type on a GPU",
     )
     add("--overwrite", action="store_true", help="replace what an earlier call has left in OUT")
-    # Its former name.
-    add("--anew", dest="overwrite", action="store_true", help=argparse.SUPPRESS)
 
 
 def restore(arguments: argparse.Namespace) -> int:
@@ -181,16 +187,14 @@ def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
     frames, output = record["frames"], arguments.output
     for frame in frames:
         if "psnr" in frame:
-            blurry, restored = (_decibel(frame[name]) for name in ("psnr_blur", "psnr"))
-            print(f"{frame['frame']}: {blurry} -> {restored}")
-    means = [mean_figure(frames, name) for name in ("psnr_blur", "psnr")]
-    if len(frames) > 1 and None not in means:
-        print(f"mean: {_decibel(means[0])} -> {_decibel(means[1])}")
-    for name in arguments.no_reference:
+            values = (frame[name] for name in ("psnr_blur", "psnr"))
+            shown = ("identical" if value is None else f"{value:.2f} dB" for value in values)
+            print(f"{frame['frame']}: {' -> '.join(shown)}")
+    for name, title in (_FIGURES | {name: name for name in arguments.no_reference}).items():
         before, after = (mean_figure(frames, each) for each in (f"{name}_blur", name))
-        print(f"{name}: {before:.3f} -> {after:.3f}")
-    for line in _no_reference_lines(frames):
-        print(line)
+        if after is not None:
+            of_blurry = "" if before is None else f"{before:.2f} -> "
+            print(f"{title}: {of_blurry}{after:.2f}")
     print(f"spikes: {record['spikes']['from']}")
     each = record["seconds_per_frame"]
     cost = "" if each is None else f", {each:.1f} s each"
@@ -201,38 +205,10 @@ def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
     )
 
 
-def _no_reference_lines(frames: list[dict[str, Any]]) -> list[str]:
-    """What spikes and blurry frames tell of restored ones without sharp frames."""
-    from vrtspike.deblurring.evaluation.folder import mean_figure
-
-    found = {
-        name: mean_figure(frames, name)
-        for name in ("reblur_blur", "reblur", "agreement_blur", "agreement", "agreement_outside")
-    }
-    lines = []
-    if found["reblur"] is not None:
-        lines.append(
-            f"blurred again as the spikes tell: {found['reblur']:.2f} dB from the blurry frames "
-            f"(these themselves {_decibel(found['reblur_blur'])})"
-        )
-    if found["agreement"] is not None:
-        outside = found["agreement_outside"]
-        lines.append(
-            f"like the spikes at the sharp instant: {found['agreement']:.2f} (blurry frames "
-            f"{found['agreement_blur']:.2f})"
-            + ("" if outside is None else f"; outside the open shutter: {outside:.2f}")
-        )
-    return lines
-
-
-def _decibel(value: float | None) -> str:
-    return "identical" if value is None else f"{value:.2f} dB"
-
-
 def _stopped(output: Path) -> str:
     """What is saved, and how to go on; an import may have been stopped, so that none is begun."""
     saved = len(list((output / "restored").glob("*.png")))
-    words = [word for word in sys.argv[1:] if word not in ("--overwrite", "--anew")]
+    words = [word for word in sys.argv[1:] if word != "--overwrite"]
     return f"stopped with {saved} frames restored; continue: vrtspike {shlex.join(words)}"
 
 

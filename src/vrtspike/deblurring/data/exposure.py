@@ -14,8 +14,8 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from vrtspike.errors import DataError, list_faults
 
@@ -23,8 +23,7 @@ TABLE = "exposures.csv"
 COLUMNS = ("frame", "start", "stop", "sharp")
 
 
-@dataclass(frozen=True)
-class Exposure:
+class Exposure(NamedTuple):
     """The exposure of one frame; steps count from the beginning of its recording."""
 
     start: int
@@ -85,26 +84,21 @@ def read_exposures(path: Path) -> dict[str, Exposure]:
     found: dict[str, Exposure] = {}
     faults = []
     for row in table:
-        place = f"line {table.line_num}, frame {row['frame']}"
         try:
-            exposure = Exposure(int(row["start"]), int(row["stop"]), float(row["sharp"]))
+            each = Exposure(int(row["start"]), int(row["stop"]), float(row["sharp"]))
+            is_sound = 0 <= each.start < each.stop and each.start <= each.sharp <= each.stop
         except (TypeError, ValueError):
-            faults.append(f"{place}: expected whole numbers for start and stop, a number for sharp")
-            continue
-        if not 0 <= exposure.start < exposure.stop:
+            is_sound = False
+        if not is_sound:
             faults.append(
-                f"{place}: found start {exposure.start} and stop {exposure.stop}, expected "
-                "0 <= start < stop"
-            )
-        elif not exposure.start <= exposure.sharp <= exposure.stop:
-            faults.append(
-                f"{place}: found sharp {row['sharp']}, expected a step from {exposure.start} to "
-                f"{exposure.stop}"
+                f"line {table.line_num}, frame {row['frame']}: found start {row['start']}, stop "
+                f"{row['stop']} and sharp {row['sharp']}, expected whole numbers 0 <= start < stop "
+                "and a number sharp from start to stop"
             )
         elif row["frame"] in found:
-            faults.append(f"{place}: there twice")
+            faults.append(f"line {table.line_num}, frame {row['frame']}: there twice")
         else:
-            found[row["frame"]] = exposure
+            found[row["frame"]] = each
     if faults:
         raise DataError(list_faults(f"{path}: lines that are no exposure", faults, "Fix them."))
     return found

@@ -18,7 +18,6 @@ from vrtspike.deblurring.data.gate.alignment import (
     DOUBTED,
     align,
     center_tolerance,
-    displacement,
     mismatch,
     misplacement,
 )
@@ -28,7 +27,7 @@ from vrtspike.deblurring.data.raw.layouts.folders import numbered, without_zeros
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
-from vrtspike.deblurring.data.raw.recordings import SpikeFiles
+from vrtspike.deblurring.data.raw.recordings import find_recordings
 from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,
     frame_scale,
@@ -177,12 +176,13 @@ def recorded_spikes(
     area = picture_area(size, pictures.size, layout)
     ratio = _ratio(pictures, (area.rows, area.columns))
     tables = _find_tables(path, Path(pictures.place))
-    files = SpikeFiles(Path(), size, layout, str(tables[0]) if tables else None)
-    if path.is_file():
-        recordings = list(files.divided(str(path), names).values())
-    else:
-        pairs = zip(paths, names, strict=True)
-        recordings = [files.recording(str(file), name) for file, name in pairs]
+    table = str(tables[0]) if tables else None
+    files = {name: str(file) for name, file in zip(names, paths, strict=True)}
+    found, faults = find_recordings(Path(), files, size, layout, table)
+    if faults:
+        advice = "Each frame needs a spike file (.dat, .npz) of its name; check the sensor size."
+        raise DataError(list_faults(f"{path}: frames without usable spikes", faults, advice))
+    recordings = list(found.values())
     return FrameSpikes(
         "recorded",
         str(path),
@@ -272,24 +272,31 @@ def array_spikes(
         else:
             spikes = np.split(spikes, count)
     recordings = list(spikes)
-    if isinstance(exposures, Layout):
-        exposures = [exposures.exposure_of(len(part)) for part in recordings]
     kinds = sorted({f"{part.dtype} {part.shape[1:]}" for part in recordings})
     if (
-        not len(recordings) == len(exposures) == count
+        len(recordings) != count
         or len(kinds) != 1
         or any(
-            part.dtype != np.uint8
-            or part.ndim != 3
-            or part.max(initial=0) > 1
-            or not 0 <= exposure.start <= exposure.stop <= len(part)
-            for part, exposure in zip(recordings, exposures, strict=True)
+            part.dtype != np.uint8 or part.ndim != 3 or part.max(initial=0) > 1
+            for part in recordings
         )
     ):
         raise DataError(
-            f"spikes: found {len(recordings)} arrays ({', '.join(kinds)}) and {len(exposures)} "
-            f"exposures; expected for each of the {count} frames uint8 (S, h, w) of 0 and 1 of one "
-            "sensor, or one array for all, and an exposure within its steps"
+            f"spikes: found {len(recordings)} arrays ({', '.join(kinds)}), expected one for each "
+            f"of the {count} frames, uint8 (S, h, w) of 0 and 1 of one sensor, or one for all"
+        )
+    if isinstance(exposures, Layout):
+        exposures = [
+            exposures.exposure_of(len(part), f"spikes of frame {number}")
+            for number, part in enumerate(recordings)
+        ]
+    if len(exposures) != count or any(
+        exposure.start < 0 or exposure.stop > len(part)
+        for exposure, part in zip(exposures, recordings, strict=True)
+    ):
+        raise DataError(
+            f"exposures: found {exposures}, expected one for each of the {count} frames, within "
+            "the steps of its spikes"
         )
 
     def read(frame: int, steps: Exposure) -> PackedSpikes:
@@ -371,7 +378,7 @@ def doubts(clip: GivenClip) -> list[str]:
         gray, exposure = luma(clip.frame(number)).astype(np.uint8), spikes.exposures[number]
         likeness = align(spikes.read(number, exposure), gray, blurry=True)
         path, frame = spikes.paths[number], clip.pictures.describe(number)
-        fault = displacement(likeness, path, frame) or mismatch(likeness, path, frame, size)
+        fault = mismatch(likeness, path, frame, size)
         if fault and not found:
             _require_size(spikes, number, gray, frame)
         found += [fault] if fault else []

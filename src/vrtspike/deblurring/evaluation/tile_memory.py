@@ -12,8 +12,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from vrtspike.deblurring.evaluation.restore import products_in
 from vrtspike.deblurring.evaluation.tiling import Tiling, even_side, recomputation
-from vrtspike.deblurring.step_cost import StorageCounter
 from vrtspike.errors import RunError
+from vrtspike.monitoring.memory import StorageCounter
 from vrtspike.monitoring.process_memory import MEGABYTE, system_memory
 
 LARGEST_TILE = 2**18

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +18,9 @@ from torch.nn import functional
 from vrtspike.deblurring.models.layers import Recomputed
 from vrtspike.deblurring.models.recomputed_attention import recompute_attention
 from vrtspike.deblurring.models.windows import Size3, WindowGeometry, WindowPlan
+
+if TYPE_CHECKING:
+    from vrtspike.deblurring.settings.model import VRTSettings
 
 _TABLE_STD = 0.02
 # The memory-efficient kernel of CUDA takes heads whose width is a multiple of 8 in half precision.
@@ -49,23 +52,22 @@ class WindowAttention(Recomputed):
     Args:
         channels: feature channels.
         window: full window (Wd, Wh, Ww); mutual attention needs Wd = 2.
-        heads: attention heads.
+        settings: the heads, and how attention is computed, see :func:`window_attention`.
         mutual: add mutual attention.
-        attention: how it is computed, see :func:`window_attention`.
     """
 
     position_bias: Tensor
 
     def __init__(
-        self, channels: int, window: Size3, heads: int, *, mutual: bool, attention: str
+        self, channels: int, window: Size3, settings: VRTSettings, *, mutual: bool
     ) -> None:
         super().__init__()
         self.window = window
-        self.heads = heads
+        self.heads = settings.NUM_HEADS
         self.mutual = mutual
-        self.attention = attention
+        self.attention = settings.ATTENTION
         rows = math.prod(2 * length - 1 for length in window)
-        self.relative_position_bias_table = nn.Parameter(torch.empty(rows, heads))
+        self.relative_position_bias_table = nn.Parameter(torch.empty(rows, self.heads))
         nn.init.normal_(self.relative_position_bias_table, std=_TABLE_STD)
         self.qkv_self = nn.Linear(channels, 3 * channels)
         self.proj = nn.Linear(2 * channels if mutual else channels, channels)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -12,19 +12,21 @@ from vrtspike.deblurring.models.alignment import DeformableAlignment
 from vrtspike.deblurring.models.layers import GEGLU, DepthToSpace, Recomputed, SpaceToDepth
 from vrtspike.deblurring.models.mixed_precision import residual_stream
 from vrtspike.deblurring.models.tmsa import TMSAGroup
-from vrtspike.deblurring.models.windows import Size3
 
-Direction = Literal["none", "down", "up"]
-Group = Callable[..., TMSAGroup]
+if TYPE_CHECKING:
+    from vrtspike.deblurring.settings.model import ModelSettings
+
+SCALES = (0, 1, 2, 3, 2, 1, 0)
+"""Of stages 1 to 7, as powers of two."""
+_MAX_OFFSET = 10.0
+"""Bound of the alignment's offsets in pixels of the frame."""
 
 
-def _reshape(fan_in: int, channels: int, direction: Direction) -> nn.Sequential:
+def _reshape(fan_in: int, channels: int, change: int) -> nn.Sequential:
     """Change of scale; the layers' places in the sequence are those of the published weights."""
-    if direction == "none":
+    if change == 0:
         return nn.Sequential(nn.Identity(), nn.LayerNorm(channels))
-    move, width = (
-        (SpaceToDepth(), 4 * fan_in) if direction == "down" else (DepthToSpace(), fan_in // 4)
-    )
+    move, width = (SpaceToDepth(), 4 * fan_in) if change > 0 else (DepthToSpace(), fan_in // 4)
     return nn.Sequential(move, nn.LayerNorm(width), nn.Linear(width, channels))
 
 
@@ -52,42 +54,25 @@ class Stage(nn.Module):
     """One of stages 1 to 7.
 
     Args:
-        fan_in: channels of the stage before.
-        channels: channels of this stage.
-        direction: change of scale at its start.
-        heads: attention heads.
-        window: full window (Wd, Wh, Ww) of self attention.
+        number: counted from 0.
+        settings: of the model.
         drop_paths: of each transformer block, the probability of dropping a residual branch.
-        mutual_ratio: share of the blocks with mutual attention.
-        deformable_groups: offset groups of the alignment; 0: the stage has no alignment.
-        max_magnitude: bound of the alignment's offsets, in pixels of this scale.
-        group: builds a group of blocks, given channels, window, heads, drop paths and ``mutual``.
     """
 
-    def __init__(
-        self,
-        fan_in: int,
-        channels: int,
-        *,
-        direction: Direction,
-        heads: int,
-        window: Size3,
-        drop_paths: Sequence[float],
-        mutual_ratio: float,
-        deformable_groups: int,
-        max_magnitude: float,
-        group: Group,
-    ) -> None:
+    def __init__(self, number: int, settings: ModelSettings, drop_paths: Sequence[float]) -> None:
         super().__init__()
-        self.reshape = _reshape(fan_in, channels, direction)
-        split = int(len(drop_paths) * mutual_ratio)
-        own = (2, window[1], window[2])
-        self.residual_group1 = group(channels, own, heads, drop_paths[:split], mutual=True)
+        vrt, window, before = settings.VRT, settings.window, max(number - 1, 0)
+        channels, self.scale = vrt.EMBED_DIMS[number], SCALES[number]
+        self.reshape = _reshape(vrt.EMBED_DIMS[before], channels, self.scale - SCALES[before])
+        split = int(len(drop_paths) * vrt.MUL_ATTN_RATIO)
+        pair = (2, window[1], window[2])
+        self.residual_group1 = TMSAGroup(channels, pair, drop_paths[:split], vrt, mutual=True)
         self.linear1 = nn.Linear(channels, channels)
-        self.residual_group2 = group(channels, window, heads, drop_paths[split:], mutual=False)
+        self.residual_group2 = TMSAGroup(channels, window, drop_paths[split:], vrt, mutual=False)
         self.linear2 = nn.Linear(channels, channels)
-        if deformable_groups:
-            self.pa_deform = DeformableAlignment(channels, deformable_groups, max_magnitude)
+        if vrt.PA_FRAMES:
+            bound = _MAX_OFFSET / 2**self.scale
+            self.pa_deform = DeformableAlignment(channels, vrt.DEFORMABLE_GROUPS, bound)
             self.pa_fuse = GEGLU(3 * channels, 3 * channels, channels)
             self.warping = ParallelWarping()
 
@@ -105,20 +90,14 @@ class Stage(nn.Module):
 class ReconstructionGroup(nn.Module):
     """A group of stage 8: self attention blocks, a linear map, a residual.
 
-    Arguments as for :class:`Stage`.
+    Arguments as for :class:`Stage`; the groups are counted on from its stages.
     """
 
-    def __init__(
-        self,
-        channels: int,
-        *,
-        heads: int,
-        window: Size3,
-        drop_paths: Sequence[float],
-        group: Group,
-    ) -> None:
+    def __init__(self, number: int, settings: ModelSettings, drop_paths: Sequence[float]) -> None:
         super().__init__()
-        self.residual_group = group(channels, window, heads, drop_paths, mutual=False)
+        channels, (frames, *sides) = settings.VRT.EMBED_DIMS[number], settings.window
+        window = (1 if number in settings.VRT.INDEP_RECONSTS else frames, sides[0], sides[1])
+        self.residual_group = TMSAGroup(channels, window, drop_paths, settings.VRT, mutual=False)
         self.linear = nn.Linear(channels, channels)
 
     def forward(self, x: Tensor) -> Tensor:

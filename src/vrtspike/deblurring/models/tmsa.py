@@ -7,6 +7,7 @@ Features are channels-last, (B, D, H, W, C).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
@@ -16,7 +17,10 @@ from vrtspike.deblurring.models.attention import (
     relative_position_index,
 )
 from vrtspike.deblurring.models.layers import GEGLU, DropPath, Recomputed
-from vrtspike.deblurring.models.windows import PlanCache, Size3, clip_window
+from vrtspike.deblurring.models.windows import Size3, clip_window, plan_for
+
+if TYPE_CHECKING:
+    from vrtspike.deblurring.settings.model import VRTSettings
 
 
 class TMSABlock(Recomputed):
@@ -25,30 +29,26 @@ class TMSABlock(Recomputed):
     Args:
         channels: feature channels.
         window: full window (Wd, Wh, Ww).
-        heads: attention heads.
-        mutual: add mutual attention.
-        mlp_ratio: hidden width of the feed-forward layer over ``channels``.
         drop_path: probability of dropping a residual branch in training.
-        attention: how window attention is computed.
+        settings: heads, width of the feed-forward layer, implementation of attention.
+        mutual: add mutual attention.
     """
 
     def __init__(
         self,
         channels: int,
         window: Size3,
-        heads: int,
+        drop_path: float,
+        settings: VRTSettings,
         *,
         mutual: bool,
-        mlp_ratio: float,
-        drop_path: float,
-        attention: str,
     ) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(channels)
-        self.attn = WindowAttention(channels, window, heads, mutual=mutual, attention=attention)
+        self.attn = WindowAttention(channels, window, settings, mutual=mutual)
         self.drop_path = DropPath(drop_path)
         self.norm2 = nn.LayerNorm(channels)
-        self.mlp = GEGLU(channels, int(channels * mlp_ratio), channels)
+        self.mlp = GEGLU(channels, int(channels * settings.MLP_RATIO), channels)
 
     def forward(self, x: Tensor, windows: Windows) -> Tensor:
         """(B, D, H, W, C) -> same shape."""
@@ -62,12 +62,9 @@ class TMSAGroup(nn.Module):
     Args:
         channels: feature channels.
         window: full window (Wd, Wh, Ww).
-        heads: attention heads.
         drop_paths: of each block, the probability of dropping a residual branch.
+        settings: as for :class:`TMSABlock`.
         mutual: add mutual attention; the window then holds two frames.
-        mlp_ratio: hidden width of the feed-forward layers over ``channels``.
-        attention: how window attention is computed.
-        plans: the window plans of the model.
     """
 
     index: Tensor
@@ -76,29 +73,16 @@ class TMSAGroup(nn.Module):
         self,
         channels: int,
         window: Size3,
-        heads: int,
         drop_paths: Sequence[float],
+        settings: VRTSettings,
         *,
         mutual: bool,
-        mlp_ratio: float,
-        attention: str,
-        plans: PlanCache,
     ) -> None:
         super().__init__()
         self.window = window
         self.mutual = mutual
-        self.plans = plans
         self.blocks = nn.ModuleList(
-            TMSABlock(
-                channels,
-                window,
-                heads,
-                mutual=mutual,
-                mlp_ratio=mlp_ratio,
-                drop_path=rate,
-                attention=attention,
-            )
-            for rate in drop_paths
+            TMSABlock(channels, window, rate, settings, mutual=mutual) for rate in drop_paths
         )
         # Equal for all blocks and a function of the configuration: kept once, in no checkpoint.
         self.register_buffer("index", relative_position_index(window), persistent=False)
@@ -107,7 +91,7 @@ class TMSAGroup(nn.Module):
         """The windows on a map (B, D, H, W, C)."""
         size = (x.shape[1], x.shape[2], x.shape[3])
         plans = [
-            self.plans(clip_window(size, self.window, shifted=shifted, mutual=mutual), x.device)
+            plan_for(clip_window(size, self.window, shifted=shifted, mutual=mutual), x)
             for mutual in ([False, True] if self.mutual else [False])
         ]
         return Windows(plans[0], plans[1] if self.mutual else None, self.index)

@@ -7,8 +7,8 @@ and shapes are those of the published GoPro model; the code is this project's ow
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -18,116 +18,79 @@ from vrtspike.deblurring.models.attention import WindowAttention
 from vrtspike.deblurring.models.flow import SpyNet, corner_warp
 from vrtspike.deblurring.models.layers import GEGLU, FrameConv, Recomputed, pad_to_multiple
 from vrtspike.deblurring.models.mixed_precision import residual_stream
-from vrtspike.deblurring.models.stages import (
-    Direction,
-    ParallelWarping,
-    ReconstructionGroup,
-    Stage,
-)
-from vrtspike.deblurring.models.tmsa import TMSABlock, TMSAGroup
-from vrtspike.deblurring.models.windows import PlanCache, Size3
-from vrtspike.deblurring.settings.model import STAGES
+from vrtspike.deblurring.models.stages import ParallelWarping, ReconstructionGroup, Stage
+from vrtspike.deblurring.models.tmsa import TMSABlock
+from vrtspike.deblurring.settings.model import STAGES, ModelSettings
 from vrtspike.monitoring.timing import section
+
+if TYPE_CHECKING:
+    from vrtspike.deblurring.settings.model import VRTSettings
 
 SCALES = 4
 _MULTIPLE = 2 ** (SCALES - 1)
-# Scale (a power of two) and change of scale of stages 1 to 7.
-_STAGE_SCALES = (0, 1, 2, 3, 2, 1, 0)
-_DIRECTIONS: tuple[Direction, ...] = ("none", "down", "down", "down", "up", "up", "up")
 _WARPED_CHANNELS = 3 + 12 + 12
-_MAX_OFFSET = 10.0
 
 Flows = tuple[list[Tensor], list[Tensor]]
 Fuse = Callable[[int, Tensor], Tensor]
 
 
 class VRT(nn.Module):
-    """Video restoration transformer with the published arguments.
-
-    Which of them make a model, the settings know (:mod:`vrtspike.deblurring.settings.model`).
+    """Video restoration transformer; it takes clips of any size.
 
     Args:
-        img_size: (T, H, W) of the training clips, of no effect: the model takes any size.
-        window_size: (Wd, Wh, Ww) of self attention; mutual attention uses (2, Wh, Ww).
-        depths: blocks of stages 1-7, then of each group of stage 8.
-        indep_reconsts: indices into ``depths`` of groups whose windows hold a single frame.
-        embed_dims: channels, one for each entry of ``depths``.
-        num_heads: attention heads, one for each entry of ``depths``.
-        mul_attn_ratio: share of the blocks of stages 1-7 with mutual attention.
-        mlp_ratio: hidden width of the feed-forward layers over the channels.
-        drop_path_rate: stochastic depth of the last block; it rises linearly from 0.
-        pa_frames: neighbours of parallel warping: 2, or 0 for a network without flow and
-            alignment.
-        deformable_groups: offset groups of the alignment.
-        use_checkpoint_attn: recompute attention and alignment in the backward pass.
-        use_checkpoint_ffn: recompute feed-forward layers in the backward pass.
-        attention: how window attention is computed: ``auto``, ``sdpa`` or ``recompute``.
+        settings: ``VRT_DEPTHS``, ``WINDOW_SIZE`` and the section ``VRT`` are read.
     """
 
-    def __init__(
-        self,
-        img_size: Size3 = (6, 192, 192),
-        window_size: Size3 = (6, 8, 8),
-        depths: Sequence[int] = (8,) * 7 + (4,) * 4,
-        indep_reconsts: Sequence[int] = (9, 10),
-        embed_dims: Sequence[int] = (96,) * 7 + (120,) * 4,
-        num_heads: Sequence[int] = (6,) * 11,
-        mul_attn_ratio: float = 0.75,
-        mlp_ratio: float = 2.0,
-        drop_path_rate: float = 0.2,
-        pa_frames: int = 2,
-        deformable_groups: int = 16,
-        use_checkpoint_attn: bool = False,
-        use_checkpoint_ffn: bool = False,
-        attention: str = "auto",
-    ) -> None:
+    def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
-        window: Size3 = (window_size[0], window_size[1], window_size[2])
-        group = partial(TMSAGroup, mlp_ratio=mlp_ratio, attention=attention, plans=PlanCache())
+        self.settings = settings.VRT
+        depths, widths = settings.VRT_DEPTHS, self.settings.EMBED_DIMS
         last = max(sum(depths) - 1, 1)
-        rates = [drop_path_rate * i / last for i in range(sum(depths))]
+        rates = [self.settings.DROP_PATH_RATE * i / last for i in range(sum(depths))]
         drop_paths = [rates[a:b] for a, b in pairwise(accumulate(depths, initial=0))]
-
-        self.embed_dims = tuple(embed_dims)
-        self.pa_frames = pa_frames
-        self.checkpoints_all = use_checkpoint_attn and use_checkpoint_ffn
-        if pa_frames:
+        if self.settings.PA_FRAMES:
             self.spynet = SpyNet()
-        self.conv_first = FrameConv(_WARPED_CHANNELS if pa_frames else 3, embed_dims[0])
+        self.conv_first = FrameConv(_WARPED_CHANNELS if self.settings.PA_FRAMES else 3, widths[0])
         for i in range(STAGES):
-            stage = Stage(
-                embed_dims[max(i - 1, 0)],
-                embed_dims[i],
-                direction=_DIRECTIONS[i],
-                heads=num_heads[i],
-                window=window,
-                drop_paths=drop_paths[i],
-                mutual_ratio=mul_attn_ratio,
-                deformable_groups=deformable_groups if pa_frames else 0,
-                max_magnitude=_MAX_OFFSET / 2 ** _STAGE_SCALES[i],
-                group=group,
-            )
-            self.add_module(f"stage{i + 1}", stage)
-
-        width = embed_dims[STAGES]
-        enter = nn.Sequential(
-            nn.Identity(), nn.LayerNorm(embed_dims[STAGES - 1]), nn.Linear(embed_dims[6], width)
-        )
+            self.add_module(f"stage{i + 1}", Stage(i, settings, drop_paths[i]))
+        before, width = widths[STAGES - 1 : STAGES + 1]
+        enter = nn.Sequential(nn.Identity(), nn.LayerNorm(before), nn.Linear(before, width))
         groups = [
-            ReconstructionGroup(
-                embed_dims[i],
-                heads=num_heads[i],
-                window=(1, *window[1:]) if i in indep_reconsts else window,
-                drop_paths=drop_paths[i],
-                group=group,
-            )
-            for i in range(STAGES, len(depths))
+            ReconstructionGroup(i, settings, drop_paths[i]) for i in range(STAGES, len(depths))
         ]
         self.stage8 = nn.ModuleList([enter, *groups])
         self.norm = nn.LayerNorm(width)
-        self.conv_after_body = nn.Linear(width, embed_dims[0])
-        self.conv_last = FrameConv(embed_dims[0], 3)
-        _set_checkpoints(self, attention=use_checkpoint_attn, feed_forward=use_checkpoint_ffn)
+        self.conv_after_body = nn.Linear(width, widths[0])
+        self.conv_last = FrameConv(widths[0], 3)
+        _set_checkpoints(self, self.settings)
+
+    @classmethod
+    def published(
+        cls, *, num_heads: int | Sequence[int] = 6, img_size: object = None, **arguments: object
+    ) -> VRT:
+        """A VRT by the published arguments, such as ``depths`` and ``embed_dims``.
+
+        Args:
+            num_heads: attention heads, the same in all stages.
+            img_size: of no effect.
+            arguments: the keys of ``MODEL.VRT`` in lower case, ``depths`` and ``window_size``.
+
+        Raises:
+            ValueError: naming the key that is unknown or wrong.
+        """
+        heads = num_heads if isinstance(num_heads, int) else num_heads[0]
+        vrt: dict[str, object] = {
+            "NUM_HEADS": heads,
+            "USE_CHECKPOINT_ATTN": False,
+            "USE_CHECKPOINT_FFN": False,
+        }
+        model = {
+            key: arguments.pop(name)
+            for name, key in (("depths", "VRT_DEPTHS"), ("window_size", "WINDOW_SIZE"))
+            if name in arguments
+        }
+        vrt |= {name.upper(): value for name, value in arguments.items()}
+        return cls(ModelSettings.model_validate({**model, "VRT": vrt}))
 
     def flows(self, x: Tensor) -> Flows:
         """Flows between neighbouring frames at scales 1, 1/2, 1/4, 1/8.
@@ -166,7 +129,7 @@ class VRT(nn.Module):
         padded = pad_to_multiple(x, _MULTIPLE)
         # Alignment of a clip of one frame looks at none.
         flows: Flows = ([torch.empty(0)] * SCALES,) * 2
-        if self.pa_frames:
+        if self.settings.PA_FRAMES:
             with section("flow"):
                 flows = self.flows(padded) if x.shape[1] > 1 else flows
                 padded = _warped_inputs(padded, flows)
@@ -179,19 +142,19 @@ class VRT(nn.Module):
     def _body(self, x: Tensor, flows: Flows, fuse: Fuse | None) -> Tensor:
         """Stages 1-8: (B, T, H, W, C) -> (B, T, H, W, C of stage 8)."""
         outputs: list[Tensor] = []
-        for number, scale in enumerate(_STAGE_SCALES, start=1):
+        for number in range(1, STAGES + 1):
             stage = self.get_submodule(f"stage{number}")
             assert isinstance(stage, Stage)
             # Stages 6 and 7 also receive the last stage of their scale on the way down.
             skip = outputs[8 - number] if number > 5 else None
             with section(f"stage{number}"):
                 x = stage.attend(x if skip is None else x + skip)
-            if self.pa_frames:
+            if self.settings.PA_FRAMES:
                 with section("alignment"):
-                    x = stage.align(x, flows[0][scale], flows[1][scale])
+                    x = stage.align(x, flows[0][stage.scale], flows[1][stage.scale])
             if fuse is not None and number <= SCALES:
                 with section(f"fusion{number}"):
-                    x = fuse(scale, x)
+                    x = fuse(stage.scale, x)
             outputs.append(x)
         with section("stage8"):
             enter, *groups = self.stage8
@@ -202,17 +165,17 @@ class VRT(nn.Module):
             return x
 
 
-def _set_checkpoints(model: nn.Module, *, attention: bool, feed_forward: bool) -> None:
+def _set_checkpoints(model: nn.Module, settings: VRTSettings) -> None:
     """Choose the modules that keep only their arguments for the backward pass.
 
     With both, whole blocks do: they keep one tensor instead of one for each branch.
     """
     kinds: tuple[type[Recomputed], ...] = ()
-    if attention and feed_forward:
+    if settings.USE_CHECKPOINT_ATTN and settings.USE_CHECKPOINT_FFN:
         kinds = (TMSABlock, ParallelWarping, SpyNet)
-    elif attention:
+    elif settings.USE_CHECKPOINT_ATTN:
         kinds = (WindowAttention, DeformableAlignment)
-    elif feed_forward:
+    elif settings.USE_CHECKPOINT_FFN:
         kinds = (GEGLU,)
     for module in model.modules():
         if isinstance(module, kinds):

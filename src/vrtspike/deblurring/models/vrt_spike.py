@@ -109,12 +109,14 @@ class VRTSpike(VRTRestorer):
 
     def __init__(self, vrt: VRT, settings: ModelSettings, *, bins: int, clip_len: int) -> None:
         super().__init__(vrt)
-        widths = vrt.embed_dims[:SCALES]
+        widths = vrt.settings.EMBED_DIMS[:SCALES]
         reach, checkpoint = clip_len - 1, settings.VRT.USE_CHECKPOINT_ATTN
         self.bins = bins
         self.shuffled = settings.SPIKE_ORDER == "shuffled"
         self.spike_encoder = SpikeEncoder3D(bins, widths)
-        self.spike_encoder.checkpoint = vrt.checkpoints_all
+        self.spike_encoder.checkpoint = (
+            vrt.settings.USE_CHECKPOINT_ATTN and vrt.settings.USE_CHECKPOINT_FFN
+        )
         self.spike_attention = nn.ModuleList(
             SpikeTemporalSA(width, settings.SPIKE_TSA, reach, checkpoint=checkpoint)
             for width in widths
@@ -175,7 +177,7 @@ def build_vrt_spike(
     It starts from MODEL.VRT.PRETRAINED and MODEL.VRT.SPYNET where ``pretrained`` is set; for the
     other arguments and errors see :class:`~vrtspike.deblurring.models.restorer.Builder`.
     """
-    vrt = _build_vrt(settings)
+    vrt = VRT(settings)
     # An untrained network returns its input: training starts at the blurry frame's PSNR.
     start_at_zero(vrt.conv_last)
     if pretrained:
@@ -187,22 +189,3 @@ def build_vrt_spike(
     if not settings.USE_SPIKE:
         return PlainVRT(vrt)
     return VRTSpike(vrt, settings, bins=bins, clip_len=clip_len)
-
-
-def _build_vrt(settings: ModelSettings) -> VRT:
-    depths = settings.VRT_DEPTHS
-    return VRT(
-        window_size=settings.window,
-        depths=depths,
-        indep_reconsts=settings.VRT.INDEP_RECONSTS,
-        embed_dims=settings.VRT.EMBED_DIMS,
-        num_heads=(settings.VRT.NUM_HEADS,) * len(depths),
-        mul_attn_ratio=settings.VRT.MUL_ATTN_RATIO,
-        mlp_ratio=settings.VRT.MLP_RATIO,
-        drop_path_rate=settings.VRT.DROP_PATH_RATE,
-        pa_frames=settings.VRT.PA_FRAMES,
-        deformable_groups=settings.VRT.DEFORMABLE_GROUPS,
-        use_checkpoint_attn=settings.VRT.USE_CHECKPOINT_ATTN,
-        use_checkpoint_ffn=settings.VRT.USE_CHECKPOINT_FFN,
-        attention=settings.VRT.ATTENTION,
-    )

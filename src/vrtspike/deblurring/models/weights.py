@@ -7,7 +7,6 @@ position bias); ours do not, so they are checked and left out here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 import torch
@@ -32,15 +31,6 @@ def published_buffers(vrt: VRT) -> dict[str, Tensor]:
     return buffers
 
 
-def depths_of(state: Mapping[str, Tensor]) -> list[int]:
-    """Number of blocks of stages 1-7 and of each group of stage 8 that a state dictionary holds."""
-    blocks: dict[str, set[str]] = {}
-    for name in state:
-        if found := re.match(r"(stage8\.\d+|stage\d)\.(residual_group\d?\.blocks\.\d+)\.", name):
-            blocks.setdefault(found[1], set()).add(found[2])
-    return [len(blocks[stage]) for stage in sorted(blocks)]
-
-
 def load_vrt(vrt: VRT, state: Mapping[str, Tensor], source: str) -> None:
     """Load a published (or our own) state dictionary of VRT, every entry or none.
 
@@ -54,16 +44,12 @@ def load_vrt(vrt: VRT, state: Mapping[str, Tensor], source: str) -> None:
             the configuration has other values, so that the weights belong to another model.
     """
     derived = published_buffers(vrt)
-    own = vrt.state_dict()
     parameters = {name: t for name, t in state.items() if not name.endswith(_DERIVED)}
-    faults = mismatches(parameters, own)
+    faults = mismatches(parameters, vrt.state_dict())
     for name, tensor in state.items():
         if name.endswith(_DERIVED) and name in derived and not _same(tensor, derived[name]):
             faults.append(f"{name}: belongs to another window")
     if faults:
-        found, expected = depths_of(state), depths_of(own)
-        if found != expected:
-            faults.insert(0, f"depths: the checkpoint has {found}, the model {expected}")
         advice = "Give the model the checkpoint's depths, widths, heads and window."
         title = f"{source}: weights of another model"
         raise RunError(list_faults(title, faults, advice, limit=LISTED))
@@ -88,7 +74,7 @@ def load_spynet(vrt: VRT, state: Mapping[str, Tensor], source: str) -> None:
     Raises:
         RunError: an entry is missing, unknown or of another shape.
     """
-    if not vrt.pa_frames:
+    if not vrt.settings.PA_FRAMES:
         raise RunError(f"{source}: flow weights for a model without flow; set PA_FRAMES: 2")
     found = {name.removeprefix("spynet."): tensor for name, tensor in state.items()}
     expected = vrt.spynet.state_dict()

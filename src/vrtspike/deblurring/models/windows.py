@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -129,17 +130,6 @@ def _regions(geometry: WindowGeometry) -> NDArray[np.int64]:
     return ids
 
 
-def _number_regions(regions: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Regions of each window, numbered from 0 to at most 7, two along each axis, in their order.
-
-    >>> _number_regions(np.array([[4, 4, 5], [13, 22, 4]])).tolist()
-    [[0, 0, 1], [1, 2, 0]]
-    """
-    there = np.zeros((len(regions), regions.max() + 1), dtype=np.int64)
-    np.put_along_axis(there, regions, 1, axis=1)
-    return np.take_along_axis(np.cumsum(there, axis=1) - 1, regions, axis=1)
-
-
 def build_plan(geometry: WindowGeometry, device: torch.device) -> WindowPlan:
     """The plan of a geometry, its tensors on ``device``."""
     positions = np.arange(math.prod(geometry.padded), dtype=np.int64).reshape(geometry.padded)
@@ -156,7 +146,8 @@ def build_plan(geometry: WindowGeometry, device: torch.device) -> WindowPlan:
         query = np.concatenate([second, first])
         key = out = np.concatenate([first, second])
         regions = np.concatenate([regions[:, :half]] * 2)
-    regions = _number_regions(regions)
+    # Windows of the same pattern have the same mask: at most eight patterns, two along each axis.
+    regions = regions - regions[:, :1]
     _, first_of, pattern = np.unique(regions, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(pattern.reshape(-1), kind="stable")
     bounds = np.cumsum([0, *np.bincount(pattern.reshape(-1))]).tolist()
@@ -171,26 +162,13 @@ def build_plan(geometry: WindowGeometry, device: torch.device) -> WindowPlan:
         return WindowPlan(geometry, queries, keys, outs, mask, tuple(bounds))
 
 
-class PlanCache:
-    """The plans of one model, built once per geometry and device."""
+_remembered_plan = lru_cache(maxsize=256)(build_plan)
 
-    def __init__(self) -> None:
-        self._plans: dict[tuple[WindowGeometry, torch.device], WindowPlan] = {}
 
-    def __call__(self, geometry: WindowGeometry, device: torch.device) -> WindowPlan:
-        """The plan of ``geometry`` on ``device``."""
-        plan = self._plans.get((geometry, device))
-        if plan is None:
-            plan = build_plan(geometry, device)
-            # Tracing (torch.export) makes stand-ins for tensors that must not outlive it.
-            if type(plan.query) is Tensor:
-                self._plans[geometry, device] = plan
-        return plan
+def plan_for(geometry: WindowGeometry, x: Tensor) -> WindowPlan:
+    """The plan of a geometry on the device of ``x``, built once.
 
-    def __deepcopy__(self, memo: dict[int, object]) -> PlanCache:
-        """Copies of a model (EMA, DDP) start with an empty cache."""
-        return PlanCache()
-
-    def __getstate__(self) -> dict[str, object]:
-        """A pickled model carries no plans."""
-        return {"_plans": {}}
+    Tracing makes stand-ins for tensors that must not outlive it: their plans are not kept.
+    """
+    build = _remembered_plan if type(x) is Tensor else build_plan
+    return build(geometry, x.device)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from vrtspike.config.aliases import KeyPath
-from vrtspike.config.documents import Document, overlay, read_yaml
+from vrtspike.config.documents import Document, KeyPath, dotted, overlay, read_yaml
 from vrtspike.config.fields import (
     Fraction,
     FractionBelowOne,
@@ -70,6 +67,12 @@ class VRTSettings(Section):
         "recompute: scores made again for the gradient; auto: sdpa on a GPU, else recompute",
         "auto",
     )
+
+    @field_validator("ATTENTION", mode="before")
+    @classmethod
+    def _accept_older_names(cls, value: Any) -> Any:  # noqa: ANN401 - raw YAML
+        older = {"fused": "sdpa", "explicit": "auto", "flex": "auto", "triton": "auto"}
+        return older.get(str(value), value)
 
 
 class TemporalAttentionSettings(Section):
@@ -185,60 +188,48 @@ class ModelSettings(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        faults = list(self._misfits())
-        if faults:
-            raise ValueError("; ".join(faults))
-        return self
-
-    def _misfits(self) -> Iterator[str]:
-        """Widths, heads and depths that do not go together."""
-        # One wrong number of heads fits none of the widths: the first says it all.
-        yield from islice(self._backbone_misfits(), 1)
-        for name, number in (("SPIKE_TSA", self.SPIKE_TSA.HEADS), ("FUSE", self.FUSE.HEADS)):
-            # The spike encoder's scales are as wide as these stages.
-            bad = [width for width in self.VRT.EMBED_DIMS[:4] if width % number]
-            if bad:
-                yield f"{name}.HEADS is {number}, which does not divide {bad[0]} channels"
-
-    def _backbone_misfits(self) -> Iterator[str]:
-        """Why these sizes cannot make a VRT, each fault with what was found and expected."""
-        vrt, widths, name = self.VRT, self.VRT.EMBED_DIMS, "VRT.EMBED_DIMS"
+        """Refuse widths, heads and depths that do not go together."""
+        vrt, widths = self.VRT, self.VRT.EMBED_DIMS
         if len(widths) != len(self.VRT_DEPTHS):
-            yield (
-                f"{name} has {len(widths)} entries and VRT_DEPTHS has {len(self.VRT_DEPTHS)}; give "
-                "one for each"
+            raise ValueError(
+                f"VRT.EMBED_DIMS has {len(widths)} entries and VRT_DEPTHS has "
+                f"{len(self.VRT_DEPTHS)}; give one for each"
             )
-            return
-        if len(set(widths[STAGES:])) != 1:
-            yield (
-                f"{name} of stage 8 are {list(widths[STAGES:])}; its groups must have the same "
-                "width"
-            )
-        for i, width in enumerate(widths):
-            if width % vrt.NUM_HEADS:
-                yield f"{name}[{i}] is {width}, no multiple of VRT.NUM_HEADS, {vrt.NUM_HEADS}"
-        for i, width in enumerate(widths[:STAGES]):
-            if vrt.PA_FRAMES and width % vrt.DEFORMABLE_GROUPS:
-                groups = vrt.DEFORMABLE_GROUPS
-                yield f"{name}[{i}] is {width}, no multiple of VRT.DEFORMABLE_GROUPS, {groups}"
-            if width % 4:
-                yield f"{name}[{i}] is {width}; stages 1-7 need a multiple of 4"
-        for late, early in _SKIPS:
-            if widths[late] != widths[early]:
-                yield (
-                    f"{name}[{late}] is {widths[late]} and {name}[{early}] is {widths[early]}; "
-                    f"stages {late + 1} and {early + 1} are added, so they must be equal"
-                )
+        divisors = [
+            ("VRT.NUM_HEADS", vrt.NUM_HEADS, len(widths)),
+            # The spike encoder's scales are as wide as these stages.
+            ("SPIKE_TSA.HEADS", self.SPIKE_TSA.HEADS, 4),
+            ("FUSE.HEADS", self.FUSE.HEADS, 4),
+            ("VRT.DEFORMABLE_GROUPS", vrt.DEFORMABLE_GROUPS if vrt.PA_FRAMES else 1, STAGES),
+            ("what stages 1-7 need", 4, STAGES),
+        ]
+        faults = []
+        for name, number, stages in divisors:
+            # One wrong number fits none of the widths: the first says it all.
+            if bad := [i for i in range(stages) if widths[i] % number]:
+                width = f"VRT.EMBED_DIMS[{bad[0]}] is {widths[bad[0]]}"
+                faults.append(f"{width}, no multiple of {name}, {number}")
+        equal = [*_SKIPS, *((i, STAGES) for i in range(STAGES + 1, len(widths)))]
+        faults += [
+            f"VRT.EMBED_DIMS[{late}] is {widths[late]} and VRT.EMBED_DIMS[{early}] is "
+            f"{widths[early]}; they must be equal: outputs of stages are added, and the groups of "
+            "stage 8 have one width"
+            for late, early in equal
+            if widths[late] != widths[early]
+        ]
         if vrt.MLP_RATIO * min(widths) < 1:
-            yield (
-                f"VRT.MLP_RATIO is {vrt.MLP_RATIO}; expected at least {1 / min(widths):.3g}: with "
-                f"{min(widths)} channels the hidden layer would be empty"
+            faults.append(
+                f"VRT.MLP_RATIO is {vrt.MLP_RATIO}; expected at least {1 / min(widths):.3g}, for a "
+                "hidden layer that is not empty"
             )
         if wrong := [i for i in vrt.INDEP_RECONSTS if i < STAGES]:
-            yield (
+            faults.append(
                 f"VRT.INDEP_RECONSTS names {wrong}; the groups of stage 8 are numbered from "
                 f"{STAGES}"
             )
+        if faults:
+            raise ValueError("; ".join(faults))
+        return self
 
 
 # VRT's own arguments and the keys that they set.
@@ -259,24 +250,16 @@ def with_vrt_arguments(document: Document) -> Document:
     Raises:
         ConfigError: if the file cannot be read, or has an argument that VRT has not.
     """
-    model = document.tree.get("MODEL")
-    name = model.get("VRT_CFG") if isinstance(model, dict) else None
-    name = os.path.expanduser(name) if isinstance(name, str) else name  # noqa: PTH111
-    if not isinstance(name, str) or not Path(name).is_file():
+    name = document.values.get(("MODEL", "VRT_CFG"))
+    name = os.path.expanduser(name) if isinstance(name, str) else ""  # noqa: PTH111
+    if not Path(name).is_file():
         return document  # a missing file is refused by check_files, before a run starts
     arguments = read_yaml(name)
-    result = Document({})
-    for argument, value in arguments.tree.items():
-        place = arguments.places[(argument,)]
-        if argument not in _VRT_ARGUMENTS:
+    result = Document({}, {})
+    for argument, value in arguments.values.items():
+        key, place = _VRT_ARGUMENTS.get(dotted(argument)), arguments.places[argument]
+        if key is None:
             known = ", ".join(sorted(_VRT_ARGUMENTS))
-            raise ConfigError(f"{place}: unknown argument {argument}; known: {known}")
-        result = overlay(result, _nested(_VRT_ARGUMENTS[argument], value, place))
+            raise ConfigError(f"{place}: unknown argument {dotted(argument)}; known: {known}")
+        result.values[key], result.places[key] = value, place
     return overlay(result, document)
-
-
-def _nested(path: KeyPath, value: Any, place: str) -> Document:  # noqa: ANN401 - a YAML value
-    tree = value
-    for part in reversed(path):
-        tree = {str(part): tree}
-    return Document(tree, {path: place})

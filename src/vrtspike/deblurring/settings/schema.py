@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import field_validator, model_validator
 
-from vrtspike.config.aliases import COMMON, Aliases, DeprecatedKey
 from vrtspike.config.documents import Document
 from vrtspike.config.fields import (
     Fraction,
@@ -27,7 +26,8 @@ from vrtspike.config.fields import (
     operational,
 )
 from vrtspike.config.loading import load_preset
-from vrtspike.config.run_schema import UNLIMITED, Ablation, FirstSteps, RunSettings, Variant
+from vrtspike.config.old_keys import COMMON, OldKey, OldKeys
+from vrtspike.config.run_schema import UNLIMITED, Ablation, RunSettings, Variant
 from vrtspike.deblurring.settings.losses import LossSettings
 from vrtspike.deblurring.settings.model import ModelSettings, with_vrt_arguments
 from vrtspike.deblurring.settings.names import LayoutName, MetricName
@@ -46,41 +46,32 @@ ProtocolName = Literal["own", "vrt", "spkdeblurnet", "ssdm"]
 """How figures are measured (:mod:`vrtspike.deblurring.evaluation.protocols`)."""
 
 
+_CHUNKS = OldKey(reason="chunks have pixels of any place")
+
 # What keys were called in older files.
-ALIASES = COMMON | Aliases(
-    renamed={
-        ("DATA", "TRAIN_CROP_SIZE"): ("DATA", "CROP_SIZE"),
-        ("DATA", "K"): ("DATA", "NUM_VOXEL_BINS"),
-        ("MODEL", "VRT", "use_checkpoint_attn"): ("MODEL", "VRT", "USE_CHECKPOINT_ATTN"),
-        ("MODEL", "VRT", "use_checkpoint_ffn"): ("MODEL", "VRT", "USE_CHECKPOINT_FFN"),
-    },
-    deprecated={
-        ("DATA", "READER"): DeprecatedKey("stores are read by tensorstore"),
-        ("MODEL", "LAYERS"): DeprecatedKey(
-            "the spike encoder has 4 scales, one for each scale of VRT", 4
-        ),
-        ("MODEL", "CHANNELS_PER_SCALE"): DeprecatedKey(
-            "the spike encoder's scales are as wide as VRT's, MODEL.VRT.EMBED_DIMS of stages 1-4"
-        ),
-        ("MODEL", "FUSE", "TYPE"): DeprecatedKey(
-            "spike features are fused by attention along time", "TemporalCrossAttn"
-        ),
-        ("MODEL", "DISABLE_KERNELS"): DeprecatedKey("PyTorch computes every operation"),
-        ("MODEL", "SPIKE_TSA", "CHUNK_SHAPE"): DeprecatedKey("chunks have pixels of any place"),
-        ("MODEL", "FUSE", "CHUNK_SHAPE"): DeprecatedKey("chunks have pixels of any place"),
-        ("MODEL", "VRT", "RECOMPUTE"): DeprecatedKey(
-            "MODEL.VRT.USE_CHECKPOINT_ATTN and USE_CHECKPOINT_FFN say what is recomputed"
-        ),
-    },
-    values={
-        ("MODEL", "VRT", "ATTENTION"): {
-            "explicit": "auto",
-            "fused": "sdpa",
-            "flex": "auto",
-            "triton": "auto",
-        }
-    },
-)
+OLD_KEYS: OldKeys = {
+    **COMMON,
+    ("DATA", "TRAIN_CROP_SIZE"): OldKey(("DATA", "CROP_SIZE")),
+    ("DATA", "K"): OldKey(("DATA", "NUM_VOXEL_BINS")),
+    ("MODEL", "VRT", "use_checkpoint_attn"): OldKey(("MODEL", "VRT", "USE_CHECKPOINT_ATTN")),
+    ("MODEL", "VRT", "use_checkpoint_ffn"): OldKey(("MODEL", "VRT", "USE_CHECKPOINT_FFN")),
+    ("DATA", "READER"): OldKey(reason="stores are read by tensorstore"),
+    ("MODEL", "LAYERS"): OldKey(
+        values={4: 4}, reason="the spike encoder has 4 scales, one for each scale of VRT"
+    ),
+    ("MODEL", "CHANNELS_PER_SCALE"): OldKey(
+        reason="the spike encoder's scales are as wide as MODEL.VRT.EMBED_DIMS of stages 1-4"
+    ),
+    ("MODEL", "FUSE", "TYPE"): OldKey(
+        values={"TemporalCrossAttn": ""}, reason="spike features are fused by attention along time"
+    ),
+    ("MODEL", "DISABLE_KERNELS"): OldKey(reason="PyTorch computes every operation"),
+    ("MODEL", "SPIKE_TSA", "CHUNK_SHAPE"): _CHUNKS,
+    ("MODEL", "FUSE", "CHUNK_SHAPE"): _CHUNKS,
+    ("MODEL", "VRT", "RECOMPUTE"): OldKey(
+        reason="MODEL.VRT.USE_CHECKPOINT_ATTN and USE_CHECKPOINT_FFN say what is recomputed"
+    ),
+}
 
 # What the spikes are worth.
 ABLATION = Ablation(
@@ -255,14 +246,11 @@ class WeightsSettings(Section):
 class Settings(RunSettings):
     """One preset of the deblurring, complete."""
 
-    aliases: ClassVar[Aliases] = ALIASES
+    old_keys: ClassVar[OldKeys] = OLD_KEYS
     ablation: ClassVar[Ablation | None] = ABLATION
     workflow: ClassVar[type[Section]] = VideoWorkflow
-    # What voxelisation gives is part of the data set's digest.
-    neutral_modules: ClassVar[tuple[str, ...]] = (
-        "data.manifests",
-        "data.store.voxels.voxelize_packed",
-    )
+    # What is read from raw files is part of the data set's digest.
+    neutral_modules: ClassVar[tuple[str, ...]] = ("data.manifests", "data.raw")
     watched: ClassVar[tuple[str, ...] | None] = ("psnr", "ssim")
 
     TRAIN: VideoTrainSettings = key("Training", VideoTrainSettings())
@@ -320,23 +308,15 @@ class Settings(RunSettings):
         }
 
     @property
-    def first_steps(self) -> FirstSteps:
+    def first_steps(self) -> tuple[str, ...]:
         """Crops of the first phase, and a fixed flow."""
-        phases, frozen = self.TRAIN.PROGRESSIVE, self.TRAIN.FREEZE_FLOW_STEPS
-        notes, overrides = [], []
-        if phases:
-            first = {"CROP_SIZE": phases[0].CROP_SIZE, "EPOCHS": UNLIMITED}
-            overrides = [f"TRAIN.PROGRESSIVE=[{first}]"]
-        if len(phases) > 1:
-            notes.append(
-                f"crops of {phases[0].CROP_SIZE}, the first of {len(phases)} phases "
-                "(TRAIN.PROGRESSIVE)"
-            )
-        if frozen:
-            notes.append(
-                f"flow and alignment fixed, as in the first {frozen} (TRAIN.FREEZE_FLOW_STEPS)"
-            )
-        return FirstSteps(tuple(notes), tuple(overrides))
+        train, found = self.TRAIN, []
+        if train.PROGRESSIVE:
+            first = {"CROP_SIZE": train.PROGRESSIVE[0].CROP_SIZE, "EPOCHS": UNLIMITED}
+            found.append(f"TRAIN.PROGRESSIVE=[{first}]")
+        if train.FREEZE_FLOW_STEPS:
+            found.append(f"TRAIN.FREEZE_FLOW_STEPS={UNLIMITED}")
+        return tuple(found)
 
     @property
     def recompute_keys(self) -> tuple[str, ...]:
@@ -359,14 +339,12 @@ class Settings(RunSettings):
 
     @model_validator(mode="after")
     def _enough_frames_to_shuffle(self) -> Self:
-        if not self.MODEL.USE_SPIKE or self.MODEL.SPIKE_ORDER != "shuffled":
-            return self
-        asked = {
-            "DATA.CLIP_LEN": (self.DATA.CLIP_LEN, SHUFFLED_CLIP_LEN),
-            "TEST.TILE.FRAMES": (self.TEST.TILE.FRAMES, 2),
-        }
-        for name, (found, least) in asked.items():
-            if found is not None and found < least:
+        shuffled = self.MODEL.USE_SPIKE and self.MODEL.SPIKE_ORDER == "shuffled"
+        for name, found, least in (
+            ("DATA.CLIP_LEN", self.DATA.CLIP_LEN, SHUFFLED_CLIP_LEN),
+            ("TEST.TILE.FRAMES", self.TEST.TILE.FRAMES or 2, 2),
+        ):
+            if shuffled and found < least:
                 raise ValueError(
                     f"MODEL.SPIKE_ORDER is shuffled and {name} is {found}; expected {least} or "
                     f"more, so that there are other frames' spikes to give: raise {name}, or set "

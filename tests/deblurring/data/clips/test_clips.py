@@ -24,7 +24,7 @@ from vrtspike.deblurring.data.store.reading import (
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.data.store.writing import write_store
 from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import DataError
+from vrtspike.errors import ConfigError, DataError
 
 FRAMES = {"train/a": 6, "train/b": 4, "test/c": 5}
 
@@ -217,9 +217,9 @@ def test_all_sequences_that_are_too_short_or_small_are_named(dataset):
         ClipDataset(dataset, "train", settings(CLIP_LEN=5))
     with pytest.raises(DataError, match=r"\(2\)(.|\n)*96 x 128, DATA\.CROP_SIZE is 104"):
         ClipDataset(dataset, "train", settings(CROP_SIZE=104))
-    with pytest.raises(DataError, match=r"DATA\.NUM_VOXEL_BINS = 8, the settings say 16"):
+    with pytest.raises(ConfigError, match=r"DATA\.NUM_VOXEL_BINS 8, the settings say 16"):
         ClipDataset(dataset, "train", settings(NUM_VOXEL_BINS=16))
-    with pytest.raises(DataError, match=r"DATA\.BLUR_DIR = blur, the settings say blur_gamma"):
+    with pytest.raises(ConfigError, match=r"DATA\.BLUR_DIR blur, the settings say blur_gamma"):
         ClipDataset(dataset, "train", settings(BLUR_DIR="blur_gamma"))
 
 
@@ -263,15 +263,15 @@ def test_a_cache_that_is_too_small_drops_what_was_not_used_for_longest(dataset):
     assert last.is_full
 
 
-def test_data_sets_share_the_cache_of_a_reader(dataset):
-    reader = ChunkReader(10**8)
-    small, large = (
-        ClipDataset(dataset, "train", settings(CROP_SIZE=size), reader=reader) for size in (16, 32)
-    )
-    small[0]
-    before = cache_use()
-    assert torch.equal(large[0]["blur"], ClipDataset(dataset, "train", settings())[0]["blur"])
-    assert (cache_use() - before).hits > 0
+def test_crops_have_the_size_of_their_epoch_and_the_last_is_continued(dataset):
+    clips = ClipDataset(dataset, "train", settings(), crops=[16, 16, 24], seed=3)
+    for epoch, size in enumerate((16, 16, 24, 24)):
+        alone = ClipDataset(dataset, "train", settings(CROP_SIZE=size), seed=3)
+        for each in (clips, alone):
+            each.set_epoch(epoch)
+        assert equal(clips[1], alone[1])
+    with pytest.raises(DataError, match=r"96 x 128, DATA\.CROP_SIZE is 104"):
+        ClipDataset(dataset, "train", settings(), crops=[104, 16])
 
 
 def test_cache_budget_is_one_for_the_machine():

@@ -73,8 +73,8 @@ def test_sound_sequences_pass(gate):
         (
             SOUND,
             {"bins": [32, 82]},
-            f"{A} and 2 more of 3: 3 exposures are too short for DATA.NUM_VOXEL_BINS = 82, first "
-            "frame 1: its 88 spike frames fill at most 81 bins",
+            f"{A} and 2 more of 3: exposure of frame 1: 82 voxel bins for 88 spike frames: .* set "
+            "DATA.NUM_VOXEL_BINS to at most 81",
         ),
         (
             [*SOUND[:2], manifest(C, count=0)],

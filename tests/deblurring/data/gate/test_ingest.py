@@ -187,11 +187,7 @@ def lost(path):
     ("damage", "file", "fault"),
     [
         (doubled, "spike/000002.dat", " holds 176 spike frames, others 88, and its sharp frame"),
-        (
-            shuffled,
-            "spike/000002.dat",
-            " (steps from 0): the spikes follow each other as by chance",
-        ),
+        (shuffled, "spike/000002.dat", ": the spikes follow each other as by chance"),
         (of_another_sequence, "spike/000002.dat", ": the spikes do not show"),
         (deep, "sharp/000002.png", ": 16 bits per channel"),
         (of_another_size, "sharp/000002.png", ": 96 x 64 pixels, but"),

@@ -63,23 +63,23 @@ def test_an_array_file_says_it_itself(tmp_path):
 def test_what_cannot_be_told_is_asked_for_with_sizes_that_fit(tmp_path):
     file = tmp_path / "a.dat"
     file.write_bytes(bytes(360 * 640 // 8 * 10))  # ten frames without a spike
-    with pytest.raises(DataError) as told:
+    told = (
+        r"cannot be told from 288000 bytes; .* fit: 360 640 \(Spk-GoPro\), 180 320 \(S-SDM's \w+\)$"
+    )
+    with pytest.raises(DataError, match=told):
         find_sensor(file)
-    text = str(told.value)
-    assert f"{file}: the sensor's size cannot be told from 288000 bytes" in text
-    assert "--sensor 360 640 (10 spike frames; Spk-GoPro)" in text
-    assert "--sensor 250 416" not in text  # 104,000 bits do not divide the file
     random = np.random.default_rng(0)
     file.write_bytes(random.integers(0, 256, 40_000, np.uint8).tobytes())
-    with pytest.raises(DataError, match="cannot be told"):
+    with pytest.raises(DataError, match=r"cannot be told .* fit: none"):
         find_sensor(file)
-    with pytest.raises(DataError, match="no such file"):
-        find_sensor(tmp_path / "b.dat")
-    with pytest.raises(DataError, match="/dev/null: a pipe or a device; expected a spike file"):
-        find_sensor("/dev/null")
     file.rename(tmp_path / "a.png")
-    with pytest.raises(DataError, match=r"found a file \*\.png, expected spikes"):
-        find_sensor(tmp_path / "a.png")
+    for path, found in (
+        (file, "no such file"),
+        ("/dev/null", "a folder, a pipe or a device"),
+        (tmp_path / "a.png", r"a file \*\.png"),
+    ):
+        with pytest.raises(DataError, match=f"{path}: found {found}, expected a spike file"):
+            find_sensor(path)
 
 
 @pytest.mark.shared

@@ -10,9 +10,9 @@ import pytest
 from tests.deblurring.data.prepared import check
 from tests.deblurring.data.raw.published import PUBLISHED
 from tests.deblurring.data.scenes import film
-from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE, sensor_size
+from vrtspike.deblurring.data.raw.layouts.files import sensor_size
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS, find_layout, find_sequence
-from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
+from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.errors import DataError
@@ -240,21 +240,6 @@ def test_npz_spikes_bring_their_size(dataset, width):
     assert manifest["frames"][0]["spikes"]["path"].endswith("000001.npz")
 
 
-def test_vidar_dumps_lose_their_header_columns(tmp_path):
-    """Rows of 416 in the file, a picture of 400."""
-    film_frames = film(3, 3 * 7 + 1, height=56, width=400)
-    write_sequence(tmp_path / SPLIT / NAME, film_frames, frames_per_exposure=7, downscale=1)
-    for path in (tmp_path / SPLIT / NAME / "spike").iterdir():
-        spikes = read_spikes(path, 56, 400)
-        header = np.random.default_rng(0).integers(0, 2, (len(spikes), 56, 16), dtype=np.uint8)
-        write_spikes(path, np.concatenate([spikes, header], axis=2))
-    (tmp_path / SPLIT / SENSOR_FILE).write_text("spike_h: 56\nspike_w: 416\n")
-    manifest = check(tmp_path, f"{SPLIT}/{NAME}")
-    assert manifest["faults"] == []
-    assert manifest["spike_size"] == [56, 400]
-    assert manifest["spike_file"]["size"] == [56, 416]
-
-
 def test_files_that_claim_the_same_frame_are_a_fault(dataset):
     folder = dataset / SPLIT / NAME
     shutil.copy(folder / "blur" / "000002.png", folder / "blur" / "2.png")
@@ -262,7 +247,8 @@ def test_files_that_claim_the_same_frame_are_a_fault(dataset):
     np.savez(folder / "spike.npz", spk=np.zeros((1, 8, 8), np.uint8))
     faults = find_sequence(dataset, SPLIT, NAME, "blur").faults
     assert len(faults) == 2
-    assert "blur holds two files for frame 2: 000002.png and 2.png" in faults[0]
+    assert faults[0].startswith("two files for frame 000002: ")
+    assert faults[0].endswith("blur/000002.png and train/GOPR0001_11_00/blur/2.png")
     assert f"{SPLIT}/{NAME}/spike.dat, {SPLIT}/{NAME}/spike.npz" in faults[1]
 
 
@@ -325,7 +311,7 @@ def test_folders_of_archives_and_file_systems_are_passed_over_and_told(dataset):
 def test_a_file_in_place_of_the_data_set(tmp_path):
     archive = tmp_path / "gopro.zip"
     archive.write_bytes(b"PK")
-    with pytest.raises(DataError, match=r"gopro\.zip is a file; set DATA\.ROOT to the folder"):
+    with pytest.raises(DataError, match=r"gopro\.zip is a file .*; set DATA\.ROOT to the folder"):
         survey(archive, ["train", "test"], "blur")
     with pytest.raises(DataError, match=r"folder \S+none does not exist; set DATA\.ROOT"):
         survey(tmp_path / "none", ["train", "test"], "blur")

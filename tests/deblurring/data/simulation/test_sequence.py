@@ -74,7 +74,7 @@ def test_a_folder_of_frames_in_the_order_of_their_numbers(tmp_path):
 def test_a_folder_in_which_frames_are_missing_is_refused(tmp_path):
     for number in (1, 2, 3, 5, 6, 9, 10):
         write_png(tmp_path / "in" / f"frame_{number:04d}.png", video(1)[0])
-    gaps = r"frame_0003 to frame_0005, frame_0006 to frame_0009, elsewhere in steps of 1: .* folder"
+    gaps = r"frame_0003 to frame_0005, elsewhere in steps of 1 \(2 such places\): .* folder"
     with pytest.raises(DataError, match=gaps):
         frame_files(tmp_path / "in")
     write_png(tmp_path / "twice" / "1.png", video(1)[0])

@@ -37,7 +37,7 @@ def golden_vrt(golden: Path, golden_weights: dict[str, Tensor]) -> Callable[...,
     assert arguments.pop("upscale") == 1
 
     def build(**options: Any) -> VRT:
-        vrt = VRT(**arguments, **options)
+        vrt = VRT.published(**arguments, **options)
         load_vrt(vrt, golden_weights, "golden weights")
         return vrt
 

@@ -11,7 +11,7 @@ import torch
 from vrtspike.deblurring.data.store.voxels import Statistics, normalize_counts
 
 
-@dataclass(frozen=True)
+@dataclass
 class Clip:
     """A batch of clips on the device. B clips of T frames, K bins, H x W pixels."""
 
@@ -22,6 +22,14 @@ class Clip:
     voxels: torch.Tensor | None
     """float32 (B, T, K, h, w): standardised gain x spike rate, at the resolution of the spike
     sensor; None where there are no spikes."""
+    guide: torch.Tensor | None = None
+    """What a teacher restores, where there is one."""
+
+    @property
+    def reference(self) -> torch.Tensor:
+        """``sharp`` of a clip for training."""
+        assert self.sharp is not None, "training clips have sharp frames"
+        return self.sharp
 
 
 def prepare_batch(

@@ -143,6 +143,7 @@ class ClipDataset(Dataset[Sample]):
         seed: int = 0,
         train: bool = True,
         reader: ChunkReader | None = None,
+        crops: Sequence[int] = (),
     ) -> None:
         """Open the split's stores (metadata only).
 
@@ -155,22 +156,26 @@ class ClipDataset(Dataset[Sample]):
             train: random crops and augmentation, or centred crops.
             reader: how stores are read, and the cache that data sets share; None is one without
                 a cache.
+            crops: side of the crops of each epoch, instead of CROP_SIZE; the last one is continued.
 
         Raises:
-            DataError: if the data set was built with other settings, or (all named at once)
-                sequences are shorter than a clip or smaller than a crop.
+            ConfigError: if the data set was built with other settings.
+            DataError: (all named at once) if sequences are shorter than a clip or smaller than a
+                crop.
         """
-        _check_settings(dataset, settings)
+        advice = "run the workflow, which builds what the settings ask for"
+        dataset.require(settings, ("NUM_VOXEL_BINS", "CONTEXT_STEPS", "BLUR_DIR"), advice)
         reader = reader or ChunkReader()
         self._sequences = [
             SequenceReader(entry, reader, precomputed=settings.USE_PRECOMPUTED_VOXELS)
             for entry in dataset.split(split)
         ]
         self._settings = settings
+        self._crops = crops or [settings.CROP_SIZE]
         self._seed = seed
         self._epoch = 0
         self._train = train
-        _check_sizes(self._sequences, settings)
+        _check_sizes(self._sequences, settings.CLIP_LEN, sorted(set(self._crops)))
         length = settings.CLIP_LEN
         self._clips = [
             (number, start)
@@ -190,7 +195,8 @@ class ClipDataset(Dataset[Sample]):
         """Read clip ``index``; see :class:`Sample`."""
         number, start = self._clips[index]
         sequence = self._sequences[number]
-        length, size = self._settings.CLIP_LEN, self._settings.CROP_SIZE
+        length = self._settings.CLIP_LEN
+        size = self._crops[min(self._epoch, len(self._crops) - 1)]
         unit = sequence.layout.scale.numerator
         last = [(side - size) // unit for side in sequence.layout.rgb_size]
         if self._train:
@@ -252,38 +258,22 @@ def _add_faults(sample: Sample, random: np.random.Generator) -> None:
         sample["gain"] *= (before * after).sum() / after.square().sum().clamp(min=1)
 
 
-def _check_settings(manifest: DatasetManifest, settings: DataSettings) -> None:
-    wanted: list[tuple[str, int | str, int | str]] = [
-        ("DATA.NUM_VOXEL_BINS", settings.NUM_VOXEL_BINS, manifest.bins),
-        ("DATA.CONTEXT_STEPS", settings.CONTEXT_STEPS, manifest.context),
-        ("DATA.BLUR_DIR", settings.BLUR_DIR, manifest.blur_dir),
-    ]
-    for key, asked, built in wanted:
-        if asked != built:
-            raise DataError(
-                f"{manifest.path} was built with {key} = {built}, the settings say {asked}; run "
-                "the workflow, which builds what the settings ask for"
-            )
-
-
-def _check_sizes(sequences: Sequence[SequenceReader], settings: DataSettings) -> None:
+def _check_sizes(sequences: Sequence[SequenceReader], length: int, crops: Sequence[int]) -> None:
     faults = []
     for sequence in sequences:
-        height, width = sequence.layout.rgb_size
-        if len(sequence) < settings.CLIP_LEN:
+        (height, width), unit = sequence.layout.rgb_size, sequence.layout.scale.numerator
+        if len(sequence) < length:
+            faults.append(f"{sequence.name}: {len(sequence)} frames, DATA.CLIP_LEN is {length}")
+        if min(height, width) < crops[-1]:
             faults.append(
-                f"{sequence.name}: {len(sequence)} frames, DATA.CLIP_LEN is {settings.CLIP_LEN}"
+                f"{sequence.name}: frames of {height} x {width}, DATA.CROP_SIZE is {crops[-1]}"
             )
-        if min(height, width) < settings.CROP_SIZE:
-            faults.append(
-                f"{sequence.name}: frames of {height} x {width}, DATA.CROP_SIZE is "
-                f"{settings.CROP_SIZE}"
-            )
-        if settings.CROP_SIZE % sequence.layout.scale.numerator:
-            faults.append(
-                f"{sequence.name}: DATA.CROP_SIZE {settings.CROP_SIZE} does not fall on whole "
-                f"spike pixels; use a multiple of {sequence.layout.scale.numerator}"
-            )
+        faults += [
+            f"{sequence.name}: DATA.CROP_SIZE {crop} does not fall on whole spike pixels; use a "
+            f"multiple of {unit}"
+            for crop in crops
+            if crop % unit
+        ]
     scales = {sequence.layout.scale for sequence in sequences}
     if len(scales) > 1:
         faults.append(

@@ -187,6 +187,29 @@ class DatasetManifest:
             ),
         )
 
+    def require(self, settings: DataSettings, keys: Sequence[str], advice: str) -> None:
+        """Refuse settings that another data set has to be built for.
+
+        Args:
+            settings: DATA.
+            keys: which of NUM_VOXEL_BINS, CONTEXT_STEPS and BLUR_DIR.
+            advice: what to do.
+
+        Raises:
+            ConfigError: naming the key.
+        """
+        built = {
+            "NUM_VOXEL_BINS": self.bins,
+            "CONTEXT_STEPS": self.context,
+            "BLUR_DIR": self.blur_dir,
+        }
+        for key in keys:
+            if (asked := getattr(settings, key)) != built[key]:
+                raise ConfigError(
+                    f"{self.path}: built with DATA.{key} {built[key]}, the settings say {asked}; "
+                    f"{advice}"
+                )
+
     def split(self, name: str) -> tuple[SequenceEntry, ...]:
         """The sequences of a split.
 
@@ -251,15 +274,7 @@ def load_fitting_dataset(path: str | Path, settings: Settings) -> DatasetManifes
         DataError: if it is missing or of another version.
     """
     dataset = load_dataset(path)
-    data = settings.DATA
-    for key, built, asked in (
-        ("NUM_VOXEL_BINS", dataset.bins, data.NUM_VOXEL_BINS),
-        ("CONTEXT_STEPS", dataset.context, data.CONTEXT_STEPS),
-    ):
-        if built != asked:
-            raise ConfigError(
-                f"{path}: built with DATA.{key} {built}, but that of the run is {asked}; give a "
-                "data set that was built as the one the run was trained on"
-            )
+    advice = "give a data set that was built as the one the run was trained on"
+    dataset.require(settings.DATA, ("NUM_VOXEL_BINS", "CONTEXT_STEPS"), advice)
     require_spikes(str(path), dataset.statistics is not None, settings)
     return dataset

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vrtspike.deblurring.data.bins import most_bins
+from vrtspike.deblurring.data.bins import bin_edges
+from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.manifests import ACCEPTED, INGESTED, recorded_exposure
 from vrtspike.errors import DataError, list_faults, named_faults
 from vrtspike.io.manifests import read_manifest
 
-COLUMNS = (
-    "split",
-    "sequence",
-    "frame",
-    "t0",
-    "t1",
-    "spike_count",
-    "expected_center",
-    "center",
-    "correlation",
-)
+OF_EXPOSURE = {
+    "t0": "t0",
+    "t1": "t1",
+    "spike_count": "count",
+    "expected_center": "sharp",
+    "center": "center",
+    "correlation": "correlation",
+}
+"""What the table and ingest manifests call the same of an exposure."""
+COLUMNS = ("split", "sequence", "frame", *OF_EXPOSURE)
 """``t0`` and ``t1`` are spike steps from the beginning of the sequence, ``t1`` excluded; centres
 are steps of the exposure. ``center`` and ``correlation`` are empty where nothing can be said."""
 
@@ -40,9 +40,7 @@ def alignment_rows(manifests: Iterable[str | Path]) -> list[dict[str, Any]]:
             "split": manifest["split"],
             "sequence": manifest["sequence"],
             "frame": frame["name"],
-            **{key: exposure[key] for key in ("t0", "t1", "center", "correlation")},
-            "spike_count": exposure["count"],
-            "expected_center": exposure["sharp"],
+            **{column: exposure[key] for column, key in OF_EXPOSURE.items()},
         }
         for manifest in (read_manifest(path, INGESTED) for path in manifests)
         for frame in manifest["frames"]
@@ -87,7 +85,7 @@ def accept(
             excluding, only if a split has no sequence left, with the faults of its sequences.
     """
     found: dict[str, list[str]] = {}
-    limits: dict[str, list[str]] = {}
+    unmet: dict[str, list[str]] = {}
     pictures: dict[str, list[str]] = {}
     without_spikes: list[str] = []
     for path in manifests:
@@ -95,10 +93,8 @@ def accept(
         name = f"{manifest['split']}/{manifest['sequence']}"
         found[name] = [*manifest["faults"], *_no_spike(manifest)]
         side = (crop_sizes or {}).get(manifest["split"], 1)
-        limits[name] = [
-            *_short_exposures(manifest, bins, context),
-            *_no_clip(manifest, clip_length, side),
-        ]
+        for fault in [*_no_bins(manifest, bins, context), *_no_clip(manifest, clip_length, side)]:
+            unmet.setdefault(fault, []).append(name)
         pictures[name] = [frame["picture"] for frame in manifest["frames"]]
         if not manifest["spikes"]:
             without_spikes.append(name)
@@ -117,45 +113,43 @@ def accept(
                 "its figures would be of training frames; expected others: remove it, or set "
                 "DATA.TEST_ON_TRAINING_FRAMES to true"
             )
-    faulty = dict(surveyed or {})
-    for name in found:
-        if faults := found[name] + limits[name]:
-            faulty[name] = faults
+    faulty = {
+        name: list(faults) for name, faults in {**(surveyed or {}), **found}.items() if faults
+    }
+    lines = named_faults(faulty)
+    for fault, names in unmet.items():
+        # A requirement of the settings, said once.
+        more = f" and {len(names) - 1} more of {len(found)}" if len(names) > 1 else ""
+        lines.append(f"{names[0]}{more}: {fault}")
+        for name in names:
+            faulty.setdefault(name, []).append(fault)
+    if faulty and not exclude:
+        raise DataError(
+            list_faults(
+                "the data set has faults, nothing was written",
+                lines,
+                "Fix these files, remove their sequences or change the keys, and run again; "
+                "DATA.ON_ERROR: exclude goes on without these sequences.",
+            )
+        )
     sequences = sorted(set(found) - set(faulty))
-    if exclude:
-        _refuse_empty_splits(sequences, faulty)
-    elif faulty:
-        raise DataError(_refusal({**(surveyed or {}), **found}, limits))
+    left = {_split(name) for name in sequences}
+    if reasons := {name: faults for name, faults in faulty.items() if _split(name) not in left}:
+        empty = ", ".join(dict.fromkeys(_split(name) for name in reasons))
+        raise DataError(
+            list_faults(
+                f"all sequences of split {empty} were left out, nothing was written",
+                named_faults(reasons),
+                "Fix at least one sequence of each split, or name other splits "
+                "(DATA.TRAIN_SPLIT, DATA.VAL_SPLIT).",
+            )
+        )
     return {
         "schema": ACCEPTED.schema,
         "sequences": sequences,
         "excluded": faulty,
         "overlaps": {name: overlaps[name][0] for name in sequences if name in overlaps},
     }
-
-
-def _refusal(of_files: Mapping[str, list[str]], of_keys: Mapping[str, list[str]]) -> str:
-    """All faults, by sequence or split.
-
-    Args:
-        of_files: faults of files.
-        of_keys: requirements of the settings that sequences do not meet; each is listed once, with
-            the first sequence.
-    """
-    names: dict[str, list[str]] = {}
-    for name, faults in of_keys.items():
-        for fault in faults:
-            names.setdefault(fault, []).append(name)
-    lines = named_faults(of_files)
-    fix = "Fix or remove these files (or their sequences)" if lines else "Change these keys"
-    for fault, those in names.items():
-        more = f" and {len(those) - 1} more of {len(of_keys)}" if len(those) > 1 else ""
-        lines.append(f"{those[0]}{more}: {fault}")
-    return list_faults(
-        "the data set has faults, nothing was written",
-        lines,
-        f"{fix} and run again; DATA.ON_ERROR: exclude goes on without these sequences.",
-    )
 
 
 def _twins(pictures: Mapping[str, list[str]]) -> dict[str, str]:
@@ -186,42 +180,24 @@ def _overlaps(
     return overlaps
 
 
-def _refuse_empty_splits(sequences: Sequence[str], excluded: Mapping[str, list[str]]) -> None:
-    """Refuse a split of which all sequences were excluded."""
-    left = {_split(name) for name in sequences}
-    reasons = {name: faults for name, faults in excluded.items() if _split(name) not in left}
-    if reasons:
-        empty = ", ".join(dict.fromkeys(_split(name) for name in reasons))
-        raise DataError(
-            list_faults(
-                f"all sequences of split {empty} were left out, nothing was written",
-                named_faults(reasons),
-                "Fix at least one sequence of each split, or name other splits "
-                "(DATA.TRAIN_SPLIT, DATA.VAL_SPLIT).",
-            )
-        )
-
-
 def _split(name: str) -> str:
     return name.partition("/")[0]
 
 
-def _short_exposures(manifest: dict[str, Any], bins: Sequence[int], context: int) -> list[str]:
-    faults = []
-    binned = {
-        frame["name"]: recorded_exposure(spikes).widened(context, spikes["total"])
-        for frame in manifest["frames"]
-        if (spikes := frame["spikes"]) is not None
-    }
+def _no_bins(manifest: dict[str, Any], bins: Sequence[int], context: int) -> Iterator[str]:
+    """Why exposures cannot be divided into bins: of each number of bins the first fault."""
+    names: dict[Exposure, str] = {}
+    for frame in manifest["frames"]:
+        if spikes := frame["spikes"]:
+            binned = recorded_exposure(spikes).widened(context, spikes["total"])
+            names.setdefault(binned.moved(-binned.start), frame["name"])
     for k in bins:
-        short = [(name, found) for name, found in binned.items() if most_bins(found) < k]
-        if short:
-            name, found = short[0]
-            faults.append(
-                f"{len(short)} exposures are too short for DATA.NUM_VOXEL_BINS = {k}, first frame "
-                f"{name}: its {found.steps} spike frames fill at most {most_bins(found)} bins"
-            )
-    return faults
+        for exposure, name in names.items():
+            try:
+                bin_edges(exposure, k)
+            except DataError as error:
+                yield f"exposure of frame {name}: {error}"
+                break
 
 
 def _no_spike(manifest: dict[str, Any]) -> list[str]:

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.raw.spikes import PackedSpikes, count_areas, frame_scale
-from vrtspike.errors import DataError
 from vrtspike.io.images import shrink
 
 WINDOW = 9
@@ -138,7 +137,7 @@ def align(spikes: PackedSpikes, gray: NDArray[np.generic], *, blurry: bool = Fal
             then says nothing.
 
     Raises:
-        DataError: if the shapes do not fit together or there are fewer than 2 spike frames.
+        DataError: if the shapes do not fit together.
     """
     picture = _picture(spikes, gray)
     reference = band_pass(picture)
@@ -148,8 +147,8 @@ def align(spikes: PackedSpikes, gray: NDArray[np.generic], *, blurry: bool = Fal
     assessable = texture >= MIN_TEXTURE and min(reference.shape) >= MIN_SIDE
     misread = moved = ""
     if assessable and value < DOUBTED:
-        misread = _misread(spikes, picture, window, value)
-        moved = "" if misread else _moved(spikes, reference, window, value)
+        misread = _better(*_misread(spikes, picture, window), value)
+        moved = "" if misread else _better(*_moved(spikes, reference, window), value)
     return Alignment(
         center=peak + (window - 1) / 2,
         correlation=value,
@@ -205,9 +204,7 @@ def _window(spikes: PackedSpikes) -> int:
 
 def _picture(spikes: PackedSpikes, gray: NDArray[np.generic]) -> NDArray[np.float32]:
     """The frame at the sensor's size, from 0 to 1."""
-    frames, height, width = spikes.shape
-    if frames < 2:
-        raise DataError("at least 2 spike frames are needed to look for the exposure centre")
+    _, height, width = spikes.shape
     frame_scale((gray.shape[0], gray.shape[1]), (height, width))
     return shrink(gray, height, width).astype(np.float32) / np.float32(255)
 
@@ -248,14 +245,13 @@ def _search(
     return find_peak(curve)[0], best, least
 
 
-def _misread(spikes: PackedSpikes, picture: NDArray[np.float32], window: int, value: float) -> str:
-    """The order in which spikes that fit poorly fit clearly better, and what to do; empty for none.
+def _misread(spikes: PackedSpikes, picture: NDArray[np.float32], window: int) -> tuple[float, str]:
+    """How well spikes fit in another order, and what that is and what to do.
 
     Args:
         spikes: as for :func:`align`.
         picture: the frame at their size.
         window: steps that are averaged.
-        value: their correlation as they were read.
     """
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
     reverse = np.packbits(bits, axis=1, bitorder="little")[:, 0][spikes.rows]
@@ -268,20 +264,10 @@ def _misread(spikes: PackedSpikes, picture: NDArray[np.float32], window: int, va
         (spikes, picture[::-1], "upside down: write the bottom row first"),
         (spikes, picture[::-1, ::-1], "turned by 180 degrees: write bottom row first, from left"),
     ]
-    best, how = max(
-        (_search(one, other, band_pass(other), window)[1], how) for one, other, how in tried
-    )
-    return _better(best, how, value)
+    return max((_search(one, other, band_pass(other), window)[1], how) for one, other, how in tried)
 
 
-def _better(best: float, how: str, value: float) -> str:
-    """What is said of a way to read spikes, if it fits clearly better."""
-    if best < max(value + CLEARLY_BETTER, 2 * MIN_CORRELATION):
-        return ""
-    return f"{how} (correlation {best:.2f} instead of {value:.2f})"
-
-
-def _moved(spikes: PackedSpikes, reference: NDArray[np.float32], window: int, value: float) -> str:
+def _moved(spikes: PackedSpikes, reference: NDArray[np.float32], window: int) -> tuple[float, str]:
     """As :func:`_misread`, of a shift in space."""
     height, width = reference.shape
     rows, columns = height // MOST_SHIFT, width // MOST_SHIFT
@@ -295,31 +281,32 @@ def _moved(spikes: PackedSpikes, reference: NDArray[np.float32], window: int, va
     # What moves passes by other places, too: the smallest of nearly equal shifts is meant.
     best = [found for found in tried if found[0] >= max(tried)[0] - CLEARLY_BETTER / 2]
     likeness, down, right = min(best, key=lambda found: abs(found[1]) + abs(found[2]))
-    how = (
+    return likeness, (
         f"moved by {down} rows down and {right} columns to the right: sensor and frames have to "
         "show the same part of the scene; vrtspike calibrate finds how they lie"
     )
-    return _better(likeness, how, value)
+
+
+def _better(likeness: float, how: str, value: float) -> str:
+    """How spikes fit better, if they clearly do."""
+    if likeness < max(value + CLEARLY_BETTER, 2 * MIN_CORRELATION):
+        return ""
+    return f"{how} (correlation {likeness:.2f} instead of {value:.2f})"
 
 
 def mismatch(
     found: Alignment, spikes: Path | str, frame: Path | str, sensor: tuple[int, int]
 ) -> str | None:
     """What may be wrong with spikes that do not show their frame; None if they do."""
+    if better := found.misread or found.moved:
+        return f"{spikes}: the spikes would fit {frame} better {better}"
     if found.matches:
         return None
-    if found.misread:
-        return f"{spikes}: the spikes would fit {frame} better {found.misread}"
     return (
         f"{spikes}: the spikes do not show {frame} (correlation {found.correlation:.2f} at "
         f"best, {MIN_CORRELATION} needed), in no order of bits, rows and columns: another frame's "
         f"file or exposure, or a wrong sensor size ({sensor[0]} x {sensor[1]})"
     )
-
-
-def displacement(found: Alignment, spikes: Path | str, frame: Path | str) -> str | None:
-    """How spikes that show their frame are shifted in space against it; None if they are not."""
-    return f"{spikes}: the spikes would fit {frame} better {found.moved}" if found.moved else None
 
 
 def band_pass(image: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -383,15 +370,12 @@ def disorder(spikes: PackedSpikes) -> float | None:
     return (pairs - regular) / (by_chance - regular)
 
 
-def require_order(spikes: PackedSpikes, name: str) -> None:
-    """Refuse spikes whose steps are shuffled.
-
-    Raises:
-        DataError: naming the file.
-    """
+def order_fault(spikes: PackedSpikes, name: str) -> str | None:
+    """What is wrong with spikes whose steps are shuffled; None with others."""
     found = disorder(spikes)
-    if found is not None and found > MOST_DISORDER:
-        raise DataError(
-            f"{name}: the spikes follow each other as by chance ({found:.2f} of it; an integrating "
-            "sensor stays near 0): the steps of the file are shuffled"
-        )
+    if found is None or found <= MOST_DISORDER:
+        return None
+    return (
+        f"{name}: the spikes follow each other as by chance ({found:.2f} of it; an integrating "
+        "sensor stays near 0): the steps are shuffled, or the sensor has another size"
+    )

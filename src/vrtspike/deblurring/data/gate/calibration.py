@@ -10,7 +10,7 @@ the mean of the spikes over an exposure is most like its frame where the exposur
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.data.exposure import TABLE, Exposure, exposure_table, read_exposures
+from vrtspike.deblurring.data.exposure import TABLE, exposure_table, read_exposures
 from vrtspike.deblurring.data.gate.alignment import (
     DOUBTED,
     MIN_CORRELATION,
     MIN_DISTINCTION,
-    MIN_TEXTURE,
     band_pass,
     find_peak,
     window_correlations,
@@ -80,28 +79,19 @@ class Calibration:
     @property
     def faults(self) -> list[str]:
         """What speaks against the result."""
-        found = []
-        if self.residual_pixels is not None and self.residual_pixels > GOOD_PIXELS:
-            found.append(
-                f"frames miss the spikes by {self.residual_pixels:.2f} sensor pixels, expected at "
-                f"most {GOOD_PIXELS}: the scene moved, is too near, or a lens distorts"
-            )
-        if self.residual_steps is not None and self.residual_steps > GOOD_STEPS:
-            found.append(
-                f"the time offset is known to {self.residual_steps:.2f} steps, expected at most "
-                f"{GOOD_STEPS}: record more frames, or faster motion"
-            )
-        if self.correlation is not None and self.correlation < DOUBTED:
-            found.append(
-                f"frames and spikes of the moving scene correlate by {self.correlation:.2f}, "
-                f"expected {DOUBTED}: record a static scene with the cameras as they are now"
-            )
-        if self.covered < MIN_COVERED:
-            found.append(
-                f"frames show {100 * self.covered:.0f} % of what the sensor sees, expected "
-                f"{100 * MIN_COVERED:.0f} %: turn the cameras to the same view, or use a wider lens"
-            )
-        return found
+        pixels, steps = self.residual_pixels or 0.0, self.residual_steps or 0.0
+        likeness = 1.0 if self.correlation is None else self.correlation
+        is_wrong = {
+            f"{pixels:.2f} sensor pixels are left, expected at most {GOOD_PIXELS}: the scene "
+            "moved, is too near, or a lens distorts": pixels > GOOD_PIXELS,
+            f"the time offset is known to {steps:.2f} steps, expected at most {GOOD_STEPS}: record "
+            "more frames, or faster motion": steps > GOOD_STEPS,
+            f"frames and spikes of the moving scene correlate by {likeness:.2f}, expected "
+            f"{DOUBTED}: record a static scene with the cameras as they are": likeness < DOUBTED,
+            f"frames show {self.covered:.0%} of what the sensor sees, expected {MIN_COVERED:.0%}: "
+            "turn the cameras to the same view, or use a wider lens": self.covered < MIN_COVERED,
+        }
+        return [fault for fault, found in is_wrong.items() if found]
 
 
 def calibrate(
@@ -149,7 +139,8 @@ def calibrate(
         **(offset or {"offset_steps": None, "residual_steps": None, "correlation": None}),
     )
     before = on_sensor(gray, start, packed.shape[1:])
-    return found, np.hstack([_overlay(rate, before), _overlay(rate, registered)])
+    red, cyan = np.hstack([_bytes(rate)] * 2), np.hstack([_bytes(before), _bytes(registered)])
+    return found, np.dstack([red, cyan, cyan])
 
 
 def find_homography(gray: NDArray[np.float32], rate: NDArray[np.float32]) -> Matrix:
@@ -167,9 +158,8 @@ def find_homography(gray: NDArray[np.float32], rate: NDArray[np.float32]) -> Mat
     detector = cv2.SIFT.create(contrastThreshold=0.02)
     points, features = detector.detectAndCompute(_bytes(rate), None)
     others, targets = detector.detectAndCompute(_bytes(small), None)
-    near: Sequence[Any] = []
-    if len(points) >= 2 and len(others) >= 2:
-        near = cv2.BFMatcher().knnMatch(features, targets, k=2)
+    is_rich = len(points) >= 2 and len(others) >= 2
+    near = cv2.BFMatcher().knnMatch(features, targets, k=2) if is_rich else ()
     pairs = [best for best, second in near if best.distance < 0.8 * second.distance]
     inliers, first = 0, None
     if len(pairs) >= MIN_MATCHES:
@@ -183,17 +173,10 @@ def find_homography(gray: NDArray[np.float32], rate: NDArray[np.float32]) -> Mat
             f"least {MIN_MATCHES}: film a scene with many details, both cameras in focus; or the "
             f"sensor has another size than {rate.shape[0]} x {rate.shape[1]} (--sensor)"
         )
+    seen, shown = (band_pass(_unit(picture)) for picture in (rate, small))
     stop = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 200, 1e-7)
-    everywhere = np.full(rate.shape, 255, np.uint8)
-    _, warp = cv2.findTransformECC(
-        band_pass(_unit(rate)),
-        band_pass(_unit(small)),
-        first.astype(np.float32),
-        cv2.MOTION_HOMOGRAPHY,
-        stop,
-        everywhere,
-        3,
-    )
+    begin = first.astype(np.float32)
+    _, warp = cv2.findTransformECC(seen, shown, begin, cv2.MOTION_HOMOGRAPHY, stop)
     found: Matrix = _same_view(gray.shape, small.shape) @ warp.astype(np.float64)
     return found / found[2, 2]
 
@@ -217,9 +200,8 @@ def find_offset(
     high = min(most_steps, *(total - exposure.stop for exposure in exposures.values()))
     if high <= low:
         raise DataError(
-            f"{moving / TABLE}: exposures reach step "
-            f"{max(exposure.stop for exposure in exposures.values())}, {SPIKES} holds {total}; "
-            "record some steps before the first and after the last exposure"
+            f"{moving / TABLE}: exposures take all {total} steps of {SPIKES}; record some steps "
+            "before the first and after the last exposure"
         )
     curves = []
     for name, exposure in exposures.items():
@@ -227,8 +209,6 @@ def find_offset(
         frame = read_gray(files[name]).astype(np.float32)
         gray = on_sensor(frame, homography, spikes.shape[1:])
         seen = band_pass((gray / 255).astype(np.float32))
-        if seen.std() < MIN_TEXTURE:
-            raise DataError(f"{files[name]}: shows no detail (contrast {seen.std():.3f})")
         # Of each offset from low to high.
         curves.append(window_correlations(spikes, seen, exposure.steps))
     mean = np.mean(curves, axis=0)
@@ -306,6 +286,7 @@ def apply(found: Calibration, root: Path, output: Path) -> list[Path]:
     homography = np.array(found.homography)
     scale = frame_scale_of(found.frame_size, found.sensor_size)
     rows, columns = found.file_size
+    offset = found.offset_steps or 0.0
     atomic_write_text(output / SENSOR_FILE, f"spike_h: {rows}\nspike_w: {columns}\n")
     written = []
     for source in sources:
@@ -320,20 +301,15 @@ def apply(found: Calibration, root: Path, output: Path) -> list[Path]:
                     )
                 seen = on_sensor(picture, homography, found.sensor_size, scale)
                 write_png(target / part / f"{path.stem}.png", seen)
-        exposures = _moved(read_exposures(source / TABLE), found.offset_steps or 0.0)
+        # The shutter opens with a step, the sharp instant need not.
+        exposures = {
+            name: each.moved(round(offset))._replace(sharp=each.sharp + offset)
+            for name, each in read_exposures(source / TABLE).items()
+        }
         atomic_write_text(target / TABLE, exposure_table(exposures))
         shutil.copyfile(source / SPIKES, target / SPIKES)
         written.append(target)
     return written
-
-
-def _moved(exposures: Mapping[str, Exposure], offset: float) -> dict[str, Exposure]:
-    """Exposures that were later; the shutter opens with a step, the sharp instant need not."""
-    whole = round(offset)
-    return {
-        name: Exposure(each.start + whole, each.stop + whole, each.sharp + offset)
-        for name, each in exposures.items()
-    }
 
 
 def _same_view(frame: Sequence[int], sensor: Sequence[int]) -> Matrix:
@@ -361,10 +337,6 @@ def _covered(homography: Matrix, frame: Sequence[int], sensor: Sequence[int]) ->
     x, y = points[:2] / points[2]
     inside = (x >= -1) & (y >= -1) & (x <= frame[1]) & (y <= frame[0])
     return float(inside.mean())
-
-
-def _overlay(rate: NDArray[np.float32], gray: NDArray[np.float32]) -> NDArray[np.uint8]:
-    return np.stack([_bytes(rate), _bytes(gray), _bytes(gray)], axis=-1)
 
 
 def _unit(picture: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.data.gate.alignment import (
-    Alignment,
-    align,
-    displacement,
-    mismatch,
-    require_order,
-)
+from vrtspike.deblurring.data.exposure import read_exposures
+from vrtspike.deblurring.data.gate.alignment import align, mismatch, order_fault
 from vrtspike.deblurring.data.gate.consistency import (
     Consistency,
+    FrameView,
     SpikeView,
     gray,
-    view_frame,
+    view_picture,
     view_spikes,
 )
 from vrtspike.deblurring.data.raw.layouts.files import Area, SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.registry import layout_of
 from vrtspike.deblurring.data.raw.numbering import frame_order
-from vrtspike.deblurring.data.raw.recordings import Recording, SpikeFiles, file_sensor
+from vrtspike.deblurring.data.raw.recordings import Recording, file_sensor, find_recordings
 from vrtspike.deblurring.data.raw.spikes import frame_scale, picture_area, read_packed
 from vrtspike.errors import DataError
 from vrtspike.io.images import read_rgb
@@ -72,34 +68,28 @@ class Frame:
     where it is of one colour."""
 
 
+@dataclass
 class SequenceChecks:
-    """The checks of one sequence's files; what is wrong is collected in ``faults``."""
+    """The checks of one sequence's files; what is wrong is collected in ``faults``.
 
-    def __init__(
-        self,
-        root: Path,
-        files: SequenceFiles,
-        names: Sequence[str],
-        spike_size: tuple[int, int] | None,
-    ) -> None:
-        self.faults: list[str] = []
-        self.rgb_size: tuple[int, int] | None = None
-        """Rows and columns of the first readable frame; None where there is none."""
-        self.file_size = (0, 0)
-        """Rows and columns in the spike files; more than the picture's in Vidar dumps."""
-        self.area: Area | None = None
-        """The part of them that is picture; None where there are no spikes, or none to be used."""
-        self._root = root
-        self._files = files
-        self._first = ""
-        self._consistency = Consistency()
-        self._compared = 0
-        """Exposures that were compared with their frames."""
-        self._moved: list[str] = []
-        """Messages about exposures that are shifted in space."""
-        self._find_size(names)
-        if files.has_spikes:
-            self._find_sensor(spike_size)
+    Attributes:
+        root: the data set's folder.
+        files: of the sequence.
+        faults: of the files.
+        rgb_size: rows and columns of the first readable frame; None where there is none.
+        file_size: rows and columns in the spike files; more than the picture's in Vidar dumps.
+        area: the part of them that is picture; None where there are no spikes, or none to be used.
+    """
+
+    root: Path
+    files: SequenceFiles
+    faults: list[str]
+    rgb_size: tuple[int, int] | None = None
+    file_size: tuple[int, int] = (0, 0)
+    area: Area | None = None
+    _consistency: Consistency = field(default_factory=Consistency)
+    _moved: list[str] = field(default_factory=list)
+    """Faults of exposures that are shifted in space."""
 
     @contextlib.contextmanager
     def _collect(self) -> Iterator[None]:
@@ -110,136 +100,136 @@ class SequenceChecks:
             if str(error) not in self.faults:
                 self.faults.append(str(error))
 
+    def frames(self, names: Sequence[str], spike_size: tuple[int, int] | None) -> list[Frame]:
+        """Check frames, in order; those that cannot be used are left out.
+
+        Args:
+            names: of the frames that are blurry and sharp.
+            spike_size: see :func:`~vrtspike.deblurring.data.gate.ingest.ingest_sequence`.
+        """
+        self._find_size(names)
+        recordings: dict[str, Recording] = {}
+        if self.files.has_spikes and self.rgb_size:
+            with self._collect():
+                recordings = self._recordings(self.rgb_size, spike_size)
+        found, begin = [], 0
+        for name in names:
+            recording = recordings.get(name)
+            if recording and self.files.stream:
+                begin = recording.exposure.start
+            frame = self._frame(name, recording, begin)
+            begin += recording.exposure.steps if recording else 0
+            found += [frame] if frame else []
+        # Where something moves, the exposure of another frame alone is shifted, too.
+        compared = sum(frame.spikes is not None for frame in found)
+        if 2 * len(self._moved) > compared:
+            more = f" (likewise {len(self._moved)} of {compared} exposures)"
+            self.faults.append(f"{self._moved[0]}{more}")
+        self.faults += self._consistency.finish()
+        return found
+
     def _find_size(self, names: Sequence[str]) -> None:
-        parts = (self._files.sharp, self._files.blur)
-        for path in (part[name] for name in names for part in parts):
+        for path in (part[name] for name in names for part in (self.files.sharp, self.files.blur)):
             with contextlib.suppress(DataError):  # reported when this frame's turn comes
-                height, width, _ = read_rgb(self._root / path).shape
-                self._first = f"{path} has {height} x {width}"
+                height, width, _ = read_rgb(self.root / path).shape
                 self.rgb_size = (height, width)
                 return
 
-    def _find_sensor(self, given: tuple[int, int] | None) -> None:
-        if self.rgb_size is None:
-            return
-        with self._collect():
-            size = file_sensor(self._root, self._files, self.rgb_size, given)
-            area = picture_area(size, self.rgb_size, layout_of(self._files))
-            try:
-                frame_scale(self.rgb_size, (area.rows, area.columns))
-            except DataError as error:
-                raise DataError(
-                    f"{error}; check DATA.SPIKE_SIZE, DATA.LAYOUT and config.yaml beside spikes"
-                ) from error
-            self.file_size, self.area = size, area
-
-    def recordings(self, names: Sequence[str]) -> dict[str, Recording]:
+    def _recordings(
+        self, frame: tuple[int, int], given: tuple[int, int] | None
+    ) -> dict[str, Recording]:
         """Where the spikes of each frame are, of those whose spikes can be read."""
-        if self.area is None:
-            return {}
-        found: dict[str, Recording] = {}
-        with self._collect():
-            table, stream = self._files.exposures, self._files.stream
-            files = SpikeFiles(self._root, self.file_size, layout_of(self._files), table)
-            if odd := sorted(set(files.table or ()) - {*self._files.blur, *self._files.sharp}):
+        files, layout = self.files, layout_of(self.files)
+        self.file_size = file_sensor(self.root, files, frame, given)
+        area = picture_area(self.file_size, frame, layout)
+        frame_scale(frame, (area.rows, area.columns))
+        self.area = area
+        # A recording of the whole sequence is divided among all frames, with partners or without.
+        frames = sorted(files.blur, key=frame_order)
+        paths = dict.fromkeys(frames, files.stream) if files.stream else files.spikes
+        wanted = {name: paths[name] for name in frames if name in paths}
+        found, faults = find_recordings(self.root, wanted, self.file_size, layout, files.exposures)
+        self.faults += faults
+        if files.exposures:
+            table = self.root / files.exposures
+            if odd := sorted(set(read_exposures(table)) - {*files.blur, *files.sharp}):
                 self.faults.append(
-                    f"{self._root / str(table)}: found {len(odd)} lines without a frame, the first "
-                    f"of {odd[0]}; remove them, or put the frames back"
+                    f"{table}: found {len(odd)} lines without a frame, the first of {odd[0]}; "
+                    "remove them, or put the frames back"
                 )
-            if stream is not None and table is None:
-                every = sorted(self._files.blur, key=frame_order)
-                return files.divided(stream, every)
-            for name in names:
-                path = stream or self._files.spikes.get(name)
-                if path is None:
-                    continue
-                with self._collect():
-                    found[name] = files.recording(path, name)
         return found
 
-    def frame(self, name: str, recording: Recording | None, t0: int) -> Frame | None:
+    def _frame(self, name: str, recording: Recording | None, t0: int) -> Frame | None:
         """Check one frame whose exposure begins at step ``t0``; None where it cannot be used."""
-        sharp = self._picture(self._files.sharp[name])
-        blur = self._picture(self._files.blur[name])
-        if sharp is None or blur is None:
+        paths = self.files.blur[name], self.files.sharp[name]
+        sharp, blur = self._picture(paths[1]), self._picture(paths[0])
+        if sharp is None or blur is None or (self.files.has_spikes and recording is None):
             return None
-        paths = self._files.blur[name], self._files.sharp[name]
-        places = str(self._root / paths[0]), str(self._root / paths[1])
-        blur, sharp = gray(blur), gray(sharp)
-        view = view_frame(places, blur, sharp)
         spikes: Spikes | None = None
-        if self._files.has_spikes:
-            if recording is None:
+        seen: SpikeView | None = None
+        if recording:
+            with self._collect():
+                spikes, seen = self._spikes(recording, t0, paths[1], blur, sharp)
+            if spikes is None:
                 return None
-            spikes, seen = self._spikes(recording, t0, name, blur, sharp)
-            view = replace(view, spikes=seen, has_fault=seen is None)
-        self._consistency.add(view)
-        picture = view.sharp_digest if view.detail[1] > 0 else ""
-        return Frame(name, *paths, spikes, picture)
-
-    def finish(self) -> list[str]:
-        """All faults, those that show between frames included."""
-        # Where something moves, the exposure of another frame alone is shifted, too.
-        moved = self._moved if 2 * len(self._moved) > self._compared else []
-        more = f" (likewise {len(moved)} of {self._compared} exposures)"
-        shifted = [f"{moved[0]}{more}"] if moved else []
-        return [*self.faults, *shifted, *self._consistency.finish()]
+        view = view_picture(str(self.root / paths[1]), sharp)
+        blurry = view_picture(str(self.root / paths[0]), blur)
+        self._consistency.add(FrameView(blurry, view, seen, has_fault=bool(spikes and not seen)))
+        return Frame(name, *paths, spikes, view.digest if view.detail > 0 else "")
 
     def _spikes(
         self,
         recording: Recording,
         t0: int,
-        name: str,
+        frame: str,
         blur: NDArray[np.uint8],
         sharp: NDArray[np.uint8],
     ) -> tuple[Spikes, SpikeView | None]:
-        """Check the spikes of a frame against its sharp picture."""
-        path, exposure = recording.path, recording.exposure
-        start, steps = exposure.start, exposure.steps
+        """Check the spikes of a frame against its pictures.
+
+        Returns:
+            what was found, and what is to be compared of them: spikes with a fault of their own
+            with nothing else.
+
+        Raises:
+            DataError: if they cannot be read or compared.
+        """
         assert self.area is not None, "else there are no recordings"
-        sensor = (self.area.rows, self.area.columns)
-        found: Alignment | None = None
-        view: SpikeView | None = None
-        total = 0
-        with self._collect():
-            # Long exposures of large sensors take gigabytes once unpacked.
-            spikes = read_packed(
-                self._root / path, *self.file_size, start=start, count=steps, area=self.area
-            )
-            try:
-                found = align(spikes, sharp)
-            except DataError as error:
-                raise DataError(f"{self._root / path}: {error}") from error
-            self._compared += 1
-            if fault := displacement(found, self._root / path, self._files.sharp[name]):
-                self._moved.append(fault)
-            part = f" (steps {start} to {start + steps - 1})" if self._files.stream else ""
-            seen = view_spikes(f"{self._root / path}{part}", spikes, blur) if steps >= 3 else None
-            total = seen.count if seen else int(spikes.total().sum())
-            if fault := mismatch(found, self._root / path, self._files.sharp[name], sensor):
-                raise DataError(fault)
-            require_order(spikes, f"{self._root / path} (steps from {start})")
-            view = seen  # spikes with a fault of their own are compared with nothing else
+        exposure, place = recording.exposure, self.root / recording.path
+        start, steps = exposure.start, exposure.steps
+        # Long exposures of large sensors take gigabytes once unpacked.
+        spikes = read_packed(place, *self.file_size, start=start, count=steps, area=self.area)
+        found = align(spikes, sharp)
+        part = f" (steps {start} to {start + steps - 1})" if self.files.stream else ""
+        seen = view_spikes(f"{place}{part}", spikes, blur)
         checked = Spikes(
-            path=path,
+            path=recording.path,
             total=recording.total,
             start=start,
             steps=steps,
             sharp=exposure.sharp - start,
             t0=t0,
             t1=t0 + steps,
-            count=total,
-            center=round(found.center, 2) if found and found.locates else None,
-            correlation=round(found.correlation, 4) if found and found.assessable else None,
+            count=seen.total,
+            center=round(found.center, 2) if found.locates else None,
+            correlation=round(found.correlation, 4) if found.assessable else None,
         )
-        return checked, view
+        fault = mismatch(found, place, frame, (self.area.rows, self.area.columns))
+        if fault and found.moved:
+            self._moved.append(fault)
+            fault = None
+        if fault := fault or order_fault(spikes, f"{place}{part}"):
+            self.faults.append(fault)
+        return checked, None if fault else seen
 
     def _picture(self, path: str) -> NDArray[np.uint8] | None:
-        """A readable 8-bit RGB picture of the size of the sequence's first, or None."""
+        """A readable picture, grey, of the size of the sequence's first one, or None."""
         with self._collect():
-            picture = read_rgb(self._root / path)
-            size = (picture.shape[0], picture.shape[1])
-            if size == self.rgb_size:
-                return picture
-            raise DataError(f"{self._root / path}: {size[0]} x {size[1]} pixels, but {self._first}")
+            picture = read_rgb(self.root / path)
+            if picture.shape[:2] != self.rgb_size:
+                raise DataError(
+                    f"{self.root / path}: {picture.shape[0]} x {picture.shape[1]} pixels, but the "
+                    f"first frame has {self.rgb_size}"
+                )
+            return gray(picture)
         return None

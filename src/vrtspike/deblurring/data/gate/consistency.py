@@ -9,9 +9,9 @@ correlation.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -74,55 +74,41 @@ _NAMED = 4
 Grey = NDArray[np.float32]
 
 
-@dataclass(frozen=True)
-class SpikeView:
+class PictureView(NamedTuple):
+    """What is compared of a blurry or a sharp frame."""
+
+    path: str
+    digest: str
+    """Of the grey picture, so that a file saved once more is still the same picture."""
+    coarse: Grey
+    detail: float
+    """Energy of the Laplacian."""
+
+
+class SpikeView(NamedTuple):
     """What is compared of the spikes of an exposure; pictures are band-passed, at sensor size."""
 
     path: str
-    contents: int
-    """Hash of the spikes, by which they are known again in this process."""
-    count: int
+    digest: str
+    total: int
     """Spikes of all pixels and steps."""
-    steps: int
-    """T."""
+    assessable: bool
+    """Whether picture and sensor are rich and large enough for a verdict."""
     blur: Grey
     mean: Grey
     first: Grey
     """The first third of the steps."""
     last: Grey
 
-    @property
-    def assessable(self) -> bool:
-        """Whether picture and sensor are rich and large enough for a verdict.
 
-        The mean of more steps is less noisy than that of the window which MIN_TEXTURE is for.
-        """
-        texture = MIN_TEXTURE * (WINDOW / max(self.steps, WINDOW)) ** 0.5
-        return float(self.blur.std()) >= texture and min(self.blur.shape) >= MIN_SIDE
-
-
-@dataclass(frozen=True)
-class FrameView:
+class FrameView(NamedTuple):
     """What is compared of a frame with its own parts and with its neighbours."""
 
-    blur_path: str
-    sharp_path: str
-    blur_digest: str
-    """Of the grey picture, so that a file saved once more is still the same picture."""
-    sharp_digest: str
-    blur: Grey
-    """Coarse picture."""
-    sharp: Grey
-    detail: tuple[float, float]
-    """Energy of the Laplacian of the blurry and the sharp frame."""
+    blur: PictureView
+    sharp: PictureView
     spikes: SpikeView | None = None
     has_fault: bool = False
     """Whether its spikes were found not to show its sharp frame: that is said once."""
-
-    @property
-    def assessable(self) -> bool:
-        """Whether the coarse pictures say anything."""
-        return min(float(self.blur.std()), float(self.sharp.std())) >= _MIN_CONTRAST
 
 
 def gray(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -130,24 +116,16 @@ def gray(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), np.uint8)
 
 
-def view_frame(
-    paths: tuple[str, str], blur: NDArray[np.uint8], sharp: NDArray[np.uint8]
-) -> FrameView:
+def view_picture(path: str, picture: NDArray[np.uint8]) -> PictureView:
     """Reduce a frame to what is compared.
 
     Args:
-        paths: of the blurry and the sharp frame, for messages.
-        blur: uint8 (H, W), see :func:`gray`.
-        sharp: likewise, of the same size.
+        path: of the frame, for messages.
+        picture: uint8 (H, W), see :func:`gray`.
     """
-    return FrameView(
-        *paths,
-        _digest(blur),
-        _digest(sharp),
-        _coarse(blur),
-        _coarse(sharp),
-        (_detail(blur), _detail(sharp)),
-    )
+    laplacian = cv2.Laplacian(picture, cv2.CV_16S)
+    detail = float(cv2.norm(laplacian, cv2.NORM_L2SQR)) / picture.size
+    return PictureView(path, _digest(picture), _coarse(picture), detail)
 
 
 def view_spikes(path: str, spikes: PackedSpikes, blur: NDArray[np.uint8]) -> SpikeView:
@@ -155,19 +133,22 @@ def view_spikes(path: str, spikes: PackedSpikes, blur: NDArray[np.uint8]) -> Spi
 
     Args:
         path: of their file, for messages.
-        spikes: (T, h, w), T at least 3.
+        spikes: (T, h, w).
         blur: the blurry frame, uint8 (H, W).
     """
     steps, height, width = spikes.shape
-    ends = pairwise(np.linspace(0, steps, 4).astype(int))
-    first, middle, last = (spikes.picture(*each) for each in ends)
-    every = first + middle + last
+    third = steps // 3
+    first, last = spikes.picture(0, third), spikes.picture(steps - third)
+    every = first + spikes.picture(third, steps - third) + last
+    seen = band_pass(shrink(blur, height, width).astype(np.float32) / np.float32(255))
+    # The mean of more steps is less noisy than that of the window which MIN_TEXTURE is for.
+    texture = MIN_TEXTURE * (WINDOW / max(steps, WINDOW)) ** 0.5
     return SpikeView(
         path,
-        hash(spikes.sampled.rows.tobytes()),
+        _digest(spikes.sampled.rows),
         round(every.sum(dtype=np.float64)),
-        steps,
-        band_pass(shrink(blur, height, width).astype(np.float32) / np.float32(255)),
+        float(seen.std()) >= texture and min(height, width) >= MIN_SIDE,
+        seen,
         *(band_pass(picture) for picture in (every, first, last)),
     )
 
@@ -181,145 +162,125 @@ class Consistency:
     """The comparison of a sequence's frames, given in order; three are held at a time."""
 
     def __init__(self) -> None:
-        self._previous: FrameView | None = None
-        self._current: FrameView | None = None
-        self._blurry: dict[str, FrameView] = {}
-        self._sharp: dict[str, FrameView] = {}
-        self._spikes: dict[int, SpikeView] = {}
+        self._held: deque[FrameView | None] = deque([None, None], maxlen=3)
+        self._known: dict[tuple[str, str], tuple[str, str]] = {}
+        """What was seen first of each contents: its path, and the contents of its partner."""
         self._faults: dict[str, list[str]] = {}
 
     def add(self, view: FrameView) -> None:
         """Take in the next frame."""
-        self._compare_copies(view)
-        if self._current is not None:
-            self._judge(self._previous, self._current, view)
-        self._previous, self._current = self._current, view
+        blur, sharp, spikes, _ = view
+        parts = [
+            ("sharp frames", blur.digest, blur.path, sharp.digest),
+            ("blurry frames", sharp.digest, sharp.path, blur.digest),
+        ]
+        if spikes is not None and spikes.total:
+            parts.append(("exposures", spikes.digest, spikes.path, spikes.path))
+        for partners, digest, path, partner in parts:
+            original, others = self._known.setdefault((partners, digest), (path, partner))
+            if partner != others:
+                self._fault(
+                    "copied",
+                    f"{path}: the same contents as {original}, but their {partners} are different "
+                    "ones: one was copied over the other; put the original back",
+                )
+        self._take(view)
 
     def finish(self) -> list[str]:
         """The faults of all frames, those of one kind in one line."""
-        if self._current is not None:
-            self._judge(self._previous, self._current, None)
+        self._take(None)
         return [_summary(found) for found in self._faults.values()]
 
     def _fault(self, kind: str, text: str) -> None:
         self._faults.setdefault(kind, []).append(text)
 
-    def _compare_copies(self, view: FrameView) -> None:
-        """Find pictures and spike files that occur twice although something else differs."""
-        blurry = self._blurry.setdefault(view.blur_digest, view)
-        if blurry.sharp_digest != view.sharp_digest:
-            self._copied(view.blur_path, blurry.blur_path, "sharp frames")
-        sharp = self._sharp.setdefault(view.sharp_digest, view)
-        if sharp.blur_digest != view.blur_digest:
-            self._copied(view.sharp_path, sharp.sharp_path, "blurry frames")
-        if view.spikes is not None and view.spikes.count:
-            spikes = self._spikes.setdefault(view.spikes.contents, view.spikes)
-            if spikes is not view.spikes:
-                self._copied(view.spikes.path, spikes.path, "exposures")
-
-    def _copied(self, path: str, other: str, differing: str) -> None:
-        self._fault(
-            "copied",
-            f"{path}: the same contents as {other}, but their {differing} are different ones: one "
-            "was copied over the other; put the original back",
-        )
-
-    def _judge(
-        self, previous: FrameView | None, view: FrameView, following: FrameView | None
-    ) -> None:
-        neighbours = [other for other in (previous, following) if other is not None]
-        spikes = view.spikes if view.spikes and view.spikes.assessable else None
-        fits = spikes is not None and self._compare_exposures(view, spikes, neighbours)
-        if spikes is not None and fits:
-            self._compare_ends(spikes, previous, following)
-        self._compare_frames(view, neighbours, same_scene=fits)
-
-    def _compare_frames(
-        self, view: FrameView, neighbours: Sequence[FrameView], *, same_scene: bool
-    ) -> None:
-        """Compare the blurry frame of a number with the sharp one, and with those beside it.
-
-        Args:
-            view: the frame.
-            neighbours: of it.
-            same_scene: known from the spikes, which both were compared with.
-        """
-        if view.blur_digest == view.sharp_digest:
+    def _take(self, following: FrameView | None) -> None:
+        """Judge the frame before the one that follows."""
+        self._held.append(following)
+        previous, view, _ = self._held
+        if view is None:
+            return
+        beside = [each for each in (previous, following) if each is not None]
+        blur, sharp, spikes, fits = view.blur, view.sharp, view.spikes, False
+        if spikes is not None and spikes.assessable:
+            others = {each.spikes.path: each.spikes.mean for each in beside if each.spikes}
+            paths, pictures = (blur.path, spikes.path), (spikes.blur, spikes.mean)
+            fits = self._fits("spikes", paths, pictures, others, MIN_SPIKE_LIKENESS)
+            if fits:
+                self._compare_ends(spikes, previous, following)
+        if blur.digest == sharp.digest:
             # Where nothing moves, a noiseless simulation blurs nothing.
-            if all(other.sharp_digest != view.sharp_digest for other in neighbours):
+            if all(each.sharp.digest != sharp.digest for each in beside):
                 self._fault(
                     "equal",
-                    f"{view.blur_path}: the same picture as {view.sharp_path}, expected the "
-                    "blurry one: put it there",
+                    f"{blur.path}: the same picture as {sharp.path}, expected the blurry one: put "
+                    "it there",
                 )
-            return
-        if not view.assessable:
-            return
-        own = correlation(view.blur, view.sharp)
-        likeness = [(correlation(view.blur, other.sharp), other) for other in neighbours]
-        better = [(it, other) for it, other in likeness if it > max(own + MORE_LIKE, SURELY_LIKE)]
-        if own < MIN_COARSE_LIKENESS and not better and not (same_scene or view.has_fault):
-            self._fault(
-                "another scene",
-                f"{view.blur_path}: does not show the scene of {view.sharp_path} (coarse "
-                f"correlation {own:.2f}, expected at least {MIN_COARSE_LIKENESS}): put the frames "
-                "of the same sequence and number side by side",
-            )
-            return
-        for theirs, other in better:
-            self._fault(
-                "neighbour",
-                f"{view.blur_path}: more like {other.sharp_path} (coarse correlation {theirs:.2f}) "
-                f"than {view.sharp_path} ({own:.2f}): frames are exchanged; give each its own "
-                "number",
-            )
-        blurry, sharp = view.detail
-        if blurry > max(MAX_DETAIL * sharp, _MIN_DETAIL):
-            self._fault(
-                "detail",
-                f"{view.blur_path}: {blurry / max(sharp, 1e-9):.1f} times the fine detail of "
-                f"{view.sharp_path}, expected less than {MAX_DETAIL}: blurry and sharp frames are "
-                "exchanged; exchange their folders or files",
-            )
+        elif min(blur.coarse.std(), sharp.coarse.std()) >= _MIN_CONTRAST:
+            others = {each.sharp.path: each.sharp.coarse for each in beside}
+            paths, pictures = (blur.path, sharp.path), (blur.coarse, sharp.coarse)
+            # Of what moves far the spikes know better whether it is the same scene.
+            least = -1 if fits or view.has_fault else MIN_COARSE_LIKENESS
+            if self._fits("sharp frame", paths, pictures, others, least) and (
+                blur.detail > max(MAX_DETAIL * sharp.detail, _MIN_DETAIL)
+            ):
+                self._fault(
+                    "detail",
+                    f"{blur.path}: {blur.detail / max(sharp.detail, 1e-9):.1f} times the fine "
+                    f"detail of {sharp.path}, expected less than {MAX_DETAIL}: blurry and sharp "
+                    "frames are exchanged; exchange their folders or files",
+                )
 
-    def _compare_exposures(
-        self, view: FrameView, spikes: SpikeView, neighbours: Sequence[FrameView]
+    def _fits(
+        self,
+        kind: str,
+        paths: tuple[str, str],
+        pictures: tuple[Grey, Grey],
+        others: Mapping[str, Grey],
+        least: float,
     ) -> bool:
-        """Compare a blurry frame with its spikes and those beside them; whether its own fit."""
-        own = correlation(spikes.blur, spikes.mean)
-        likeness = [
-            (correlation(spikes.blur, other.spikes.mean), other.spikes)
-            for other in neighbours
-            if other.spikes is not None and other.spikes.mean.shape == spikes.blur.shape
-        ]
-        better = [(it, other) for it, other in likeness if it > max(own + MORE_LIKE, SURELY_LIKE)]
-        if own < MIN_SPIKE_LIKENESS and not better:
+        """Whether a blurry frame shows what its partner shows, and no neighbour's shows it better.
+
+        Args:
+            kind: of the partner.
+            paths: of the blurry frame and its partner.
+            pictures: of both.
+            others: pictures of the neighbours' partners by path.
+            least: correlation that is expected.
+        """
+        likeness, (path, partner) = correlation(*pictures), paths
+        beside = {other: correlation(pictures[0], theirs) for other, theirs in others.items()}
+        better = {
+            other: found
+            for other, found in beside.items()
+            if found > max(likeness + MORE_LIKE, SURELY_LIKE)
+        }
+        for other, found in better.items():
             self._fault(
-                "another exposure",
-                f"{spikes.path}: the spikes are not those of {view.blur_path} (correlation "
-                f"{own:.2f}, expected at least {MIN_SPIKE_LIKENESS}): put frames and spikes of the "
-                "same sequence and number side by side",
+                f"{kind} of a neighbour",
+                f"{path}: more like {other} (correlation {found:.2f}) than {partner} "
+                f"({likeness:.2f}): frames or spike files are exchanged or copied; give each its "
+                "own number",
             )
-            return False
-        for theirs, found in better:
+        if likeness < least and not better:
             self._fault(
-                "neighbour's exposure",
-                f"{spikes.path}: {view.blur_path} is more like the spikes of {found.path} "
-                f"(correlation {theirs:.2f}) than like these ({own:.2f}): frames or spike files "
-                "are exchanged or copied; give each its own number",
+                f"{kind} of another scene",
+                f"{path}: does not show the scene of {partner} (correlation {likeness:.2f}, "
+                f"expected at least {least}): put frames and spikes of the same sequence and "
+                "number side by side",
             )
-        return not better
+        return likeness >= least and not better
 
     def _compare_ends(
         self, spikes: SpikeView, previous: FrameView | None, following: FrameView | None
     ) -> None:
         """Find out whether time runs backwards in an exposure; nothing tells that of a lone one."""
+        # Pictures at the right end, the wrong one, and beyond the right one.
         sides = []
         if following is not None and following.spikes is not None:
             sides.append((spikes.last, spikes.first, following.spikes.first))
         if previous is not None and previous.spikes is not None:
             sides.append((spikes.first, spikes.last, previous.spikes.last))
-        # Pictures at the right end, the wrong one, and beyond the right one.
         by = [
             (correlation(right, beyond), correlation(wrong, beyond))
             for right, wrong, beyond in sides
@@ -335,12 +296,11 @@ class Consistency:
 
 
 def _summary(faults: Sequence[str]) -> str:
-    """The first fault of a kind, and of how many files the same is true."""
-    if len(faults) == 1:
-        return faults[0]
-    others = ", ".join(fault.partition(": ")[0] for fault in faults[1:_NAMED])
-    more = f", and {len(faults) - _NAMED} more" if len(faults) > _NAMED else ""
-    return f"{faults[0]} (likewise {others}{more})"
+    """The first fault of a kind, and of which files the same is true."""
+    others = [fault.partition(": ")[0] for fault in faults[1:]]
+    if len(faults) > _NAMED:
+        others[_NAMED - 1 :] = [f"and {len(faults) - _NAMED} more"]
+    return f"{faults[0]} (likewise {', '.join(others)})" if others else faults[0]
 
 
 def _coarse(grey: NDArray[np.uint8]) -> Grey:
@@ -352,11 +312,6 @@ def _coarse(grey: NDArray[np.uint8]) -> Grey:
     if min(small.shape) >= _WIDE:
         return np.asarray(small - cv2.blur(small, (_BOX, _BOX)), np.float32)
     return np.asarray(small - small.mean(), np.float32)
-
-
-def _detail(grey: NDArray[np.uint8]) -> float:
-    """Mean square of the Laplacian."""
-    return float(cv2.norm(cv2.Laplacian(grey, cv2.CV_16S), cv2.NORM_L2SQR)) / grey.size
 
 
 def likeness(blur: Image, sharp: Image) -> float:

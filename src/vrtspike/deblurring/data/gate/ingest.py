@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from vrtspike.deblurring.data.gate.alignment import CENTER_PRECISION, center_tolerance
-from vrtspike.deblurring.data.gate.checks import Frame, SequenceChecks, Spikes
+from vrtspike.deblurring.data.gate.checks import SequenceChecks, Spikes
 from vrtspike.deblurring.data.manifests import INGESTED
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
@@ -47,24 +47,15 @@ def ingest_sequence(
         where the sequence can be used.
     """
     base = Path(root)
-    faults = [*files.faults, *_partners(files, blur_dir)]
     names = sorted(set(files.blur) & set(files.sharp), key=frame_order)
-    checks = SequenceChecks(base, files, names, spike_size)
-    recordings = checks.recordings(names)
-    faults += _gaps(names, layout_of(files))
-    frames: list[Frame] = []
-    begin = 0
-    for name in names:
-        recording = recordings.get(name)
-        if recording and files.stream:
-            begin = recording.exposure.start
-        frame = checks.frame(name, recording, begin)
-        begin += recording.exposure.steps if recording else 0
-        if frame is not None:
-            frames.append(frame)
-    faults += checks.finish()
+    faults = [
+        *files.faults,
+        *_partners(files, blur_dir),
+        *_gaps(names, layout_of(files)),
+    ]
+    checks = SequenceChecks(base, files, faults)
+    frames = checks.frames(names, spike_size)
     exposures = [frame.spikes for frame in frames if frame.spikes]
-    alignment = _judge_centers(exposures, faults, has_table=bool(files.exposures))
     area = checks.area
     return {
         "schema": INGESTED.schema,
@@ -78,7 +69,7 @@ def ingest_sequence(
         "spike_size": [area.rows, area.columns] if area else None,
         "spike_file": {"size": list(checks.file_size), "area": asdict(area)} if area else None,
         "frames": [asdict(frame) for frame in frames],
-        "alignment": alignment,
+        "alignment": _judge_centers(exposures, faults, has_table=bool(files.exposures)),
         "faults": faults,
     }
 
@@ -91,15 +82,12 @@ def _partners(files: SequenceFiles, blur_dir: str) -> list[str]:
     everything = set().union(*parts.values())
     if not everything:
         return [f"{files.split}/{files.name}: no frames at all"]
-    faults = []
-    for name in sorted(everything, key=frame_order):
-        missing = [part for part, present in parts.items() if name not in present]
-        if missing:
-            there = [part for part in parts if part not in missing]
-            faults.append(
-                f"frame {name} is in {', '.join(there)} but has no partner in {', '.join(missing)}"
-            )
-    return faults
+    return [
+        f"frame {name} is in {', '.join(part for part in parts if name in parts[part])} but has no "
+        f"partner in {', '.join(part for part in parts if name not in parts[part])}"
+        for name in sorted(everything, key=frame_order)
+        if not all(name in present for present in parts.values())
+    ]
 
 
 def _odd_lengths(exposures: Sequence[Spikes], usual: int, offset: float) -> list[str]:
@@ -111,26 +99,19 @@ def _odd_lengths(exposures: Sequence[Spikes], usual: int, offset: float) -> list
     Args:
         exposures: of the sequence.
         usual: T of most of them.
-        offset: found less expected centre of those.
+        offset: found less expected centre, in the median.
     """
-    faults = []
-    for exposure in exposures:
-        steps = exposure.steps
-        if steps == usual:
-            continue
-        found = f"{exposure.path} holds {steps} spike frames, others {usual}"
-        remedy = "the file is cut or too long; put the whole recording of this exposure there"
-        expected = exposure.sharp + offset
-        if exposure.center is not None and abs(exposure.center - expected) > min(
-            CENTER_PRECISION,
-            # Nearer to where a cut at either end would leave it, half the missing steps away.
-            abs(usual - steps) / 4,
-        ):
-            faults.append(
-                f"{found}, and its sharp frame lies at step {exposure.center:.1f}, expected "
-                f"{expected:.1f}: {remedy}"
-            )
-    return faults
+    return [
+        f"{each.path} holds {each.steps} spike frames, others {usual}, and its sharp frame lies at "
+        f"step {each.center:.1f}, expected {each.sharp + offset:.1f}: the file is cut or too long; "
+        "put the whole recording of this exposure there"
+        for each in exposures
+        if each.steps != usual
+        and each.center is not None
+        # Nearer to where a cut at either end would leave it, half the missing steps away.
+        and abs(each.center - each.sharp - offset)
+        > min(CENTER_PRECISION, abs(usual - each.steps) / 4)
+    ]
 
 
 def _gaps(names: Sequence[str], layout: Layout) -> list[str]:
@@ -171,24 +152,17 @@ def _judge_centers(
     if not exposures:
         return summary
     (steps, expected), _ = Counter((e.steps, e.sharp) for e in exposures).most_common(1)[0]
-    usual = [
-        exposure.center - expected
-        for exposure in exposures
-        if exposure.steps == steps and exposure.center is not None
-    ]
-    if not has_table:
-        faults += _odd_lengths(exposures, steps, median(usual) if usual else 0.0)
     summary["expected"] = expected
     offsets = [each.center - each.sharp for each in exposures if each.center is not None]
-    if not offsets:
-        return summary
-    center = expected + median(offsets)
-    summary["median_center"] = round(center, 2)
-    tolerance = center_tolerance(steps)
-    if abs(center - expected) > tolerance:
+    offset = median(offsets) if offsets else 0.0
+    if not has_table:
+        faults += _odd_lengths(exposures, steps, offset)
+    if offsets:
+        summary["median_center"] = round(expected + offset, 2)
+    if abs(offset) > (tolerance := center_tolerance(steps)):
         faults.append(
-            f"the sharp frames lie at step {center:.1f} of {steps}, expected {expected:.1f} +- "
-            f"{tolerance:.0f} (median of {len(offsets)} frames): frames and spike files are "
-            "shifted against each other"
+            f"the sharp frames lie at step {expected + offset:.1f} of {steps}, expected "
+            f"{expected:.1f} +- {tolerance:.0f} (median of {len(offsets)} frames): frames and "
+            "spike files are shifted against each other"
         )
     return summary

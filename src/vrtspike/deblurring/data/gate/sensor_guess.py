@@ -9,7 +9,6 @@ other.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,18 +80,25 @@ def find_sensor(path: str | os.PathLike[str]) -> Sensor:
     told = told_sensor(file)
     if told is not None:
         return told
-    if not file.is_file():
-        other = "a folder" if file.is_dir() else "a pipe or a device"
-        what = other if file.exists() else "no such file"
-        raise DataError(f"{file}: {what}; expected a spike file (.dat or .npz)")
-    if file.suffix.lower() not in SPIKE_SUFFIXES:
+    if not file.is_file() or file.suffix.lower() not in SPIKE_SUFFIXES:
+        other = f"a file *{file.suffix}" if file.is_file() else "a folder, a pipe or a device"
         raise DataError(
-            f"{file}: found a file *{file.suffix}, expected spikes (.dat or .npz); if it holds "
-            "nothing but spikes, give rows and columns by --sensor"
+            f"{file}: found {other if file.exists() else 'no such file'}, expected a spike file "
+            "(.dat or .npz); if it holds nothing but spikes, give rows and columns by --sensor"
         )
     likeness, height, width = max(_likely(file), default=(0.0, 0, 0))
     if likeness < MIN_LIKENESS:
-        raise DataError(_no_guess(file))
+        size = file.stat().st_size
+        fitting = [
+            f"{height} {width} ({name})"
+            for (height, width), name in CAMERAS.items()
+            if size and size * 8 % (height * width) == 0
+        ]
+        raise DataError(
+            f"{file}: the sensor's size cannot be told from {size} bytes; give rows and columns by "
+            f"--sensor, or spike_h and spike_w in a {SENSOR_FILE} beside the file; sizes of known "
+            f"cameras that fit: {', '.join(fitting) or 'none'}"
+        )
     words = f"guessed: rows next to each other correlate by {likeness:.2f}"
     if (height, width) in CAMERAS:
         words += f"; {CAMERAS[height, width]}"
@@ -122,30 +128,22 @@ def sensor_of(height: int, width: int, source: str) -> Sensor:
 
 def _likely(file: Path) -> list[tuple[float, int, int]]:
     """Likeness of rows, height and width of each size that the order of spikes permits."""
-    for pixels in _frame_sizes(file.stat().st_size * 8):
-        sizes = list(_rectangles(pixels))
+    bits, (low, high) = 8 * file.stat().st_size, _SIDES
+    for pixels in range(low**2, min(high**2, bits // MIN_STEPS) + 1, 8):
+        if bits % pixels:
+            continue
+        sizes = [
+            (pixels // width, width)
+            for width in range(low, min(high, pixels // low) + 1)
+            if pixels % width == 0 and 1 / _ASPECT <= width * width / pixels <= _ASPECT
+        ]
+        # Columns of a known camera may be no picture.
+        sizes.sort(key=lambda size: size not in CAMERAS)
         # Two frames taken for one are ordered, too: the smallest that is in order is the right one.
         found = disorder(_first_steps(file, *sizes[0])) if sizes else None
         if found is not None and found <= MOST_DISORDER:
             return [(_likeness(file, *size), *size) for size in sizes]
     return []
-
-
-def _frame_sizes(bits: int) -> Iterator[int]:
-    """Pixels that a frame may have, so that the file is a whole number of frames; rising."""
-    least, most = _SIDES[0] ** 2, min(_SIDES[1] ** 2, bits // MIN_STEPS)
-    yield from (size for size in range(least - least % 8, most + 1, 8) if bits % size == 0)
-
-
-def _rectangles(pixels: int) -> Iterator[tuple[int, int]]:
-    """Heights and widths of a frame of so many pixels; a known camera comes first."""
-    low, high = _SIDES
-    found = [
-        (pixels // width, width)
-        for width in range(low, min(high, pixels // low) + 1)
-        if pixels % width == 0 and 1 / _ASPECT <= width * width / pixels <= _ASPECT
-    ]
-    yield from sorted(found, key=lambda size: size not in CAMERAS)
 
 
 def _likeness(file: Path, height: int, width: int) -> float:
@@ -163,17 +161,3 @@ def _first_steps(file: Path, height: int, width: int) -> PackedSpikes:
     count = min(LOOKED_AT, count_spike_frames(file, height, width))
     area = sensor_of(height, width, "").area
     return read_packed(file, height, width, count=count, area=area)
-
-
-def _no_guess(file: Path) -> str:
-    size = file.stat().st_size
-    fitting = [
-        f"--sensor {height} {width} ({8 * size // (height * width)} spike frames; {name})"
-        for (height, width), name in CAMERAS.items()
-        if size and size * 8 % (height * width) == 0
-    ]
-    which = f"; what would fit: {', '.join(fitting)}" if fitting else ""
-    return (
-        f"{file}: the sensor's size cannot be told from {size} bytes; give rows and columns by "
-        f"--sensor, or spike_h and spike_w in a {SENSOR_FILE} beside the file{which}"
-    )

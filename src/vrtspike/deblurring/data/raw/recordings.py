@@ -5,15 +5,15 @@ A table ``exposures.csv`` tells it, else the layout of the files.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from vrtspike.deblurring.data.exposure import Exposure, read_exposures
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles, sensor_size
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
-from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS, layout_of
+from vrtspike.deblurring.data.raw.layouts.registry import layout_of
 from vrtspike.deblurring.data.raw.spikes import count_spike_frames, npz_sensor
 from vrtspike.errors import DataError
 
@@ -47,99 +47,55 @@ class Recording:
     """Within the file."""
 
 
-@dataclass
-class SpikeFiles:
-    """The spike files of a sequence, and what is known of their timing.
+def find_recordings(
+    root: Path,
+    paths: Mapping[str, str],
+    size: tuple[int, int],
+    layout: Layout,
+    table: str | None = None,
+) -> tuple[dict[str, Recording], list[str]]:
+    """Find the spikes of each frame; frames of one file have equal parts of it, in order.
 
-    Attributes:
+    Args:
         root: of the data set.
+        paths: of the spike file of each frame, by the frame's name, in order.
         size: rows and columns of the sensor as in the files.
         layout: of the files.
-        table_path: of a table of exposures, if there is one.
+        table: path of a table of exposures, which says otherwise.
+
+    Returns:
+        the recordings of frames, and what is wrong with the others.
 
     Raises:
         DataError: if the table cannot be read.
     """
-
-    root: Path
-    size: tuple[int, int]
-    layout: Layout
-    table_path: str | None = None
-
-    def __post_init__(self) -> None:
-        """Read the table."""
-        table = self.table_path
-        self.table = read_exposures(self.root / table) if table else None
-        """Exposures by the name of the frame."""
-
-    def recording(self, path: str, name: str) -> Recording:
-        """The exposure of a frame in a spike file.
-
-        Raises:
-            DataError: if nothing tells it, or the file does not hold it.
-        """
-        total = self._total(path)
-        if self.table is None:
-            return Recording(path, total, self._by_layout(path, total))
-        table = self.root / str(self.table_path)
-        if name not in self.table:
-            raise DataError(f"{table}: no line for frame {name}; add it")
-        exposure = self.table[name]
-        if exposure.stop > total:
-            raise DataError(
-                f"{table}, frame {name}: found stop {exposure.stop}, expected at most {total}, the "
-                f"spike frames of {self.root / path}"
-            )
-        return Recording(path, total, exposure)
-
-    def divided(self, path: str, names: Sequence[str]) -> dict[str, Recording]:
-        """One file for all frames, of which each has an equal part.
-
-        Args:
-            path: of the file.
-            names: all frames, in order.
-
-        Raises:
-            DataError: if it cannot be divided, or nothing tells the exposures.
-        """
-        if self.table is not None:
-            return {name: self.recording(path, name) for name in names}
-        total, count = self._total(path), len(names)
-        if count == 0 or total % count:
-            raise DataError(
-                f"{self.root / path}: {total} spike frames cannot be divided evenly among "
-                f"{count} blurry frames; frames or spikes are missing, or the sensor size "
-                f"{self.size[0]} x {self.size[1]} is wrong"
-            )
-        steps = total // count
-        each = self._by_layout(path, steps)
-        return {
-            name: Recording(path, total, each.moved(number * steps))
-            for number, name in enumerate(names)
-        }
-
-    def _total(self, path: str) -> int:
-        """Steps of a file; where its size is wrong, layouts that it fits are named."""
-        file = self.root / path
+    exposures = read_exposures(root / table) if table else None
+    frames = Counter(paths.values())
+    found: dict[str, Recording] = {}
+    ends: dict[str, int] = {}
+    faults: list[str] = []
+    for name, path in paths.items():
         try:
-            return count_spike_frames(file, *self.size)
+            total = count_spike_frames(root / path, *size)
+            if exposures is None:
+                steps, rest = divmod(total, frames[path])
+                if rest:
+                    raise DataError(
+                        f"{root / path}: {total} spike frames cannot be divided evenly among "
+                        f"{frames[path]} blurry frames; frames or spikes are missing, or the "
+                        f"sensor size {size[0]} x {size[1]} is wrong"
+                    )
+                begin = ends.get(path, 0)
+                ends[path] = begin + steps
+                exposure = layout.exposure_of(steps, root / path).moved(begin)
+            elif name not in exposures:
+                raise DataError(f"{root / str(table)}: no line for frame {name}; add it")
+            elif (exposure := exposures[name]).stop > total:
+                raise DataError(
+                    f"{root / str(table)}, frame {name}: found stop {exposure.stop}, expected at "
+                    f"most {total}, the spike frames of {root / path}"
+                )
+            found[name] = Recording(path, total, exposure)
         except DataError as error:
-            raise DataError(f"{error}{_fitting_layouts(file)}") from error
-
-    def _by_layout(self, path: str, steps: int) -> Exposure:
-        try:
-            return self.layout.exposure_of(steps)
-        except DataError as error:
-            raise DataError(f"{self.root / path}: {error}") from error
-
-
-def _fitting_layouts(file: Path) -> str:
-    """The layouts with a sensor of which a file holds whole spike frames, as advice."""
-    bits = 8 * file.stat().st_size if file.is_file() and file.suffix.lower() == ".dat" else 0
-    names = [
-        layout.name
-        for layout in LAYOUTS.values()
-        if bits and layout.sensor and bits % math.prod(layout.sensor) == 0
-    ]
-    known = " or ".join(names)
-    return f"; it fits the layout {known} (DATA.LAYOUT, --layout)" if names else ""
+            faults.append(str(error))
+    return found, list(dict.fromkeys(faults))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import tokenize
 import zipfile
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.raw.layouts.files import Area
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
+from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_write_bytes, placeholder_fault, refuse_pipe
 
@@ -49,11 +51,9 @@ _AT_A_TIME = 5
 _SAMPLED_ROWS = 90
 """Rows that say as much about all pixels as more would."""
 
-_NPZ_DAMAGE = (
-    *(ValueError, SyntaxError, tokenize.TokenError),  # of NumPy's header
-    *(EOFError, zipfile.BadZipFile, zlib.error),
-    RuntimeError,  # encrypted, or packed in a way that zipfile does not know
-)
+_HEADER_DAMAGE = (ValueError, SyntaxError, tokenize.TokenError)
+_ARCHIVE_DAMAGE = (EOFError, zipfile.BadZipFile, zlib.error, RuntimeError)
+"""RuntimeError where it is encrypted, or packed in a way that zipfile does not know."""
 
 
 def header_columns(rows: int, columns: int) -> int:
@@ -102,7 +102,8 @@ def frame_scale(frame: tuple[int, int], sensor: tuple[int, int]) -> Fraction:
         raise DataError(
             f"sensor size {sensor[0]} x {sensor[1]} does not fit frames of {frame[0]} x "
             f"{frame[1]}: their sides must be the sensor's times the same number, at least 1 and a "
-            f"whole one or a fraction p/q with p up to {MOST_SCALE}"
+            f"whole one or a fraction p/q with p up to {MOST_SCALE}; check the size (--sensor, "
+            "DATA.SPIKE_SIZE, config.yaml beside spikes) and the layout (--layout, DATA.LAYOUT)"
         )
     return down
 
@@ -116,12 +117,10 @@ def frame_bytes(height: int, width: int) -> int:
     >>> frame_bytes(250, 400)
     12500
     """
-    if height <= 0 or width <= 0:
-        raise DataError(f"spike sensor size {height} x {width}: both numbers must be positive")
-    if height * width % 8:
+    if min(height, width) <= 0 or height * width % 8:
         raise DataError(
-            f"spike sensor size {height} x {width}: {height * width} pixels do not fill whole "
-            "bytes (a multiple of 8 is needed); check the sensor size"
+            f"spike sensor size {height} x {width}: expected two positive numbers whose product is "
+            "a multiple of 8, as frames fill whole bytes; check the sensor size"
         )
     return height * width // 8
 
@@ -135,7 +134,7 @@ def count_spike_frames(path: str | os.PathLike[str], height: int, width: int) ->
     if _is_npz(path):
         with _npz(path) as (_, shape, _, _):
             pass
-        if len(shape) != 3 or shape[1:] != (height, width) or shape[0] == 0:
+        if shape[1:] != (height, width):
             raise DataError(
                 f"{path}: {KEY} has the shape {shape}, (T, {height}, {width}) expected; "
                 "check the sensor size"
@@ -152,10 +151,13 @@ def count_spike_frames(path: str | os.PathLike[str], height: int, width: int) ->
     if size % per_frame:
         if found := placeholder_fault(path):
             raise DataError(f"{path}: {found}")
+        sensors = {layout.name: layout.sensor for layout in LAYOUTS.values() if layout.sensor}
+        fits = [name for name, sensor in sensors.items() if 8 * size % math.prod(sensor) == 0]
+        hint = f"; it fits the layout {' or '.join(fits)} (DATA.LAYOUT, --layout)" if fits else ""
         raise DataError(
             f"{path}: {size} bytes are not a whole number of {height} x {width} spike frames "
             f"({per_frame} bytes each; {size // per_frame} frames and {size % per_frame} bytes "
-            "over); the file is cut or the sensor size is wrong"
+            f"over); the file is cut or the sensor size is wrong{hint}"
         )
     return size // per_frame
 
@@ -173,9 +175,7 @@ def npz_sensor(path: str | os.PathLike[str]) -> tuple[int, int] | None:
     if not _is_npz(path):
         return None
     with _npz(path) as (_, shape, _, _):
-        if len(shape) != 3 or 0 in shape:
-            raise DataError(f"{path}: spikes of shape {shape}, (T, H, W) expected")
-    return shape[1], shape[2]
+        return shape[1], shape[2]
 
 
 @contextlib.contextmanager
@@ -192,12 +192,14 @@ def _npz(
                 shape, by_columns, dtype = np.lib.format.read_array_header_2_0(stream)
             if dtype.kind not in "biuf":
                 raise ValueError(f"{KEY} holds {dtype}, not numbers")
+            if len(shape) != 3 or 0 in shape:
+                raise ValueError(f"{KEY} has the shape {shape}, (T, H, W) expected")
             yield stream, shape, by_columns, dtype
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
     except KeyError as error:
         raise DataError(f"{path}: holds no array {KEY!r} (T, H, W)") from error
-    except _NPZ_DAMAGE as error:
+    except (*_HEADER_DAMAGE, *_ARCHIVE_DAMAGE) as error:
         raise DataError(f"{path}: not a readable .npz file ({error})") from error
 
 
@@ -328,11 +330,8 @@ class PackedSpikes:
         """Like :meth:`total`, to be filtered as an image."""
         last = len(self) if stop is None else stop
         edges = np.array([*range(start, last, _MOST_COUNTED), last])
-        first, *others = count_packed(self.rows, edges)[..., : self.columns]
-        picture = first.astype(np.float32)  # exact up to 16 million spikes
-        for counts in others:
-            picture += counts
-        return picture
+        # Exact up to 16 million spikes.
+        return count_packed(self.rows, edges)[..., : self.columns].sum(axis=0, dtype=np.float32)
 
     @property
     def sampled(self) -> PackedSpikes:

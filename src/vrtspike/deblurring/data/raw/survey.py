@@ -7,9 +7,9 @@ standard library, because the workflow imports it while it plans.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from vrtspike.deblurring.data.manifests import SURVEY
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
@@ -22,17 +22,6 @@ UNUSABLE = frozenset("{}")
 """What may not occur in the name of a sequence."""
 LONGEST = 230
 """Bytes in the name of a sequence; file systems take 255, and results have suffixes."""
-
-
-class _Found(NamedTuple):
-    """A sequence whose folders can be listed; its files are too many to be kept."""
-
-    layout: str
-    frames: int
-    has_files: bool
-    no_spikes: str
-    """What it lacks where others have spikes; empty where it has them."""
-    faults: list[str]
 
 
 def survey(
@@ -68,26 +57,14 @@ def survey(
         DataError: if the root is missing, or no sequence below it is without a fault.
     """
     base = Path(root)
-    if base.exists() and not base.is_dir():
-        raise DataError(
-            f"{base} is a file; set DATA.ROOT to the folder that holds {' and '.join(splits)} (an "
-            "archive has to be unpacked first)"
-        )
-    if not base.is_dir():
-        raise DataError(
-            f"data set folder {base} does not exist; set DATA.ROOT to the folder that holds "
-            f"{' and '.join(splits)}, or generate the demo data (scripts/demo_data.py)"
-        )
-    if spike_root is not None and not Path(spike_root).is_dir():
-        raise DataError(
-            f"folder of spikes {spike_root} does not exist; set DATA.SPIKE_ROOT to the folder that "
-            f"holds {' and '.join(splits)} with spike files, or to null where they lie beside the "
-            "frames"
-        )
+    _require_folders(base, spike_root, splits)
     excluded: dict[str, list[str]] = {}
-    found: dict[str, _Found] = {}
+    sequences: dict[str, dict[str, Any]] = {}
+    without_spikes: dict[str, str] = {}
     kinds: list[Layout] = []
     foreign: set[str] = set()
+    layouts: dict[str, str] = {}
+    has_files = False
     for split in dict.fromkeys(splits):
         try:
             kind = find_layout(base, split, layout)
@@ -103,43 +80,77 @@ def survey(
             excluded[split] = [f"no sequence folders; expected {base / where}{hint}"]
         kinds.append(kind)
         for name in names:
-            if not is_text(name):
-                excluded[f"{split}/{shown(name)}"] = ["its name is not UTF-8; rename the sequence"]
-                continue
+            sequence = f"{split}/{shown(name)}"
             try:
+                if not is_text(name):
+                    raise DataError("its name is not UTF-8; rename the sequence")
                 files = kind.find(base, split, name, blur_dir, spike_root)
                 faults = _missing_frames(files, blur_dir)
             except DataError as error:
-                excluded[f"{split}/{name}"] = [str(error)]
+                excluded[sequence] = [str(error)]
                 continue
             if look is not None:
                 look(files)
-            has_files = bool(files.blur or files.sharp or files.has_spikes)
-            no_spikes = "" if files.has_spikes else _missing_spikes(files, blur_dir, spike_root)
-            found[f"{split}/{name}"] = _Found(
-                files.layout, len(files.blur), has_files, no_spikes, faults
-            )
-    spikes = spike_root is not None or any(not each.no_spikes for each in found.values())
-    for name, each in found.items():
-        faults = [*each.faults, *([each.no_spikes] if spikes and each.no_spikes else [])]
-        if faults:
-            excluded[name] = faults
-    sound = {name: each for name, each in found.items() if name not in excluded}
+            has_files |= bool(files.blur or files.sharp or files.has_spikes)
+            if not files.has_spikes:
+                places = layout_of(files).places(split, name, blur_dir, spike_root)
+                why = (
+                    "other sequences have them" if spike_root is None else "DATA.SPIKE_ROOT is set"
+                )
+                without_spikes[sequence] = f"no spikes ({places.all_spikes}, or .npz), but {why}"
+            if faults:
+                excluded[sequence] = faults
+            sequences[sequence] = {"split": split, "name": name, "frames": len(files.blur)}
+            layouts[sequence] = files.layout
+    spikes = spike_root is not None or len(without_spikes) < len(sequences)
+    for name, fault in without_spikes.items() if spikes else ():
+        excluded.setdefault(name, []).append(fault)
+    sound = [name for name in sequences if name not in excluded]
     if not sound:
-        title, what_to_do = f"{base} cannot be used as it is", _advice(base, kinds, found, blur_dir)
-        raise DataError(list_faults(title, named_faults(excluded), what_to_do))
+        advices = [*dict.fromkeys(advice(kind, blur_dir) for kind in kinds)]
+        if sequences and not has_files:
+            advices.append(
+                "These look like folders of sharp frames only (GOPRO_Large_all): blurry frames and "
+                f"spikes are made of all of them by scripts/simulate.py --source {base}"
+            )
+        raise DataError(
+            list_faults(
+                f"{base} cannot be used as it is",
+                named_faults(excluded),
+                " ".join([*advices, "DATA.LAYOUT names another layout."]),
+            )
+        )
     return {
         "schema": SURVEY.schema,
         "root": str(root),
-        "layout": "+".join(sorted({each.layout for each in sound.values()})),
+        "layout": "+".join(sorted({layouts[name] for name in sound})),
         "spikes": spikes,
-        "sequences": [
-            dict(zip(("split", "name"), name.split("/", 1), strict=True)) | {"frames": each.frames}
-            for name, each in sound.items()
-        ],
+        "sequences": [sequences[name] for name in sound],
         "excluded": excluded,
         **({"passed_over": sorted(foreign)} if foreign else {}),
     }
+
+
+def _require_folders(root: Path, spike_root: str | None, splits: Sequence[str]) -> None:
+    """Refuse roots that are no folders.
+
+    Raises:
+        DataError: naming the key.
+    """
+    wanted = f"the folder that holds {' and '.join(splits)}"
+    if not root.is_dir():
+        found = (
+            "is a file (an archive has to be unpacked first)" if root.exists() else "does not exist"
+        )
+        raise DataError(
+            f"data set folder {root} {found}; set DATA.ROOT to {wanted}, or generate the demo data "
+            "(scripts/demo_data.py)"
+        )
+    if spike_root is not None and not Path(spike_root).is_dir():
+        raise DataError(
+            f"folder of spikes {spike_root} does not exist; set DATA.SPIKE_ROOT to {wanted} with "
+            "spike files, or to null where they lie beside the frames"
+        )
 
 
 def _require_truth(layout: Layout, root: Path) -> None:
@@ -157,17 +168,6 @@ def _require_truth(layout: Layout, root: Path) -> None:
         )
 
 
-def _advice(root: Path, kinds: Sequence[Layout], found: Mapping[str, _Found], blur_dir: str) -> str:
-    texts = dict.fromkeys(advice(kind, blur_dir) for kind in kinds)
-    text = " ".join([*texts, "DATA.LAYOUT names another layout."])
-    if found and not any(each.has_files for each in found.values()):
-        text += (
-            " These look like folders of sharp frames only (GOPRO_Large_all): blurry frames and "
-            f"spikes are made of all of them by scripts/simulate.py --source {root}"
-        )
-    return text
-
-
 def _missing_frames(files: SequenceFiles, blur_dir: str) -> list[str]:
     places = layout_of(files).places(files.split, files.name, blur_dir)
     faults = list(files.faults)
@@ -182,10 +182,3 @@ def _missing_frames(files: SequenceFiles, blur_dir: str) -> list[str]:
     if files.spikes and files.stream:
         faults.append(f"both {places.spikes} and {files.stream}; remove the one not meant")
     return faults
-
-
-def _missing_spikes(files: SequenceFiles, blur_dir: str, spike_root: str | None) -> str:
-    """What a sequence without spikes lacks where others have them."""
-    places = layout_of(files).places(files.split, files.name, blur_dir, spike_root)
-    why = "other sequences have them" if spike_root is None else "DATA.SPIKE_ROOT is set"
-    return f"no spikes ({places.all_spikes}, or .npz), but {why}"

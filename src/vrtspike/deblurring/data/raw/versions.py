@@ -10,7 +10,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from vrtspike.deblurring.data.manifests import INGESTED
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
@@ -20,28 +20,6 @@ from vrtspike.io.manifests import is_unchanged, read_manifest, size_and_date
 
 _BLOCKS = 9
 _BLOCK = 4096
-
-
-class RawState(NamedTuple):
-    """A sequence's raw files as their names, sizes and dates show them."""
-
-    version: str
-    """What :func:`source_version` says of files that were never ingested."""
-    nbytes: int
-    """Bytes of all of them."""
-
-
-def raw_state(root: str | os.PathLike[str], files: SequenceFiles, blur_dir: str) -> RawState:
-    """Look at sizes and dates of a sequence's files, and at nothing else.
-
-    Args:
-        root: the data set's folder.
-        files: of the sequence.
-        blur_dir: which blurry frames.
-    """
-    present = _present(root, files)
-    nbytes = sum(max(0, size) for _, size, _ in present)
-    return RawState(json_digest({"blur_dir": blur_dir, "files": present}), nbytes)
 
 
 def _present(root: str | os.PathLike[str], files: SequenceFiles) -> list[tuple[str, int, int]]:
@@ -90,12 +68,7 @@ def changed_files(root: str | os.PathLike[str], manifest: dict[str, Any]) -> lis
     """Files of an ingest manifest whose contents are no longer those that were checked."""
     base = Path(root)
     files = {entry["path"]: entry for entry in manifest["files"]}
-    return [
-        path
-        for path in files
-        if not (base / path).is_file()
-        or not is_unchanged(base, files, path, *size_and_date(base, path))
-    ]
+    return [p for p in files if not is_unchanged(base, files, p, *size_and_date(base, p))]
 
 
 def folder_version(folder: Path) -> str:

@@ -27,9 +27,6 @@ from vrtspike.io.images import encode_png, read_rgb
 
 FRAME_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp")
 
-_SHOWN_JUMPS = 3
-"""Places that a message names."""
-
 
 def frame_files(folder: Path) -> list[Path]:
     """Pictures of a folder in the order of the numbers in their names (2 before 10).
@@ -53,11 +50,9 @@ def _require_even_steps(folder: Path, files: Sequence[Path]) -> None:
     step, jumps = find_jumps([path.stem for path in files])
     if not jumps:
         return
-    shown = ", ".join(f"{a} to {b}" for a, b in jumps[:_SHOWN_JUMPS])
-    more = len(jumps) - _SHOWN_JUMPS
     raise DataError(
-        f"{folder}: frame numbers go from {shown}{f' and {more} times more' if more > 0 else ''}, "
-        f"elsewhere in steps of {step}: frames are missing, or there twice. Put what follows "
+        f"{folder}: frame numbers go from {jumps[0][0]} to {jumps[0][1]}, elsewhere in steps of "
+        f"{step} ({len(jumps)} such places): frames are missing, or there twice. Put what follows "
         "a gap into a folder of its own (or the missing frames back); if no frame is missing, "
         "number them without gaps"
     )

@@ -30,7 +30,7 @@ several frames form one file (a shard)."""
 from __future__ import annotations
 
 import math
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from typing import Any
 
@@ -126,28 +126,15 @@ class StoreLayout:
 
     def attributes(self) -> dict[str, Any]:
         """The group's attributes, as JSON."""
-        return {
-            "schema": SCHEMA,
-            "frames": list(self.frames),
-            "spike_frames": list(self.spike_frames),
-            "exposures": [list(astuple(exposure)) for exposure in self.exposures],
-            "rgb_size": list(self.rgb_size),
-            "spike_size": list(self.spike_size) if self.spike_size else None,
-            "bins": self.bins,
-        }
+        return {"schema": SCHEMA, **asdict(self)}
 
     @classmethod
     def from_attributes(cls, attributes: dict[str, Any]) -> StoreLayout:
-        """The inverse of :meth:`attributes`."""
-        spike_size = attributes["spike_size"]
-        return cls(
-            frames=tuple(attributes["frames"]),
-            spike_frames=tuple(attributes["spike_frames"]),
-            rgb_size=(attributes["rgb_size"][0], attributes["rgb_size"][1]),
-            spike_size=(spike_size[0], spike_size[1]) if spike_size else None,
-            bins=attributes["bins"],
-            exposures=tuple(Exposure(*exposure) for exposure in attributes["exposures"]),
-        )
+        """The inverse of :meth:`attributes`, read from JSON."""
+        found: dict[str, Any] = {each.name: attributes[each.name] for each in fields(cls)}
+        found["exposures"] = [Exposure(*exposure) for exposure in found["exposures"]]
+        lists = {name: tuple(value) for name, value in found.items() if isinstance(value, list)}
+        return cls(**{**found, **lists})
 
 
 def _part(size: int, most: int) -> int:

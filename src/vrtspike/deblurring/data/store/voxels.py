@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.bins import bin_edges
 from vrtspike.deblurring.data.exposure import Exposure
-from vrtspike.deblurring.data.raw.spikes import count_packed
+from vrtspike.deblurring.data.raw.spikes import count_packed, pack_rows
 from vrtspike.errors import DataError
 from vrtspike.io.images import luma, shrink
 
@@ -58,11 +58,7 @@ def voxelize(spikes: NDArray[np.uint8], bins: int, sharp: float) -> NDArray[np.u
             f"spikes: found {spikes.dtype} of shape {spikes.shape}, expected uint8 (T, H, W) of 0 "
             "and 1"
         )
-    edges = bin_edges(Exposure(0, len(spikes), sharp), bins)
-    counts = np.empty((bins, *spikes.shape[1:]), dtype=np.uint8)
-    for k in range(bins):
-        np.add.reduce(spikes[edges[k] : edges[k + 1]], axis=0, dtype=np.uint8, out=counts[k])
-    return counts
+    return voxelize_packed(pack_rows(spikes), bins, sharp)[..., : spikes.shape[2]]
 
 
 def voxelize_packed(bits: NDArray[np.uint8], bins: int, sharp: float) -> NDArray[np.uint8]:

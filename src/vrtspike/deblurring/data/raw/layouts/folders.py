@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from vrtspike.deblurring.data.raw.layouts.files import SPIKE_SUFFIXES
@@ -26,6 +26,23 @@ def without_zeros(name: str) -> str:
     return re.sub(r"(?<![0-9])0+(?=[0-9])", "", name)
 
 
+@contextlib.contextmanager
+def naming_closed_folders() -> Iterator[None]:
+    """A folder in the body that cannot be looked into becomes an error that a user can fix.
+
+    Raises:
+        DataError: naming it.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"{error.filename}: cannot be listed ({error.strerror}); fix its permissions or those "
+            "of the folders above it"
+        ) from error
+
+
+@naming_closed_folders()
 def numbered(
     root: Path,
     place: str,
@@ -49,14 +66,13 @@ def numbered(
     Raises:
         DataError: if the folder cannot be listed.
     """
-    if not is_folder(root / place):
+    if not (root / place).is_dir():
         if (alike := in_other_case(root, place)) is not None:
             faults.append(f"found the folder {alike}, expected {place}; rename it")
         return {}
     found: dict[str, str] = {}
-    numbers: dict[str, str] = {}
     others: list[tuple[str, str]] = []
-    with listing(root / place) as entries:
+    with os.scandir(root / place) as entries:
         names = sorted(e.name for e in entries if e.name.startswith(prefix) and e.name[0] != ".")
     for name in names:
         is_read = name.lower().endswith(suffixes)
@@ -69,19 +85,16 @@ def numbered(
             others.append((number, name))
         elif not is_text(name):
             faults.append(f"{place}/{shown(name)}: the name is not UTF-8; rename the file")
-        elif number in numbers:
-            faults.append(f"{place} holds two files for frame {stem}: {numbers[number]} and {name}")
+        elif (frame := known.setdefault(number, stem)) in found:
+            faults.append(f"two files for frame {frame}: {found[frame]} and {place}/{name}")
         else:
-            numbers[number] = name
-            found[known.setdefault(number, stem)] = f"{place}/{name}"
+            found[frame] = f"{place}/{name}"
     # Only a name like those of frames is one that somebody must have meant.
     like = {"#", *(re.sub("[0-9]+", "#", number) for number in known)}
     unread = [
         name
         for number, name in others
-        if number not in numbers
-        and re.sub("[0-9]+", "#", number) in like
-        and is_file(root / place / name)
+        if known.get(number) not in found and re.sub("[0-9]+", "#", number) in like
     ]
     if unread:
         more = f" and {len(unread) - 1} more" if unread[1:] else ""
@@ -93,6 +106,7 @@ def numbered(
     return found
 
 
+@naming_closed_folders()
 def in_other_case(root: Path, place: str) -> str | None:
     """What stands in place of a missing path, such as ``train/a/Blur``; None for nothing.
 
@@ -101,10 +115,10 @@ def in_other_case(root: Path, place: str) -> str | None:
     """
     path = ""
     for part in place.split("/"):
-        if not exists(root / path / part):
-            if not is_folder(root / path):
+        if not (root / path / part).exists():
+            if not (root / path).is_dir():
                 return None
-            with listing(root / path) as entries:
+            with os.scandir(root / path) as entries:
                 alike = [e.name for e in entries if e.name.casefold() == part.casefold()]
             if not alike:
                 return None
@@ -113,51 +127,6 @@ def in_other_case(root: Path, place: str) -> str | None:
     return path if path != place else None
 
 
-def is_folder(path: Path) -> bool:
-    """Whether a folder exists.
-
-    Raises:
-        DataError: if a folder above it may not be entered.
-    """
-    return _reached(path, Path.is_dir)
-
-
-def is_file(path: Path) -> bool:
-    """Whether a file exists; raises as :func:`is_folder`."""
-    return _reached(path, Path.is_file)
-
-
-def exists(path: Path) -> bool:
-    """Whether there is anything; raises as :func:`is_folder`."""
-    return _reached(path, Path.exists)
-
-
-@contextlib.contextmanager
-def listing(folder: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
-    """The entries of a folder, in any order.
-
-    Raises:
-        DataError: if it cannot be listed.
-    """
-    try:
-        with os.scandir(folder) as entries:
-            yield entries
-    except OSError as error:
-        raise DataError(
-            f"{folder}: cannot be listed ({error.strerror}); fix its permissions"
-        ) from error
-
-
 def may_be_folder(entry: os.DirEntry[str]) -> bool:
     """Whether it is a folder, or a link that leads nowhere: nobody means that to be left out."""
     return not os.path.isfile(entry.path) if entry.is_symlink() else entry.is_dir()  # noqa: PTH113
-
-
-def _reached(path: Path, question: Callable[[Path], bool]) -> bool:
-    try:
-        return question(path)
-    except PermissionError as error:
-        raise DataError(
-            f"{path}: cannot be reached ({error.strerror}); fix the permissions of the folders "
-            "above it"
-        ) from error

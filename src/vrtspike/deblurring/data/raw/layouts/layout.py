@@ -23,11 +23,8 @@ from vrtspike.deblurring.data.raw.layouts.files import (
 )
 from vrtspike.deblurring.data.raw.layouts.folders import (
     FOREIGN,
-    exists,
-    is_file,
-    is_folder,
-    listing,
     may_be_folder,
+    naming_closed_folders,
     numbered,
 )
 from vrtspike.deblurring.data.raw.numbering import frame_numbers
@@ -101,6 +98,7 @@ class Layout:
     sensor: tuple[int, int] | None = None
     area: Area | None = None
 
+    @naming_closed_folders()
     def recognises(self, root: Path, split: str) -> bool:
         """Whether the folders of a split look like this layout.
 
@@ -113,19 +111,26 @@ class Layout:
 
         return any(map(are_there, self.marks)) and not (self.unless and are_there(self.unless))
 
-    def exposure_of(self, steps: int) -> Exposure:
+    def exposure_of(self, steps: int, file: str | Path) -> Exposure:
         """The exposure of a frame with so many steps of spikes.
+
+        Args:
+            steps: of the frame.
+            file: that holds them, for messages.
 
         Raises:
             DataError: if the layout does not know it, or there cannot be so many.
         """
         if self.exposure is None:
             raise DataError(
-                f"nothing says when the shutter was open (the layout {self.name} does not); put a "
-                f"table {TABLE} with the columns {', '.join(COLUMNS)} beside the frames or the "
-                "spikes"
+                f"{file}: nothing says when the shutter was open (the layout {self.name} does not);"
+                f" put a table {TABLE} with the columns {', '.join(COLUMNS)} beside the frames or "
+                "the spikes"
             )
-        return self.exposure(steps)
+        try:
+            return self.exposure(steps)
+        except DataError as error:
+            raise DataError(f"{file}: {error}") from error
 
     def places(self, split: str, name: str, blur_dir: str, spike_root: str | None = None) -> Places:
         """Where the parts of a sequence are expected; arguments as for :meth:`find`.
@@ -141,6 +146,7 @@ class Layout:
         picture = f"{prefix}*{self.picture}"
         return Places(f"{blur}/{picture}", f"{sharp}/{picture}", spikes[0], " or ".join(spikes))
 
+    @naming_closed_folders()
     def sequence_names(
         self, root: Path, split: str, spike_root: str | None, foreign: set[str]
     ) -> list[str]:
@@ -163,7 +169,7 @@ class Layout:
         patterns = {str(part).split("{sequence}")[0] for part in parts}
         names: set[str] = set()
         for place in {p.format(split=split, gamma=g) for p in patterns for g in ("", "_gamma")}:
-            if not is_folder(Path(place)):
+            if not Path(place).is_dir():
                 continue
             for entry in _own_entries(place, foreign):
                 if self.prefix:
@@ -176,6 +182,7 @@ class Layout:
                     names.add(entry.name)
         return sorted(names)
 
+    @naming_closed_folders()
     def find(
         self, root: Path, split: str, name: str, blur_dir: str, spike_root: str | None = None
     ) -> SequenceFiles:
@@ -193,7 +200,7 @@ class Layout:
         """
         blur, sharp, spike, streams = self._paths(split, name, blur_dir, spike_root)
         if not self.prefix and not any(
-            is_folder(root / folder) for folder in (blur, sharp, spike, f"{split}/{name}") if folder
+            (root / folder).is_dir() for folder in (blur, sharp, spike, f"{split}/{name}") if folder
         ):
             raise DataError(
                 f"{root / split / name}: no such sequence folder, or a link that leads nowhere"
@@ -213,12 +220,11 @@ class Layout:
         spikes = numbered(root, spike, SPIKE_SUFFIXES, prefix, known, faults) if spike else {}
         spikes.pop("spike", None)
         stream = _only(root, [f"{s}{suffix}" for s in streams for suffix in SPIKE_SUFFIXES], faults)
-        own = [p for p in (*streams, spike, blur) if p]
-        beside = dict.fromkeys(PurePosixPath(p).parent.as_posix() for p in own)
-        folders = [*beside, *(p for p in (spike, blur) if p)]
+        own = [PurePosixPath(p) for p in (*streams, spike, blur) if p]
+        folders = {folder.as_posix() for path in own for folder in (path, path.parent)}
         tables = [
             f"{folder}/{prefix}{TABLE}"
-            for folder in dict.fromkeys(folders)
+            for folder in sorted(folders)
             if prefix or _path(name) in folder
         ]
         above_spikes = PurePosixPath(spike or streams[0] if streams or spike else blur)
@@ -231,7 +237,7 @@ class Layout:
             sharp=sharps,
             spikes=spikes,
             stream=stream,
-            sensor_file=next((p for p in sensors if is_file(root / p)), None),
+            sensor_file=next((p for p in sensors if (root / p).is_file()), None),
             exposures=_only(root, tables, faults),
             faults=tuple(faults),
         )
@@ -272,16 +278,16 @@ def _path(name: str) -> str:
 
 def _matches(root: Path, pattern: str) -> bool:
     if "*" not in pattern:
-        return exists(root / pattern)
+        return (root / pattern).exists()
     above = root / pattern.partition("*")[0].rpartition("/")[0]
-    if not is_folder(above):
+    if not above.is_dir():
         return False
     return any(FOREIGN.isdisjoint(p.relative_to(root).parts) for p in root.glob(pattern))
 
 
 def _own_entries(folder: str, foreign: set[str]) -> Iterator[os.DirEntry[str]]:
     """What lies in a folder and is neither hidden nor foreign; ``foreign`` takes what is."""
-    with listing(Path(folder)) as entries:
+    with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name in FOREIGN:
                 foreign.add(entry.path)
@@ -289,11 +295,25 @@ def _own_entries(folder: str, foreign: set[str]) -> Iterator[os.DirEntry[str]]:
                 yield entry
 
 
+def fixed_exposure(margin: int, steps: int) -> Callable[[int], Exposure]:
+    """Exposures in spike files of one length, with margins; the sharp frame is the middle step."""
+
+    def exposure(found: int) -> Exposure:
+        if found != steps + 2 * margin:
+            raise DataError(
+                f"found {found} spike frames, expected {steps + 2 * margin}, of which the shutter "
+                f"was open in {steps}"
+            )
+        return Exposure(margin, margin + steps, margin + steps // 2)
+
+    return exposure
+
+
 def _only(root: Path, paths: Sequence[str], faults: list[str]) -> str | None:
     """The one of some files that exists; several are a fault."""
     # On a file system that knows no capitals both spellings are there, so one is taken.
     spellings = [(p, f"{p.rpartition('.')[0]}.{p.rpartition('.')[2].upper()}") for p in paths]
-    present = (next((p for p in pair if is_file(root / p)), None) for pair in spellings)
+    present = (next((p for p in pair if (root / p).is_file()), None) for pair in spellings)
     found = list(dict.fromkeys(path for path in present if path))
     if len(found) > 1:
         kind = "tables of exposures" if found[0].endswith(TABLE) else "spike files"

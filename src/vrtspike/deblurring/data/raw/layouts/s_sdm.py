@@ -11,21 +11,7 @@ without sharp frames. Its exposures are not published: a table ``exposures.csv``
 
 from __future__ import annotations
 
-from vrtspike.deblurring.data.exposure import Exposure
-from vrtspike.deblurring.data.raw.layouts.layout import Layout
-from vrtspike.errors import DataError
-
-_MARGIN, _OPEN = 20, 97
-
-
-def _exposure(steps: int) -> Exposure:
-    if steps != _OPEN + 2 * _MARGIN:
-        raise DataError(
-            f"found {steps} spike frames, expected {_MARGIN} + {_OPEN} + {_MARGIN} = "
-            f"{_OPEN + 2 * _MARGIN}"
-        )
-    return Exposure(_MARGIN, _MARGIN + _OPEN, _MARGIN + _OPEN // 2)
-
+from vrtspike.deblurring.data.raw.layouts.layout import Layout, fixed_exposure
 
 S_SDM = Layout(
     name="s_sdm",
@@ -34,7 +20,7 @@ S_SDM = Layout(
     blur="{split}/blur_data/{sequence}",
     sharp="{split}/sharp_data/{sequence}",
     spike="{split}/spike_data/{sequence}",
-    exposure=_exposure,
+    exposure=fixed_exposure(margin=20, steps=97),
     step=13,
     scale=4,
 )

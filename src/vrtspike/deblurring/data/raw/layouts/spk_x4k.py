@@ -8,11 +8,9 @@ source frames in fours: ``0001`` is 4, ``0001_002`` is 4 + 2 + 1 = 7.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from vrtspike.deblurring.data.exposure import Exposure
-from vrtspike.deblurring.data.raw.layouts.layout import Layout
-from vrtspike.errors import DataError
+from vrtspike.deblurring.data.raw.layouts.layout import Layout, fixed_exposure
 
 
 def source_frame_numbers(names: Sequence[str]) -> list[int] | None:
@@ -27,15 +25,6 @@ def source_frame_numbers(names: Sequence[str]) -> list[int] | None:
     return [4 * int(m[1]) + (int(m[2]) + 1 if m[2] else 0) for m in found if m]
 
 
-def _exposure_of(length: int) -> Callable[[int], Exposure]:
-    def exposure(steps: int) -> Exposure:
-        if steps != length:
-            raise DataError(f"found {steps} spike frames, expected {length} as the folder's name")
-        return Exposure(0, length, length // 2)
-
-    return exposure
-
-
 def _layout(length: int) -> Layout:
     return Layout(
         name=f"spk_x4k_{length}",
@@ -46,7 +35,7 @@ def _layout(length: int) -> Layout:
         spike=f"{{split}}_spike_2xds_{length}/{{sequence}}",
         is_nested=True,
         more_sharp=True,
-        exposure=_exposure_of(length),
+        exposure=fixed_exposure(margin=0, steps=length),
         step=None,
         numbers=source_frame_numbers,
     )

@@ -7,14 +7,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from vrtspike.deblurring.step_cost import count_step
+from vrtspike.monitoring.memory import count_step
 
 
 def two_layers(*, again: bool) -> tuple[nn.Module, Tensor]:
     """Two linear layers of 8 inputs and outputs with a sigmoid between them, and 5 rows."""
     layers = nn.Sequential(nn.Linear(8, 8, bias=False), nn.Sigmoid(), nn.Linear(8, 8, bias=False))
-    for parameter in layers.parameters():
-        parameter.grad = torch.zeros_like(parameter)
     return layers, torch.ones(5, 8, requires_grad=again)
 
 
@@ -58,7 +56,6 @@ def test_what_is_computed_again_is_there_once_for_each_block() -> None:
 
 def test_a_depthwise_convolution_has_equal_arithmetic_for_each_gradient() -> None:
     layer = nn.Conv2d(6, 6, 3, padding=1, groups=6, bias=False)
-    layer.weight.grad = torch.zeros_like(layer.weight)
     x = torch.ones(1, 6, 10, 10, requires_grad=True)
     cost = count_step(layer, (x,), lambda: layer(x).sum())
     assert cost.forward_flop == 2 * 6 * 9 * 100

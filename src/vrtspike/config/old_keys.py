@@ -1,0 +1,91 @@
+"""Older and alternative names of keys, replaced by those of the schema."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vrtspike.config.documents import Document, KeyPath, dotted
+from vrtspike.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class OldKey:
+    """What a key that the schema does not have means.
+
+    Attributes:
+        key: the key of the schema that it is; None if it has no effect.
+        values: values that it may have, and what they are today; None: any, unchanged.
+        reason: why it has no effect.
+    """
+
+    key: KeyPath | None = None
+    values: Mapping[Any, Any] | None = None
+    reason: str = ""
+
+
+OldKeys = Mapping[KeyPath, OldKey]
+
+_AMP_ENABLED, _AMP_LEVEL = ("TRAIN", "AMP_ENABLED"), ("TRAIN", "AMP_OPT_LEVEL")
+_PRECISION = ("TRAIN", "PRECISION")
+_PRECISIONS = {True: "mixed", "on": "mixed", False: "32", "off": "32"}
+
+COMMON: OldKeys = {
+    ("TOTAL_WORKERS",): OldKey(("DATALOADER", "TOTAL_WORKERS")),
+    ("TRAIN", "NUM_WORKERS"): OldKey(("DATALOADER", "TRAIN_WORKERS")),
+    _AMP_ENABLED: OldKey(_PRECISION, _PRECISIONS),
+    _AMP_LEVEL: OldKey(_PRECISION, {"O0": "32", "O1": "mixed", "O2": "bf16-true"}),
+    ("LOG", "SAVE_DIR"): OldKey(reason="runs are written to RUNS of config/config.yaml"),
+    ("TRAIN", "CUDA_GRAPH"): OldKey(
+        reason="TRAIN.COMPILE_MODE reduce-overhead brings PyTorch's own CUDA graphs"
+    ),
+    ("TRAIN", "SCHED", "TYPE"): OldKey(
+        values={"cosine": "cosine"}, reason="the learning rate follows a cosine"
+    ),
+}
+"""Those of every preset; a problem adds its own (``old_keys`` of its settings)."""
+
+
+def canonical(document: Document, old_keys: OldKeys) -> Document:
+    """The document with the schema's names of keys; a warning for each key without effect.
+
+    Args:
+        document: of one file, or of one source of overrides.
+        old_keys: of the preset's problem.
+
+    Raises:
+        ConfigError: if a key is given under two names with different values, or an old key has a
+            value that is no longer possible.
+    """
+    values, places = dict(document.values), dict(document.places)
+    enabled = values.get(_AMP_ENABLED)
+    if _AMP_LEVEL in values and enabled in list(_PRECISIONS):
+        # No level counts where mixed precision is off; else the level alone counts.
+        del values[_AMP_LEVEL if _PRECISIONS[enabled] == "32" else _AMP_ENABLED]
+    for path, old in old_keys.items():
+        if path not in values:
+            continue
+        value = values.pop(path)
+        name = f"{places.get(path, 'settings')}: {dotted(path)}"
+        if old.values is not None and value not in list(old.values):
+            known = ", ".join(map(str, old.values))
+            reason = f": {old.reason}; remove the key" if old.reason else ""
+            raise ConfigError(f"{name} is {value!r}, expected one of {known}{reason}")
+        if old.key is None:
+            message = f"{name} has no effect: {old.reason}; remove the key"
+            warnings.warn(message, DeprecationWarning, stacklevel=2)
+            continue
+        sections = (old.key[:end] for end in range(1, len(old.key)))
+        # Runs of older versions have null for unset keys. The schema refuses values of sections.
+        if value is None or any(values.get(section, {}) != {} for section in sections):
+            continue
+        present = value if old.values is None else old.values[value]
+        if values.setdefault(old.key, present) != present:
+            raise ConfigError(
+                f"{name} is {value!r} and {dotted(old.key)} is {values[old.key]!r}; they are the "
+                "same key: keep one"
+            )
+        places.setdefault(old.key, places.get(path, "settings"))
+    return Document(values, places)
