@@ -223,8 +223,10 @@ def train(
             forward = lambda srun: srun.send_signal(_FORWARDED)  # noqa: E731
             code, was_stopped = run(command, forward, variables, begin, limit)
     has_begun = _starts(folder) > starts
-    if code == 0 and has_begun:
-        return 0 if is_finished(folder) else EXIT_INTERRUPTED
+    # Whatever ended the processes after that, such as a second signal.
+    status = (read_record(folder) or {}).get("status")
+    if has_begun and status in ("finished", "interrupted"):
+        return 0 if status == "finished" else EXIT_INTERRUPTED
     if code == EXIT_USER_ERROR:
         return EXIT_USER_ERROR
     if was_stopped and not has_begun:
