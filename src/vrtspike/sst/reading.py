@@ -85,13 +85,14 @@ def _read_file(path: Path) -> list[xarray.DataArray]:
     options: dict[str, Any] = grib if path.suffix.lower() in _GRIB else {}
     try:
         opened = xarray.open_dataset(path, chunks={}, **options)
+        if not (names := [name for name in (SST, ICE) if name in opened]):
+            raise ValueError(f"it holds {', '.join(map(str, opened)) or 'nothing'}")
     except (OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError) as error:
         raise DataError(
-            f"{path}: cannot be read ({str(error).splitlines()[0]}); expected NetCDF, or GRIB with "
-            "the package cfgrib (pip install 'vrtspike[grib]'): unpack a zip archive, download a "
-            "damaged file again, take another one out"
+            f"{path}: cannot be used ({str(error).splitlines()[0]}); expected {SST} or {ICE} in "
+            "NetCDF, or GRIB with the package cfgrib (pip install 'vrtspike[grib]'): unpack a zip "
+            "archive, download a damaged file again, take another one out"
         ) from error
-    names = [name for name in (SST, ICE) if name in opened]
     return [part for name in names for part in _versions(opened[name], path)]
 
 
