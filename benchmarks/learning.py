@@ -43,7 +43,7 @@ from vrtspike.deblurring.data.clips.clips import ClipDataset
 from vrtspike.deblurring.data.clips.dataset import DatasetManifest, load_dataset
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.store.reading import Store
-from vrtspike.deblurring.datasets import DeblurringPlan
+from vrtspike.deblurring.datasets import DeblurringWorkflow
 from vrtspike.deblurring.evaluation.restore import restore_frames, torch_compute
 from vrtspike.deblurring.evaluation.sources import sharp_frame, stored_sequence
 from vrtspike.deblurring.evaluation.tiling import tiling_for
@@ -226,9 +226,9 @@ NETWORKS: dict[str, Variant] = {
 def preset_settings(name: str, overrides: Mapping[str, object]) -> Settings:
     """A preset with some keys set otherwise."""
     pairs = " ".join(f"{key}={value}" for key, value in overrides.items())
-    return DeblurringPlan(load_workflow([ROOT / "config" / "config.yaml"], {"SET": pairs})).preset(
-        name
-    )
+    return DeblurringWorkflow(
+        load_workflow([ROOT / "config" / "config.yaml"], {"SET": pairs})
+    ).preset(name)
 
 
 def train(variant: Variant, given: Mapping[str, object], dataset: DatasetManifest) -> float | None:

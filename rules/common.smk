@@ -8,7 +8,7 @@ from vrtspike.config.problems import find_problem
 from vrtspike.config.workflow import load_workflow
 from vrtspike.deblurring.planning import RawData
 from vrtspike.deblurring.planning import Shards
-from vrtspike.deblurring.datasets import DeblurringPlan
+from vrtspike.deblurring.datasets import DeblurringWorkflow
 from vrtspike.runs import names
 from vrtspike.workflow import staleness
 from vrtspike.workflow.messages import Notices
@@ -26,26 +26,26 @@ CONFIGFILES = [CONFIG, *OVERLAYS]
 with user_errors():
     # Parsed again, because Snakemake turns numbers in mappings into strings.
     OVERRIDES = parse_overrides(SNAKEMAKE.config_arguments, "--config").tree
-    PLAN = load_workflow(CONFIGFILES, OVERRIDES)
-    DEBLURRING = DeblurringPlan(PLAN)
+    WORKFLOW = load_workflow(CONFIGFILES, OVERRIDES)
+    DEBLURRING = DeblurringWorkflow(WORKFLOW)
     DATASETS = DEBLURRING.datasets
 if SNAKEMAKE.is_main:
-    NOTICES.add(*PLAN.notices)
+    NOTICES.add(*WORKFLOW.notices)
 
-RESULTS, PRESETS = PLAN.settings.RESULTS, PLAN.settings.PRESETS
+RESULTS, PRESETS = WORKFLOW.settings.RESULTS, WORKFLOW.settings.PRESETS
 LOGS = [names.METRICS, names.TIMING, names.MEMORY]
 SCRIPTS = Path("scripts")
 RAW_DATA = RawData(
     DEBLURRING, lambda: SNAKEMAKE.is_dry_run, NOTICES, measures=SNAKEMAKE.is_main
 )
 SHARDS = Shards(DEBLURRING, RAW_DATA)
-TRAININGS = Trainings(PLAN, SCRIPTS / "train.py", NOTICES.add)
+TRAININGS = Trainings(WORKFLOW, SCRIPTS / "train.py", NOTICES.add)
 
 # Params that change with code or settings, and inputs that force the rerun of damaged results.
 one_of = staleness.one_of
 code = partial(staleness.code_lines, SCRIPTS)
-problem_code = partial(staleness.problem_code_lines, PLAN, SCRIPTS)
-settings = partial(staleness.setting_lines, PLAN)
+problem_code = partial(staleness.problem_code_lines, WORKFLOW, SCRIPTS)
+settings = partial(staleness.setting_lines, WORKFLOW)
 rerun_damaged = partial(staleness.rerun_damaged, Path(RESULTS), SNAKEMAKE.force_rerun)
 METRICS = staleness.problem_parts("METRICS")  # which tables and pages show
 SHOWN = [*METRICS, *staleness.problem_parts("SETTINGS")]

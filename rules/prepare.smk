@@ -9,7 +9,7 @@ checkpoint prepare:
         rerun_damaged=rerun_damaged(
             "data/{prepared}/dataset.json",
             damage=lambda wildcards: staleness.data_damage(
-                PLAN, preset_of_data(wildcards)
+                WORKFLOW, preset_of_data(wildcards)
             ),
         ),
     output:
@@ -19,14 +19,14 @@ checkpoint prepare:
     benchmark:
         "<benchmarks>/prepare/{prepared}.tsv"
     wildcard_constraints:
-        prepared=one_of(PLAN.prepared),
+        prepared=one_of(WORKFLOW.prepared),
     resources:
         mem_mb=4000,
     params:
         code=problem_code("prepare", "prepare.py", preset_of_data),
         settings=settings(data_settings, preset_of_data),
         versions=lambda wildcards: staleness.raw_file_lines(
-            PLAN, preset_of_data(wildcards)
+            WORKFLOW, preset_of_data(wildcards)
         ),
         preset=lambda wildcards, resources: preset_of_data(wildcards),
         configuration=configuration,

@@ -19,7 +19,7 @@ rule page:
         *code("report_page.py", uses=SHOWN),
         results=results_folder,
         presets=reported_presets,
-        folder=PLAN.settings.PRESET_DIR,
+        folder=WORKFLOW.settings.PRESET_DIR,
     shell:
         "python scripts/report_page.py --results {params.results:q} --presets {params.presets:q}"
         " --preset-dir {params.folder:q} --output {output:q} > {log:q} 2>&1"

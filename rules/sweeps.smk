@@ -13,7 +13,7 @@ rule seeds:
     benchmark:
         "<benchmarks>/seeds/{preset}.tsv"
     wildcard_constraints:
-        preset=one_of(PLAN.seeded),
+        preset=one_of(WORKFLOW.seeded),
     params:
         *code("seeds.py", uses=SHOWN),
         runs=run_folders,
@@ -37,7 +37,7 @@ rule sweep:
         "<benchmarks>/sweep/{sweep}.tsv"
     params:
         *code("sweep.py", uses=SHOWN),
-        sweep=lambda wildcards: PLAN.sweep(wildcards.sweep).place,
+        sweep=lambda wildcards: WORKFLOW.sweep(wildcards.sweep).place,
         runs=run_folders,
         folder=subpath(output.table, parent=True),
     shell:

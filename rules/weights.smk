@@ -32,7 +32,7 @@ rule fetch_weights:
     threads: ALL_CORES
     params:
         # No code: the published contents are fixed.
-        source=PLAN.settings.WEIGHTS_URL or SOURCE,
+        source=WORKFLOW.settings.WEIGHTS_URL or SOURCE,
     shell:
         "python scripts/fetch_weights.py --source {params.source:q} --output {output:q}"
         " > {log:q} 2>&1"

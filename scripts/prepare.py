@@ -16,8 +16,8 @@ def main() -> None:
     add_preset(parser)
     parser.add_argument("--output", type=Path, required=True, help="manifest to write (JSON)")
     arguments = parser.parse_args()
-    plan = load_workflow(arguments.configfile, arguments.config)
-    settings = plan.preset(arguments.preset)
+    workflow = load_workflow(arguments.configfile, arguments.config)
+    settings = workflow.preset(arguments.preset)
     problem = find_problem(settings.TASK)
     problem.prepare(settings, arguments.output, lambda text: print(text, flush=True))
 

@@ -23,8 +23,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="folder for the results")
     parser.add_argument("--device", choices=DEVICE_NAMES, default="auto", help="where to compute")
     arguments = parser.parse_args()
-    plan = load_workflow(arguments.configfile, arguments.config)
-    settings = deblurring_settings(plan.preset(arguments.preset), arguments.preset)
+    workflow = load_workflow(arguments.configfile, arguments.config)
+    settings = deblurring_settings(workflow.preset(arguments.preset), arguments.preset)
     with take_device(arguments.device) as device, progress_bar("reproduce VRT") as progress:
         verdict = reproduce_vrt(settings, arguments.output, device, progress)
     atomic_write_text(arguments.output / VERDICT, f"{verdict}\n")

@@ -35,9 +35,9 @@ def dataset_manifest(wildcards):
 @user_errors()
 def dataset_of_preset(name):
     """The manifest of a preset's data set, after its checkpoint has run."""
-    preset = PLAN.preset(name)
+    preset = WORKFLOW.preset(name)
     if not find_problem(preset.TASK).OWN_STAGES:
-        folder = PLAN.manifest(name).parent.name
+        folder = WORKFLOW.manifest(name).parent.name
         return checkpoints.prepare.get(prepared=folder).output[0]
     RAW_DATA.require_spikes(name, preset)
     found = dict(dataset=DEBLURRING.dataset(name).name, bins=preset.DATA.NUM_VOXEL_BINS)
@@ -121,14 +121,14 @@ def shard_memory(wildcards, threads):
 @user_errors()
 def raw_files(wildcards):
     """The user's raw files; params with their digests detect changes."""
-    preset = PLAN.preset(preset_of_data(wildcards))
+    preset = WORKFLOW.preset(preset_of_data(wildcards))
     files = find_problem(preset.TASK).data_files(preset)
     return [ancient(str(path)) for path in files]
 
 
 def preset_of_data(wildcards):
     """One of the presets with these data."""
-    return PLAN.prepared[wildcards.prepared]
+    return WORKFLOW.prepared[wildcards.prepared]
 
 
 def data_settings(settings):

@@ -9,7 +9,7 @@ def preset_of_job(wildcards):
 @user_errors()
 def seeds_of(*presets):
     """The trainings of presets with all seeds."""
-    return [name for preset in presets for name in PLAN.seeds(preset)]
+    return [name for preset in presets for name in WORKFLOW.seeds(preset)]
 
 
 def seeds_of_job(wildcards):
@@ -19,14 +19,14 @@ def seeds_of_job(wildcards):
 
 def seeds_tables(*presets):
     """The tables of seeds, for presets with several seeds."""
-    known = [preset for preset in presets if preset in PLAN.seeded]
+    known = [preset for preset in presets if preset in WORKFLOW.seeded]
     return expand("<results>/seeds/{preset}/table.csv", preset=known)
 
 
 @user_errors()
 def swept_presets(wildcards):
     """The trainings of a sweep with all seeds."""
-    return seeds_of(*PLAN.sweep(wildcards.sweep).members)
+    return seeds_of(*WORKFLOW.sweep(wildcards.sweep).members)
 
 
 @user_errors()
@@ -34,11 +34,11 @@ def ablated_presets(wildcards):
     """The job's preset, or all in PRESETS, with their variants and all seeds."""
     presets = [*wildcards] or PRESETS
     names = seeds_of(
-        *(n for preset in presets for n in (preset, *PLAN.derived(preset)))
+        *(n for preset in presets for n in (preset, *WORKFLOW.derived(preset)))
     )
     # Invalid variants are errors before anything is computed.
     for name in names:
-        PLAN.preset(name)
+        WORKFLOW.preset(name)
     return names
 
 

@@ -10,14 +10,14 @@ PUBLISHED_VRT = "reproduce-without-spikes"
 
 def backbones(wildcards):
     """Published weights of the metrics' networks."""
-    preset = PLAN.preset(wildcards.preset)
+    preset = WORKFLOW.preset(wildcards.preset)
     files = find_problem(preset.TASK).evaluation_weights(preset)
     return [ancient(str(path)) for path in files.values()]
 
 
 def overrides(wildcards, resources):
     """Options with the present TEST settings, which may differ from those of the training."""
-    return evaluation_overrides(PLAN.preset(wildcards.preset))
+    return evaluation_overrides(WORKFLOW.preset(wildcards.preset))
 
 
 def evaluation_threads(wildcards):

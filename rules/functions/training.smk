@@ -10,7 +10,7 @@ from vrtspike.monitoring.nvml import installed_gpus
 from vrtspike.workflow.local_devices import LocalDevices
 from vrtspike.workflow.training import retrained
 
-GPUS, NODES = PLAN.settings.GPUS, PLAN.settings.NODES
+GPUS, NODES = WORKFLOW.settings.GPUS, WORKFLOW.settings.NODES
 DEVICES = LocalDevices(
     GPUS, SNAKEMAKE, lambda: len(require_gpus("auto", installed_gpus()))
 )
@@ -53,7 +53,7 @@ if NODES > 1:
     if GPUS:
         TRAINING_DEVICES["gres"] = f"gpu:{1 if GPUS == 'auto' else GPUS}"
 
-RETRAINED = retrained(PLAN)
+RETRAINED = retrained(WORKFLOW)
 
 
 @user_errors()

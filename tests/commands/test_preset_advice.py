@@ -17,7 +17,7 @@ from vrtspike.commands.hardware import (
 )
 from vrtspike.commands.preset_advice import advice_lines, advise, advise_batch
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.config.workflow import load_workflow, read_plan
+from vrtspike.config.workflow import load_workflow, read_workflow
 from vrtspike.deblurring.costs import table
 from vrtspike.errors import RunError, UserError
 from vrtspike.sst.problem import memory
@@ -37,10 +37,10 @@ def project(repository, tmp_path, monkeypatch):
 
 
 def ask(name, count=1, memory=64.0, cpus=16, hours=336.0, **configuration):
-    plan = load_workflow(["config/config.yaml"], configuration)
+    workflow = load_workflow(["config/config.yaml"], configuration)
     gpu = named_gpu(name, count) if name else None
     machine = Machine(cpus, memory, gpu)
-    return advise(plan, machine, measure_speed(gpu), hours)
+    return advise(workflow, machine, measure_speed(gpu), hours)
 
 
 def reasons(advice):
@@ -149,7 +149,7 @@ def test_gpus_are_known_by_name():
 def test_elsewhere_there_is_no_configuration(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=r"no config/config\.yaml here; go to the project"):
-        read_plan([], [])
+        read_workflow([], [])
 
 
 def test_the_speed_of_this_machine_is_measured():

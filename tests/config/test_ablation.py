@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vrtspike.config.workflow import load_workflow
-from vrtspike.deblurring.datasets import DeblurringPlan
+from vrtspike.deblurring.datasets import DeblurringWorkflow
 from vrtspike.deblurring.settings.schema import ABLATION
 from vrtspike.errors import ConfigError
 
@@ -41,16 +41,16 @@ def test_a_derived_preset_differs_in_one_key(presets, name, key, value):
 
 
 def test_derived_presets_train_on_the_same_data(presets):
-    plan = DeblurringPlan(load_workflow(CONFIG))
+    workflow = DeblurringWorkflow(load_workflow(CONFIG))
     for variant in ABLATION.variants:
-        assert plan.dataset(f"spiky{variant.suffix}") == plan.dataset("spiky")
+        assert workflow.dataset(f"spiky{variant.suffix}") == workflow.dataset("spiky")
 
 
 def test_derived_presets_have_names_but_are_no_presets_of_the_folder(presets):
-    plan = load_workflow(CONFIG)
-    assert list(plan.presets) == ["plain", "short", "spiky"]
-    assert len(plan.names) == 9
-    assert {"spiky", "spiky-without-spikes", "spiky-shuffled-spikes"} < set(plan.names)
+    workflow = load_workflow(CONFIG)
+    assert list(workflow.presets) == ["plain", "short", "spiky"]
+    assert len(workflow.names) == 9
+    assert {"spiky", "spiky-without-spikes", "spiky-shuffled-spikes"} < set(workflow.names)
     with pytest.raises(ConfigError, match="PRESETS names 'spiky-without-spikes'"):
         load_workflow(CONFIG, {"PRESETS": ["spiky-without-spikes"]})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vrtspike.config.workflow import Workflow, load_workflow
-from vrtspike.deblurring.datasets import DeblurringPlan
+from vrtspike.deblurring.datasets import DeblurringWorkflow
 from vrtspike.deblurring.planning import clip_options
 from vrtspike.errors import ConfigError
 
@@ -36,11 +36,11 @@ def load(**overrides) -> Workflow:
 
 
 def test_a_grid_is_all_combinations_and_a_list_stands_as_it_is(folder):
-    plan = load(SET="TRAIN.MAX_STEPS=9")
-    members = plan.sweep("rates").members
+    workflow = load(SET="TRAIN.MAX_STEPS=9")
+    members = workflow.sweep("rates").members
     found = []
     for name in members:
-        settings = plan.preset(name)
+        settings = workflow.preset(name)
         assert name.startswith("rates-")
         assert (settings.SEED, settings.TRAIN.MAX_STEPS) == (7, 9)
         train = settings.TRAIN
@@ -54,8 +54,8 @@ def test_a_grid_is_all_combinations_and_a_list_stands_as_it_is(folder):
         (2e-3, 0.99, *rest),
         (own.TRAIN.OPTIM.LR, own.TRAIN.OPTIM.BETAS[1], 0.99, 2),
     ]
-    assert set(members) <= set(plan.names)
-    assert not set(members) & set(plan.folder_names)
+    assert set(members) <= set(workflow.names)
+    assert not set(members) & set(workflow.folder_names)
 
 
 def test_a_member_keeps_its_name_when_others_come_or_go(folder):
@@ -80,13 +80,13 @@ def test_a_member_keeps_its_name_when_others_come_or_go(folder):
 )
 def test_a_wrong_sweep_blocks_itself_alone_and_says_why(folder, text, message):
     (folder / "sweeps/wrong.yaml").write_text(text)
-    plan = load()
-    assert len(plan.sweep("rates").members) == 5
-    assert list(plan.sweeps) == ["rates", "wrong"]
+    workflow = load()
+    assert len(workflow.sweep("rates").members) == 5
+    assert list(workflow.sweeps) == ["rates", "wrong"]
     with pytest.raises(ConfigError, match=message) as error:
-        plan.sweep("wrong")
+        workflow.sweep("wrong")
     assert "wrong.yaml" in str(error.value)
-    assert any(str(error.value) in notice for notice in plan.notices)
+    assert any(str(error.value) in notice for notice in workflow.notices)
 
 
 def test_a_sweep_over_data_asks_for_them(folder):
@@ -94,27 +94,27 @@ def test_a_sweep_over_data_asks_for_them(folder):
         "BASE: small\nGRID: {DATA.BLUR_DIR: [blur, blur_gamma]}\n"
         "LIST: [{DATA.CROP_SIZE: 512}, {DATA.CLIP_LEN: 2}]\n"
     )
-    deblurring = DeblurringPlan(load())
+    deblurring = DeblurringWorkflow(load())
     assert {"gopro_spike", "gopro_spike-blur_gamma"} <= set(deblurring.datasets)
     assert "--clip-length 2" in clip_options(deblurring, "gopro_spike")
 
 
 def test_several_seeds_are_presets_that_differ_in_their_seed_alone(folder):
-    plan = load(SET="SEEDS=3")
-    assert plan.seeds("small") == ["small", "small-seed-2", "small-seed-3"]
-    assert plan.seeds("small-seed-2") == ["small-seed-2"]
-    assert set(plan.seeded) == {"small", "plain"}
-    reference = plan.preset("small").model_dump()
-    for number, name in enumerate(plan.seeds("small")):
-        assert plan.preset(name).model_dump() == reference | {"SEED": 7 + number}
-    ablated = plan.preset("small-without-spikes-seed-2")
+    workflow = load(SET="SEEDS=3")
+    assert workflow.seeds("small") == ["small", "small-seed-2", "small-seed-3"]
+    assert workflow.seeds("small-seed-2") == ["small-seed-2"]
+    assert set(workflow.seeded) == {"small", "plain"}
+    reference = workflow.preset("small").model_dump()
+    for number, name in enumerate(workflow.seeds("small")):
+        assert workflow.preset(name).model_dump() == reference | {"SEED": 7 + number}
+    ablated = workflow.preset("small-without-spikes-seed-2")
     assert (ablated.SEED, ablated.MODEL.USE_SPIKE) == (8, False)
-    member = next(iter(plan.sweep("rates").members))
-    assert plan.seeds(member) == [member, f"{member}-seed-2", f"{member}-seed-3"]
+    member = next(iter(workflow.sweep("rates").members))
+    assert workflow.seeds(member) == [member, f"{member}-seed-2", f"{member}-seed-3"]
     for name in ("small-seed-3", "small-without-spikes-seed-2", f"{member}-seed-3"):
-        assert name in plan.names
+        assert name in workflow.names
     with pytest.raises(ConfigError, match="no preset 'small-seed-4'; there are: plain, small"):
-        plan.preset("small-seed-4")
+        workflow.preset("small-seed-4")
     assert load().seeds("small") == ["small"]
 
 

@@ -11,7 +11,7 @@ from vrtspike.config.documents import parse_overrides
 from vrtspike.config.fields import Section
 from vrtspike.config.loading import load_preset
 from vrtspike.config.workflow import load_workflow, workflow_schema
-from vrtspike.deblurring.datasets import DeblurringPlan
+from vrtspike.deblurring.datasets import DeblurringWorkflow
 from vrtspike.errors import ConfigError
 from vrtspike.sst.settings import SSTSettings
 
@@ -29,8 +29,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def deblurring(**overrides: object) -> DeblurringPlan:
-    return DeblurringPlan(load_workflow(["config.yaml"], overrides))
+def deblurring(**overrides: object) -> DeblurringWorkflow:
+    return DeblurringWorkflow(load_workflow(["config.yaml"], overrides))
 
 
 def test_data_sets_have_names_and_kinds_that_tell_apart_what_differs(folder):
@@ -82,18 +82,18 @@ def test_names_of_presets_may_be_given_as_a_text(folder, value):
 def test_a_preset_that_is_not_finished_disturbs_no_other(folder):
     (folder / "config/presets/draft.yaml").write_text("TRAIN:\n  EPOCH: 3\n")
     (folder / "config/presets/cut.yaml").write_text("TRAIN: {EPOCHS: 3\n")
-    plan = load_workflow(["config.yaml"], {"PRESETS": ["draft"]})
-    assert list(plan.presets) == ["plain", "rooted"]
-    assert plan.folder_names == ["cut", "draft", "plain", "rooted"]
-    assert {"draft", "plain"} <= set(plan.names)
-    assert set(DeblurringPlan(plan).datasets) == {"go_pro", "demo"}
-    assert plan.ablated == plan.folder_names
-    assert plan.seeds("draft") == ["draft"]
-    for ask in (plan.preset, plan.derived):
+    workflow = load_workflow(["config.yaml"], {"PRESETS": ["draft"]})
+    assert list(workflow.presets) == ["plain", "rooted"]
+    assert workflow.folder_names == ["cut", "draft", "plain", "rooted"]
+    assert {"draft", "plain"} <= set(workflow.names)
+    assert set(DeblurringWorkflow(workflow).datasets) == {"go_pro", "demo"}
+    assert workflow.ablated == workflow.folder_names
+    assert workflow.seeds("draft") == ["draft"]
+    for ask in (workflow.preset, workflow.derived):
         with pytest.raises(ConfigError, match=r"draft\.yaml:2: unknown key TRAIN\.EPOCH; did"):
             ask("draft")
     with pytest.raises(ConfigError, match=r"cut\.yaml.*not YAML"):
-        plan.preset("cut")
+        workflow.preset("cut")
 
 
 def test_a_wrong_override_is_refused_for_the_presets_that_it_concerns(folder):
@@ -104,9 +104,9 @@ def test_a_wrong_override_is_refused_for_the_presets_that_it_concerns(folder):
     first, advice = str(error.value).splitlines()
     assert first == "SET: unknown key TRAIN.BATCHSIZE; did you mean TRAIN.BATCH_SIZE?"
     assert advice.startswith("Every key is explained")
-    plan = load_workflow(["config.yaml"], {"SET": "MODEL.D_MODEL=0"})
-    assert list(plan.presets) == ["film", "plain", "rooted"]
-    (notice,) = plan.notices
+    workflow = load_workflow(["config.yaml"], {"SET": "MODEL.D_MODEL=0"})
+    assert list(workflow.presets) == ["film", "plain", "rooted"]
+    (notice,) = workflow.notices
     assert notice.splitlines()[:2] == [
         "preset arctic, sea cannot be used, others can:",
         "SET: MODEL.D_MODEL: found 0; input should be greater than or equal to 1",
@@ -133,17 +133,20 @@ def test_a_command_line_value_is_a_number_or_an_error_that_names_the_option(fold
 def test_presets_of_another_problem_have_other_data_and_no_ablation(folder):
     (folder / "config/presets/sea.yaml").write_text("TASK: sst\nDATA: {SEQ_LEN: 3}\n")
     (folder / "config/presets/far.yaml").write_text("BASE: sea\nDATA: {LEAD: 6}\n")
-    plan = load_workflow(["config.yaml"])
-    assert {"sea", "far"} & DeblurringPlan(plan).presets.keys() == set()
-    assert not any(name.startswith(("sea-", "far-")) for name in plan.names)
-    ((data, preset),) = plan.prepared.items()
-    assert (preset, plan.manifest("far")) == ("far", Path("results/data") / data / "dataset.json")
-    assert plan.manifest("sea") == plan.manifest("far")
+    workflow = load_workflow(["config.yaml"])
+    assert {"sea", "far"} & DeblurringWorkflow(workflow).presets.keys() == set()
+    assert not any(name.startswith(("sea-", "far-")) for name in workflow.names)
+    ((data, preset),) = workflow.prepared.items()
+    assert (preset, workflow.manifest("far")) == (
+        "far",
+        Path("results/data") / data / "dataset.json",
+    )
+    assert workflow.manifest("sea") == workflow.manifest("far")
     with pytest.raises(ConfigError, match="preset sea: TASK is sst; this is for presets of the d"):
-        DeblurringPlan(plan).dataset("sea")
-    assert plan.ablated == ["plain", "rooted"]
+        DeblurringWorkflow(workflow).dataset("sea")
+    assert workflow.ablated == ["plain", "rooted"]
     with pytest.raises(ConfigError, match="preset sea: TASK is sst, which has no ablation"):
-        plan.derived("sea")
+        workflow.derived("sea")
 
 
 def test_older_names_of_one_problem_are_unknown_keys_of_another(folder):
@@ -152,18 +155,18 @@ def test_older_names_of_one_problem_are_unknown_keys_of_another(folder):
     (folder / "config/presets/deep.yaml").write_text("BASE: sea\nMODEL: {LAYERS: 4}\n")
     (folder / "config/presets/old.yaml").write_text("MODEL: {LAYERS: 4}\nDATA: {K: 8}\n")
     with pytest.warns(DeprecationWarning, match=r"old\.yaml:1: MODEL\.LAYERS has no effect"):
-        plan = load_workflow(["config.yaml"])
-    assert plan.preset("sea").DATALOADER.TOTAL_WORKERS == 3
-    assert DeblurringPlan(plan).preset("old").DATA.NUM_VOXEL_BINS == 8
-    assert "deep.yaml:2: unknown key MODEL.LAYERS" in plan.broken["deep"]
+        workflow = load_workflow(["config.yaml"])
+    assert workflow.preset("sea").DATALOADER.TOTAL_WORKERS == 3
+    assert DeblurringWorkflow(workflow).preset("old").DATA.NUM_VOXEL_BINS == 8
+    assert "deep.yaml:2: unknown key MODEL.LAYERS" in workflow.broken["deep"]
 
 
 def test_older_names_in_the_workflow_are_read(folder):
     (folder / "config.yaml").write_text("DATA: {K: 12}\nPRESETS: [plain]\nSHARES: {SEQUENCES: 7}\n")
-    plan = load_workflow(["config.yaml"])
-    bins = [plan.presets[name].DATA.NUM_VOXEL_BINS for name in ("plain", "rooted")]
+    workflow = load_workflow(["config.yaml"])
+    bins = [workflow.presets[name].DATA.NUM_VOXEL_BINS for name in ("plain", "rooted")]
     assert bins == [12, 16]
-    assert plan.settings.SHARDS.SEQUENCES == 7
+    assert workflow.settings.SHARDS.SEQUENCES == 7
 
 
 def test_a_task_among_overrides_decides_how_keys_are_spelled(folder):
@@ -192,27 +195,29 @@ def test_a_task_among_overrides_decides_how_keys_are_spelled(folder):
 def test_keys_of_one_problem_leave_presets_of_another_alone(folder, key, video, sea, where):
     (folder / "config/presets/sea.yaml").write_text("TASK: sst\n")
     given = key if where == "SET" else parse_overrides([key]).tree
-    plan = load_workflow(["config.yaml"], {where: given})
-    assert plan.broken == {}
+    workflow = load_workflow(["config.yaml"], {where: given})
+    assert workflow.broken == {}
     for preset, expected in (("plain", video), ("sea", sea)):
-        settings = plan.preset(preset)
+        settings = workflow.preset(preset)
         assert {name: settings.value(name) for name in expected} == expected
     plain = load_workflow(["config.yaml"])
-    assert (plan.preset("sea") == plain.preset("sea")) == (not any(sea.values()))
+    assert (workflow.preset("sea") == plain.preset("sea")) == (not any(sea.values()))
 
 
 def test_a_task_among_keys_for_all_decides_which_of_them_concern_a_preset(folder):
     (folder / "config/presets/blank.yaml").write_text("SEED: 1\n")
-    plan = load_workflow(["config.yaml"], {"SET": "TASK=sst DATA.SEQ_LEN=3 DATA.NUM_VOXEL_BINS=8"})
-    assert (plan.preset("blank").TASK, plan.preset("blank").DATA.SEQ_LEN) == ("sst", 3)
+    workflow = load_workflow(
+        ["config.yaml"], {"SET": "TASK=sst DATA.SEQ_LEN=3 DATA.NUM_VOXEL_BINS=8"}
+    )
+    assert (workflow.preset("blank").TASK, workflow.preset("blank").DATA.SEQ_LEN) == ("sst", 3)
 
 
 def test_names_of_ablations_belong_to_presets_that_have_one(folder):
     presets = folder / "config/presets"
     (presets / "sea.yaml").write_text("TASK: sst\n")
     (presets / "sea-without-spikes.yaml").write_text("BASE: sea\n")
-    plan = load_workflow(["config.yaml"], {"RETRAIN": "plain-without-spikes"})
-    assert plan.preset("sea-without-spikes").TASK == "sst"
+    workflow = load_workflow(["config.yaml"], {"RETRAIN": "plain-without-spikes"})
+    assert workflow.preset("sea-without-spikes").TASK == "sst"
     with pytest.raises(ConfigError, match="RETRAIN names 'sea-shuffled-spikes'"):
         load_workflow(["config.yaml"], {"RETRAIN": "sea-shuffled-spikes"})
     (presets / "sea-without-spikes.yaml").unlink()
@@ -260,11 +265,11 @@ def test_the_home_folder_is_read_in_keys_that_are_paths(folder, monkeypatch):
         "RESULTS: ~/results\nDATA: {SPIKE_ROOT: ~/spikes}\nDEMO: {ROOT: ./~}\n"
         "CALIBRATE: {DATA: ~/own}\nSETTINGS: {MODEL: {VRT: {PRETRAINED: ~/vrt.pth}}}\n"
     )
-    plan = load_workflow(["config.yaml", "over.yaml"], {"RUNS": "~"})
-    found = plan.settings.model_dump()
+    workflow = load_workflow(["config.yaml", "over.yaml"], {"RUNS": "~"})
+    found = workflow.settings.model_dump()
     assert (found["RESULTS"], found["RUNS"]) == ("/home/ada/results", "/home/ada")
     assert (found["DEMO"]["ROOT"], found["CALIBRATE"]["DATA"]) == ("./~", "/home/ada/own")
-    assert plan.preset("plain").value("DATA.SPIKE_ROOT") == "/home/ada/spikes"
-    assert plan.preset("plain").value("MODEL.VRT.PRETRAINED") == "/home/ada/vrt.pth"
+    assert workflow.preset("plain").value("DATA.SPIKE_ROOT") == "/home/ada/spikes"
+    assert workflow.preset("plain").value("MODEL.VRT.PRETRAINED") == "/home/ada/vrt.pth"
     with pytest.raises(ConfigError, match="RESULTS: found ~nobody-is-called-so/r, but no"):
         load_workflow(["config.yaml"], {"RESULTS": "~nobody-is-called-so/r"})

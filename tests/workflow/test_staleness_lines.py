@@ -95,12 +95,12 @@ def test_a_missing_file_is_made_again_if_later_results_exist(tmp_path, forced):
 def test_a_raw_file_of_prepared_data_has_a_line_that_changes_with_its_contents(tmp_path):
     raw = tmp_path / "2001.nc"
     settings = SSTSettings.model_validate({"TASK": "sst", "DATA": {"ROOT": str(tmp_path)}})
-    plan = Workflow(WorkflowSettings(RESULTS=str(tmp_path / "results")), {"p": settings})
+    workflow = Workflow(WorkflowSettings(RESULTS=str(tmp_path / "results")), {"p": settings})
     for contents in ("one", "two"):
         raw.write_text(contents)
-        assert raw_file_lines(plan, "p") == [f"raw file {raw}: {file_digest(raw)[:12]}"]
+        assert raw_file_lines(workflow, "p") == [f"raw file {raw}: {file_digest(raw)[:12]}"]
     # What the manifest lists with this size and date is not read again.
     entry = {**file_entry(tmp_path, raw.name), "digest": "0" * 64}
-    write_json(plan.manifest("p"), {"files": [entry]})
-    assert raw_file_lines(plan, "p") == [f"raw file {raw}: {'0' * 12}"]
-    assert data_damage(plan, "p") == f"{plan.manifest('p')} is damaged"
+    write_json(workflow.manifest("p"), {"files": [entry]})
+    assert raw_file_lines(workflow, "p") == [f"raw file {raw}: {'0' * 12}"]
+    assert data_damage(workflow, "p") == f"{workflow.manifest('p')} is damaged"

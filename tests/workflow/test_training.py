@@ -162,8 +162,8 @@ def test_changed_code_of_a_trained_preset_is_one_line(here):
 
 
 def test_retrain_means_all_seeds_of_a_preset():
-    plan = Workflow(WorkflowSettings(RETRAIN="p"), {"p": Settings(SEEDS=2), "q": Settings()})
-    assert retrained(plan) == {"p", "p-seed-2"}
+    workflow = Workflow(WorkflowSettings(RETRAIN="p"), {"p": Settings(SEEDS=2), "q": Settings()})
+    assert retrained(workflow) == {"p", "p-seed-2"}
 
 
 @pytest.mark.parametrize(
@@ -171,8 +171,8 @@ def test_retrain_means_all_seeds_of_a_preset():
     [("", set()), ("p", {"p"}), ("p-without-spikes", {"p-without-spikes"}), ("p q", {"p", "q"})],
 )
 def test_retrain_names_trainings(retrain, expected):
-    plan = Workflow(WorkflowSettings(RETRAIN=retrain), {"p": Settings(), "q": Settings()})
-    assert retrained(plan) == expected
+    workflow = Workflow(WorkflowSettings(RETRAIN=retrain), {"p": Settings(), "q": Settings()})
+    assert retrained(workflow) == expected
 
 
 def test_a_sweep_is_trained_again_by_its_name_with_all_seeds(here):
@@ -183,9 +183,9 @@ def test_a_sweep_is_trained_again_by_its_name_with_all_seeds(here):
         "config/sweeps/sizes.yaml": "BASE: small\nGRID: {TRAIN.BATCH_SIZE: [1, 2]}\n",
     }.items():
         give(path, text.encode())
-    plan = load_workflow(["config.yaml"], {"RETRAIN": "rates"})
-    names = retrained(plan)
-    members = set(plan.sweep("rates").members)
+    workflow = load_workflow(["config.yaml"], {"RETRAIN": "rates"})
+    names = retrained(workflow)
+    members = set(workflow.sweep("rates").members)
     assert members < names
     assert {split_seed(name)[0] for name in names} == members
     assert len(names) == 2 * len(members) == 4

@@ -92,12 +92,12 @@ def launch(
     """
     messages = Messages(log)
     messages.begin()
-    plan = load_workflow(configfile, config)
-    settings = plan.preset(preset)
+    workflow = load_workflow(configfile, config)
+    settings = workflow.preset(preset)
     check_files(settings)
     check_packages(settings)
     run_identity = identify(preset, settings, dataset)
-    folder = (runs or Path(plan.settings.RUNS)) / run_identity.name / run_identity.fingerprint
+    folder = (runs or Path(workflow.settings.RUNS)) / run_identity.name / run_identity.fingerprint
     messages.note(f"run folder: {folder}")
     changed = code_changes(folder, program, settings.TASK)
     _report_code_changes(changed, folder, preset, retrain, messages)
@@ -112,9 +112,9 @@ def launch(
         try:
             status = train(
                 folder,
-                plan.settings.GPUS if gpus is None else gpus,
+                workflow.settings.GPUS if gpus is None else gpus,
                 program,
-                nodes=plan.settings.NODES,
+                nodes=workflow.settings.NODES,
                 most_gpus=most_gpus,
                 limit=limit,
                 messages=messages,

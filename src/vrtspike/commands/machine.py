@@ -55,16 +55,16 @@ def advise(arguments: argparse.Namespace) -> int:
     """
     from vrtspike.commands import preset_advice as advice
     from vrtspike.commands.hardware import measure_speed, named_gpu, this_machine
-    from vrtspike.config.workflow import read_plan
+    from vrtspike.config.workflow import read_workflow
 
-    plan = read_plan(arguments.configfile, arguments.config)
+    workflow = read_workflow(arguments.configfile, arguments.config)
     machine = this_machine()
     if arguments.gpu is not None:
         machine = replace(machine, gpu=named_gpu(arguments.gpu, arguments.gpus))
-    elif plan.settings.GPUS == 0:
+    elif workflow.settings.GPUS == 0:
         machine = replace(machine, gpu=None)
     speed = measure_speed(machine.gpu)
-    found = advice.advise(plan, machine, speed, arguments.hours)
+    found = advice.advise(workflow, machine, speed, arguments.hours)
     print("\n".join(advice.advice_lines(found)))
     return 0 if found.command is not None else 1
 
@@ -135,22 +135,22 @@ def benchmark(arguments: argparse.Namespace) -> None:
     and results are not changed.
     """
     from vrtspike.analysis import benchmark as analysis
-    from vrtspike.config.workflow import read_plan
+    from vrtspike.config.workflow import read_workflow
     from vrtspike.io.files import atomic_write_text
 
     def show(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    plan, preset = read_plan(arguments.configfile, arguments.config), arguments.preset
-    before = plan.preset(preset)
+    workflow, preset = read_workflow(arguments.configfile, arguments.config), arguments.preset
+    before = workflow.preset(preset)
     after = analysis.apply_changes(before, arguments.against)
-    changed = replace(plan, presets={**plan.presets, preset: after})
+    changed = replace(workflow, presets={**workflow.presets, preset: after})
     found = analysis.run_benchmark(
         preset,
         (before, after),
-        (_dataset(plan, preset), _dataset(changed, preset)),
+        (_dataset(workflow, preset), _dataset(changed, preset)),
         analysis.Length(arguments.turns, arguments.steps, arguments.warm_up),
-        plan.settings.GPUS,
+        workflow.settings.GPUS,
         show,
     )
     shown = analysis.benchmark_text(found)
@@ -160,13 +160,13 @@ def benchmark(arguments: argparse.Namespace) -> None:
         show(f"written to {arguments.output}")
 
 
-def _dataset(plan: Workflow, preset: str) -> Path:
+def _dataset(workflow: Workflow, preset: str) -> Path:
     """The manifest of a preset's prepared data.
 
     Raises:
         RunError: if the data are not prepared.
     """
-    path = plan.manifest(preset)
+    path = workflow.manifest(preset)
     if not path.is_file():
         raise RunError(
             f"{path}: no such file, the data of preset {preset} are not prepared; prepare them: "

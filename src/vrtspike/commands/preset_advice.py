@@ -20,7 +20,7 @@ from vrtspike.config.workflow import Workflow
 from vrtspike.deblurring.costs import TrainingCost, training_cost
 from vrtspike.deblurring.data.clips.dataset import held_out
 from vrtspike.deblurring.data_size import GB, GOPRO, DataSize, measure_data
-from vrtspike.deblurring.datasets import Dataset, DeblurringPlan
+from vrtspike.deblurring.datasets import Dataset, DeblurringWorkflow
 from vrtspike.deblurring.problem import training_weights
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import DataError
@@ -111,29 +111,29 @@ class Advice:
     batches: Mapping[str, str]
 
 
-def advise(plan: Workflow, machine: Machine, speed: Speed, max_hours: float) -> Advice:
+def advise(workflow: Workflow, machine: Machine, speed: Speed, max_hours: float) -> Advice:
     """Compare the needs of every preset with a machine.
 
     Args:
-        plan: the configuration.
+        workflow: the configuration.
         machine: to train on.
         speed: of the machine.
         max_hours: that a training may take.
     """
-    budget = Budget(machine, speed, free_bytes(Path(plan.settings.RESULTS)), max_hours)
+    budget = Budget(machine, speed, free_bytes(Path(workflow.settings.RESULTS)), max_hours)
     data: dict[str, PresetData] = {}
     fits = []
-    deblurring = DeblurringPlan(plan)
+    deblurring = DeblurringWorkflow(workflow)
     for name, settings in deblurring.presets.items():
-        if name not in plan.presets:
+        if name not in workflow.presets:
             continue  # a sweep's presets need about what their base does
         dataset = deblurring.dataset(name)
         if dataset.name not in data:
             data[dataset.name] = find_data(deblurring, dataset)
         fits.append(budget.assess(name, settings, data[dataset.name]))
-    fits += [Fit(name, None, 0.0, None, ("its file is wrong",)) for name in plan.broken]
+    fits += [Fit(name, None, 0.0, None, ("its file is wrong",)) for name in workflow.broken]
     command, reason = recommend(deblurring, fits, data, machine)
-    batches = dict(batch_advice(plan, fits, machine))
+    batches = dict(batch_advice(workflow, fits, machine))
     if not deblurring.presets and batches:
         command = f"snakemake --cores {machine.cpus} train_{shlex.quote(next(iter(batches)))}"
         reason = "its batches fit; hours are estimated for the deblurring only"
@@ -141,18 +141,18 @@ def advise(plan: Workflow, machine: Machine, speed: Speed, max_hours: float) -> 
 
 
 def batch_advice(
-    plan: Workflow, fits: Sequence[Fit], machine: Machine
+    workflow: Workflow, fits: Sequence[Fit], machine: Machine
 ) -> Iterator[tuple[str, str]]:
     """The batches of each preset whose model fits at all, of every problem.
 
     Args:
-        plan: the configuration.
+        workflow: the configuration.
         fits: presets whose memory was counted before.
         machine: its GPU's memory counts, or its own where it has none.
     """
     usable = _USABLE * (machine.memory_gib if machine.gpu is None else machine.gpu.memory_gib)
     counted = {fit.name: fit.cost.largest for fit in fits if fit.cost is not None}
-    for name, settings in plan.presets.items():
+    for name, settings in workflow.presets.items():
         if name in counted:
             cost, times = counted[name], 1.0 if machine.gpu else _FLOAT32
             memory: tuple[float, float] | None = (times * cost.state_gib, times * cost.clip_gib)
@@ -194,7 +194,7 @@ def advise_batch(settings: RunSettings, fixed: float, sample: float, usable: flo
     return f"{fits} fit: {keys}{how}"
 
 
-def find_data(deblurring: DeblurringPlan, dataset: Dataset) -> PresetData:
+def find_data(deblurring: DeblurringWorkflow, dataset: Dataset) -> PresetData:
     """Size of a data set and of its stores; that of GoPro where it is missing."""
     missing: str | None = None
     try:
@@ -277,7 +277,7 @@ class Budget:
 
 
 def recommend(
-    deblurring: DeblurringPlan,
+    deblurring: DeblurringWorkflow,
     fits: Sequence[Fit],
     data: Mapping[str, PresetData],
     machine: Machine,

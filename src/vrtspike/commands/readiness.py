@@ -19,9 +19,9 @@ from vrtspike.analysis.findings import advice
 from vrtspike.commands.hardware import GpuKind, find_gpus, free_bytes
 from vrtspike.commands.preset_advice import PresetData, find_data
 from vrtspike.config.problems import find_problem
-from vrtspike.config.workflow import Workflow, read_plan
+from vrtspike.config.workflow import Workflow, read_workflow
 from vrtspike.deblurring.data_size import GB
-from vrtspike.deblurring.datasets import Dataset, DeblurringPlan
+from vrtspike.deblurring.datasets import Dataset, DeblurringWorkflow
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import DataError, UserError, named_faults
 from vrtspike.io.locks import lock_file
@@ -218,8 +218,8 @@ def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Ite
         overrides: ``KEY=value``.
     """
     try:
-        plan = read_plan(configfiles, overrides)
-        deblurring = DeblurringPlan(plan)
+        workflow = read_workflow(configfiles, overrides)
+        deblurring = DeblurringWorkflow(workflow)
         datasets = {
             deblurring.dataset(name).name: deblurring.dataset(name)
             for name in presets_of(deblurring)
@@ -227,8 +227,8 @@ def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Ite
     except UserError as error:
         yield fault("configuration", str(error))
         return
-    yield Check("configuration", "ok", f"presets {', '.join(plan.settings.PRESETS)}")
-    for name, reason in plan.broken.items():
+    yield Check("configuration", "ok", f"presets {', '.join(workflow.settings.PRESETS)}")
+    for name, reason in workflow.broken.items():
         yield fault("preset", reason, "note", preset=name)
     data = {name: find_data(deblurring, dataset) for name, dataset in datasets.items()}
     bins = {
@@ -238,29 +238,29 @@ def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Ite
     stores = sum(
         data[name].missing_bytes(number) for name, number in bins if data[name].missing is None
     )
-    yield disk_check("RESULTS", Path(plan.settings.RESULTS), stores)
-    yield disk_check("RUNS", Path(plan.settings.RUNS), 0.0)
+    yield disk_check("RESULTS", Path(workflow.settings.RESULTS), stores)
+    yield disk_check("RUNS", Path(workflow.settings.RUNS), 0.0)
     yield PRESETS
     for name, dataset in datasets.items():
         yield data_check(deblurring, dataset, data[name])
-    yield from other_data_checks(plan)
-    yield from weight_checks(plan)
+    yield from other_data_checks(workflow)
+    yield from weight_checks(workflow)
 
 
-def presets_of(deblurring: DeblurringPlan) -> list[str]:
+def presets_of(deblurring: DeblurringWorkflow) -> list[str]:
     """The deblurring presets in PRESETS.
 
     Raises:
         ConfigError: if a preset is unknown or invalid.
     """
-    names = deblurring.plan.settings.PRESETS
-    return [name for name in names if isinstance(deblurring.plan.preset(name), Settings)]
+    names = deblurring.workflow.settings.PRESETS
+    return [name for name in names if isinstance(deblurring.workflow.preset(name), Settings)]
 
 
-def other_data_checks(plan: Workflow) -> Iterator[Check]:
+def other_data_checks(workflow: Workflow) -> Iterator[Check]:
     """Check the raw files of presets in PRESETS whose data the rule ``prepare`` makes."""
-    for preset in plan.settings.PRESETS:
-        settings = plan.preset(preset)
+    for preset in workflow.settings.PRESETS:
+        settings = workflow.preset(preset)
         problem = find_problem(settings.TASK)
         if problem.OWN_STAGES:
             continue
@@ -298,7 +298,7 @@ def disk_check(key: str, path: Path, needed: float) -> Check:
     return Check(name, "ok", found)
 
 
-def data_check(deblurring: DeblurringPlan, dataset: Dataset, data: PresetData) -> Check:
+def data_check(deblurring: DeblurringWorkflow, dataset: Dataset, data: PresetData) -> Check:
     """Check a data set by its file names."""
     name = f"data ({dataset.name})"
     if data.missing is not None:
@@ -332,19 +332,19 @@ def _without_advice(error: object) -> str:
     return str(error).splitlines()[0].split("; ")[0]
 
 
-def weight_checks(plan: Workflow) -> Iterator[Check]:
+def weight_checks(workflow: Workflow) -> Iterator[Check]:
     """Check the files of weights that the presets in PRESETS read."""
     files: dict[Path, str] = {}
-    for preset in plan.settings.PRESETS:
-        settings = plan.preset(preset)
+    for preset in workflow.settings.PRESETS:
+        settings = workflow.preset(preset)
         problem = find_problem(settings.TASK)
         read = problem.training_weights(settings) | problem.evaluation_weights(settings)
         for key, path in read.items():
             files.setdefault(path, key)
     if not files:
         yield Check("weights", "ok", "none are needed")
-    trained = Path(plan.settings.RESULTS, "train")
-    trained_here = [trained / name / WEIGHTS for name in plan.names]
+    trained = Path(workflow.settings.RESULTS, "train")
+    trained_here = [trained / name / WEIGHTS for name in workflow.names]
     for path, key in files.items():
         yield weight_check(path, key, is_trained_here=path in trained_here)
 

@@ -291,18 +291,18 @@ def load_workflow(
         )
     sweeps = sorted(Path(settings.SWEEP_DIR).glob("*.yaml"))
     read = {path.stem: read_sweep(path, presets, broken) for path in sweeps}
-    plan = Workflow(settings, presets, broken, read)
+    workflow = Workflow(settings, presets, broken, read)
     for name, known in (
-        ("PRESETS", plan.folder_names),
-        ("RETRAIN", [*plan.names, *plan.sweeps]),
+        ("PRESETS", workflow.folder_names),
+        ("RETRAIN", [*workflow.names, *workflow.sweeps]),
     ):
         for preset in getattr(settings, name):
             if preset not in known:
                 raise ConfigError(
                     f"{document.places.get((name,), name)}: {name} names {preset!r}; presets in "
-                    f"{settings.PRESET_DIR}: {', '.join(plan.folder_names)}"
+                    f"{settings.PRESET_DIR}: {', '.join(workflow.folder_names)}"
                 )
-    return plan
+    return workflow
 
 
 def _below(document: Document, section: str) -> Document:
@@ -336,7 +336,7 @@ def _spelled_keys(task: str) -> set[KeyPath]:
     return {*known_keys(kind), *kind.old_keys}
 
 
-def read_plan(configfiles: Sequence[Path], overrides: Sequence[str]) -> Workflow:
+def read_workflow(configfiles: Sequence[Path], overrides: Sequence[str]) -> Workflow:
     """The configuration of the project in the working directory.
 
     Args:

@@ -35,31 +35,31 @@ class Dataset:
 
 
 @dataclass(frozen=True)
-class DeblurringPlan:
+class DeblurringWorkflow:
     """A configuration as far as deblurring is concerned.
 
     Attributes:
-        plan: the configuration.
+        workflow: the configuration.
     """
 
-    plan: Workflow
+    workflow: Workflow
 
     @property
     def settings(self) -> VideoWorkflow:
         """The sections of ``config/config.yaml`` on its data."""
-        return cast("VideoWorkflow", self.plan.settings)
+        return cast("VideoWorkflow", self.workflow.settings)
 
     @property
     def results(self) -> Path:
         """Where results are written."""
-        return Path(self.plan.settings.RESULTS)
+        return Path(self.workflow.settings.RESULTS)
 
     @cached_property
     def presets(self) -> dict[str, Settings]:
         """The presets of the deblurring, those of sweeps included, by name."""
         return {
             n: settings
-            for n, settings in self.plan.every_preset.items()
+            for n, settings in self.workflow.every_preset.items()
             if isinstance(settings, Settings)
         }
 
@@ -69,7 +69,7 @@ class DeblurringPlan:
         Raises:
             ConfigError: as :meth:`Workflow.preset`, or if it is one of another problem.
         """
-        return deblurring_settings(self.plan.preset(name), name)
+        return deblurring_settings(self.workflow.preset(name), name)
 
     @cached_property
     def datasets(self) -> dict[str, Dataset]:

@@ -20,7 +20,7 @@ from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.raw.versions import folder_version, source_version
 from vrtspike.deblurring.data.shards import Shard, divide, shard_count, shards
-from vrtspike.deblurring.datasets import Dataset, DeblurringPlan
+from vrtspike.deblurring.datasets import Dataset, DeblurringWorkflow
 from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.settings.workflow import (
     CalibrateSettings,
@@ -56,7 +56,7 @@ class RawData:
     """The data sets of a configuration; each is looked at once.
 
     Args:
-        plan: the configuration.
+        workflow: the configuration.
         is_dry_run: asked when a data set is looked at; in a run the jobs tell all faults.
         notices: take what a user should read at the end; missing data are a plan's failure.
         measures: whether sizes and dates of files are asked for, or names only; a job of a cluster
@@ -65,12 +65,12 @@ class RawData:
 
     def __init__(
         self,
-        plan: DeblurringPlan,
+        workflow: DeblurringWorkflow,
         is_dry_run: Callable[[], bool],
         notices: Notices,
         measures: bool = True,
     ) -> None:
-        self._plan, self._is_dry_run = plan, is_dry_run
+        self._workflow, self._is_dry_run = workflow, is_dry_run
         self._notices, self._measures = notices, measures
         self._look = cache(self._look_at)
 
@@ -87,7 +87,7 @@ class RawData:
 
     def folder(self, dataset: Dataset) -> Path:
         """Where the results of a data set are written."""
-        return self._plan.results / "data" / dataset.name
+        return self._workflow.results / "data" / dataset.name
 
     def _look_at(self, dataset: Dataset) -> tuple[dict[str, Any] | None, dict[str, RawState]]:
         splits = [dataset.train_split, dataset.val_split]
@@ -140,7 +140,7 @@ class RawData:
 
     def generated_before(self, dataset: Dataset) -> list[str]:
         """What must be generated before a data set can be surveyed."""
-        simulated = self._plan.settings.SIMULATE.SEQUENCES
+        simulated = self._workflow.settings.SIMULATE.SEQUENCES
         files = {
             "demo": ["sources.txt"],
             "calibrated": ["calibrated.txt"],
@@ -155,7 +155,7 @@ class RawData:
         Raises:
             ConfigError: naming both.
         """
-        dataset = self._plan.dataset(preset)
+        dataset = self._workflow.dataset(preset)
         known = self.survey(dataset) if dataset.kind == "raw" else None
         if known:
             require_spikes(f"preset {preset}, {dataset.root}", known["spikes"], settings)
@@ -165,12 +165,12 @@ class Shards:
     """The shards of the data sets of a configuration.
 
     Args:
-        plan: the configuration.
+        workflow: the configuration.
         raw_data: what is there.
     """
 
-    def __init__(self, plan: DeblurringPlan, raw_data: RawData) -> None:
-        self._plan, self._raw_data = plan, raw_data
+    def __init__(self, workflow: DeblurringWorkflow, raw_data: RawData) -> None:
+        self._workflow, self._raw_data = workflow, raw_data
         # Asked once: while jobs run, their results come and go.
         self._members = cache(self._find_members)
 
@@ -193,11 +193,11 @@ class Shards:
 
     def _find_members(self, dataset: Dataset) -> dict[Shard, list[str] | None]:
         """The shards of a data set, each with its sequences where these are known."""
-        bounds = self._plan.settings.SHARDS
+        bounds = self._workflow.settings.SHARDS
         states = self._raw_data.states(dataset)
         sequences = len(states)
         if dataset.kind == "simulated":
-            sequences = len(self._plan.settings.SIMULATE.SEQUENCES)
+            sequences = len(self._workflow.settings.SIMULATE.SEQUENCES)
         nbytes = sum(state.nbytes for state in states.values())
         count = shard_count(sequences, nbytes, bounds.SEQUENCES, bounds.GB * 1e9)
         known = list(states) or self._surveyed(dataset)
@@ -290,9 +290,9 @@ def sensor_option(dataset: Dataset) -> str:
     return f"--spike-size {size[0]} {size[1]}" if size else ""
 
 
-def clip_options(plan: DeblurringPlan, dataset: str) -> str:
+def clip_options(workflow: DeblurringWorkflow, dataset: str) -> str:
     """What the clips that presets take from a data set ask of it at least."""
-    presets = [p for name, p in plan.presets.items() if plan.dataset(name).name == dataset]
+    presets = [p for name, p in workflow.presets.items() if workflow.dataset(name).name == dataset]
     sizes = [f"{split}={size}" for split, size in crop_sizes(presets).items()]
     return shlex.join(["--clip-length", str(clip_length(presets)), "--crop-sizes", *sizes])
 

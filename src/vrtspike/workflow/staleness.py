@@ -63,12 +63,12 @@ def own_preset(wildcards: Any) -> str:  # noqa: ANN401 - Snakemake's
 
 
 def problem_code_lines(
-    plan: Workflow, scripts: Path, part: str, program: str, preset: Preset = own_preset
+    workflow: Workflow, scripts: Path, part: str, program: str, preset: Preset = own_preset
 ) -> Lines:
     """:func:`code_lines` of a program and a function of the problem of a job's preset.
 
     Args:
-        plan: the presets.
+        workflow: the presets.
         scripts: folder of the program.
         part: a function of :class:`vrtspike.config.problems.Problem`, which the program calls.
         program: the program.
@@ -79,24 +79,24 @@ def problem_code_lines(
     def lines(task: str) -> list[str]:
         return code_lines(scripts, program, [f"{PROBLEMS[task]}.{part}"])
 
-    return lambda wildcards: lines(plan.preset(preset(wildcards)).TASK)
+    return lambda wildcards: lines(workflow.preset(preset(wildcards)).TASK)
 
 
 def setting_lines(
-    plan: Workflow,
+    workflow: Workflow,
     select: Callable[[RunSettings], Mapping[str, Any]],
     preset: Preset = own_preset,
 ) -> Lines:
     """A line per selected key of a job's preset, such as ``TEST.TILE.SIZE: 64``.
 
     Args:
-        plan: the presets.
+        workflow: the presets.
         select: selects settings of a preset.
         preset: returns the preset of a job.
     """
 
     def lines(wildcards: Any) -> list[str]:  # noqa: ANN401 - Snakemake's
-        selected = flat_settings(select(plan.preset(preset(wildcards))))
+        selected = flat_settings(select(workflow.preset(preset(wildcards))))
         return [f"{key}: {value}" for key, value in selected.items()]
 
     return lines
@@ -158,17 +158,17 @@ def _damage(path: Path, kind: ManifestKind | None) -> str:
     return ""
 
 
-def data_damage(plan: Workflow, preset: str) -> str:
+def data_damage(workflow: Workflow, preset: str) -> str:
     """The fault of the manifest of a preset's prepared data; empty if it can be used."""
-    manifest = plan.manifest(preset)
+    manifest = workflow.manifest(preset)
     try:
-        find_problem(plan.preset(preset).TASK).dataset_digest(manifest)
+        find_problem(workflow.preset(preset).TASK).dataset_digest(manifest)
     except UserError:
         return f"{manifest} is damaged"
     return ""
 
 
-def raw_file_lines(plan: Workflow, preset: str) -> list[str]:
+def raw_file_lines(workflow: Workflow, preset: str) -> list[str]:
     """A line for each raw file of a preset's data, with the digest of its contents.
 
     The digest is taken from the manifest if size and date of the file are unchanged.
@@ -176,7 +176,7 @@ def raw_file_lines(plan: Workflow, preset: str) -> list[str]:
     Raises:
         UserError: if there are no raw files.
     """
-    settings, known = plan.preset(preset), _listed_files(plan.manifest(preset))
+    settings, known = workflow.preset(preset), _listed_files(workflow.manifest(preset))
     return [
         f"raw file {path}: {contents_digest(path.parent, known, path.name)[:12]}"
         for path in find_problem(settings.TASK).data_files(settings)

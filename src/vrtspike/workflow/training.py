@@ -33,20 +33,20 @@ class Trainings:
     """The trainings of a configuration.
 
     Args:
-        plan: the configuration.
+        workflow: the configuration.
         program: ``scripts/train.py``.
         notice: called with messages that the user should read at the end.
     """
 
-    def __init__(self, plan: Workflow, program: Path, notice: Callable[[str], None]) -> None:
-        self._plan = plan
+    def __init__(self, workflow: Workflow, program: Path, notice: Callable[[str], None]) -> None:
+        self._workflow = workflow
         self._program = program
         self._notice = notice
         self._digests: dict[Path, str] = {}
 
     def result(self, preset: str) -> Path:
         """Folder of a preset's published result."""
-        return Path(self._plan.settings.RESULTS) / "train" / preset
+        return Path(self._workflow.settings.RESULTS) / "train" / preset
 
     def is_trained(self, preset: str) -> bool:
         """Whether there is a result, stale or not."""
@@ -54,8 +54,8 @@ class Trainings:
 
     def weights(self, preset: str, origin: Origin) -> dict[str, Path]:
         """The files of weights of one origin that a preset's training reads, by key."""
-        settings = self._plan.preset(preset)
-        trained = {self.result(name) / WEIGHTS for name in self._plan.names}
+        settings = self._workflow.preset(preset)
+        trained = {self.result(name) / WEIGHTS for name in self._workflow.names}
         found: dict[str, Path] = {}
         for key, path in find_problem(settings.TASK).training_weights(settings).items():
             other: Origin = "downloaded" if path.name in PUBLISHED else "given"
@@ -77,10 +77,10 @@ class Trainings:
         """
         will_train = retrain or self._run(preset) is None or bool(self.change(preset))
         user_weights = self.weights(preset, "given")
-        gone = missing_files(self._plan.preset(preset))
+        gone = missing_files(self._workflow.preset(preset))
         gone |= {key: str(path) for key, path in user_weights.items() if not path.is_file()}
         if retrain or not self.is_trained(preset):
-            check_packages(self._plan.preset(preset))
+            check_packages(self._workflow.preset(preset))
         if not gone:
             return
         if will_train:
@@ -105,7 +105,7 @@ class Trainings:
             return ""
         then, now = (
             flat_settings(result_settings(settings))
-            for settings in (run.settings, self._plan.preset(preset))
+            for settings in (run.settings, self._workflow.preset(preset))
         )
         changes = [
             f"{key} {then.get(key)} -> {now.get(key)}"
@@ -113,7 +113,7 @@ class Trainings:
             if then.get(key) != now.get(key)
         ]
         digest = self._data_digest(preset)
-        before, data = Path(run.dataset), self._plan.manifest(preset)
+        before, data = Path(run.dataset), self._workflow.manifest(preset)
         if digest is None and before.parts[-_DATA_PARTS:] != data.parts[-_DATA_PARTS:]:
             changes.append("another data set")
         elif digest not in (None, run.dataset_digest):
@@ -130,7 +130,7 @@ class Trainings:
         """A notice on code that has changed since a preset was trained; None if none has."""
         if not self.is_trained(preset):
             return None
-        task = self._plan.preset(preset).TASK
+        task = self._workflow.preset(preset).TASK
         changed = code_changes(self.result(preset), self._program, task)
         if not changed:
             return None
@@ -153,18 +153,18 @@ class Trainings:
 
     def _data_digest(self, preset: str) -> str | None:
         try:
-            problem = find_problem(self._plan.preset(preset).TASK)
-            return problem.dataset_digest(self._plan.manifest(preset))
+            problem = find_problem(self._workflow.preset(preset).TASK)
+            return problem.dataset_digest(self._workflow.manifest(preset))
         except UserError:
             return None
 
 
-def retrained(plan: Workflow) -> frozenset[str]:
+def retrained(workflow: Workflow) -> frozenset[str]:
     """The trainings that RETRAIN names, with all seeds.
 
     Args:
-        plan: RETRAIN names presets and sweeps.
+        workflow: RETRAIN names presets and sweeps.
     """
-    named = {*plan.settings.RETRAIN}
-    named |= {m for name in named & plan.sweeps.keys() for m in plan.sweeps[name].members}
-    return frozenset(name for name in plan.names if named & {name, split_seed(name)[0]})
+    named = {*workflow.settings.RETRAIN}
+    named |= {m for name in named & workflow.sweeps.keys() for m in workflow.sweeps[name].members}
+    return frozenset(name for name in workflow.names if named & {name, split_seed(name)[0]})

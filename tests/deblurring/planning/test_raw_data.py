@@ -11,7 +11,7 @@ from vrtspike.config.workflow import Workflow, workflow_schema
 from vrtspike.deblurring.data.manifests import SURVEY
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.versions import source_version
-from vrtspike.deblurring.datasets import Dataset, DeblurringPlan
+from vrtspike.deblurring.datasets import Dataset, DeblurringWorkflow
 from vrtspike.deblurring.planning import (
     MISSING,
     RawData,
@@ -46,10 +46,10 @@ def root(tmp_path, monkeypatch) -> Path:
     return folder
 
 
-def plan_of(root: str, **model) -> DeblurringPlan:
+def workflow_of(root: str, **model) -> DeblurringWorkflow:
     settings = Settings.model_validate({"DATA": {"ROOT": root}, "MODEL": model})
-    workflow = {"DEMO": {"ROOT": "made"}, "SIMULATE": {"ROOT": "simulated", "SEQUENCES": SOURCES}}
-    return DeblurringPlan(Workflow(workflow_schema().model_validate(workflow), {"p": settings}))
+    keys = {"DEMO": {"ROOT": "made"}, "SIMULATE": {"ROOT": "simulated", "SEQUENCES": SOURCES}}
+    return DeblurringWorkflow(Workflow(workflow_schema().model_validate(keys), {"p": settings}))
 
 
 class Said(Notices):
@@ -66,27 +66,27 @@ class Said(Notices):
 SOURCES = [{"FRAMES": "f", "SPLIT": "train", "SEQUENCE": "s"}]
 
 
-def asked(plan: Workflow, dry: bool = True) -> tuple[RawData, list[str]]:
+def asked(workflow: Workflow, dry: bool = True) -> tuple[RawData, list[str]]:
     notices = Said()
-    return RawData(plan, lambda: dry, notices), notices.said
+    return RawData(workflow, lambda: dry, notices), notices.said
 
 
 def test_a_data_set_is_looked_at_once(root):
-    plan = plan_of(str(root))
-    data, notices = asked(plan)
-    dataset = plan.dataset("p")
+    workflow = workflow_of(str(root))
+    data, notices = asked(workflow)
+    dataset = workflow.dataset("p")
     found = data.found(dataset)
     shutil.copytree(root / "train/a", root / "train/c")
     assert data.found(dataset) == found
-    assert asked(plan)[0].found(dataset) != found
+    assert asked(workflow)[0].found(dataset) != found
     assert notices == []
 
 
 @pytest.mark.parametrize("dry", [True, False])
 def test_without_data_a_notice_says_what_to_do_and_a_plan_has_failed(tmp_path, dry):
-    plan, notices = plan_of(str(tmp_path / "none")), Said()
-    data = RawData(plan, lambda: dry, notices)
-    assert data.found(plan.dataset("p")) is None
+    workflow, notices = workflow_of(str(tmp_path / "none")), Said()
+    data = RawData(workflow, lambda: dry, notices)
+    assert data.found(workflow.dataset("p")) is None
     assert notices.exit_status == dry
     (notice,) = notices.said
     assert "Set DATA.ROOT" in notice
@@ -97,9 +97,9 @@ def test_without_data_a_notice_says_what_to_do_and_a_plan_has_failed(tmp_path, d
 def test_faults_of_names_are_told_when_nothing_runs(root, dry):
     shutil.rmtree(root / "train/a/blur")
     shutil.copytree(root / "test/b", root / "train/c")
-    plan = plan_of(str(root))
-    data, notices = asked(plan, dry)
-    assert [s["name"] for s in data.survey(plan.dataset("p"))["sequences"]] == ["c", "b"]
+    workflow = workflow_of(str(root))
+    data, notices = asked(workflow, dry)
+    assert [s["name"] for s in data.survey(workflow.dataset("p"))["sequences"]] == ["c", "b"]
     assert len(notices) == dry
     if dry:
         assert "train/a: no blurry frames" in notices[0]
@@ -112,42 +112,42 @@ def test_generated_data_are_made_before(root):
         ("simulated", ["simulated/sources/train/s.txt"]),
         (str(root), []),
     ):
-        plan = plan_of(name)
-        assert asked(plan)[0].generated_before(plan.dataset("p")) == before
+        workflow = workflow_of(name)
+        assert asked(workflow)[0].generated_before(workflow.dataset("p")) == before
 
 
 def test_of_generated_data_only_what_was_set_aside_is_looked_at_again(root, tmp_path):
     shutil.copytree(root, tmp_path / "made")
-    plan = plan_of("made")
-    dataset = plan.dataset("p")
-    assert asked(plan)[0].found(dataset) is None
+    workflow = workflow_of("made")
+    dataset = workflow.dataset("p")
+    assert asked(workflow)[0].found(dataset) is None
     path = tmp_path / "results/data/made/survey.json"
     contents = {"schema": SURVEY.schema, "root": "made", "layout": "x", "spikes": False}
     write_json(path, {**contents, "sequences": [], "excluded": {}})
-    assert asked(plan)[0].found(dataset) is None
+    assert asked(workflow)[0].found(dataset) is None
     write_json(path, {**contents, "sequences": [], "excluded": {"train/a": ["no blurry frames"]}})
-    before = asked(plan)[0].found(dataset)
+    before = asked(workflow)[0].found(dataset)
     assert before is not None
     shutil.rmtree(tmp_path / "made/test/b/blur")
     shutil.copytree(root / "test/b", tmp_path / "made/test/c")
-    assert asked(plan)[0].found(dataset) != before
+    assert asked(workflow)[0].found(dataset) != before
 
 
-def states(plan: Workflow, **options) -> dict[str, RawState]:
-    return RawData(plan, lambda: True, Said(), **options).states(plan.dataset("p"))
+def states(workflow: Workflow, **options) -> dict[str, RawState]:
+    return RawData(workflow, lambda: True, Said(), **options).states(workflow.dataset("p"))
 
 
 def test_the_state_of_raw_files_changes_with_them(root):
-    plan = plan_of(str(root))
-    before = states(plan)
+    workflow = workflow_of(str(root))
+    before = states(workflow)
     assert sorted(before) == ["test/b", "train/a"]
     assert before["train/a"].nbytes == 4 * len("picture")
-    assert states(plan) == before
+    assert states(workflow) == before
     assert before["train/a"].version == source_version(
         root, find_sequence(root, "train", "a", "blur"), "blur", root / "none.json"
     )
     (root / "train/a/sharp/000002.png").write_text("another")
-    after = states(plan)
+    after = states(workflow)
     assert after["train/a"].version != before["train/a"].version
     assert after["test/b"] == before["test/b"]
 
@@ -155,11 +155,11 @@ def test_the_state_of_raw_files_changes_with_them(root):
 def test_faulty_sequences_and_those_of_no_data_have_no_state(root, tmp_path):
     shutil.copytree(root / "train/a", root / "train/c")
     shutil.rmtree(root / "train/c/blur")
-    found = states(plan_of(str(root)))
+    found = states(workflow_of(str(root)))
     assert sorted(found) == ["test/b", "train/a"]
-    assert states(plan_of(str(tmp_path / "none"))) == {}
-    assert states(plan_of(str(root)), measures=False) == {}
-    assert states(plan_of("made")) == {}  # its jobs are asked about generated data
+    assert states(workflow_of(str(tmp_path / "none"))) == {}
+    assert states(workflow_of(str(root)), measures=False) == {}
+    assert states(workflow_of("made")) == {}  # its jobs are asked about generated data
 
 
 def test_versions_of_files_change_with_them(root):
@@ -175,10 +175,10 @@ def test_versions_of_files_change_with_them(root):
 
 
 def test_a_preset_with_spikes_is_refused_where_names_show_none(root):
-    plan = plan_of(str(root))
+    workflow = workflow_of(str(root))
     with pytest.raises(ConfigError, match=rf"preset p, {root}: no sequence"):
-        asked(plan)[0].require_spikes("p", plan.preset("p"))
-    plain = plan_of(str(root), USE_SPIKE=False)
+        asked(workflow)[0].require_spikes("p", workflow.preset("p"))
+    plain = workflow_of(str(root), USE_SPIKE=False)
     asked(plain)[0].require_spikes("p", plain.preset("p"))
 
 
@@ -208,7 +208,9 @@ def test_the_gate_asks_what_the_least_demanding_preset_on_the_data_takes():
         "two": preset("a", 3, 256),
         "elsewhere": preset("b", 2, 32),
     }
-    options = shlex.split(clip_options(DeblurringPlan(Workflow(workflow_schema()(), presets)), "a"))
+    options = shlex.split(
+        clip_options(DeblurringWorkflow(Workflow(workflow_schema()(), presets)), "a")
+    )
     assert options[:3] == ["--clip-length", "3", "--crop-sizes"]
     # Validation looks at training sequences; evaluation takes whole frames of any size.
     assert set(options[3:]) == {"train=128", "test=1"}
@@ -229,7 +231,7 @@ def test_recordings_are_calibrated_before_they_are_surveyed():
     keys = {"ROOT": "mine", "DATA": "recorded", "MOVING": "moving", "SENSOR": [250, 416]}
     settings = Settings.model_validate({"DATA": {"ROOT": "mine"}})
     schema = workflow_schema()
-    deblurring = DeblurringPlan(
+    deblurring = DeblurringWorkflow(
         Workflow(schema.model_validate({"CALIBRATE": keys}), {"p": settings})
     )
     assert asked(deblurring)[0].generated_before(deblurring.dataset("p")) == ["mine/calibrated.txt"]
@@ -237,7 +239,7 @@ def test_recordings_are_calibrated_before_they_are_surveyed():
         *("--output=mine", "--most-steps=200", "--moving=moving", "--data=recorded"),
         *("--sensor", "250", "416"),
     ]
-    without = DeblurringPlan(
+    without = DeblurringWorkflow(
         Workflow(schema.model_validate({"CALIBRATE": {"ROOT": "mine"}}), {"p": settings})
     )
     assert without.dataset("p").kind == "raw"

@@ -15,7 +15,7 @@ from vrtspike.deblurring.data.manifests import SURVEY
 from vrtspike.deblurring.data.shard_jobs import Building, Ingestion, make_shard
 from vrtspike.deblurring.data.shards import Shard
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
-from vrtspike.deblurring.datasets import Dataset, DeblurringPlan
+from vrtspike.deblurring.datasets import Dataset, DeblurringWorkflow
 from vrtspike.deblurring.planning import RawData, Shards
 from vrtspike.deblurring.settings import Settings
 from vrtspike.io.files import read_json, write_json
@@ -52,11 +52,11 @@ def folder(prepared, tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def asked(root: str = "raw", measures: bool = True, **workflow) -> tuple[Shards, Dataset]:
+def asked(root: str = "raw", measures: bool = True, **keys) -> tuple[Shards, Dataset]:
     settings = Settings.model_validate({"DATA": {"ROOT": root}})
-    plan = DeblurringPlan(Workflow(workflow_schema().model_validate(workflow), {"p": settings}))
-    raw_data = RawData(plan, lambda: True, Said(), measures)
-    return Shards(plan, raw_data), plan.dataset("p")
+    workflow = DeblurringWorkflow(Workflow(workflow_schema().model_validate(keys), {"p": settings}))
+    raw_data = RawData(workflow, lambda: True, Said(), measures)
+    return Shards(workflow, raw_data), workflow.dataset("p")
 
 
 def versions(**options) -> dict[str, str]:
@@ -170,8 +170,8 @@ def write_survey(folder: Path) -> None:
     write_json(folder / "survey.json", known)
 
 
-def names(**workflow) -> list[str]:
-    shards, dataset = asked(**workflow)
+def names(**keys) -> list[str]:
+    shards, dataset = asked(**keys)
     return shards.names(dataset)
 
 
