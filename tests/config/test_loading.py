@@ -75,6 +75,7 @@ def test_every_shipped_preset_loads(repository):
         ("SEED: 2020-13-45\n", r"yaml: not YAML: month must be in 1..12"),
         ("SEED: 1\nbase: parent\n", r":2: unknown key base; did you mean BASE\?"),
         ("SEED: [\n", r"not YAML"),
+        ("SEED: {{seed}}\n", r":1: not YAML: found unhashable key"),
         ("BATCH: &b {B: 1}\nDATA: {<<: *b}\n", r":2: unknown key DATA.B"),
         ("- 1\n", r":1: the top level must be a mapping"),
     ],

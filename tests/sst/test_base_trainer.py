@@ -257,6 +257,8 @@ def test_what_makes_no_sense_is_refused_before_anything_is_read(store, tmp_path,
 
 
 def test_data_and_model_must_agree(store, tmp_path):
+    with pytest.raises(ConfigError, match=r"uid: found '\.\./x', expected a word"):
+        trainer(store, tmp_path, uid="../x")
     with pytest.raises(TypeError, match="multiple values for keyword argument 'area'"):
         trainer(store, tmp_path, dataset_params={"seq_len": 2, "area": 1}).train()
     with pytest.raises(ValueError, match="d_modl\n  Unexpected keyword argument"):
