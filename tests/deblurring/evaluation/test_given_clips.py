@@ -248,7 +248,7 @@ def test_a_sensor_size_with_which_spikes_do_not_show_their_frame_is_refused(tmp_
     spikes = simulate_spikes(video)[:50]
     write_spikes(spike / "1.dat", np.pad(spikes, ((0, 0), (0, 0), (0, 16))))
     (tmp_path / "exposures.csv").write_text("frame,start,stop,sharp\n1,0,50,25\n")
-    with pytest.raises(DataError, match="do not show .* give --sensor 250 416"):
+    with pytest.raises(DataError, match=r"do not show .* give --sensor 250 416"):
         doubts(recorded_clip(blur, spike))
     (tmp_path / "config.yaml").write_text("spike_h: 250\nspike_w: 416\n")
     assert doubts(recorded_clip(blur, spike)) == []
