@@ -245,8 +245,7 @@ def test_a_sensor_size_with_which_spikes_do_not_show_their_frame_is_refused(tmp_
     blur, spike = tmp_path / "blur", tmp_path / "spike"
     write_png(blur / "1.png", synthesize_blur(video[:8]))
     # The last 16 columns are no picture: of both sizes it is as large.
-    spikes = simulate_spikes(video)[:50]
-    write_spikes(spike / "1.dat", np.pad(spikes, ((0, 0), (0, 0), (0, 16))))
+    write_spikes(spike / "1.dat", np.pad(simulate_spikes(video)[:50], ((0, 0), (0, 0), (0, 16))))
     (tmp_path / "exposures.csv").write_text("frame,start,stop,sharp\n1,0,50,25\n")
     with pytest.raises(DataError, match=r"do not show .* give --sensor 250 416"):
         doubts(recorded_clip(blur, spike))
