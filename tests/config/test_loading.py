@@ -80,6 +80,7 @@ def test_every_shipped_preset_loads(repository):
             "TEST: {METRICS: [psnr, pnsr]}\n",
             r":1: TEST.METRICS.1: found 'pnsr'; .* 'psnr_y'",
         ),
+        ("SEED: {{seed}}\n", r":1: not YAML: found unhashable key"),
         ("BATCH: &b {B: 1}\nDATA: {<<: *b}\n", r":2: unknown key DATA.B"),
         ("- 1\n", r":1: the top level must be a mapping"),
     ],

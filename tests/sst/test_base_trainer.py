@@ -231,6 +231,7 @@ def test_a_model_of_ones_own_is_trained(store, tmp_path):
 
 
 REFUSED: dict[str, dict[str, Any]] = {
+    "uid: found '../x', expected a word": {"model_params": TINY, "uid": "../x"},
     "trainer_params: batchsize: unknown; did you mean batch_size?": {"batchsize": 8},
     "did you mean epochs?": {"EPOCHS": 8},
     "trainer_params: epochs: TRAIN.EPOCHS: found 0": {"epochs": 0},

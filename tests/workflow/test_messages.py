@@ -29,7 +29,7 @@ def test_a_broken_configuration_file_is_named_with_its_line(tmp_path):
     bad.write_text("GPUS: 0\nDATA: {ROOT: x\n")
     text = "WorkflowError:\nConfig file is not valid JSON or YAML."
     for options in (["--configfile", str(good), str(bad), "--cores"], [f"--configfiles={bad}"]):
-        found = error(text, "WorkflowError", "-n", "demo", *options)
+        found = error(text, "WorkflowError", "-n", "demo", "--config", "GPUS=1", *options)
         assert found.startswith(f"error: {bad}:3: not YAML: ")
     assert error(text, "WorkflowError", "--configfile", str(good), "--cores", str(bad)) == text
 

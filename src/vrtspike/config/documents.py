@@ -122,7 +122,7 @@ def _places(node: Node, path: KeyPath, name: str) -> Iterator[tuple[KeyPath, str
     """
     entries: list[tuple[Any, Node, Node]] = []
     if isinstance(node, MappingNode):
-        entries = [(key.value, key, value) for key, value in node.value]
+        entries = [(str(key.value), key, value) for key, value in node.value]
     elif isinstance(node, SequenceNode):
         entries = [(index, item, item) for index, item in enumerate(node.value)]
     lines: dict[Any, int] = {}

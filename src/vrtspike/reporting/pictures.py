@@ -158,11 +158,12 @@ def encode_examples(
 
     number = bisect_left(range(len(encodings) - 1), True, key=fits)
     found = encoded(number)
-    kept = list(range(len(found)))
-    while kept and sum(_characters(found[place]) for place in kept) > budget:
+    sizes = np.array([_characters(each) for each in found], int)
+    kept = np.arange(len(found))
+    while len(kept) and sizes[kept].sum() > budget:
         # Evenly spaced, with the first and the last.
-        kept = np.linspace(0, len(found) - 1, len(kept) - 1).astype(int).tolist()
-    return Pictures(encodings[number], {place: found[place] for place in kept})
+        kept = np.linspace(0, len(found) - 1, len(kept) - 1).astype(int)
+    return Pictures(encodings[number], {place: found[place] for place in kept.tolist()})
 
 
 def _characters(pictures: Mapping[str, str]) -> int:

@@ -67,9 +67,11 @@ def code_digests(
         if path is None or source in seen:
             continue
         seen.add(source)
-        digest, imports = (
-            _definition_summary(path, definition) if definition else _file_summary(path)
-        )
+        contents = path.read_bytes()
+        if definition:
+            digest, imports = _definition_summary(path, contents, definition)
+        else:
+            digest, imports = _file_summary(path, contents)
         digests[_label(path)].add(digest)
         names = (name for name in imports if not f"{name}.".startswith(ignored))
         queue += [(_find(name, script.parent), "") for name in names]
@@ -117,9 +119,9 @@ def _cached_summaries() -> dict[str, Any]:
     return {}
 
 
-def _file_summary(path: Path) -> Summary:
+def _file_summary(path: Path, contents: bytes) -> Summary:
     """The summary of a file, cached on disk as long as its contents are the same."""
-    contents, cached = path.read_bytes(), _cached_summaries()
+    cached = _cached_summaries()
     sha256 = hashlib.sha256(contents).hexdigest()
     known = cached.get(str(path))
     if known is None or known[0] != sha256:
@@ -127,9 +129,10 @@ def _file_summary(path: Path) -> Summary:
     return known[1], known[2]
 
 
-def _definition_summary(path: Path, name: str) -> Summary:
+@cache
+def _definition_summary(path: Path, contents: bytes, name: str) -> Summary:
     """The summary of the statements of a file that define a name and those that they use."""
-    rest = _statements(path.read_bytes(), path)
+    rest = _statements(contents, path)
     used: list[ast.stmt] = []
     names = {name}
     # Statements that define nothing run in any case.

@@ -124,7 +124,8 @@ class BaseTrainer:
         folder: of the run: checkpoints, logs, weights.
 
     Raises:
-        ConfigError: one of ``trainer_params`` is unknown, of a wrong value, or contradicts another.
+        ConfigError: ``uid`` cannot name a folder; or one of ``trainer_params`` is unknown, of a
+            wrong value, or contradicts another.
     """
 
     title: str
@@ -140,8 +141,10 @@ class BaseTrainer:
 
     def __post_init__(self) -> None:
         """Check the parameters of the trainer."""
-        path = Path(self.save_path)
-        self.folder = path.with_name(f"{path.stem}_runs") / str(self.uid)
+        path, uid = Path(self.save_path), str(self.uid)
+        if not uid or Path(uid).name != uid:
+            raise ConfigError(f"uid: found {uid!r}, expected a word that can name a folder")
+        self.folder = path.with_name(f"{path.stem}_runs") / uid
         # Paths become text: all of it is kept with the model, and names the run.
         self.dataset_params, self.trainer_params, self.model_params = (
             json.loads(json.dumps(given or {}, default=os.fspath))

@@ -79,7 +79,7 @@ def configfile_fault(arguments: Sequence[str]) -> str | None:
     Args:
         arguments: of Snakemake.
     """
-    parser = argparse.ArgumentParser(add_help=False)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--configfile", "--configfiles", nargs="+", action="extend", default=[])
     for path in parser.parse_known_args(arguments)[0].configfile:
         try:

@@ -278,6 +278,8 @@ def test_sharp_frames_that_cannot_be_compared_are_told_before_anything(model, as
     (sharp / "000003.png").rename(sharp / "3.png")
     with pytest.raises(DataError, match="no frame has the name of a blurry one, such as 000001"):
         restore(model, replace(asked, sharp=sharp))
+    with pytest.raises(ConfigError, match="--tile: found -8, expected 0 or a positive multiple"):
+        restore(model, replace(asked, tile=-8))
     assert not asked.output.exists()
 
 

@@ -59,7 +59,8 @@ _PARTS = {"维度转换": "layout", "Self-Attention": "attention", "FFN": "feed_
 _PROGRESS_COLUMNS = ("samples_per_second", "data_ms")
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)"
-_BLOCK = re.compile(r"^ *Step (\d+)\s*\n((?: *(?!Step |Total).*\n)*) *Total", re.MULTILINE)
+# Possessive: a block that was cut off would else be tried in all ways to divide its spaces.
+_BLOCK = re.compile(r"^ *Step (\d+)\s*\n((?: *+(?!Step |Total).*\n)*+) *Total", re.MULTILINE)
 _SECTION = re.compile(r"^( *)(?:- )?(\S.*?)\s*: *([\d.]+)ms", re.MULTILINE)
 _PRINTED = re.compile(r"\[(?:VRT\] Stage (\d+)\b.*?|主模型\] (\S+?)总)耗时: ([\d.]+)ms")
 _PRINTED_END = re.compile(r"^\s*前向传播总耗时: ([\d.]+)ms\s*$", re.MULTILINE)

@@ -207,9 +207,7 @@ def _ratio(pictures: Pictures, sensor: tuple[int, int]) -> Fraction:
     try:
         return frame_scale(pictures.size, sensor)
     except DataError as error:
-        raise DataError(
-            f"{pictures.place}: {error}; check --sensor and --layout, or crop the frames"
-        ) from error
+        raise DataError(f"{pictures.place}: {error}, or crop the frames") from error
 
 
 def _partners(folder: Path, frames: Sequence[str]) -> list[Path]:
@@ -405,7 +403,8 @@ def _require_size(spikes: FrameSpikes, number: int, gray: NDArray[np.uint8], fra
     except DataError:
         return  # no other size is known, or frames and spikes do not fit with it
     found = align(fitting.read(number, fitting.exposures[number]), gray, blurry=True)
-    if fitting.ratio != spikes.ratio and found.correlation > DOUBTED:
+    # Of the same size it would be doubted again.
+    if found.correlation > DOUBTED:
         raise DataError(
             f"{path}: the spikes do not show {frame} as read; with a sensor of {other.height} x "
             f"{other.width} they do (correlation {found.correlation:.2f}): give --sensor "

@@ -168,6 +168,7 @@ class TrainedModel:
 
         Raises:
             DataError: if the sensor has another size than the model takes.
+            ConfigError: if ``tile`` is negative or does not fall on whole pixels of the sensor.
             RunError: if the memory is too small.
         """
         if self.takes_spikes and self.ratio not in (None, source.ratio):
@@ -179,6 +180,8 @@ class TrainedModel:
         settings, whole = self.settings, source.ratio.numerator
         asked, unit = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN), tile_unit(whole)
         asked = replace(asked, size=0, overlap=-(-asked.overlap // unit) * unit)
+        if tile and (tile < 0 or tile % whole):
+            raise ConfigError(f"--tile: found {tile}, expected 0 or a positive multiple of {whole}")
         if tile:
             return replace(
                 asked, size=tile, overlap=min(asked.overlap, tile // (4 * whole) * 2 * whole)

@@ -282,6 +282,7 @@ def test_numbered_files_that_nothing_reads_are_named(dataset, part, suffix, expe
     folder = dataset / SPLIT / NAME / part
     (folder / "notes2.txt").write_text("stray")
     (folder / f"000001{suffix}.txt").write_text("about a frame")
+    (folder / "000009").mkdir()
     assert find_sequence(dataset, SPLIT, NAME, "blur").faults == ()
     (folder / f"000001{suffix}.txt").unlink()
     for path in folder.glob("0*"):

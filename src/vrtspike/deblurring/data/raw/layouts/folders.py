@@ -94,7 +94,9 @@ def numbered(
     unread = [
         name
         for number, name in others
-        if known.get(number) not in found and re.sub("[0-9]+", "#", number) in like
+        if known.get(number) not in found
+        and re.sub("[0-9]+", "#", number) in like
+        and not (root / place / name).is_dir()
     ]
     if unread:
         more = f" and {len(unread) - 1} more" if unread[1:] else ""
