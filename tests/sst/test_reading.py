@@ -120,16 +120,6 @@ def test_final_values_come_before_preliminary_ones(tmp_path):
     np.testing.assert_array_equal(read_months(tmp_path)["sst"].values, SMALL.kelvin())
 
 
-def test_a_month_without_ice_is_missing_where_other_months_have_it(tmp_path):
-    split(
-        write_example(tmp_path, SMALL),
-        lambda d: (d[["sst"]], d[["siconc"]].drop_isel(valid_time=[2, 3])),
-    )
-    found = read_months(tmp_path)
-    assert sorted({*SMALL.months} - {*found.time.values}) == [*SMALL.months[2:4]]
-    np.testing.assert_array_equal(found["sst"].values, np.delete(SMALL.kelvin(), [2, 3], axis=0))
-
-
 WRONG = {
     "no file with the variable sst; .* 'Sea surface": lambda d: d.rename(sst="t2m"),
     r"\(it holds t2m\); expected sst or siconc": lambda d: d.rename(sst="t2m").drop_vars("siconc"),

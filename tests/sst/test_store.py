@@ -116,6 +116,16 @@ def test_missing_months_are_kept_as_such(tmp_path):
     np.testing.assert_allclose(store.fields["climatology"].values[3], april, rtol=1e-6)
 
 
+def test_months_without_ice_are_missing_where_others_have_it(tmp_path):
+    clean = series_store(_noise(), tmp_path, SERIES_YEARS, siconc=np.zeros((144, 3)))
+    ice = changed(tmp_path / "sst.nc", lambda d: d[["siconc"]].isel(valid_time=slice(1, 143)))
+    ice.rename(tmp_path / "ice.nc")
+    series_store(_noise(), tmp_path, SERIES_YEARS)
+    store = prepare(tmp_path, clean.grid.area, 4, tmp_path / "out" / "p.json", SERIES_YEARS)
+    assert store.manifest["missing"] == ["2000-01", "2011-12"]
+    assert np.isnan(store.anomalies.values[[0, 143]]).all()
+
+
 def _noise() -> np.ndarray:
     return 290 + np.random.default_rng(1).normal(size=(144, 3))
 

@@ -75,7 +75,7 @@ def read_months(root: str | Path) -> xarray.Dataset:
             )
     series = [_series(parts[name]) for name in (SST, ICE) if parts[name]]
     # Of each month, version and source are those of the temperature.
-    return xarray.merge(series, join="inner", compat="override")
+    return xarray.merge(series, join="left", compat="override")
 
 
 def _read_file(path: Path) -> list[xarray.DataArray]:

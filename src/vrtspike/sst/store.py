@@ -267,13 +267,13 @@ def _fitted(
 
     Returns:
         which cells are sea, climatology, deviation and trend of the training years; and in which
-        months there is any value.
+        months every variable has a value.
 
     Raises:
         DataError: naming the data, if there is no sea.
     """
     known = stored[SST].notnull()
-    present = known.any(CELLS).compute()
+    present = stored.notnull().any(CELLS).to_array().all("variable").compute()
     sea = ((known | ~present).all("time") & known.any("time")).compute()
     if not sea.any():
         raise DataError(
