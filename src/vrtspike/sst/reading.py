@@ -42,8 +42,7 @@ def find_files(root: str | Path) -> list[Path]:
     if not found:
         raise DataError(
             f"{root}: no file or folder with *{', *'.join(SUFFIXES)}; expected NetCDF or GRIB of "
-            f"{_PRODUCT}, one or one per year. Download them there, or let "
-            "vrtspike.sst.generate write some to try things out"
+            f"{_PRODUCT}, one or one per year: download them, or see DATA.GENERATE"
         )
     return found
 

@@ -256,8 +256,8 @@ def _require_plausible(sst: xarray.DataArray, area: Area) -> None:
 def _open_sea(fields: xarray.Dataset) -> xarray.DataArray:
     """Temperatures of the sea without those under ice."""
     sst = fields[SST]
-    ice = fields[ICE] >= ICE_SHARE if ICE in fields else sst < ICE_LIMIT_K
-    return sst.where(fields["sea"] & ~ice)
+    is_open = fields[ICE] < ICE_SHARE if ICE in fields else sst >= ICE_LIMIT_K
+    return sst.where(fields["sea"] & is_open)
 
 
 def _fitted(
