@@ -40,6 +40,8 @@ def test_every_shipped_preset_loads(repository):
             r":2: unknown key TRAIN.BATCHSIZE; did you mean TRAIN.BATCH_S",
         ),
         ("BATCH_SIZE: 2\n", r":1: unknown key BATCH_SIZE; did you mean \w+.BATCH_SIZE\?"),
+        ("LR: 2\n", r":1: unknown key LR; did you mean TRAIN.OPTIM.LR\?"),
+        ("DATA: {FOO: 2}\n", r":1: unknown key DATA.FOO\n"),
         ("TRAIN:\n  OPTIM:\n    LR: fast\n", r":3: TRAIN.OPTIM.LR: found 'fast'; .* number"),
         ("TRAIN:\n  EPOCHS: 0\n", r":2: TRAIN.EPOCHS: found 0; .* greater than or equal to 1"),
         (

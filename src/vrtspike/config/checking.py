@@ -67,9 +67,13 @@ def _describe(model: type[BaseModel], document: Document, detail: ErrorDetails) 
 
 
 def _suggestion(model: type[BaseModel], path: KeyPath) -> str:
-    known = [dotted(each) for each in known_keys(model)]
-    near = difflib.get_close_matches(dotted(path).upper(), known, n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    """The nearest name in the same section, else in any."""
+    every = known_keys(model)
+    for keys in ([each for each in every if each[:-1] == path[:-1]], every):
+        known = {str(each[-1]).upper(): dotted(each) for each in keys}
+        if near := difflib.get_close_matches(str(path[-1]).upper(), known, n=1):
+            return f"; did you mean {known[near[0]]}?"
+    return ""
 
 
 def known_keys(model: type[BaseModel]) -> list[KeyPath]:
