@@ -31,7 +31,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from vrtspike.cluster.signals import exit_status, leave, process_number, restore_stops
+from vrtspike.cluster.signals import leave, process_number, report_status, restore_stops
 from vrtspike.errors import EXIT_USER_ERROR, UserError
 from vrtspike.runs.code import describe_code_changes, record_code
 from vrtspike.runs.identity import RunIdentity, prepare_folder
@@ -73,7 +73,7 @@ def main() -> int:
         number = process_number()
         print(f"error{f' (process {number})' if number else ''}: {error}", file=sys.stderr)
         status = EXIT_USER_ERROR
-    return exit_status(status)
+    return report_status(status)
 
 
 if __name__ == "__main__":

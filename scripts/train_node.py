@@ -10,6 +10,7 @@ import argparse
 from pathlib import Path
 
 from vrtspike.cluster.launch import gpus_option, train_on_node
+from vrtspike.cluster.torchrun import Rendezvous
 from vrtspike.system.cli import run
 
 
@@ -24,9 +25,8 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, required=True, help="how many nodes train")
     parser.add_argument("--endpoint", required=True, metavar="HOST:PORT", help="where they meet")
     arguments = parser.parse_args()
-    return train_on_node(
-        arguments.run_dir, arguments.gpus, arguments.program, arguments.nodes, arguments.endpoint
-    )
+    rendezvous = Rendezvous(arguments.nodes, arguments.endpoint)
+    return train_on_node(arguments.run_dir, arguments.gpus, arguments.program, rendezvous)
 
 
 if __name__ == "__main__":

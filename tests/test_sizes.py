@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-LINES = {"src": 23_980, "tests": 26_190, "benchmarks": 1_670}
+LINES = {"src": 24_010, "tests": 26_210, "benchmarks": 1_670}
 """At most so many lines of Python, without blanks, comments and docstrings."""
 FILES = 248
 """At most so many Python files of ``src``."""

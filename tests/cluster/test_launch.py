@@ -16,7 +16,7 @@ import pytest
 from tests.runs.test_identity import STATISTICS, finish, write_dataset
 from vrtspike.cluster.gpus import lock_gpu
 from vrtspike.cluster.launch import has_advanced, launch, run_end_hook
-from vrtspike.cluster.signals import LAUNCHER_DIED
+from vrtspike.cluster.signals import LAUNCHER_DIED, status_file
 from vrtspike.config import load_preset
 from vrtspike.io.files import write_json
 from vrtspike.monitoring.display import Messages
@@ -28,25 +28,21 @@ import os, sys, time
 from pathlib import Path
 folder = Path(sys.argv[sys.argv.index("--run-dir") + 1])
 ready = folder / "ready-{RANK}-{WORLD_SIZE}".format(**os.environ)
-from vrtspike.cluster.signals import StopRequest, exit_status, restore_stops
-from vrtspike.io.files import write_json
-def record(status):
-    if os.environ["RANK"] == "0":
-        write_json(folder / "run.json", {"status": status, "starts": [{}]})
+from vrtspike.cluster.signals import StopRequest, restore_stops
+from vrtspike.cluster.signals import report_start, report_status
 restore_stops()
 if (folder / "slow").exists():
     ready.touch()
     time.sleep(100)
 with StopRequest() as stop:
-    record("running")
+    report_start()
     ready.touch()
     while not stop.received:
         time.sleep(0.01)
 if (folder / "faulty").exists():
     raise RuntimeError("no space left")
 (folder / "stopped").write_text(stop.received)
-record("interrupted")
-sys.exit(exit_status(75))
+sys.exit(report_status(75))
 """
 
 LAUNCHER = """
@@ -120,6 +116,7 @@ def test_a_crash_and_a_stop_before_training_have_other_statuses(tmp_path, kind, 
         output, _ = launcher.communicate(timeout=800)
     assert launcher.returncode == code, output
     assert said in output
+    assert not list(tmp_path.glob(".status-*"))
 
 
 def test_a_run_holds_devices_that_share_its_batches_to_its_end(tmp_path, install_gpus):
@@ -161,20 +158,23 @@ def test_a_signal_to_every_process_of_a_job_stops_training_in_order(family, tmp_
     assert (tmp_path / "stopped").read_text() == "SIGTERM"
 
 
-def test_a_failure_says_how_to_continue(tmp_path, install_gpus):
+def test_a_failure_names_the_process_and_how_to_continue(tmp_path, install_gpus):
     install_gpus(*TWO)
-    # The process alone, torchrun, and one of its processes.
-    for gpus, which in (("0", 1), ("2", 1), ("2", 2)):
+    for gpus, which, said in (
+        ("0", 1, "its process was"),
+        ("2", 1, "torchrun was"),
+        ("2", 2, "one of its processes was"),
+    ):
         with start(tmp_path, gpus) as (launcher, found):
             found[which].kill()
-            if (gpus, which) == ("2", 1):  # the real programs end with torchrun
+            if said == "torchrun was":  # the real programs end with torchrun
                 for process in found[2:]:
                     process.kill()
             output, _ = launcher.communicate(timeout=800)
         assert launcher.returncode == 1
         assert output.splitlines()[-1] == (
-            "training failed: a process was ended by SIGKILL, as when memory is full. What was "
-            f"saved stays in {tmp_path}; the same command continues from there"
+            f"training failed: {said} ended by SIGKILL, as when memory is full. What was saved "
+            f"stays in {tmp_path}; the same command continues from there"
         )
 
 
@@ -183,6 +183,9 @@ def test_a_killed_launcher_leaves_a_run_that_saves(family, tmp_path):
     _, alive = psutil.wait_procs(family[1:], timeout=800)
     assert not alive
     assert (tmp_path / "stopped").read_text() == LAUNCHER_DIED.name
+    (left,) = tmp_path.glob(".status-*")
+    with status_file(tmp_path):
+        assert not left.exists()
 
 
 def test_a_finished_run_is_found_by_its_preset_and_fingerprint(tmp_path, monkeypatch):

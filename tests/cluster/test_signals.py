@@ -1,4 +1,4 @@
-"""Exit statuses of training processes, and their end."""
+"""What the first training process and the launcher tell each other."""
 
 from __future__ import annotations
 
@@ -9,15 +9,43 @@ import sys
 import pytest
 
 from tests.concurrency import free_port
-from vrtspike.cluster.signals import LAUNCHED, exit_status
+from vrtspike.cluster.signals import (
+    STATUS_FILE,
+    read_status,
+    report_start,
+    report_status,
+    status_file,
+)
 
 
-@pytest.mark.parametrize(("status", "expected"), [(0, 0), (75, 0), (2, 2)])
-def test_only_the_launcher_is_not_told_of_a_stop_by_the_exit_status(monkeypatch, status, expected):
-    monkeypatch.delenv(LAUNCHED, raising=False)
-    assert exit_status(status) == status
-    monkeypatch.setenv(LAUNCHED, "1")
-    assert exit_status(status) == expected
+@pytest.mark.parametrize(
+    ("status", "world", "expected"), [(0, 2, 0), (75, 2, 0), (2, 1, 0), (2, 2, 2)]
+)
+def test_status_goes_to_the_launcher(tmp_path, monkeypatch, status, world, expected):
+    monkeypatch.setenv("WORLD_SIZE", str(world))
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.delenv(STATUS_FILE, raising=False)
+    assert report_status(status) == status
+    with status_file(tmp_path) as path:
+        monkeypatch.setenv(STATUS_FILE, str(path))
+        report_start()
+        assert report_status(status) == expected
+        assert read_status(path) is None
+        monkeypatch.setenv("RANK", "0")
+        report_start()
+        assert read_status(path) == "begun"
+        report_status(status)
+        assert read_status(path) == status
+    # A launcher that is gone is told nothing.
+    assert report_status(status) == expected
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_a_killed_launcher_has_left_is_removed(tmp_path):
+    (tmp_path / ".status-left").touch()
+    with status_file(tmp_path) as path:
+        assert [*tmp_path.iterdir()] == [path]
+    assert not list(tmp_path.iterdir())
 
 
 BUSY_AT_THE_END = """

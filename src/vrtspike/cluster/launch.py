@@ -24,18 +24,16 @@ from vrtspike.cluster.scheduler import (
     srun_command,
     time_limit,
 )
-from vrtspike.cluster.signals import EXIT_INTERRUPTED, LAUNCHED
-from vrtspike.cluster.torchrun import run, run_training
+from vrtspike.cluster.signals import EXIT_INTERRUPTED, STATUS_FILE, read_status, status_file
+from vrtspike.cluster.torchrun import Rendezvous, run, run_training
 from vrtspike.config.loading import check_files, check_packages
 from vrtspike.config.workflow import load_workflow
-from vrtspike.errors import EXIT_USER_ERROR
 from vrtspike.monitoring.display import Messages
 from vrtspike.monitoring.nvml import installed_gpus
 from vrtspike.runs.code import code_changes, describe_code_changes
 from vrtspike.runs.folder import is_finished, lock_launcher, read_record, set_aside
 from vrtspike.runs.identity import identify
 from vrtspike.runs.published import publish
-from vrtspike.system.endings import describe_status
 from vrtspike.system.processes import stop_with_parent
 
 NODE_PROGRAM = "train_node.py"
@@ -207,10 +205,10 @@ def train(
             batches = (read_record(folder) or {}).get("micro_batches")
             taken = take_gpus(gpus, most=most_gpus, batches=batches, show=messages.show)
             devices = stack.enter_context(taken)
-        environment = {LAUNCHED: "1", **messages.environment}
-        starts = _starts(folder)
+        path = stack.enter_context(status_file(folder))
+        environment = {STATUS_FILE: str(path.absolute()), **messages.environment}
         if nodes == 1:
-            code, was_stopped = run_training(folder, devices, program, environment, limit=limit)
+            program_exit = run_training(folder, devices, program, environment, limit=limit)
         else:
             starter = program.with_name(NODE_PROGRAM)
             command = [
@@ -221,32 +219,23 @@ def train(
             variables = {**os.environ, **environment}
             begin = partial(stop_with_parent, _FORWARDED)
             forward = lambda srun: srun.send_signal(_FORWARDED)  # noqa: E731
-            code, was_stopped = run(command, forward, variables, begin, limit)
-    has_begun = _starts(folder) > starts
-    # Whatever ended the processes after that, such as a second signal.
-    status = (read_record(folder) or {}).get("status")
-    if has_begun and status in ("finished", "interrupted"):
-        return 0 if status == "finished" else EXIT_INTERRUPTED
-    if code == EXIT_USER_ERROR:
-        return EXIT_USER_ERROR
-    if was_stopped and not has_begun:
+            program_exit = run(command, "srun", forward, variables, begin, limit)
+        status = read_status(path)
+    if isinstance(status, int):
+        return status
+    if program_exit.was_stopped and status is None:
         messages.show("stopped before training had begun; the same command begins again")
         return EXIT_INTERRUPTED
-    when = " while it was stopping" if was_stopped else ""
+    when = " while it was stopping" if program_exit.was_stopped else ""
     messages.show(
-        f"training failed{when}: a process {describe_status(code)}. What was saved stays in "
-        f"{folder}; the same command continues from there"
+        f"training failed{when}: {program_exit}. What was saved stays in {folder}; the same "
+        "command continues from there"
     )
     return 1
 
 
-def _starts(folder: Path) -> int:
-    """How often training has begun in a run's folder."""
-    return len((read_record(folder) or {}).get("starts", ()))
-
-
 def train_on_node(
-    folder: Path, gpus: int | Literal["auto"], program: Path, nodes: int, endpoint: str
+    folder: Path, gpus: int | Literal["auto"], program: Path, rendezvous: Rendezvous
 ) -> int:
     """Run the training processes of one of several nodes; returns their exit status.
 
@@ -254,14 +243,13 @@ def train_on_node(
         folder: of the run.
         gpus: of this machine.
         program: the training program.
-        nodes: machines of the run.
-        endpoint: where they meet.
+        rendezvous: where the other machines are.
 
     Raises:
         RunError: if the devices are not there.
     """
     with take_gpus(gpus) as devices:
-        return run_training(folder, devices, program, {}, nodes, endpoint)[0]
+        return run_training(folder, devices, program, {}, rendezvous).code
 
 
 def run_end_hook(

@@ -1,4 +1,7 @@
-"""Signals that stop a training, and exit statuses of its processes."""
+"""Signals that stop a training, and the file in which it reports its status to the launcher.
+
+The status file is in the run's folder, which the nodes of a run share.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from types import FrameType
-from typing import NoReturn, Self
+from typing import Literal, NoReturn, Self
 
 from vrtspike.system.endings import is_ignored
 
@@ -76,17 +81,51 @@ def restore_stops() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
 
-LAUNCHED = "VRTSPIKE_LAUNCHED"
-"""Environment variable of training processes that the launcher has started."""
+STATUS_FILE = "VRTSPIKE_STATUS_FILE"
+"""Environment variable: the file to which the first training process writes its status."""
+
+_PREFIX = ".status-"
+_STARTED: Literal["begun"] = "begun"
 
 
-def exit_status(status: int) -> int:
-    """The exit status of this training process, from that of the training.
+@contextlib.contextmanager
+def status_file(folder: Path) -> Iterator[Path]:
+    """A status file for one start of the run in ``folder``, removed when the block is left.
 
-    ``torchrun`` reports every status but 0 as a crash. The launcher reads in ``run.json`` whether
-    the run is finished, or was stopped and saved.
+    Files of launchers that were killed are removed first.
     """
-    return 0 if status == EXIT_INTERRUPTED and LAUNCHED in os.environ else status
+    for left in folder.glob(f"{_PREFIX}*"):
+        left.unlink()
+    descriptor, name = tempfile.mkstemp(prefix=_PREFIX, dir=folder)
+    os.close(descriptor)
+    try:
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def read_status(path: Path) -> int | Literal["begun"] | None:
+    """The exit status in a status file; ``begun`` during training, None before it."""
+    word = path.read_text(encoding="utf-8")
+    return _STARTED if word == _STARTED else int(word) if word else None
+
+
+def report_start() -> None:
+    """Report to the launcher that the processes handle stop signals from now on."""
+    _write_status(_STARTED)
+
+
+def report_status(status: int) -> int:
+    """Report the status to the launcher; returns the exit status of this process.
+
+    ``torchrun`` reports every status but 0 as a crash and ends with 1. Under the launcher, a status
+    that all processes share is therefore reported in the status file.
+    """
+    if STATUS_FILE not in os.environ:
+        return status
+    _write_status(str(status))
+    shared = status in (0, EXIT_INTERRUPTED) or os.environ.get("WORLD_SIZE", "1") == "1"
+    return 0 if shared else status
 
 
 def leave(status: int | None) -> NoReturn:
@@ -108,3 +147,13 @@ def leave(status: int | None) -> NoReturn:
 def process_number() -> int:
     """The rank of this process among those of the run."""
     return int(os.environ.get("RANK", "0"))
+
+
+def _write_status(word: str) -> None:
+    path = os.environ.get(STATUS_FILE)
+    if path is None or process_number() != 0:
+        return
+    # If the launcher was killed, the file may have been removed; do not create it again.
+    with contextlib.suppress(FileNotFoundError), Path(path).open("r+", encoding="utf-8") as stream:
+        stream.write(word)
+        stream.truncate()

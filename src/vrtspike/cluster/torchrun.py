@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
@@ -22,6 +23,7 @@ from vrtspike.cluster.gpus import Devices
 from vrtspike.cluster.scheduler import LIMIT_CHECK_INTERVAL_S, NEAR_END, TimeLimit
 from vrtspike.cluster.signals import LAUNCHER_DIED, STOP_SIGNALS, block, handled_signals
 from vrtspike.system.cpus import available_cpus
+from vrtspike.system.endings import describe_status
 from vrtspike.system.processes import stop_with_parent
 
 _SIGNAL_OFFSET = 128
@@ -30,8 +32,38 @@ _SINGLE_PROCESS = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WOR
 """The environment variables of ``torchrun`` for a single process."""
 
 
-Ended = tuple[int, bool]
-"""The exit status of a program, and whether it was asked to stop."""
+@dataclass(frozen=True)
+class Rendezvous:
+    """Rendezvous of the machines of a run.
+
+    Attributes:
+        nodes: number of machines.
+        endpoint: host and port of one of them.
+    """
+
+    nodes: int
+    endpoint: str
+
+
+@dataclass(frozen=True)
+class ProgramExit:
+    """How a program ended.
+
+    Attributes:
+        code: its exit status.
+        was_stopped: whether it was asked to stop.
+        program: its name in messages.
+    """
+
+    code: int
+    was_stopped: bool
+    program: str
+
+    def __str__(self) -> str:
+        """The exit status in words."""
+        # A status above 128 is that of a training process, passed on by :func:`main`.
+        who = "one of its processes" if self.code > _SIGNAL_OFFSET else self.program
+        return f"{who} {describe_status(self.code)}"
 
 
 def run_training(
@@ -39,10 +71,9 @@ def run_training(
     devices: Devices,
     program: Path,
     environment: dict[str, str],
-    nodes: int = 1,
-    endpoint: str = "",
+    rendezvous: Rendezvous | None = None,
     limit: TimeLimit | None = None,
-) -> Ended:
+) -> ProgramExit:
     """Run the training program, one process per GPU of this machine, to its end.
 
     Args:
@@ -50,22 +81,21 @@ def run_training(
         devices: of this machine.
         program: the training program.
         environment: further environment variables.
-        nodes: machines of the run.
-        endpoint: host and port of one of them, where they meet.
+        rendezvous: of a run on several machines; None for one machine.
         limit: time limit; None for none.
     """
     ranks = max(1, len(devices.names))
     variables = {**training_environment(devices, ranks), **environment}
     training = [str(program), "--run-dir", str(folder)]
-    if ranks == nodes == 1:
+    if ranks == 1 and rendezvous is None:
         # torchrun would only take seconds to start.
         command, alone = [sys.executable, "-u", *training], {**variables, **_SINGLE_PROCESS}
-        return run(command, _stop_process, alone, _init_child, limit, devices.locks)
+        return run(command, "its process", _stop_process, alone, _init_child, limit, devices.locks)
     where = ["--standalone"]
-    if nodes > 1:
+    if rendezvous is not None:
         where = [
-            *("--nnodes", str(nodes), "--rdzv-backend", "c10d"),
-            *("--rdzv-id", endpoint, "--rdzv-endpoint", endpoint),
+            *("--nnodes", str(rendezvous.nodes), "--rdzv-backend", "c10d"),
+            *("--rdzv-id", rendezvous.endpoint, "--rdzv-endpoint", rendezvous.endpoint),
         ]
     torchrun = [
         # After a signal that torchrun handles, it kills processes that need more than 30 seconds to
@@ -77,7 +107,9 @@ def run_training(
     # torchrun would not remove a log folder of its own.
     with tempfile.TemporaryDirectory(prefix="vrtspike-torchrun-") as logs:
         command = [*torchrun, "--log-dir", logs, *training]
-        return run(command, _stop_processes, variables, _init_child, limit, devices.locks)
+        return run(
+            command, "torchrun", _stop_processes, variables, _init_child, limit, devices.locks
+        )
 
 
 def training_environment(devices: Devices, ranks: int) -> dict[str, str]:
@@ -94,16 +126,18 @@ def training_environment(devices: Devices, ranks: int) -> dict[str, str]:
 
 def run(
     command: Sequence[str],
+    name: str,
     stop: Callable[[psutil.Process], None],
     environment: dict[str, str],
     begin: Callable[[], None] = stop_with_parent,
     limit: TimeLimit | None = None,
     locks: Sequence[int] = (),
-) -> Ended:
+) -> ProgramExit:
     """Run a program to its end, and stop it at a signal to this process or at a time limit.
 
     Args:
         command: the program.
+        name: its name in messages.
         stop: stops the program.
         environment: all its environment variables.
         begin: called in the new process.
@@ -135,7 +169,7 @@ def run(
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(min(left, LIMIT_CHECK_INTERVAL_S))
                 break
-        return process.wait(), bool(received)
+        return ProgramExit(process.wait(), bool(received), name)
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
@@ -165,7 +199,7 @@ def _stop_processes(torchrun: psutil.Process) -> None:
 
 
 def main() -> None:
-    """``torchrun``, with the exit status of the first failed process, as in a shell."""
+    """``torchrun``; exit statuses above 128 mean that a signal ended the first failed process."""
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as torchrun
 
@@ -173,8 +207,7 @@ def main() -> None:
         torchrun()
     except ChildFailedError as error:
         _, failure = error.get_first_failure()
-        code = failure.exitcode
-        sys.exit(code if code > 0 else _SIGNAL_OFFSET - code)
+        sys.exit(_SIGNAL_OFFSET - failure.exitcode if failure.exitcode < 0 else 1)
 
 
 if __name__ == "__main__":

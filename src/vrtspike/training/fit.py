@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, cast
 import torch
 from torch import nn
 
-from vrtspike.cluster.signals import EXIT_INTERRUPTED, StopRequest
+from vrtspike.cluster.signals import EXIT_INTERRUPTED, StopRequest, report_start
 from vrtspike.config.checking import validate
 from vrtspike.config.documents import document_of
 from vrtspike.config.problems import Problem, find_problem
@@ -98,6 +98,7 @@ def train_run(
         display = Display(sys.stdout if ranks.is_main else None, os.environ.get(LOG_FILE))
         stack.callback(display.close)
         _lock_run_folder(folder, ranks, display, stack)
+        report_start()
         set_arithmetic(run.settings, ranks.device)
         seed_everything(run.settings.SEED)
         workers = resolve_workers(run.settings.DATALOADER, ranks.local_world_size)
