@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from tests.deblurring.models.checks import assert_same, explicit_attention, kept_by
 from vrtspike.deblurring.models import attention as implementations
@@ -14,6 +17,8 @@ from vrtspike.deblurring.models.attention import (
     sine_position_bias,
 )
 from vrtspike.deblurring.models.recomputed_attention import recompute_attention
+from vrtspike.deblurring.models.vrt import VRT
+from vrtspike.deblurring.models.vrt_spike import VRTSpike
 from vrtspike.deblurring.models.windows import WindowPlan, build_plan, clip_window
 
 CPU = torch.device("cpu")
@@ -122,6 +127,26 @@ def test_the_settings_choose_what_runs(name: str, monkeypatch: pytest.MonkeyPatc
     qkv, bias, plan = problem((2, 8, 8), (2, 4, 4), False, False)
     found = implementations.window_attention(qkv, bias, plan, HEADS, name)
     assert found.item() == len("recompute" if name == "auto" else name)
+
+
+def test_the_fused_kernels_of_cuda_take_what_they_get(
+    small_vrt_spike: Callable[..., VRTSpike],
+    small_vrt: Callable[..., VRT],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They refuse a tensor whose last dimension is not contiguous: all scores would be kept."""
+    given: list[Tensor] = []
+    plain = functional.scaled_dot_product_attention
+
+    def seen(*tensors: Tensor, attn_mask: Tensor | None = None, scale: float) -> Tensor:
+        given.extend((*tensors, *([] if attn_mask is None else [attn_mask])))
+        return plain(*tensors, attn_mask=attn_mask, scale=scale)
+
+    monkeypatch.setattr(functional, "scaled_dot_product_attention", seen)
+    model = small_vrt_spike(small_vrt(attention="sdpa"))
+    model(torch.rand(1, 3, 3, 32, 32), torch.rand(1, 3, 4, 32, 32))
+    assert {tensor.stride(-1) for tensor in given} == {1}
+    assert any(tensor.requires_grad and tensor.shape[0] == 1 for tensor in given)  # biases
 
 
 @pytest.mark.gpu
