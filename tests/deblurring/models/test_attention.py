@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.nn.attention import SDPBackend
 
 from tests.deblurring.models.checks import assert_same, explicit_attention, kept_by
 from vrtspike.deblurring.models import attention as implementations
@@ -153,10 +154,16 @@ def test_the_fused_kernels_of_cuda_take_what_they_get(
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("width", [16, 20])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_sdpa_agrees_on_a_gpu(dtype: torch.dtype, width: int) -> None:
+def test_sdpa_agrees_on_a_gpu(
+    dtype: torch.dtype, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        implementations, "_KERNELS", [SDPBackend.EFFICIENT_ATTENTION]
+    )  # or an error
     plan = build_plan(clip_window((6, 16, 24), (6, 8, 8), shifted=True, mutual=False), CPU)
     on_gpu = build_plan(plan.geometry, torch.device("cuda"))
-    qkv, bias = torch.randn(1, plan.out.numel(), 6 * width), torch.randn(2, 384, 384)
+    qkv, bias = torch.randn(1, plan.out.numel(), 6 * width), torch.randn(384, 384, 2)
+    bias = bias.permute(2, 0, 1)  # as it comes from its table
     expected = explicit_attention(qkv.to(dtype).float(), bias, plan, 2)
     found = sdpa_attention(qkv.to("cuda", dtype), bias.cuda(), on_gpu, 2).float().cpu()
     assert (found - expected).norm() < 2e-2 * expected.norm()

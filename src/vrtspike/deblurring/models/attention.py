@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from vrtspike.deblurring.settings.model import VRTSettings
 
 _TABLE_STD = 0.02
-# The memory-efficient kernel knows the gradient of a bias; cuDNN's, PyTorch's first choice on Hopper,
+# The memory-efficient kernel has the gradient of a bias. cuDNN's, PyTorch's first choice on Hopper,
 # has made NaN of windows of 64 tokens with a mask (pytorch issue 196678).
 _KERNELS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 # The memory-efficient kernel of CUDA takes heads whose width is a multiple of 8 in half precision.
