@@ -192,7 +192,8 @@ def test_real_file_shows_the_real_frame(shared):
     ("sensor", "frame", "columns"),
     [
         ((250, 416), (500, 800), 400),  # a Vidar dump "with head"
-        ((250, 416), (250, 400), 400),
+        ((250, 416), None, 400),  # frames of another camera
+        ((1000, 1024), None, 1000),
         ((208, 416), (416, 832), 416),  # frames as wide as all columns
         ((416, 416), (832, 832), 416),
         ((360, 640), (720, 1280), 640),

@@ -23,7 +23,7 @@ from vrtspike.deblurring.data.gate.consistency import (
 from vrtspike.deblurring.data.raw.layouts.files import Area, SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.registry import layout_of
 from vrtspike.deblurring.data.raw.numbering import frame_order
-from vrtspike.deblurring.data.raw.recordings import Recording, file_sensor, find_recordings
+from vrtspike.deblurring.data.raw.recordings import Recording, find_recordings, find_sensor
 from vrtspike.deblurring.data.raw.spikes import frame_scale, picture_area, read_packed
 from vrtspike.errors import DataError
 from vrtspike.io.images import read_rgb
@@ -140,7 +140,9 @@ class SequenceChecks:
     ) -> dict[str, Recording]:
         """Where the spikes of each frame are, of those whose spikes can be read."""
         files, layout = self.files, layout_of(self.files)
-        self.file_size = file_sensor(self.root, files, frame, given)
+        first = self.root / (files.stream or next(iter(files.spikes.values())))
+        beside = self.root / files.sensor_file if files.sensor_file else None
+        self.file_size = find_sensor(first, given, beside, layout, frame)
         area = picture_area(self.file_size, frame, layout)
         frame_scale(frame, (area.rows, area.columns))
         self.area = area

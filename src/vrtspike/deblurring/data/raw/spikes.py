@@ -56,20 +56,15 @@ _ARCHIVE_DAMAGE = (EOFError, zipfile.BadZipFile, zlib.error, RuntimeError)
 """RuntimeError where it is encrypted, or packed in a way that zipfile does not know."""
 
 
-def header_columns(rows: int, columns: int) -> int:
-    """Columns at the end of a row that may be no picture: of Vidar dumps and M1K40 recordings."""
-    return 24 if (rows, columns) == (1000, 1024) else 16 if columns == 416 else 0
-
-
 def picture_area(
-    sensor: tuple[int, int], frame: tuple[int, int], layout: Layout | None = None
+    sensor: tuple[int, int], frame: tuple[int, int] | None = None, layout: Layout | None = None
 ) -> Area:
-    """The picture in a spike file: 400 of 416 columns in Vidar dumps "with head", else all.
+    """The picture in a spike file: all but the header columns of Vidar dumps and M1K40 cameras.
 
     Args:
         sensor: rows and columns as they are in the file.
         frame: rows and columns of the frames. Where they have the shape of all columns of the file
-            (832 for 416 at half the size), there is no header.
+            (832 for 416 at half the size), there is no header; None for frames of another camera.
         layout: may know it, of sensors of its size.
 
     >>> [picture_area((250, 416), frame).columns for frame in ((500, 800), (500, 832))]
@@ -78,8 +73,9 @@ def picture_area(
     if layout is not None and layout.area is not None and sensor == layout.sensor:
         return layout.area
     rows, columns = sensor
-    is_whole = frame[1] * rows == frame[0] * columns
-    return Area(0, 0, rows, columns - (0 if is_whole else header_columns(rows, columns)))
+    is_whole = frame is not None and frame[1] * rows == frame[0] * columns
+    header = 24 if sensor == (1000, 1024) else 16 if columns == 416 else 0
+    return Area(0, 0, rows, columns - (0 if is_whole else header))
 
 
 def frame_scale(frame: tuple[int, int], sensor: tuple[int, int]) -> Fraction:
