@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.exposure import Exposure
-from vrtspike.deblurring.data.raw.spikes import PackedSpikes, count_areas, frame_scale
+from vrtspike.deblurring.data.raw.spikes import PackedSpikes, frame_scale
 from vrtspike.io.images import shrink
 
 WINDOW = 9
@@ -64,9 +64,6 @@ in which it is, nothing in sound ones."""
 MOST_SHIFT = 8
 """A shift in space is looked for up to this part of the sensor's sides."""
 
-_SEARCHED_SIDE = 90
-"""Rows or columns, whichever are fewer, that suffice to say about where the centre is."""
-
 CENTER_PRECISION = 3.0
 """Steps by which the centre of one exposure may be missed; half a source frame less (a file cut by
 eight steps) is 4."""
@@ -89,8 +86,7 @@ class Alignment:
     correlation: float
     """Normalised cross-correlation there, -1 to 1."""
     distinction: float
-    """Correlation at the peak less the lowest correlation of any window; of large sensors, of
-    few windows."""
+    """Correlation at the peak less the lowest one of the windows that were looked at."""
     assessable: bool
     """Whether the frame is large and rich enough for a low correlation to mean anything."""
     misread: str = ""
@@ -217,24 +213,19 @@ def _search(
 ) -> tuple[float, float, float]:
     """The most similar window and its correlation, and the lowest correlation.
 
-    Large sensors are searched in small pictures of few windows; from the best of them the curve is
-    climbed.
+    Of large sensors a few windows are looked at in small pictures of some rows; from the best of
+    them the curve is climbed.
     """
-    _, height, width = spikes.shape
-    side = min(8, 1 << max(1, min(height, width) // _SEARCHED_SIDE).bit_length() - 1)
-    if side == 1 or window == len(spikes):
-        curve = window_correlations(spikes, reference, window)
-        return (*find_peak(curve), float(curve.min()))
-    rows, columns = height // side, width // side
-    areas = count_areas(spikes.rows, side)[..., :columns]
-    small = band_pass(shrink(picture[: rows * side, : columns * side], rows, columns))
+    some, step = spikes.sampled, spikes.row_step
+    size = some.shape[1], max(1, some.columns // step)
+    small = band_pass(shrink(picture[::step], *size))
     curve = np.full(len(spikes) - window + 1, np.nan)
     last = len(curve) - 1
-    wanted = {*range(0, last, max(1, window - 1)), last}
+    wanted = {*range(0, last, max(1, window - 1) if step > 1 else 1), last}
     while wanted:
         for start in wanted:
-            total = areas[start : start + window].sum(axis=0, dtype=np.float32)
-            curve[start] = correlation(band_pass(total), small)
+            seen = shrink(some.picture(start, start + window), *size)
+            curve[start] = correlation(band_pass(seen), small)
         top = int(np.nanargmax(curve))
         around = range(max(0, top - _FIT_RADIUS), min(last, top + _FIT_RADIUS) + 1)
         wanted = {start for start in around if np.isnan(curve[start])}
@@ -323,15 +314,9 @@ def window_correlations(
     spikes: PackedSpikes, reference: NDArray[np.float32], window: int
 ) -> NDArray[np.float64]:
     """Correlation of every window's mean with the reference: (T - window + 1,)."""
-    total = np.zeros(reference.shape, np.int32)
-    for step in range(window - 1):
-        total += spikes[step]
-    curve = np.zeros(len(spikes) - window + 1)
-    for start in range(len(curve)):
-        total += spikes[start + window - 1]
-        curve[start] = correlation(band_pass(total.astype(np.float32)), reference)
-        total -= spikes[start]
-    return curve
+    starts = range(len(spikes) - window + 1)
+    pictures = (band_pass(spikes.picture(start, start + window)) for start in starts)
+    return np.array([correlation(picture, reference) for picture in pictures])
 
 
 def correlation(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:

@@ -330,9 +330,14 @@ class PackedSpikes:
         return count_packed(self.rows, edges)[..., : self.columns].sum(axis=0, dtype=np.float32)
 
     @property
+    def row_step(self) -> int:
+        """From one of the :attr:`sampled` rows to the next."""
+        return max(1, self.shape[1] // _SAMPLED_ROWS)
+
+    @property
     def sampled(self) -> PackedSpikes:
         """Of large sensors some of the rows, which suffice to tell how the steps follow."""
-        return PackedSpikes(self.rows[:, :: max(1, self.shape[1] // _SAMPLED_ROWS)], self.columns)
+        return PackedSpikes(np.ascontiguousarray(self.rows[:, :: self.row_step]), self.columns)
 
 
 def count_packed(bits: NDArray[np.uint8], steps: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -356,8 +361,9 @@ def count_packed(bits: NDArray[np.uint8], steps: NDArray[np.int64]) -> NDArray[n
     for k in range(bins):
         for first in range(edges[k], edges[k + 1], _AT_A_TIME):
             last = min(first + _AT_A_TIME, edges[k + 1])
-            found = _looked_up(rows[first * height : last * height], 1).view(np.uint64)
-            pixels = found.reshape(-1, height, width)
+            # OpenCV looks up bytes many times faster than NumPy.
+            found = cv2.LUT(rows[first * height : last * height], _bits_of_bytes())
+            pixels = found.view(np.uint64).reshape(-1, height, width)
             if first == edges[k]:
                 np.add.reduce(pixels, axis=0, out=counts[k])
             else:
@@ -365,41 +371,13 @@ def count_packed(bits: NDArray[np.uint8], steps: NDArray[np.int64]) -> NDArray[n
     return counts.view(np.uint8)
 
 
-def count_areas(bits: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
-    """Count the packed spikes of each step in squares of pixels, without unpacking them.
-
-    Args:
-        bits: uint8 (T, H, B), eight columns a byte, lowest bit first.
-        side: of the squares: 2, 4 or 8.
-
-    Returns:
-        uint8 (T, H // side, 8 B // side) counts.
-    """
-    steps, height, width = bits.shape
-    rows = height // side
-    counts = np.empty((steps, rows, 8 * width // side), np.uint8)
-    for step, each in enumerate(bits):
-        found = _looked_up(each[: rows * side], side).reshape(rows, side, -1)
-        np.add.reduce(found, axis=1, out=counts[step])
-    return counts
-
-
-def _looked_up(rows: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
-    """Spikes of every ``side`` columns of packed rows (N, B): (N, 8 B // side).
-
-    OpenCV looks up bytes many times faster than NumPy.
-    """
-    return np.asarray(cv2.LUT(rows, _byte_counts(side))).view(np.uint8)
-
-
 @functools.cache
-def _byte_counts(side: int) -> NDArray[Any]:
-    """Bits of every byte, summed by ``side`` of them, each sum in a byte of its own: (1, 256)."""
-    every = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
-    sums = every.reshape(256, -1, side).sum(axis=2, dtype=np.uint8)
-    # OpenCV knows no 64-bit integers: eight sums travel as a floating-point number, with which
+def _bits_of_bytes() -> NDArray[np.float64]:
+    """The bits of every byte, each in a byte of its own: (1, 256)."""
+    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
+    # OpenCV knows no 64-bit integers: eight bytes travel as a floating-point number, with which
     # nothing is computed.
-    return sums.view({8: np.float64, 4: np.int32, 2: np.uint16, 1: np.uint8}[8 // side]).T
+    return bits.view(np.float64).T
 
 
 def pack_rows(spikes: NDArray[np.uint8]) -> NDArray[np.uint8]:
