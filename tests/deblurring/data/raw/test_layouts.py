@@ -45,17 +45,6 @@ def test_a_data_set_has_spikes_everywhere_or_nowhere(dataset):
     assert (found["spikes"], found["excluded"], len(found["sequences"])) == (False, {}, 3)
 
 
-def test_folders_of_sharp_frames_only_are_sent_to_the_simulators(dataset):
-    for path in dataset.rglob("*.*"):
-        path.rename(path.parents[1] / path.name)
-    for folder in dataset.rglob("*/*/*/"):
-        folder.rmdir()
-    for path in dataset.rglob("*.dat"):
-        path.unlink()
-    with pytest.raises(DataError, match=r"no blurry frames(.|\n)*simulate\.py --source"):
-        survey(dataset, ["train", "test"], "blur")
-
-
 def test_all_incomplete_sequences_are_named_at_once(dataset):
     shutil.rmtree(dataset / "train" / "GOPR0001_11_00" / "blur")
     shutil.rmtree(dataset / "train" / "GOPR0002_11_00" / "sharp")
@@ -64,7 +53,11 @@ def test_all_incomplete_sequences_are_named_at_once(dataset):
     )
     with pytest.raises(DataError) as caught:
         survey(dataset, ["train", "test", "valid"], "blur")
-    faults = ("0001_11_00: no blurry", "0002_11_00: no sharp", "0003_11_00/spike/*.dat and test")
+    faults = (
+        "0001_11_00: no blurry",
+        "0002_11_00: no sharp",
+        "0003_11_00/spike/000001.dat and test",
+    )
     assert all(fault in str(caught.value) for fault in (*faults, "valid: no seq"))
 
 
@@ -143,7 +136,7 @@ def test_what_cannot_be_used_gets_the_advice_of_its_layout(tmp_path, name):
     layout = find_layout(tmp_path, "train")
     assert layout is LAYOUTS[name]
     places = layout.places("train", "a", "blur")
-    for pattern in (places.blur, places.sharp, places.spikes):
+    for pattern in (places.blur, places.sharp, places.spikes.split(" or ")[0]):
         assert len(list(tmp_path.glob(pattern))) == 2
     for path in tmp_path.rglob("*.png"):
         path.unlink()

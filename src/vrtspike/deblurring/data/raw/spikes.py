@@ -128,7 +128,7 @@ def count_spike_frames(path: str | os.PathLike[str], height: int, width: int) ->
         DataError: if the file is missing, empty, or its size is not a whole number of frames.
     """
     if _is_npz(path):
-        with _npz(path) as (_, shape, _, _):
+        with _npz(path) as (_, shape, _):
             pass
         if shape[1:] != (height, width):
             raise DataError(
@@ -170,15 +170,15 @@ def npz_sensor(path: str | os.PathLike[str]) -> tuple[int, int] | None:
     """
     if not _is_npz(path):
         return None
-    with _npz(path) as (_, shape, _, _):
+    with _npz(path) as (_, shape, _):
         return shape[1], shape[2]
 
 
 @contextlib.contextmanager
 def _npz(
     path: str | os.PathLike[str],
-) -> Iterator[tuple[IO[bytes], tuple[int, ...], bool, np.dtype[Any]]]:
-    """The bytes of the spikes in an ``.npz`` file, shape, whether columns come first, and type."""
+) -> Iterator[tuple[IO[bytes], tuple[int, ...], np.dtype[Any]]]:
+    """The bytes of the spikes in an ``.npz`` file, their shape and type."""
     try:
         refuse_pipe(path)
         with zipfile.ZipFile(path) as archive, archive.open(f"{KEY}.npy") as stream:
@@ -190,7 +190,9 @@ def _npz(
                 raise ValueError(f"{KEY} holds {dtype}, not numbers")
             if len(shape) != 3 or 0 in shape:
                 raise ValueError(f"{KEY} has the shape {shape}, (T, H, W) expected")
-            yield stream, shape, by_columns, dtype
+            if by_columns:
+                raise ValueError(f"{KEY} has its columns first; save numpy.ascontiguousarray of it")
+            yield stream, shape, dtype
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
     except KeyError as error:
@@ -204,22 +206,18 @@ def _npz_rows(
 ) -> Iterator[NDArray[np.uint8]]:
     """Packed rows of some steps of an ``.npz`` file, a block of steps at a time.
 
-    To get to them, all before them are unpacked. Files with columns first are read as a whole.
+    To get to them, all before them are unpacked.
     """
-    with _npz(path) as (stream, shape, by_columns, dtype):
+    with _npz(path) as (stream, shape, dtype):
         step = int(np.prod(shape[1:])) * dtype.itemsize
-        whole = np.load(path)[KEY] if by_columns else None
         stream.seek(start * step, os.SEEK_CUR)
         for first in range(start, stop, _BLOCK_STEPS):
             last = min(first + _BLOCK_STEPS, stop)
-            if whole is None:
-                contents = stream.read((last - first) * step)
-                # At the end of the file zipfile compares its checksum.
-                if last == shape[0] and stream.read(1):
-                    raise ValueError("more than the array that its header announces")
-                spikes = np.frombuffer(contents, dtype).reshape(last - first, *shape[1:])
-            else:
-                spikes = whole[first:last]
+            contents = stream.read((last - first) * step)
+            # At the end of the file zipfile compares its checksum.
+            if last == shape[0] and stream.read(1):
+                raise ValueError("more than the array that its header announces")
+            spikes = np.frombuffer(contents, dtype).reshape(last - first, *shape[1:])
             if not ((spikes == 0) | (spikes == 1)).all():
                 raise DataError(f"{path}: {KEY} holds values other than 0 and 1")
             yield pack_rows(spikes[:, rows, columns].astype(np.uint8))

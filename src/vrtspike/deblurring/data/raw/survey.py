@@ -64,7 +64,6 @@ def survey(
     kinds: list[Layout] = []
     foreign: set[str] = set()
     layouts: dict[str, str] = {}
-    has_files = False
     for split in dict.fromkeys(splits):
         try:
             kind = find_layout(base, split, layout)
@@ -91,13 +90,12 @@ def survey(
                 continue
             if look is not None:
                 look(files)
-            has_files |= bool(files.blur or files.sharp or files.has_spikes)
             if not files.has_spikes:
                 places = layout_of(files).places(split, name, blur_dir, spike_root)
                 why = (
                     "other sequences have them" if spike_root is None else "DATA.SPIKE_ROOT is set"
                 )
-                without_spikes[sequence] = f"no spikes ({places.all_spikes}, or .npz), but {why}"
+                without_spikes[sequence] = f"no spikes ({places.spikes}, or .npz), but {why}"
             if faults:
                 excluded[sequence] = faults
             sequences[sequence] = {"split": split, "name": name, "frames": len(files.blur)}
@@ -108,11 +106,6 @@ def survey(
     sound = [name for name in sequences if name not in excluded]
     if not sound:
         advices = [*dict.fromkeys(advice(kind, blur_dir) for kind in kinds)]
-        if sequences and not has_files:
-            advices.append(
-                "These look like folders of sharp frames only (GOPRO_Large_all): blurry frames and "
-                f"spikes are made of all of them by scripts/simulate.py --source {base}"
-            )
         raise DataError(
             list_faults(
                 f"{base} cannot be used as it is",
@@ -180,5 +173,7 @@ def _missing_frames(files: SequenceFiles, blur_dir: str) -> list[str]:
     if not files.sharp:
         faults.append(f"no sharp frames ({places.sharp}); vrtspike restore does without them")
     if files.spikes and files.stream:
-        faults.append(f"both {places.spikes} and {files.stream}; remove the one not meant")
+        faults.append(
+            f"both {next(iter(files.spikes.values()))} and {files.stream}; remove the one not meant"
+        )
     return faults
