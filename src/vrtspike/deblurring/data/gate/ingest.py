@@ -35,10 +35,10 @@ from vrtspike.deblurring.data.gate.consistency import (
 )
 from vrtspike.deblurring.data.manifests import INGESTED
 from vrtspike.deblurring.data.raw.layouts.files import Area, SequenceFiles
-from vrtspike.deblurring.data.raw.layouts.registry import layout_of
+from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.data.raw.numbering import find_jumps, frame_order
-from vrtspike.deblurring.data.raw.recordings import Recording, find_recordings, find_sensor
-from vrtspike.deblurring.data.raw.spikes import frame_scale, picture_area, read_packed
+from vrtspike.deblurring.data.raw.recordings import Recording, find_recordings, sequence_sensor
+from vrtspike.deblurring.data.raw.spikes import frame_scale, read_packed
 from vrtspike.errors import DataError
 from vrtspike.io.images import read_rgb
 from vrtspike.io.manifests import file_entry
@@ -67,7 +67,7 @@ def ingest_sequence(
         The ingest manifest, but for ``source_version`` and ``recipe``; its list ``faults`` is empty
         where the sequence can be used.
     """
-    base, layout = Path(root), layout_of(files)
+    base, layout = Path(root), LAYOUTS[files.layout]
     names = sorted(set(files.blur) & set(files.sharp), key=frame_order)
     checks = _Checks(base, files, [*files.faults, *_partners(files, blur_dir)])
     checks.faults += [
@@ -237,11 +237,8 @@ class _Checks:
         self, frame: tuple[int, int], given: tuple[int, int] | None
     ) -> dict[str, Recording]:
         """Where the spikes of each frame are, of those whose spikes can be read."""
-        files, layout = self.files, layout_of(self.files)
-        first = self.root / (files.stream or next(iter(files.spikes.values())))
-        beside = self.root / files.sensor_file if files.sensor_file else None
-        self.file_size = find_sensor(first, given, beside, layout, frame)
-        area = picture_area(self.file_size, frame, layout)
+        files, layout = self.files, LAYOUTS[self.files.layout]
+        self.file_size, area = sequence_sensor(self.root, files, frame, given)
         frame_scale(frame, (area.rows, area.columns))
         self.area = area
         # A recording of the whole sequence is divided among all frames, with partners or without.

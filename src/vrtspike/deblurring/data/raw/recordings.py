@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vrtspike.deblurring.data.exposure import Exposure, read_exposures
-from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE, sensor_size
+from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE, Area, SequenceFiles, sensor_size
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
-from vrtspike.deblurring.data.raw.spikes import count_spike_frames, npz_sensor
+from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
+from vrtspike.deblurring.data.raw.spikes import count_spike_frames, npz_sensor, picture_area
 from vrtspike.errors import DataError
 
 _FOLDERS_ABOVE = 4
@@ -59,6 +60,20 @@ def find_sensor(
         )
     scale = layout.scale if layout else 2
     return max(1, frame[0] // scale), max(1, frame[1] // scale)
+
+
+def sequence_sensor(
+    root: Path, files: SequenceFiles, frame: tuple[int, int], given: tuple[int, int] | None
+) -> tuple[tuple[int, int], Area]:
+    """The sensor of a sequence's spike files, and the part of it that is picture.
+
+    Raises:
+        DataError: as :func:`find_sensor`.
+    """
+    first, layout = files.stream or next(iter(files.spikes.values())), LAYOUTS[files.layout]
+    beside = root / files.sensor_file if files.sensor_file else None
+    size = find_sensor(root / first, given, beside, layout, frame)
+    return size, picture_area(size, frame, layout)
 
 
 @dataclass(frozen=True)

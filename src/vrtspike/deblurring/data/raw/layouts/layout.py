@@ -18,7 +18,6 @@ from vrtspike.deblurring.data.raw.layouts.files import (
     PICTURE_SUFFIXES,
     SENSOR_FILE,
     SPIKE_SUFFIXES,
-    STREAM,
     Area,
     SequenceFiles,
 )
@@ -186,15 +185,9 @@ class Layout:
             spike_root: where folders with spikes lie instead, below another root.
 
         Raises:
-            DataError: if none of the sequence's folders exists, or one cannot be listed.
+            DataError: if a folder cannot be listed.
         """
         blur, sharp, spike, streams = self._paths(split, name, blur_dir, spike_root)
-        if not self.prefix and not any(
-            (root / folder).is_dir() for folder in (blur, sharp, spike, f"{split}/{name}") if folder
-        ):
-            raise DataError(
-                f"{root / split / name}: no such sequence folder, or a link that leads nowhere"
-            )
         prefix = self.prefix.format(sequence=name)
         faults: list[str] = []
         if blur_dir != "blur" and "{gamma}" not in self.blur:
@@ -222,7 +215,7 @@ class Layout:
         return SequenceFiles(
             split=split,
             name=name,
-            layout=self.name + (STREAM if stream and not spikes and self.spike else ""),
+            layout=self.name,
             blur=blurry,
             sharp=sharps,
             spikes=spikes,
