@@ -12,13 +12,13 @@ from tests.deblurring.data.prepared import check
 from tests.deblurring.data.raw.published import PUBLISHED
 from tests.deblurring.data.scenes import film
 from vrtspike.deblurring.data.raw.layouts.files import sensor_size
-from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS, find_layout, find_sequence
-from vrtspike.deblurring.data.raw.spikes import read_spikes
+from vrtspike.deblurring.data.raw.layouts.layout import advice
+from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS, find_sequence
+from vrtspike.deblurring.data.raw.recordings import find_sensor, sensor_file
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.errors import DataError
 from vrtspike.io.files import write_json
-from vrtspike.io.images import read_rgb, write_png
 
 SPLIT, NAME = "train", "GOPR0001_11_00"
 
@@ -133,20 +133,14 @@ def test_blurry_frames_of_linear_light_lie_in_folders_of_their_own(tmp_path, lay
 @pytest.mark.parametrize("name", ["spk_gopro", "kair", "nafnet"])
 def test_what_cannot_be_used_gets_the_advice_of_its_layout(tmp_path, name):
     PUBLISHED[name].write(tmp_path)
-    layout = find_layout(tmp_path, "train")
-    assert layout is LAYOUTS[name]
-    places = layout.places("train", "a", "blur")
+    places = LAYOUTS[name].places("train", "a", "blur")
     for pattern in (places.blur, places.sharp, places.spikes.split(" or ")[0]):
         assert len(list(tmp_path.glob(pattern))) == 2
     for path in tmp_path.rglob("*.png"):
         path.unlink()
-    expected = layout.places("<split>", "<sequence>", "blur")
     with pytest.raises(DataError) as caught:
         survey(tmp_path, ["train", "test"], "blur")
-    last = str(caught.value).splitlines()[-1]
-    advice = f"Expected in the layout {name} ({layout.used_by}): {expected.blur}, {expected.sharp}"
-    assert last.startswith(advice)
-    assert last.count("Expected in") == 1
+    assert str(caught.value).count(f"\n{advice(LAYOUTS[name], 'blur')}") == 1
 
 
 def test_sequences_whose_names_begin_alike(tmp_path):
@@ -228,19 +222,18 @@ def test_frames_follow_each_other_by_their_numbers(tmp_path, name):
     assert [f["spikes"]["start"] for f in manifest["frames"]] == list(range(0, 240, 24))
 
 
-@pytest.mark.parametrize("width", [64, 60])
-def test_npz_spikes_bring_their_size(dataset, width):
-    folder = dataset / SPLIT / NAME
-    for path in list((folder / "spike").iterdir()):
-        spikes = read_spikes(path, 48, 64)
-        np.savez_compressed(path.with_suffix(".npz"), spk=spikes[:, :, :width])
-        path.unlink()
-    for path in [*(folder / "blur").iterdir(), *(folder / "sharp").iterdir()]:
-        write_png(path, np.ascontiguousarray(read_rgb(path)[:, : 2 * width]))
-    manifest = check(dataset, f"{SPLIT}/{NAME}")
-    assert manifest["faults"] == []
-    assert manifest["spike_size"] == [48, width]
-    assert manifest["frames"][0]["spikes"]["path"].endswith("000001.npz")
+def test_what_tells_the_size_of_the_sensor_in_its_order(tmp_path):
+    np.savez(tmp_path / "a.npz", spk=np.zeros((1, 20, 24), np.uint8))
+    (tmp_path / "config.yaml").write_text("spike_h: 30\nspike_w: 32\n")
+    spikes, beside = tmp_path / "a.npz", sensor_file(tmp_path / "a.npz")
+    uhsr, frame = LAYOUTS["uhsr"], (96, 128)
+    assert beside == tmp_path / "config.yaml"
+    assert find_sensor(spikes, (40, 48), beside, uhsr, frame) == (40, 48)
+    assert find_sensor(spikes, None, beside, uhsr, frame) == (30, 32)
+    assert find_sensor(spikes, None, None, uhsr, frame) == (20, 24)
+    assert find_sensor(tmp_path / "a.dat", None, None, uhsr, frame) == (250, 250)
+    assert find_sensor(tmp_path / "a.dat", None, None, LAYOUTS["s_sdm"], frame) == (24, 32)
+    assert find_sensor(tmp_path / "a.dat", None, None, None, frame) == (48, 64)
 
 
 def test_files_that_claim_the_same_frame_are_a_fault(dataset):
