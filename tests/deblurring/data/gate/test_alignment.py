@@ -92,7 +92,7 @@ def test_spikes_in_another_order_are_told_as_what_they_are(how, blurry):
     shown = np.mean(frames[:11], axis=0).astype(np.uint8) if blurry else frames[5]
     sound = align(packed(spikes), shown, blurry=blurry)
     assert sound.matches
-    assert sound.misread == sound.moved == ""
+    assert sound.better == ""
     found = align(WRITTEN_WRONGLY[how](spikes), shown, blurry=blurry)
     told = mismatch(found, "a.dat", "b.png", (64, 96))
     assert told is not None
@@ -118,7 +118,7 @@ def test_real_exposures_are_located_and_show_no_other_frame(shared, name, size, 
     found = align(spikes, sharp)
     assert found.center == pytest.approx(center, rel=0.025)
     assert found.correlation > 0.9
-    assert found.misread == found.moved == ""
+    assert found.better == ""
     other = read_gray(samples / "gopro_test/GOPR0384_11_00/sharp/000001.png")
     others = [sharp[::-1], *([other] if name.startswith("spk_gopro") else [])]
     assert all(align(spikes, frame).correlation < 0.1 for frame in others)

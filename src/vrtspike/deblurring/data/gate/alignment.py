@@ -14,7 +14,7 @@ reversed, and shifted in space. One that fits clearly better is named as what is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import cv2
@@ -89,11 +89,11 @@ class Alignment:
     """Correlation at the peak less the lowest one of the windows that were looked at."""
     assessable: bool
     """Whether the frame is large and rich enough for a low correlation to mean anything."""
-    misread: str = ""
-    """The order of bits, rows and columns in which the spikes would fit clearly better, and what to
-    do; empty where there is none."""
-    moved: str = ""
-    """The same of a shift in space, by which an exposure may also differ from its neighbours."""
+    better: str = ""
+    """The order of bits, rows and columns, or the shift in space, in which the spikes would fit
+    clearly better, and what to do; empty where there is none."""
+    is_moved: bool = False
+    """Whether that is a shift, by which an exposure may also differ from its neighbours."""
 
     @property
     def matches(self) -> bool:
@@ -101,12 +101,12 @@ class Alignment:
         columns; true also where nothing can be said."""
         if not self.assessable:
             return True
-        return not self.misread and (self.correlation >= MIN_CORRELATION or bool(self.moved))
+        return self.is_moved if self.better else self.correlation >= MIN_CORRELATION
 
     @property
     def locates(self) -> bool:
         """Whether the centre is meaningful: a match whose peak stands out."""
-        is_clear = self.distinction >= MIN_DISTINCTION and not self.moved
+        is_clear = self.distinction >= MIN_DISTINCTION and not self.is_moved
         return self.assessable and self.matches and is_clear
 
 
@@ -141,18 +141,14 @@ def align(spikes: PackedSpikes, gray: NDArray[np.generic], *, blurry: bool = Fal
     peak, value, low = _search(spikes, picture, reference, window)
     texture = float(cv2.meanStdDev(reference)[1].item())
     assessable = texture >= MIN_TEXTURE and min(reference.shape) >= MIN_SIDE
-    misread = moved = ""
+    found = Alignment(peak + (window - 1) / 2, value, value - low, assessable)
     if assessable and value < DOUBTED:
-        misread = _better(*_misread(spikes, picture, window), value)
-        moved = "" if misread else _better(*_moved(spikes, reference, window), value)
-    return Alignment(
-        center=peak + (window - 1) / 2,
-        correlation=value,
-        distinction=value - low,
-        assessable=assessable,
-        misread=misread,
-        moved=moved,
-    )
+        moved = _moved(spikes, reference, window)
+        likeness, how = max(_misread(spikes, picture, window), moved)
+        if likeness >= max(value + CLEARLY_BETTER, 2 * MIN_CORRELATION):
+            better = f"{how} (correlation {likeness:.2f} instead of {value:.2f})"
+            found = replace(found, better=better, is_moved=how == moved[1])
+    return found
 
 
 def correlation_curve(
@@ -278,19 +274,12 @@ def _moved(spikes: PackedSpikes, reference: NDArray[np.float32], window: int) ->
     )
 
 
-def _better(likeness: float, how: str, value: float) -> str:
-    """How spikes fit better, if they clearly do."""
-    if likeness < max(value + CLEARLY_BETTER, 2 * MIN_CORRELATION):
-        return ""
-    return f"{how} (correlation {likeness:.2f} instead of {value:.2f})"
-
-
 def mismatch(
     found: Alignment, spikes: Path | str, frame: Path | str, sensor: tuple[int, int]
 ) -> str | None:
     """What may be wrong with spikes that do not show their frame; None if they do."""
-    if better := found.misread or found.moved:
-        return f"{spikes}: the spikes would fit {frame} better {better}"
+    if found.better:
+        return f"{spikes}: the spikes would fit {frame} better {found.better}"
     if found.matches:
         return None
     return (

@@ -319,7 +319,7 @@ class _Checks:
             correlation=round(found.correlation, 4) if found.assessable else None,
         )
         fault = mismatch(found, place, frame, (self.area.rows, self.area.columns))
-        if fault and found.moved:
+        if fault and found.is_moved:
             self._moved.append(fault)
             fault = None
         if fault := fault or order_fault(spikes, f"{place}{part}"):
