@@ -194,7 +194,7 @@ class Ingestion(SequenceStage):
         )
 
     def existing_entry(self, name: str) -> Entry | None:
-        """The entry of a sequence whose raw files and recipe are those of its manifest."""
+        """The entry of a sequence whose raw files, all readable, are those of its manifest."""
         try:
             manifest = read_manifest(self.manifest(name), INGESTED)
             version = self._version(name, self._files(name))
@@ -202,7 +202,8 @@ class Ingestion(SequenceStage):
                 return None
         except DataError:
             return None
-        return self._entry(name, manifest)
+        entry = self._entry(name, manifest)
+        return entry if entry["version"] else None
 
     def make(self, name: str) -> tuple[Entry, str]:
         """Check a sequence completely and write its manifest, faults included.

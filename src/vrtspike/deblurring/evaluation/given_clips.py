@@ -15,19 +15,17 @@ from numpy.typing import NDArray
 from vrtspike.deblurring.data.bins import bin_table
 from vrtspike.deblurring.data.exposure import TABLE, Exposure
 from vrtspike.deblurring.data.gate.alignment import (
-    DOUBTED,
     align,
     center_tolerance,
     mismatch,
     misplacement,
 )
-from vrtspike.deblurring.data.gate.sensor_guess import find_sensor, told_sensor
 from vrtspike.deblurring.data.raw.layouts.files import SPIKE_SUFFIXES
 from vrtspike.deblurring.data.raw.layouts.folders import numbered, without_zeros
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
-from vrtspike.deblurring.data.raw.recordings import find_recordings
+from vrtspike.deblurring.data.raw.recordings import find_recordings, find_sensor, sensor_file
 from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,
     frame_scale,
@@ -73,7 +71,6 @@ class FrameSpikes:
         read: gives some steps of the recording of a frame.
         paths: the spike file of each frame; none of spikes in memory and simulated ones.
         tables: the table of the exposures of spike files, if there is one.
-        with_sensor: the same files, read as those of a sensor with other rows and columns.
     """
 
     origin: str
@@ -84,7 +81,6 @@ class FrameSpikes:
     read: Callable[[int, Exposure], PackedSpikes]
     paths: Sequence[Path] = ()
     tables: Sequence[Path] = ()
-    with_sensor: Callable[[tuple[int, int]], FrameSpikes] | None = None
 
 
 @dataclass(frozen=True)
@@ -170,9 +166,7 @@ def recorded_spikes(
         )
     names = pictures.names
     paths = [path] * len(names) if path.is_file() else _partners(path, names)
-    told = told_sensor(paths[0])
-    part = (pictures.size[0] // layout.scale, pictures.size[1] // layout.scale)
-    size = sensor or (told and (told.height, told.width)) or layout.sensor or part
+    size = find_sensor(paths[0], sensor, sensor_file(paths[0]), layout, pictures.size)
     area = picture_area(size, pictures.size, layout)
     ratio = _ratio(pictures, (area.rows, area.columns))
     tables = _find_tables(path, Path(pictures.place))
@@ -194,7 +188,6 @@ def recorded_spikes(
         ),
         paths,
         tables,
-        lambda other: recorded_spikes(pictures, path, other, layout),
     )
 
 
@@ -361,9 +354,6 @@ def doubts(clip: GivenClip) -> list[str]:
     """A line for each frame that its spike file does not look like, and one if other steps do.
 
     Reads every file. A single step is no picture that could be compared.
-
-    Raises:
-        DataError: if the spikes look like a frame with another size of the sensor.
     """
     spikes = clip.spikes
     if spikes is None or not spikes.paths:
@@ -377,8 +367,6 @@ def doubts(clip: GivenClip) -> list[str]:
         likeness = align(spikes.read(number, exposure), gray, blurry=True)
         path, frame = spikes.paths[number], clip.pictures.describe(number)
         fault = mismatch(likeness, path, frame, size)
-        if fault and not found:
-            _require_size(spikes, number, gray, frame)
         found += [fault] if fault else []
         if number in some:
             seen = exposure.widened(exposure.steps // 2, spikes.recorded_steps[number])
@@ -391,25 +379,6 @@ def doubts(clip: GivenClip) -> list[str]:
             f"their exposures; give the right ones by {TABLE} or --layout"
         )
     return found
-
-
-def _require_size(spikes: FrameSpikes, number: int, gray: NDArray[np.uint8], frame: str) -> None:
-    """Refuse a size of the sensor where the order of the spikes tells another, which fits."""
-    assert spikes.with_sensor is not None
-    path = spikes.paths[number]
-    try:
-        other = find_sensor(path)
-        fitting = spikes.with_sensor((other.height, other.width))
-    except DataError:
-        return  # no other size is known, or frames and spikes do not fit with it
-    found = align(fitting.read(number, fitting.exposures[number]), gray, blurry=True)
-    # Of the same size it would be doubted again.
-    if found.correlation > DOUBTED:
-        raise DataError(
-            f"{path}: the spikes do not show {frame} as read; with a sensor of {other.height} x "
-            f"{other.width} they do (correlation {found.correlation:.2f}): give --sensor "
-            f"{other.height} {other.width}"
-        )
 
 
 def open_clip(
