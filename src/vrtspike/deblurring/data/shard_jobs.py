@@ -3,15 +3,16 @@
 Both stages that go through all sequences, the check of raw files (:class:`Ingestion`) and the
 building of stores (:class:`Building`), work like this. The result of each sequence is written as
 soon as it is done, so a job that is repeated does only what is left. It contains its recipe, a
-digest of the code and the options that it was made with.
+digest of the code and the options that it was made with. Two jobs on one shard would do the same
+work twice, but no harm: results are renamed into place.
 """
 
 from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -31,13 +32,15 @@ from vrtspike.deblurring.data.raw.versions import source_version
 from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.errors import DataError, DiskFullError, RunError, UserError, list_faults
 from vrtspike.io.files import folder_size, json_digest, write_json
-from vrtspike.io.locks import locked
 from vrtspike.io.manifests import ManifestKind, read_manifest
 from vrtspike.runs.provenance import code_digests
 from vrtspike.system.processes import for_each
 
 Entry = dict[str, Any]
 """The entry of a sequence in the shard's file, as JSON values."""
+
+_PLACES = ("root", "folder", "ingested")
+"""Fields of a stage that say where files lie, and change no result."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +51,21 @@ class SequenceStage(ABC):
         root: the data set's folder.
         folder: of the results, ``<split>/<name>.*``.
         kind: of the file of a shard.
+        module: the file of this package that makes the results.
     """
 
     root: str
     folder: Path
 
     kind: ClassVar[ManifestKind]
+    module: ClassVar[str]
+
+    @cached_property
+    def recipe(self) -> str:
+        """A digest of code and options; comments and the layout of code do not count."""
+        code = code_digests(Path(vrtspike.__file__).parent / self.module)
+        options = {key: value for key, value in asdict(self).items() if key not in _PLACES}
+        return json_digest({"code": [" ".join(each) for each in code.items()], **options})
 
     def manifest(self, name: str) -> Path:
         """Where the manifest of a sequence lies."""
@@ -84,8 +96,6 @@ def make_shard(
 ) -> None:
     """Bring the results of all sequences of a shard up to date, and write the shard's file.
 
-    Another job on the same shard is waited for, and what it has done is kept.
-
     Args:
         stage: what is done.
         names: the sequences, each as ``<split>/<name>``.
@@ -99,69 +109,35 @@ def make_shard(
         RunError: if a process is killed; at once.
         OSError: if a result cannot be written; at once.
     """
-    with _alone(output.with_suffix(".lock"), say):
-        entries = {name: stage.existing_entry(name) for name in names}
-        due = [name for name, entry in entries.items() if entry is None]
-        # Progress bars show the last "[n/of]" of a log.
-        say(f"[0/{len(due)}] shard {output.stem}: {len(names)} sequences, {len(due)} of them to do")
-        failures: list[str] = []
-        with contextlib.closing(for_each(stage.make, due, processes)) as outcomes:
-            for done, (name, outcome) in enumerate(outcomes, start=1):
-                if isinstance(outcome, BaseException):
-                    line = _failure(name, outcome)
-                    failures.append(line)
-                else:
-                    entries[name], line = outcome
-                say(f"[{done}/{len(due)}] {line}")
-        if failures:
-            raise DataError(
-                list_faults(
-                    f"{len(failures)} of {len(names)} sequences could not be done, the others are",
-                    failures,
-                    "Fix these and run again: what is done stays done.",
-                )
+    entries = {name: stage.existing_entry(name) for name in names}
+    due = [name for name, entry in entries.items() if entry is None]
+    # Progress bars show the last "[n/of]" of a log.
+    say(f"[0/{len(due)}] shard {output.stem}: {len(names)} sequences, {len(due)} of them to do")
+    failures: list[str] = []
+    with contextlib.closing(for_each(stage.make, due, processes)) as outcomes:
+        for done, (name, outcome) in enumerate(outcomes, start=1):
+            if not isinstance(outcome, BaseException):
+                entries[name], line = outcome
+            elif _concerns_all(outcome):
+                raise outcome
+            else:
+                line = f"{name}: {str(outcome).removeprefix(f'{name}: ')}"
+                failures.append(line)
+            say(f"[{done}/{len(due)}] {line}")
+    if failures:
+        raise DataError(
+            list_faults(
+                f"{len(failures)} of {len(names)} sequences could not be done, the others are",
+                failures,
+                "Fix these and run again: what is done stays done.",
             )
-        contents = {"schema": stage.kind.schema, "sequences": entries}
-        write_json(output, contents)
+        )
+    write_json(output, {"schema": stage.kind.schema, "sequences": entries})
 
 
-def _failure(name: str, outcome: BaseException) -> str:
-    """What is wrong with a sequence.
-
-    Raises:
-        BaseException: the outcome itself, if it concerns all sequences.
-    """
-    if isinstance(outcome, UserError) and not isinstance(outcome, DiskFullError | RunError):
-        text = str(outcome)
-        return text if text.startswith(name) else f"{name}: {text}"
-    raise outcome
-
-
-@contextlib.contextmanager
-def _alone(path: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Keep other jobs away from the same shard for as long as the body runs."""
-    waiting = f"another job works on the same sequences ({path} is locked); waiting for it"
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(locked(path, lambda: say(waiting)))
-        except RunError:
-            # Without locks two jobs would do the same work twice, but no harm: files are renamed.
-            say(f"{path}: no locks on this file system; going on without")
-        yield
-
-
-def recipe(module: str, **ingredients: Any) -> str:  # noqa: ANN401 - JSON values
-    """A digest of the code behind a module of this package, and of what it is given.
-
-    Args:
-        module: its file, ``deblurring/data/gate/ingest.py``.
-        ingredients: JSON values.
-
-    Returns:
-        64 hexadecimal digits; comments and the layout of code do not count.
-    """
-    code = [" ".join(e) for e in code_digests(Path(vrtspike.__file__).parent / module).items()]
-    return json_digest({"code": code, **ingredients})
+def _concerns_all(error: BaseException) -> bool:
+    """Whether an error would meet every other sequence, too."""
+    return isinstance(error, DiskFullError | RunError) or not isinstance(error, UserError)
 
 
 @dataclass(frozen=True)
@@ -181,28 +157,17 @@ class Ingestion(SequenceStage):
     spike_root: str | None = None
 
     kind = INGEST_SHARD
-
-    @cached_property
-    def recipe(self) -> str:
-        """What the manifests are made with, besides raw files."""
-        return recipe(
-            "deblurring/data/gate/ingest.py",
-            blur_dir=self.blur_dir,
-            layout=self.layout,
-            spike_size=list(self.spike_size) if self.spike_size else None,
-            spike_root=self.spike_root,
-        )
+    module = "deblurring/data/gate/ingest.py"
 
     def existing_entry(self, name: str) -> Entry | None:
         """The entry of a sequence whose raw files and recipe are those of its manifest."""
         try:
             manifest = read_manifest(self.manifest(name), INGESTED)
-            version = self._version(name, self._files(name))
-            if manifest["recipe"] != self.recipe or manifest["source_version"] != version:
-                return None
+            made_of = self.recipe, self._version(name, self._files(name))
         except DataError:
             return None
-        return self._entry(name, manifest)
+        is_current = made_of == (manifest["recipe"], manifest["source_version"])
+        return self._entry(name, manifest) if is_current else None
 
     def make(self, name: str) -> tuple[Entry, str]:
         """Check a sequence completely and write its manifest, faults included.
@@ -271,25 +236,18 @@ class Building(SequenceStage):
     context: int = 0
 
     kind = STORE_SHARD
-
-    @cached_property
-    def recipe(self) -> str:
-        """What all stores are made with, besides raw files and their manifests."""
-        return recipe("deblurring/data/store/build.py", bins=self.bins, context=self.context)
+    module = "deblurring/data/store/build.py"
 
     def existing_entry(self, name: str) -> Entry | None:
         """The entry of a sequence whose store is complete and made of today's raw files."""
         try:
             manifest = read_manifest(self.manifest(name), STORE)
-            ingested = self._ingested(name)
-            if manifest["recipe"] != self._recipe(ingested):
-                return None
+            is_current = manifest["recipe"] == self._recipe(name)
         except DataError:
             return None
-        whole = manifest["files"], manifest["bytes"]
-        if folder_size(self.manifest(name).with_suffix(".zarr")) != whole:
-            return None
-        return self._entry(name, manifest, ingested)
+        found = folder_size(self.manifest(name).with_suffix(".zarr"))
+        is_whole = found == (manifest["files"], manifest["bytes"])
+        return self._entry(name, manifest) if is_current and is_whole else None
 
     def make(self, name: str) -> tuple[Entry, str]:
         """Build the store of a sequence.
@@ -297,29 +255,25 @@ class Building(SequenceStage):
         Raises:
             DataError: see :func:`vrtspike.deblurring.data.store.build.build_store`.
         """
-        ingested = self._ingested(name)
         made = build_store(
             self.root,
             self.ingested / f"{name}.json",
             self.bins,
             self.manifest(name),
             context=self.context,
-            recipe=self._recipe(ingested),
+            recipe=self._recipe(name),
         )
         frames, digest = len(made["frames"]), made["digest"][:12]
         line = f"{name}: {frames} frames, {self.bins} bins, digest {digest}"
-        return self._entry(name, made, ingested), line
+        return self._entry(name, made), line
 
-    def _ingested(self, name: str) -> str:
-        """Digest of what the check of a sequence found."""
-        return contents_digest(read_manifest(self.ingested / f"{name}.json", INGESTED))
+    def _recipe(self, name: str) -> str:
+        """What a store is made of: the recipe of all, and what the check of its sequence found."""
+        ingested = read_manifest(self.ingested / f"{name}.json", INGESTED)
+        return json_digest([self.recipe, contents_digest(ingested)])
 
-    def _recipe(self, ingested: str) -> str:
-        return json_digest([self.recipe, ingested])
-
-    def _entry(self, name: str, manifest: dict[str, Any], ingested: str) -> Entry:
+    def _entry(self, name: str, manifest: dict[str, Any]) -> Entry:
         return {
-            "ingested": ingested,
             "digest": manifest["digest"],
             "bytes": self.manifest(name).stat().st_size,
             "store": [manifest["files"], manifest["bytes"]],
