@@ -140,6 +140,9 @@ def test_simulating_many_folders_names_every_fault_at_the_end(script, tmp_path):
     gap.unlink()
     idle = script(*command, "--sequence", "a", status=2)
     assert "found --sequence with --source, which changes nothing there" in idle
+    assert "theta\n  Input should be greater than 0" in script(*command, "--theta", 0, status=2)
+    in_place = script(*command, "--output", tmp_path / "frames", status=2)
+    assert "sound: --output would replace these frames" in in_place
     message = script(*command, status=2)
     assert "could not be simulated (2):" in message
     assert "broken/1.png: not a readable image" in message

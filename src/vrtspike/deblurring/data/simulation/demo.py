@@ -60,7 +60,7 @@ def make_demo_data(
     exposures: int = 8,
     report: Callable[[str], None] | None = None,
 ) -> list[Path]:
-    """Write the demo data set; files whose contents are already right are not touched.
+    """Write the demo data set.
 
     Args:
         root: the data set's folder; ``{train,test}/<sequence>/{blur,sharp,spike}`` appear in it.
@@ -92,7 +92,6 @@ def make_demo_data(
             frames,
             frames_per_exposure=FRAMES_PER_EXPOSURE,
             seed=int(random.integers(2**31)),
-            replace=True,
         )
         folders.append(folder)
         if report:

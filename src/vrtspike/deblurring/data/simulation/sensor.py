@@ -7,14 +7,14 @@ frame, half the frames' resolution, no noise).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, TypedDict, Unpack
+from typing import Annotated, Literal, TypeAlias, TypedDict, Unpack
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, NonNegativeFloat, PositiveFloat
+from pydantic.dataclasses import dataclass
 
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
 from vrtspike.errors import DataError
@@ -28,7 +28,7 @@ Between: TypeAlias = Callable[[float], NDArray[np.float32]]
 MIN_SIDE = 16
 """Smallest side that optical flow works on."""
 
-THETA = 2.0
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 def synthesize_blur(
@@ -68,47 +68,33 @@ class SensorModel:
     """What a simulated sensor does besides integrating; the defaults are those of Spk-GoPro.
 
     Raises:
-        DataError: where a value is out of its range.
+        pydantic.ValidationError: where a value is out of its range.
     """
 
-    theta: float = THETA
+    theta: PositiveFloat = 2.0
     """Threshold, in units of full-scale grey."""
-    theta_spread: float = 0.0
+    theta_spread: NonNegativeFloat = 0.0
     """Standard deviation of the threshold from pixel to pixel, as a share of it."""
-    noise: float = 0.0
+    noise: NonNegativeFloat = 0.0
     """Standard deviation of the grey value of a step, as a share of full scale."""
-    dark_counts: float = 0.0
+    dark_counts: Share = 0.0
     """Probability of a spike without light, for each pixel and step."""
-    hot_pixels: float = 0.0
+    hot_pixels: Share = 0.0
     """Share of the pixels that fire at every step."""
-    dead_pixels: float = 0.0
+    dead_pixels: Share = 0.0
     """Share of the pixels that never fire."""
-    jitter: float = 0.0
+    jitter: Share = 0.0
     """Probability that a spike is read out a step late."""
-    light_gamma: float | None = None
+    light_gamma: PositiveFloat | None = None
     """Grey values are coded with it and the sensor sees linear light; None: it sees coded values.
     """
-    start_phase: float | None = None
+    start_phase: Share | None = None
     """Charge at the start, as a share of the threshold; None: any, another one at each pixel."""
 
     def __post_init__(self) -> None:
-        """Check the ranges."""
-        if self.theta <= 0 or (self.light_gamma is not None and self.light_gamma <= 0):
-            raise DataError(
-                f"sensor: theta is {self.theta} and light_gamma {self.light_gamma}, positive "
-                "numbers expected"
-            )
-        shares = ("dark_counts", "hot_pixels", "dead_pixels", "jitter", "start_phase")
-        for name in ("theta_spread", "noise", *shares):
-            found, most = getattr(self, name) or 0, 1 if name in shares else math.inf
-            if not 0 <= found <= most:
-                expected = "0 to 1" if name in shares else "at least 0"
-                raise DataError(f"sensor: {name} is {found}, {expected} expected")
+        """Refuse more hot and dead pixels than there are pixels."""
         if self.hot_pixels + self.dead_pixels > 1:
-            raise DataError(
-                f"sensor: hot_pixels {self.hot_pixels} and dead_pixels {self.dead_pixels} are more "
-                "than all pixels together"
-            )
+            raise ValueError("hot_pixels and dead_pixels are more than all pixels together")
 
 
 _PERFECT = SensorModel()
@@ -241,16 +227,21 @@ def stream_spikes(
     if steps_per_frame < 1 or downscale < 1:
         raise DataError("steps per frame and downscale must be at least 1")
     pixels: SpikeSensor | None = None
-    current: NDArray[np.float32] | None = None
+    current = np.empty((0, 0), np.float32)
     for frame in frames:
         following = _sensor_gray(frame, downscale)
         if pixels is None:
             height, width = following.shape
             pixels = SpikeSensor(height, width, sensor, seed)
-        if current is not None:
+        elif following.shape != current.shape:
+            raise DataError(
+                f"found a frame of {following.shape} pixels of the sensor after frames of "
+                f"{current.shape}, expected one size; put frames of another size elsewhere"
+            )
+        else:
             yield _interval(pixels, interpolate(current, following, interpolation), steps_per_frame)
         current = following
-    if pixels is not None and current is not None:
+    if pixels is not None:
         yield _interval(pixels, interpolate(current, current, "linear"), steps_per_frame)
 
 
@@ -298,8 +289,8 @@ def _sensor_gray(frame: NDArray[np.uint8], downscale: int) -> NDArray[np.float32
     height, width = frame.shape[:2]
     if height % downscale or width % downscale:
         raise DataError(
-            f"frames of {height} x {width} cannot be reduced {downscale} times for the sensor: "
-            f"both sides must be multiples of {downscale}"
+            f"frames of {height} x {width}, expected sides that are multiples of {downscale}, for "
+            "the sensor has so many times fewer pixels (--downscale); cut the frames to that"
         )
     gray: NDArray[np.float32] = shrink(luma(frame), height // downscale, width // downscale)
     return gray / np.float32(255)
