@@ -116,7 +116,7 @@ def test_more_sequences_than_a_command_line_can_name(script, tmp_path):
     output = tmp_path / "k8" / "dataset.json"
     script(
         *("dataset_statistics", "--accepted", accepted, "--stores", accepted.parent),
-        *("--dataset", "many", "--bins", "8", "--output", output),
+        *("--dataset", "many", "--output", output),
     )
     assert len(load_dataset(output).split(split)) == 3000
 

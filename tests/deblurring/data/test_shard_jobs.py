@@ -15,7 +15,7 @@ import pytest
 from tests.concurrency import wait_until
 from vrtspike.deblurring.data.manifests import INGEST_SHARD
 from vrtspike.deblurring.data.shard_jobs import SequenceStage, make_shard
-from vrtspike.errors import DataError, DiskFullError, RunError
+from vrtspike.errors import DataError, RunError
 from vrtspike.io.manifests import read_manifest
 
 NAMES = ["test/c", "train/a", "train/b.1"]
@@ -91,12 +91,11 @@ def test_one_that_fails_stops_no_other_and_all_are_told(run, tmp_path, processes
 @pytest.mark.parametrize(
     "error",
     [
-        DiskFullError("store: the disk is full"),
         RunError("a process was ended"),
         OSError(errno.ENOSPC, "No space left on device", "somewhere"),
         ValueError("a defect"),
     ],
-    ids=["full", "killed", "system", "defect"],
+    ids=["killed", "full", "defect"],
 )
 def test_what_concerns_all_stops_at_once(run, tmp_path, processes, error):
     # What is caught keeps all that it passed; children do not wait for its end.

@@ -30,7 +30,7 @@ from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.versions import source_version
 from vrtspike.deblurring.data.store.build import build_store
-from vrtspike.errors import DataError, DiskFullError, RunError, UserError, list_faults
+from vrtspike.errors import DataError, RunError, UserError, list_faults
 from vrtspike.io.files import folder_size, json_digest, write_json
 from vrtspike.io.manifests import ManifestKind, read_manifest
 from vrtspike.runs.provenance import code_digests
@@ -105,9 +105,8 @@ def make_shard(
 
     Raises:
         DataError: with every sequence whose result cannot be made; all others are made.
-        DiskFullError: at once.
         RunError: if a process is killed; at once.
-        OSError: if a result cannot be written; at once.
+        OSError: if a result cannot be written, as on a full disk; at once.
     """
     entries = {name: stage.existing_entry(name) for name in names}
     due = [name for name, entry in entries.items() if entry is None]
@@ -118,8 +117,8 @@ def make_shard(
         for done, (name, outcome) in enumerate(outcomes, start=1):
             if not isinstance(outcome, BaseException):
                 entries[name], line = outcome
-            elif _concerns_all(outcome):
-                raise outcome
+            elif isinstance(outcome, RunError) or not isinstance(outcome, UserError):
+                raise outcome  # it would meet every other sequence, too
             else:
                 line = f"{name}: {str(outcome).removeprefix(f'{name}: ')}"
                 failures.append(line)
@@ -133,11 +132,6 @@ def make_shard(
             )
         )
     write_json(output, {"schema": stage.kind.schema, "sequences": entries})
-
-
-def _concerns_all(error: BaseException) -> bool:
-    """Whether an error would meet every other sequence, too."""
-    return isinstance(error, DiskFullError | RunError) or not isinstance(error, UserError)
 
 
 @dataclass(frozen=True)
