@@ -227,28 +227,23 @@ def load_dataset(path: str | Path) -> DatasetManifest:
     """
     path = Path(path)
     contents = read_manifest(path, DATASET)
-    sequences = [
-        SequenceEntry(
-            split=split,
-            name=entry["sequence"],
-            frames=entry["frames"],
-            store=path.parent / split / f"{entry['sequence']}.zarr",
-        )
-        for split, entries in contents["splits"].items()
-        for entry in entries
-    ]
     statistics = contents["statistics"]
     return DatasetManifest(
         path=path,
         name=contents["dataset"],
-        bins=contents["bins"],
-        context=contents["context"],
-        blur_dir=contents["blur_dir"],
-        digest=contents["digest"],
         statistics=Statistics(**statistics) if statistics is not None else None,
-        sequences=tuple(sequences),
-        overlaps=contents.get("overlaps", {}),
+        sequences=tuple(
+            SequenceEntry(
+                split,
+                entry["sequence"],
+                entry["frames"],
+                path.parent / split / f"{entry['sequence']}.zarr",
+            )
+            for split, entries in contents["splits"].items()
+            for entry in entries
+        ),
         held_out=tuple(contents["held_out"]),
+        **{key: contents[key] for key in ("bins", "context", "blur_dir", "digest", "overlaps")},
     )
 
 

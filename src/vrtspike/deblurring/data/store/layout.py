@@ -80,11 +80,6 @@ class StoreLayout:
         return tuple(exposure.widened(total, total) for exposure, total in pairs)
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of all arrays, decoded."""
-        return sum(math.prod(shape) for shape in self.shapes.values())
-
-    @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shape of each array, by its name."""
         count = len(self.frames)
