@@ -16,6 +16,7 @@ from tests.concurrency import wait_until
 from vrtspike.deblurring.data.manifests import INGEST_SHARD
 from vrtspike.deblurring.data.shard_jobs import SequenceStage, make_shard
 from vrtspike.errors import DataError, RunError
+from vrtspike.io.files import write_json
 from vrtspike.io.manifests import read_manifest
 
 NAMES = ["test/c", "train/a", "train/b.1"]
@@ -28,20 +29,21 @@ class Writing(SequenceStage):
     bad: tuple[str, ...] = ()
     error: Exception | None = None
 
-    kind = INGEST_SHARD
+    kind = manifest_kind = INGEST_SHARD
 
-    def existing_entry(self, name):
-        path = self.folder / name
-        return {"text": path.read_text()} if path.is_file() else None
+    def made_of(self, name):
+        return {"text": f"of {name}"}
+
+    def entry(self, name, manifest):
+        return {"text": manifest["text"]}
 
     def make(self, name):
         if name in self.bad:
             raise self.error or DataError(f"{name}: torn" if name == "test/c" else "torn")
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"of {name}")
+        manifest = {"schema": self.kind.schema, "sequences": {}, **self.made_of(name)}
+        write_json(self.manifest(name), manifest)
         (self.folder / f"{name.replace('/', ' ')}.maker").write_text(str(os.getpid()))
-        return {"text": f"of {name}"}, f"{name}: written"
+        return self.entry(name, manifest), f"{name}: written"
 
 
 @pytest.fixture
@@ -81,7 +83,7 @@ def test_one_that_fails_stops_no_other_and_all_are_told(run, tmp_path, processes
     assert "2 of 3 sequences could not be done, the others are (2):" in str(caught.value)
     for name in ("test/c", "train/b.1"):
         assert f"  - {name}: torn" in str(caught.value)  # whether the error names it or not
-    assert (tmp_path / "train/a").read_text() == "of train/a"
+    assert (tmp_path / "train/a.json").exists()
     assert not (tmp_path / "shards/0-of-1.json").exists()
     run()
     assert run.lines[0] == "[0/2] shard 0-of-1: 3 sequences, 2 of them to do"
@@ -103,5 +105,5 @@ def test_what_concerns_all_stops_at_once(run, tmp_path, processes, error):
         run(Writing("", tmp_path, bad=tuple(NAMES), error=error), processes=processes)
     assert caught.value
     wait_until(lambda: not multiprocessing.active_children())
-    assert not any((tmp_path / name).exists() for name in NAMES)
+    assert not any((tmp_path / f"{name}.json").exists() for name in NAMES)
     assert len(run.lines) == 1

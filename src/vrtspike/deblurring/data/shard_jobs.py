@@ -51,6 +51,7 @@ class SequenceStage(ABC):
         root: the data set's folder.
         folder: of the results, ``<split>/<name>.*``.
         kind: of the file of a shard.
+        manifest_kind: of the manifest of a sequence.
         module: the file of this package that makes the results.
     """
 
@@ -58,6 +59,7 @@ class SequenceStage(ABC):
     folder: Path
 
     kind: ClassVar[ManifestKind]
+    manifest_kind: ClassVar[ManifestKind]
     module: ClassVar[str]
 
     @cached_property
@@ -71,9 +73,30 @@ class SequenceStage(ABC):
         """Where the manifest of a sequence lies."""
         return self.folder / f"{name}.json"
 
-    @abstractmethod
     def existing_entry(self, name: str) -> Entry | None:
         """The entry of a sequence whose result still holds; None where it has to be made."""
+        try:
+            manifest = read_manifest(self.manifest(name), self.manifest_kind)
+            is_current = self.made_of(name).items() <= manifest.items()
+        except DataError:
+            return None
+        return self.entry(name, manifest) if is_current and self.is_whole(name, manifest) else None
+
+    @abstractmethod
+    def made_of(self, name: str) -> dict[str, str]:
+        """Entries of a manifest that change with what its sequence is made of.
+
+        Raises:
+            DataError: if there is nothing to make it of.
+        """
+
+    def is_whole(self, name: str, manifest: dict[str, Any]) -> bool:
+        """Whether what lies beside a manifest is as it was written."""
+        return True
+
+    @abstractmethod
+    def entry(self, name: str, manifest: dict[str, Any]) -> Entry:
+        """The entry of a sequence."""
 
     @abstractmethod
     def make(self, name: str) -> tuple[Entry, str]:
@@ -150,18 +173,13 @@ class Ingestion(SequenceStage):
     spike_size: tuple[int, int] | None = None
     spike_root: str | None = None
 
-    kind = INGEST_SHARD
+    kind, manifest_kind = INGEST_SHARD, INGESTED
     module = "deblurring/data/gate/ingest.py"
 
-    def existing_entry(self, name: str) -> Entry | None:
-        """The entry of a sequence whose raw files and recipe are those of its manifest."""
-        try:
-            manifest = read_manifest(self.manifest(name), INGESTED)
-            made_of = self.recipe, self._version(name, self._files(name))
-        except DataError:
-            return None
-        is_current = made_of == (manifest["recipe"], manifest["source_version"])
-        return self._entry(name, manifest) if is_current else None
+    def made_of(self, name: str) -> dict[str, str]:
+        """The recipe, and the version of the raw files."""
+        version = source_version(self.root, self._files(name), self.blur_dir, self.manifest(name))
+        return {"recipe": self.recipe, "source_version": version}
 
     def make(self, name: str) -> tuple[Entry, str]:
         """Check a sequence completely and write its manifest, faults included.
@@ -169,20 +187,16 @@ class Ingestion(SequenceStage):
         Raises:
             DataError: if it is not there, or changes meanwhile.
         """
-        files = self._files(name)
-        version = self._version(name, files)
-        manifest = {
-            **ingest_sequence(self.root, files, self.blur_dir, self.spike_size),
-            "source_version": version,
-            "recipe": self.recipe,
-        }
-        if self._version(name, self._files(name)) != version:
+        made_of = self.made_of(name)
+        found = ingest_sequence(self.root, self._files(name), self.blur_dir, self.spike_size)
+        if self.made_of(name) != made_of:
             raise DataError(
                 f"{name}: its files changed while they were checked; run again when they are all "
                 "there"
             )
+        manifest = {**found, **made_of}
         write_json(self.manifest(name), manifest)
-        return self._entry(name, manifest), _line(name, manifest)
+        return self.entry(name, manifest), _line(name, manifest)
 
     def _files(self, name: str) -> SequenceFiles:
         split, _, sequence = name.partition("/")
@@ -190,10 +204,8 @@ class Ingestion(SequenceStage):
             self.root, split, sequence, self.blur_dir, self.layout, self.spike_root
         )
 
-    def _version(self, name: str, files: SequenceFiles) -> str:
-        return source_version(self.root, files, self.blur_dir, self.manifest(name))
-
-    def _entry(self, name: str, manifest: dict[str, Any]) -> Entry:
+    def entry(self, name: str, manifest: dict[str, Any]) -> Entry:
+        """What was found, and by which version of the raw files."""
         read = all(entry["digest"] for entry in manifest["files"])
         return {
             "contents": contents_digest(manifest),
@@ -229,19 +241,18 @@ class Building(SequenceStage):
     bins: int
     context: int = 0
 
-    kind = STORE_SHARD
+    kind, manifest_kind = STORE_SHARD, STORE
     module = "deblurring/data/store/build.py"
 
-    def existing_entry(self, name: str) -> Entry | None:
-        """The entry of a sequence whose store is complete and made of today's raw files."""
-        try:
-            manifest = read_manifest(self.manifest(name), STORE)
-            is_current = manifest["recipe"] == self._recipe(name)
-        except DataError:
-            return None
+    def made_of(self, name: str) -> dict[str, str]:
+        """The recipe of all stores, and what the check of a sequence found."""
+        ingested = read_manifest(self.ingested / f"{name}.json", INGESTED)
+        return {"recipe": json_digest([self.recipe, contents_digest(ingested)])}
+
+    def is_whole(self, name: str, manifest: dict[str, Any]) -> bool:
+        """Whether the store has all its files."""
         found = folder_size(self.manifest(name).with_suffix(".zarr"))
-        is_whole = found == (manifest["files"], manifest["bytes"])
-        return self._entry(name, manifest) if is_current and is_whole else None
+        return found == (manifest["files"], manifest["bytes"])
 
     def make(self, name: str) -> tuple[Entry, str]:
         """Build the store of a sequence.
@@ -255,18 +266,14 @@ class Building(SequenceStage):
             self.bins,
             self.manifest(name),
             context=self.context,
-            recipe=self._recipe(name),
+            **self.made_of(name),
         )
         frames, digest = len(made["frames"]), made["digest"][:12]
         line = f"{name}: {frames} frames, {self.bins} bins, digest {digest}"
-        return self._entry(name, made), line
+        return self.entry(name, made), line
 
-    def _recipe(self, name: str) -> str:
-        """What a store is made of: the recipe of all, and what the check of its sequence found."""
-        ingested = read_manifest(self.ingested / f"{name}.json", INGESTED)
-        return json_digest([self.recipe, contents_digest(ingested)])
-
-    def _entry(self, name: str, manifest: dict[str, Any]) -> Entry:
+    def entry(self, name: str, manifest: dict[str, Any]) -> Entry:
+        """The digest of a store, and its size."""
         return {
             "digest": manifest["digest"],
             "bytes": self.manifest(name).stat().st_size,
