@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader
 from tests.deblurring.data.prepared import layout_of, prepared, random_frames
 from tests.deblurring.data.scenes import film
 from vrtspike.deblurring.data.clips.batch import prepare_batch
-from vrtspike.deblurring.data.clips.clips import ClipDataset, SequenceReader
+from vrtspike.deblurring.data.clips.clips import ClipDataset, read_clip
 from vrtspike.deblurring.data.clips.dataset import DatasetManifest, SequenceEntry, load_dataset
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.data.store.reading import (
@@ -45,7 +45,8 @@ def settings(**data):
 def whole(dataset, name):
     split, sequence = name.split("/")
     entry = next(e for e in dataset.split(split) if e.name == sequence)
-    return SequenceReader(entry).read(0, FRAMES[name], slice(0, 96), slice(0, 128))
+    frames = slice(0, FRAMES[name])
+    return read_clip(Store(entry.store), name, frames, slice(0, 96), slice(0, 128))
 
 
 def equal(a, b):
@@ -312,10 +313,9 @@ def test_batch_is_prepared_as_defined_in_float64(dataset):
 def test_exposures_of_different_lengths_in_one_clip(tmp_path, precomputed):
     layout = layout_of((56, 88, 56, 104), (32, 48), (16, 24))
     write_store(tmp_path / "s.zarr", layout, random_frames(layout))
-    gain = Store(tmp_path / "s.zarr").gain
-    entry = SequenceEntry("train", "s", 4, tmp_path / "s.zarr")
-    reader = SequenceReader(entry, precomputed=precomputed)
-    sample = reader.read(1, 3, slice(8, 24), slice(12, 36))
+    store = Store(tmp_path / "s.zarr")
+    box = slice(1, 4), slice(8, 24), slice(12, 36)
+    sample = read_clip(store, "train/s", *box, precomputed=precomputed)
     edges = {56: (0, 21, 24, 28, 56), 88: (0, 35, 40, 46, 88), 104: (0, 42, 48, 55, 104)}
     for place, frame in enumerate([*random_frames(layout)][1:]):
         exposure = np.unpackbits(frame.bits, axis=2, count=24, bitorder="little")
@@ -324,5 +324,5 @@ def test_exposures_of_different_lengths_in_one_clip(tmp_path, precomputed):
         for k in range(4):
             expected = exposure[ends[k] : ends[k + 1], 4:12, 6:18].sum(axis=0)
             np.testing.assert_array_equal(sample["counts"][place, k], expected)
-    assert sample["gain"].item() == pytest.approx(gain, rel=1e-6)
+    assert sample["gain"].item() == pytest.approx(store.gain, rel=1e-6)
     assert sample["gain"].dtype == torch.float32

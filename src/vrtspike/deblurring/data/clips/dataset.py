@@ -174,13 +174,12 @@ class DatasetManifest:
             ),
         )
 
-    def require(self, settings: DataSettings, keys: Sequence[str], advice: str) -> None:
+    def require(self, settings: DataSettings, *keys: str) -> None:
         """Refuse settings that another data set has to be built for.
 
         Args:
             settings: DATA.
             keys: which of NUM_VOXEL_BINS, CONTEXT_STEPS and BLUR_DIR.
-            advice: what to do.
 
         Raises:
             ConfigError: naming the key.
@@ -194,7 +193,7 @@ class DatasetManifest:
             if (asked := getattr(settings, key)) != built[key]:
                 raise ConfigError(
                     f"{self.path}: built with DATA.{key} {built[key]}, the settings say {asked}; "
-                    f"{advice}"
+                    "give a data set that was built with these settings, as the workflow does"
                 )
 
     def split(self, name: str) -> tuple[SequenceEntry, ...]:
@@ -256,7 +255,6 @@ def load_fitting_dataset(path: str | Path, settings: Settings) -> DatasetManifes
         DataError: if it is missing or of another version.
     """
     dataset = load_dataset(path)
-    advice = "give a data set that was built as the one the run was trained on"
-    dataset.require(settings.DATA, ("NUM_VOXEL_BINS", "CONTEXT_STEPS"), advice)
+    dataset.require(settings.DATA, "NUM_VOXEL_BINS", "CONTEXT_STEPS")
     require_spikes(str(path), dataset.statistics is not None, settings)
     return dataset
