@@ -216,14 +216,8 @@ class Ingestion(SequenceStage):
 
 
 def _line(name: str, manifest: dict[str, Any]) -> str:
-    faults, alignment = manifest["faults"], manifest["alignment"]
-    spikes = "no spikes"
-    if manifest["spikes"]:
-        spikes = (
-            f"exposure centre {alignment['median_center']} (expected {alignment['expected']}), "
-            f"correlation {alignment['median_correlation']}"
-        )
-    line = f"{name}: {len(manifest['frames'])} frames, {spikes}, {len(faults)} faults"
+    faults = manifest["faults"]
+    line = f"{name}: {len(manifest['frames'])} frames, {len(faults)} faults"
     return "\n".join([line, *(f"  - {fault}" for fault in faults)])
 
 

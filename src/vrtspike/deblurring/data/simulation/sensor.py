@@ -7,8 +7,8 @@ frame, half the frames' resolution, no noise).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Annotated, Literal, TypeAlias, TypedDict, Unpack
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Literal, TypedDict, Unpack
 
 import cv2
 import numpy as np
@@ -21,9 +21,6 @@ from vrtspike.errors import DataError
 from vrtspike.io.images import luma, shrink
 
 Interpolation = Literal["linear", "flow"]
-
-Between: TypeAlias = Callable[[float], NDArray[np.float32]]
-"""The picture at a fraction of the way from the first frame (0) to the second (1)."""
 
 MIN_SIDE = 16
 """Smallest side that optical flow works on."""
@@ -158,27 +155,26 @@ class SpikeSensor:
         return fired
 
 
-def interpolate(
-    first: NDArray[np.float32], second: NDArray[np.float32], how: Interpolation
-) -> Between:
-    """Pictures between two frames.
+def between(
+    first: NDArray[np.float32], second: NDArray[np.float32], steps: int, how: Interpolation
+) -> Iterator[NDArray[np.float32]]:
+    """Pictures in equal steps from one frame up to the next one, which is excluded.
 
     Args:
         first: grey frame (H, W), 0 to 1.
         second: the next frame.
+        steps: how many pictures; the first one is the first frame.
         how: ``linear`` mixes the two frames, so that what moves fades out here and in there;
             ``flow`` moves it (dense inverse search, both frames warped to the time and mixed).
 
     Raises:
         DataError: if frames are too small for optical flow.
     """
-    if how == "flow":
-        return _flow(first, second)
-    difference = second - first
-    return lambda fraction: first + np.float32(fraction) * difference
-
-
-def _flow(first: NDArray[np.float32], second: NDArray[np.float32]) -> Between:
+    shares = [np.float32(step / steps) for step in range(steps)]
+    if how == "linear":
+        difference = second - first
+        yield from (first + share * difference for share in shares)
+        return
     height, width = first.shape
     if min(height, width) < MIN_SIDE:
         raise DataError(
@@ -197,13 +193,9 @@ def _flow(first: NDArray[np.float32], second: NDArray[np.float32]) -> Between:
         moved = cv2.remap(frame, from_x, from_y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
         return np.asarray(moved, dtype=np.float32)
 
-    def between(fraction: float) -> NDArray[np.float32]:
-        share = np.float32(fraction)
-        early = warped(first, share * forward)
-        late = warped(second, (1 - share) * backward)
-        return (1 - share) * early + share * late
-
-    return between
+    for share in shares:
+        early, late = warped(first, share * forward), warped(second, (1 - share) * backward)
+        yield (1 - share) * early + share * late
 
 
 def stream_spikes(
@@ -226,23 +218,22 @@ def stream_spikes(
     """
     if steps_per_frame < 1 or downscale < 1:
         raise DataError("steps per frame and downscale must be at least 1")
-    pixels: SpikeSensor | None = None
-    current = np.empty((0, 0), np.float32)
-    for frame in frames:
-        following = _sensor_gray(frame, downscale)
-        if pixels is None:
-            height, width = following.shape
-            pixels = SpikeSensor(height, width, sensor, seed)
-        elif following.shape != current.shape:
+    grays = (_sensor_gray(frame, downscale) for frame in frames)
+    current = next(grays, None)
+    if current is None:
+        return
+    height, width = current.shape
+    pixels = SpikeSensor(height, width, sensor, seed)
+    for following in grays:
+        if following.shape != current.shape:
             raise DataError(
                 f"found a frame of {following.shape} pixels of the sensor after frames of "
                 f"{current.shape}, expected one size; put frames of another size elsewhere"
             )
-        else:
-            yield _interval(pixels, interpolate(current, following, interpolation), steps_per_frame)
+        seen = between(current, following, steps_per_frame, interpolation)
+        yield np.stack([pixels.step(gray) for gray in seen])
         current = following
-    if pixels is not None:
-        yield _interval(pixels, interpolate(current, current, "linear"), steps_per_frame)
+    yield np.stack([pixels.step(current) for _ in range(steps_per_frame)])
 
 
 class Simulation(TypedDict, total=False):
@@ -257,7 +248,7 @@ class Simulation(TypedDict, total=False):
     downscale: int
     """Frame pixels per spike pixel along each side; 2 is Spk-GoPro's half resolution."""
     interpolation: Interpolation
-    """What is seen between frames, see :func:`interpolate`."""
+    """What is seen between frames, see :func:`between`."""
 
 
 def simulate_spikes(
@@ -294,8 +285,3 @@ def _sensor_gray(frame: NDArray[np.uint8], downscale: int) -> NDArray[np.float32
         )
     gray: NDArray[np.float32] = shrink(luma(frame), height // downscale, width // downscale)
     return gray / np.float32(255)
-
-
-def _interval(sensor: SpikeSensor, between: Between, steps: int) -> NDArray[np.bool_]:
-    """The steps from one frame up to the next one, which is excluded."""
-    return np.stack([sensor.step(between(step / steps)) for step in range(steps)])

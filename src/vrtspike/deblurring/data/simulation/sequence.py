@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
@@ -41,21 +41,16 @@ def frame_files(folder: Path) -> list[Path]:
     if not found:
         raise DataError(f"{folder}: no frames ({', '.join('*' + s for s in FRAME_SUFFIXES)})")
     files = sorted(found, key=lambda path: frame_order(path.stem))
-    _require_even_steps(folder, files)
-    return files
-
-
-def _require_even_steps(folder: Path, files: Sequence[Path]) -> None:
-    """Over a missing frame everything would move twice as fast, without a word."""
     step, jumps = find_jumps([path.stem for path in files])
-    if not jumps:
-        return
-    raise DataError(
-        f"{folder}: frame numbers go from {jumps[0][0]} to {jumps[0][1]}, elsewhere in steps of "
-        f"{step} ({len(jumps)} such places): frames are missing, or there twice. Put what follows "
-        "a gap into a folder of its own (or the missing frames back); if no frame is missing, "
-        "number them without gaps"
-    )
+    if jumps:
+        # Over a missing frame everything would move twice as fast, without a word.
+        raise DataError(
+            f"{folder}: frame numbers go from {jumps[0][0]} to {jumps[0][1]}, elsewhere in steps "
+            f"of {step} ({len(jumps)} such places): frames are missing, or there twice. Put what "
+            "follows a gap into a folder of its own (or the missing frames back); if no frame is "
+            "missing, number them without gaps"
+        )
+    return files
 
 
 @dataclass(frozen=True)
