@@ -118,7 +118,7 @@ def measure_programs(folder: Path, sequences: int) -> list[Row]:
                 "dataset_statistics",
                 [
                     *("--accepted", "accepted.json", "--stores", str(RESULTS / "k8")),
-                    *("--bins", "8", "--dataset", "many", "--output", "dataset.json"),
+                    *("--dataset", "many", "--output", "dataset.json"),
                 ],
             ),
         ):

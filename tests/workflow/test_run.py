@@ -165,7 +165,7 @@ LOST = [
         STORE,
         "train_tiny",
         "voxelize tiny",
-        f"stores missing or damaged: 1, the first train/{TRAIN}",
+        f"results missing or damaged: 1, the first train/{TRAIN}",
         LATER[3:],
     ),
     ("train/tiny/weights.safetensors", "evaluate_tiny", "train tiny", MISSED, ["evaluate tiny"]),

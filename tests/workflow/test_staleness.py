@@ -1,6 +1,6 @@
 """Which stages a change makes stale, by real runs: those that ``vrtspike why`` has named.
 
-Which sequences of a stage are done again is tested by tests/deblurring/data/test_shard_jobs.py.
+Which sequences of a stage are done again is tested by tests/deblurring/planning/test_shards.py.
 """
 
 from __future__ import annotations

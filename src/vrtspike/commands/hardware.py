@@ -147,7 +147,7 @@ class Speed:
     def seconds(self, cost: TrainingCost, gpus: int) -> float:
         """Seconds of a complete training on a number of GPUs."""
         share = MULTI_GPU_EFFICIENCY if gpus > 1 else 1.0
-        return cost.clips * cost.mean.run_tflop / self.tflops / share
+        return cost.clips * cost.run_tflop / self.tflops / share
 
 
 def measure_speed(gpu: GpuKind | None) -> Speed:

@@ -161,7 +161,7 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="dataset.json, the manifest or the folder (.zarr) of a store, or a folder above them",
+        help="dataset.json, a folder above it, or the manifest or the folder (.zarr) of a store",
     )
 
 
