@@ -12,7 +12,7 @@ from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
-from vrtspike.deblurring.evaluation.spikes_alone import RECONSTRUCTIONS, spikes_alone, to_frame
+from vrtspike.deblurring.evaluation.spikes_alone import RECONSTRUCTIONS, spikes_alone
 
 FRAMES = [f"{number:06d}" for number in range(1, 6)]
 SHARP_STEP = 24
@@ -46,12 +46,6 @@ def test_the_window_follows_from_the_exposure(store, spikes):
     found = spikes_alone(store, RECONSTRUCTIONS["tfp"], 2)
     rate = spikes[2, SHARP_STEP - 10 : SHARP_STEP + 10].mean(axis=0)
     np.testing.assert_allclose(found, 255 * store.gain * rate, rtol=1e-5)
-
-
-def test_a_smaller_frame_averages_areas():
-    gray = np.arange(24 * 32, dtype=np.float32).reshape(24, 32) / 4
-    expected = np.rint(gray.reshape(12, 2, 16, 2).mean(axis=(1, 3)))
-    np.testing.assert_allclose(to_frame(gray, (12, 16))[..., 1], expected, atol=1)
 
 
 def test_a_shorter_exposure_ends_where_its_own_spikes_do(tmp_path):

@@ -81,21 +81,6 @@ def test_one_that_is_not_of_colour_is_the_same_of_the_luma(metric, scores, pair,
     assert close is not metric.of_colour
 
 
-@each_metric
-def test_it_measures_images_of_its_least_side_and_no_smaller_ones(metric, scores, tmp_path):
-    def measure(side: int) -> float:
-        frames = np.random.default_rng(0).integers(0, 256, (4, side, side, 3), dtype=np.uint8)
-        if not isinstance(metric, TemporalMetric):
-            return scores[metric](frames[0], frames[1])
-        score = metric.load(tmp_path, CPU)
-        return score.distance(score.motion(*frames[:2]), score.motion(*frames[2:]))
-
-    assert np.isfinite(measure(metric.least_side))
-    if metric.least_side > 1:
-        with pytest.raises((ValueError, RuntimeError)):
-            measure(metric.least_side - 1)
-
-
 def test_gains_and_figures_in_words_in_either_direction():
     psnr, lpips = METRICS["psnr"], METRICS["lpips"]
     assert (psnr.gain(31.0, 30.5), lpips.gain(0.25, 0.5), lpips.gain(0.5, 0.25)) == (

@@ -5,26 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.metrics.metric import (
-    FrameMetric,
-    ImageMetric,
-    MotionScore,
-    Score,
-    TemporalMetric,
-)
+from vrtspike.deblurring.metrics.metric import ImageMetric, MotionScore, Score
 from vrtspike.deblurring.metrics.psnr import PSNR
-from vrtspike.errors import ConfigError, DataError
 from vrtspike.io.files import finite_or_null
 from vrtspike.system.cpus import available_cpus
 
-KEYS = ["protocol", "sequence", "frame", "scale"]
+KEYS = ["protocol", "sequence", "frame"]
 
 Kind = Literal["blur", "restored", "spikes", "sharp", "gray"]
 FrameImages = Mapping[Kind, NDArray[Any]]
@@ -40,46 +31,6 @@ Scores = Mapping[ImageMetric, Score | MotionScore]
 
 Mean = Literal["frames", "sequences"]
 """What the figure of a test set is the mean over."""
-
-
-def select_metrics(
-    metrics: Iterable[FrameMetric | TemporalMetric], weights_dir: str, device: torch.device
-) -> dict[ImageMetric, Score | MotionScore]:
-    """Metrics with their scores.
-
-    Args:
-        metrics: which ones.
-        weights_dir: folder of the pretrained backbones (WEIGHTS.DIR).
-        device: where those that have a network compute.
-
-    Raises:
-        DataError: if weights that one of them needs are missing or not the published ones.
-    """
-    found: dict[ImageMetric, Score | MotionScore] = {}
-    for metric in metrics:
-        try:
-            found[metric] = metric.load(Path(weights_dir), device)
-        except DataError as error:
-            raise DataError(
-                f"TEST.METRICS names {metric.name}, which cannot be measured: {error}. Without "
-                f"{metric.name} in TEST.METRICS the evaluation does without it"
-            ) from error
-    return found
-
-
-def require_size(metrics: Iterable[ImageMetric], clip: str, size: tuple[int, int]) -> None:
-    """Refuse metrics that cannot measure frames of this size.
-
-    Raises:
-        ConfigError: naming the metric and the clip.
-    """
-    for metric in metrics:
-        if min(size) < metric.least_side:
-            raise ConfigError(
-                f"TEST.METRICS names {metric.name}, which measures frames of {metric.least_side} x "
-                f"{metric.least_side} pixels or more; those of {clip} have {size[0]} x {size[1]}. "
-                f"Leave {metric.name} out, or the scale in TEST.EVAL_SCALES"
-            )
 
 
 class ClipMeter:
@@ -133,7 +84,7 @@ class ClipMeter:
 def sequence_means(frames: pd.DataFrame) -> pd.DataFrame:
     """Mean over the frames of each sequence that have a figure, with their number in ``frames``.
 
-    One row for each protocol, sequence and scale.
+    One row for each protocol and sequence.
     """
     columns = [name for name in frames.columns if name not in KEYS]
     groups = frames.groupby([key for key in KEYS if key != "frame"], sort=False)
@@ -175,7 +126,7 @@ def overall_means(
     """Means over some sequences.
 
     Args:
-        sequences: rows of one protocol and scale from :func:`sequence_means`.
+        sequences: rows of one protocol from :func:`sequence_means`.
         metrics: those that were measured.
         mean: whether every frame counts alike, or every sequence.
 
