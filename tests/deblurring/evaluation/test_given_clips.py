@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 
 from tests.deblurring.data.raw.published import PUBLISHED
-from tests.deblurring.data.scenes import film
 from tests.deblurring.evaluation.conftest import BINS, arrays, recorded_clip
 from vrtspike.deblurring.data.exposure import Exposure, exposure_table
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
-from vrtspike.deblurring.data.simulation.sensor import simulate_spikes, synthesize_blur
 from vrtspike.deblurring.evaluation.given_clips import (
     GivenClip,
     array_spikes,
@@ -205,16 +203,6 @@ def test_arrays_that_do_not_fit_are_refused(sequence):
             array_spikes(pictures, spikes, known)
 
 
-def test_simulated_spikes_do_not_depend_on_the_order_of_reading(sequence):
-    forward = simulated_clip(sequence / "blur")
-    whole = forward.read(slice(0, 5)).counts
-    assert len({counts.tobytes() for counts in whole}) == 5
-    jumping = simulated_clip(sequence / "blur")
-    jumping.gain()
-    for frame in (3, 1, 4, 0):
-        np.testing.assert_array_equal(jumping.read(slice(frame, frame + 1)).counts[0], whole[frame])
-
-
 def test_the_frames_of_a_video_have_the_spikes_of_their_numbers(stored, sequence, tmp_path):
     path = tmp_path / "blur.mp4"
     frames, _ = arrays(sequence)
@@ -237,16 +225,3 @@ def test_spikes_that_do_not_fit_the_frames_are_refused(sequence, tmp_path):
     with pytest.raises(DataError) as error:
         recorded_clip(sequence / "blur", tmp_path)
     assert all(f"{path.stem}.dat" in str(error.value) for path in (sequence / "blur").iterdir())
-
-
-def test_a_sensor_size_with_which_spikes_do_not_show_their_frame_is_refused(tmp_path):
-    video = film(1, 9, 500, 800, speed=1)
-    blur, spike = tmp_path / "blur", tmp_path / "spike"
-    write_png(blur / "1.png", synthesize_blur(video[:8]))
-    # The last 16 columns are no picture: of both sizes it is as large.
-    write_spikes(spike / "1.dat", np.pad(simulate_spikes(video)[:50], ((0, 0), (0, 0), (0, 16))))
-    (tmp_path / "exposures.csv").write_text("frame,start,stop,sharp\n1,0,50,25\n")
-    with pytest.raises(DataError, match=r"do not show .* give --sensor 250 416"):
-        doubts(recorded_clip(blur, spike))
-    (tmp_path / "config.yaml").write_text("spike_h: 250\nspike_w: 416\n")
-    assert doubts(recorded_clip(blur, spike)) == []

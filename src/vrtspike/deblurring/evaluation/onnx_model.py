@@ -23,7 +23,6 @@ from vrtspike.deblurring.data.clips.batch import prepare_batch
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.evaluation.restore import Batch
-from vrtspike.deblurring.evaluation.tiling import tiling_for
 from vrtspike.deblurring.evaluation.trained import TrainedModel
 from vrtspike.deblurring.models.restorer import Restorer
 from vrtspike.errors import ConfigError, RunError
@@ -77,7 +76,6 @@ def load_onnx(path: Path) -> TrainedModel:
         torch.device("cpu"),
         "float32",
         compute,
-        lambda frames, ratio: known["tile_memory"]["per_pixel"],
         ratio=known["ratio"],
     )
 
@@ -192,14 +190,11 @@ def _export(model: TrainedModel, network: nn.Module, path: Path, ratio: int) -> 
                 f"{model.run.name}: PyTorch cannot export this model: {error}"
             ) from error
     assert program is not None
-    settings = model.settings
-    frames = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN).frames
     metadata = {
         "schema": SCHEMA,
         "settings": model.run.contents(),
         "weights": model.weights,
         "ratio": ratio,
-        "tile_memory": {"per_pixel": model.bytes_per_pixel(frames, ratio)},
     }
     program.model.metadata_props[METADATA] = json.dumps(metadata)
     program.save(str(path), external_data=False)
