@@ -49,11 +49,6 @@ def test_a_result_folder_alone_makes_a_model(small_run, model, tmp_path):
     assert not other.network.training
 
 
-def test_a_model_is_shown_in_a_line(model, plain):
-    assert repr(model) == "<TrainedModel small (0123456789ab), with spikes, float32 on cpu>"
-    assert ", without spikes, " in repr(plain)
-
-
 @pytest.mark.parametrize(
     ("precision", "told"),
     [("float16", "found float16 on a CPU.*choose float32"), ("half", "expected auto, float32")],

@@ -22,7 +22,7 @@ from vrtspike.deblurring.data.raw.versions import input_version
 from vrtspike.deblurring.evaluation.given_clips import GivenClip, doubts, open_clip
 from vrtspike.deblurring.evaluation.no_reference import load_no_reference, no_reference_figures
 from vrtspike.deblurring.evaluation.pictures import picture_files, require_size
-from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, recomputation, tile_unit
+from vrtspike.deblurring.evaluation.tiling import Progress, recomputation, tile_unit
 from vrtspike.deblurring.metrics.psnr import psnr
 from vrtspike.deblurring.metrics.ssim import ssim
 from vrtspike.deblurring.rgb_images import Image
@@ -166,10 +166,9 @@ def restore_into(
     files = clip.restored
     missing = {n for n, path in enumerate(files) if not path.exists()}
     if known:
-        tiling, count = Tiling(**known["tiling"]), len(files)
+        count = len(files)
         note(f"{count - len(missing)} of {count} frames are there already, restored before")
-    else:
-        tiling = model.tiling(source, request.tile)
+    tiling = model.tiling(source, request.tile)
     shape = (len(files), *source.size)
     record |= {
         "paths": {
@@ -182,7 +181,7 @@ def restore_into(
         "device": model.device.type,
         "seconds_per_frame": known.get("seconds_per_frame"),
     }
-    write_json(request.output / RECORD, record | {"status": "begun"})
+    write_json(request.output / RECORD, record)
     if missing:
         if found := doubts(source):
             advice = "The frames are restored all the same; do not trust these."
@@ -194,7 +193,6 @@ def restore_into(
                 write_png(files[number], image)
         record["seconds_per_frame"] = (time.monotonic() - started) / len(missing)
     record["frames"] = _finish(clip, scores, progress, note)
-    record["status"] = "finished"
     write_json(request.output / RECORD, record)
     return record
 
@@ -252,11 +250,6 @@ def _known_record(request: Request, identity: dict[str, Any]) -> dict[str, Any]:
     if differing := [name for name in identity if known.get(name) != identity[name]]:
         found = f"with other {', '.join(differing)}" if known else "by something else"
         raise ConfigError(f"{path}: found frames restored {found}; {advice}")
-    if request.tile not in (None, known["tiling"]["size"]):
-        raise ConfigError(
-            f"{path}: found frames restored with --tile {known['tiling']['size']}; leave --tile "
-            f"{request.tile} out, or {advice}"
-        )
     return known
 
 

@@ -40,24 +40,22 @@ def load_onnx(path: Path) -> TrainedModel:
     """Load a model that ``vrtspike export`` has written; it computes on the CPU in float32.
 
     Raises:
-        RunError: if there is no such file, or it is of another program, or onnxruntime is missing.
+        RunError: if there is no such file, or it is of another program.
     """
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise RunError(
-            f"{path}: needs the package onnxruntime; pip install 'vrtspike[onnx]'"
-        ) from error
-    if not path.is_file():
-        raise RunError(f"{path}: no such file; vrtspike export RUN -o {path} writes one")
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = available_cpus()
     try:
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its classes are not public
-        raise RunError(f"{path}: not a whole ONNX file ({error})") from error
-    metadata = session.get_modelmeta().custom_metadata_map.get(METADATA)
-    known: dict[str, Any] = {} if metadata is None else json.loads(metadata)
+        raise RunError(
+            f"{path}: cannot be read as an ONNX file ({error}); vrtspike export RUN -o {path} "
+            "writes one"
+        ) from error
+    known: dict[str, Any] = json.loads(
+        session.get_modelmeta().custom_metadata_map.get(METADATA, "{}")
+    )
     if known.get("schema") != SCHEMA:
         raise RunError(
             f"{path}: not written by this version of vrtspike; vrtspike export RUN -o FILE.onnx "
@@ -142,7 +140,7 @@ def export_model(model: TrainedModel, output: Path, ratio: int = 2) -> float:
 
     Raises:
         ConfigError: if the model cannot be exported.
-        RunError: if the file computes something else, or a package is missing.
+        RunError: if the file computes something else.
     """
     if model.network is None:
         raise ConfigError(f"{model.run.name}: is an ONNX file already")
@@ -181,10 +179,6 @@ def _export(model: TrainedModel, network: nn.Module, path: Path, ratio: int) -> 
                 dynamo=True,
                 verbose=False,
             )
-        except ImportError as error:
-            raise RunError(
-                f"a package is missing ({error}); pip install 'vrtspike[onnx]'"
-            ) from error
         except torch.onnx.errors.OnnxExporterError as error:
             raise ConfigError(
                 f"{model.run.name}: PyTorch cannot export this model: {error}"

@@ -17,8 +17,8 @@ LARGEST_TILE = 2**18
 such, and what they share is a fourteenth; more would cost memory and gain next to nothing."""
 
 SHARE = {"cuda": 0.85, "cpu": 0.45}
-"""Of the free memory, what the tensors of a tile may need: others want some, too. On a CPU a process
-grows by 1.64 to 1.74 bytes for each of its tensors' (`demo`, `baseline`): libraries copy, and freed
+"""Of the free memory, what the tensors of a tile may need: others want some, too. On a CPU, memory
+grows by 1.64 to 1.74 bytes for each byte of tensors (`demo`, `baseline`): libraries copy, and freed
 memory stays in pieces."""
 
 

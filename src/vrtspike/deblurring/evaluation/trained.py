@@ -65,14 +65,6 @@ class TrainedModel:
     statistics: Statistics | None = None
     ratio: int | None = None
 
-    def __repr__(self) -> str:
-        """A line: a notebook shows it, and the network has a thousand."""
-        return (
-            f"<{type(self).__name__} {self.run.name} ({self.run.fingerprint}), "
-            f"{'with' if self.takes_spikes else 'without'} spikes, {self.precision} on "
-            f"{self.device}>"
-        )
-
     @property
     def settings(self) -> Settings:
         """What it was trained with, complete."""
