@@ -26,6 +26,9 @@ def test_a_folder_holds_pictures_of_several_kinds_in_the_order_of_their_numbers(
     assert folder.read(slice(0, 4))[:, 8, 8, 1].tolist() == [10, 20, 30, 40]
     assert folder.read(slice(2, 3)).shape == (1, 16, 24, 3)
     assert folder.describe(1) == str(tmp_path / "9.jpg")
+    write_png(tmp_path / "12.png", gray(50, height=20))
+    with pytest.raises(DataError, match=r"12\.png: 20 x 24 pixels, expected 16 x 24"):
+        open_pictures(tmp_path).read(slice(0, 5))
 
 
 @pytest.fixture(scope="module")

@@ -83,16 +83,24 @@ def test_half_precision_is_near_and_not_equal(small_run, model, sequence):
     assert 0 < np.abs(difference).mean() < 1
 
 
-def test_spikes_go_with_models_that_take_them(model, plain, sequence):
+@pytest.mark.parametrize(
+    ("name", "with_spikes", "simulate", "told"),
+    [
+        ("model", False, False, r"run small \(0123456789ab\) takes spikes .*--simulate"),
+        ("model", True, True, "give either recorded ones"),
+        ("plain", True, False, r"was trained without spikes.*; leave out --spikes"),
+        ("plain", False, True, "leave out --spikes and --simulate-spikes"),
+    ],
+)
+def test_spikes_go_with_models_that_take_them(request, sequence, name, with_spikes, simulate, told):
     frames, spikes = arrays(sequence)
-    with pytest.raises(ConfigError, match=r"run small \(0123456789ab\) takes spikes .*--simulate"):
-        model.restore(frames)
-    with pytest.raises(ConfigError, match="give either recorded ones"):
-        model.restore(frames, spikes, simulate_spikes=True)
-    with pytest.raises(ConfigError, match=r"was trained without spikes.*; leave out --spikes"):
-        plain.restore(frames, spikes)
-    with pytest.raises(ConfigError, match="leave out --spikes and --simulate-spikes"):
-        plain.restore(frames, simulate_spikes=True)
+    given = request.getfixturevalue(name)
+    with pytest.raises(ConfigError, match=told):
+        given.restore(frames, spikes if with_spikes else None, simulate_spikes=simulate)
+
+
+def test_a_model_without_spikes_restores_frames_alone(plain, sequence):
+    frames, _ = arrays(sequence)
     assert plain.statistics is None
     # A new network returns its input.
     assert np.abs(plain.restore(frames).astype(int) - frames).max() <= 1
@@ -118,14 +126,14 @@ def test_tiles_follow_the_free_memory(model, monkeypatch, sequence):
 
 
 def test_folders_that_hold_no_finished_run_are_told(small_run, tmp_path):
-    with pytest.raises(RunError, match=r"run\.json: no such file; expected the folder"):
-        load(tmp_path, device="cpu")
-    with pytest.raises(RunError, match=r"weights\.safetensors/run\.json: no such file"):
-        load(small_run.train / "weights.safetensors", device="cpu")
-    shutil.copytree(small_run.train, tmp_path / "unfinished")
-    (tmp_path / "unfinished/weights.safetensors").unlink()
-    with pytest.raises(RunError, match=r"weights\.safetensors: no such file; .* a finished run"):
-        load(tmp_path / "unfinished", device="cpu")
+    unfinished = shutil.copytree(small_run.train, tmp_path / "unfinished")
+    (unfinished / "weights.safetensors").unlink()
+    for place, told in (
+        (tmp_path, r"run\.json: no such file; expected the folder"),
+        (unfinished, r"weights\.safetensors: no such file; .* a finished run"),
+    ):
+        with pytest.raises(RunError, match=told):
+            load(place, device="cpu")
 
 
 def test_full_memory_is_told(model, sequence):
