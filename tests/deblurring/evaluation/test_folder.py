@@ -19,7 +19,7 @@ from vrtspike.deblurring.evaluation.folder import (
     open_request,
     restore_into,
 )
-from vrtspike.deblurring.evaluation.given_clips import SIMULATED
+from vrtspike.deblurring.evaluation.given_clips import SIMULATED, open_clip
 from vrtspike.deblurring.evaluation.no_reference import FIGURES
 from vrtspike.deblurring.evaluation.restore import torch_compute
 from vrtspike.deblurring.evaluation.tiling import Tiling
@@ -71,7 +71,7 @@ def whole(small_run, model, tmp_path_factory):
 def test_frames_and_their_figures(small_run, model, whole):
     asked, record = whole
     restored = pictures(asked.output / "restored")
-    source = model.open_source(asked.frames, asked.spikes)
+    source = open_clip(model.run, asked.frames, asked.spikes)
     expected = list(model.restore_source(source, model.tiling(source, 32)))
     np.testing.assert_array_equal(restored, expected)
     sequence = small_run.raw / "test" / "b"

@@ -98,7 +98,7 @@ def test_frames_of_odd_size_are_named_with_a_remedy(tmp_path):
         stream = video.add_stream("ffv1", rate=24, width=63, height=48, pix_fmt="bgr0")
         frame = av.VideoFrame.from_ndarray(np.zeros((48, 63, 3), np.uint8), format="rgb24")
         video.mux([*stream.encode(frame), *stream.encode(None)])
-    told = r"odd\.mkv: .*frames of 48 x 63.*crop"
+    told = r"odd\.mkv: .*frames of 48 x 63.*crop the frames"
     with pytest.raises(DataError, match=told):
         simulated_clip(path)
     write_spikes(tmp_path / "spikes.dat", np.zeros((STEPS, 24, 31), np.uint8))

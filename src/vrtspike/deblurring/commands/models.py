@@ -195,17 +195,11 @@ def export(arguments: argparse.Namespace) -> None:
     output: Path = arguments.output
     if output.suffix != ".onnx":
         raise ConfigError(f"--output: found {output}, expected a file named *.onnx")
-    from vrtspike.reporting.packed import find_model
-    from vrtspike.runs.published import read_finished
-
-    found = find_model(arguments.run_path)
-    if found.suffix != ".onnx":
-        read_finished(found)
-    # PyTorch takes seconds to import: what is wrong with the arguments has been told by now.
     from vrtspike.deblurring.evaluation.onnx_model import export_model
     from vrtspike.deblurring.evaluation.trained import load
 
-    difference = export_model(load(found, device="cpu"), output, arguments.ratio)
+    model = load(arguments.run_path, device="cpu")
+    difference = export_model(model, output, arguments.ratio)
     print(
         f"{output}: {output.stat().st_size / 1e6:.1f} MB, differs from PyTorch by "
         f"{difference:.1g} at most"

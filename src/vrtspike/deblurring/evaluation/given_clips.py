@@ -304,18 +304,12 @@ def simulated_spikes(pictures: Pictures) -> FrameSpikes:
     restores. Each exposure starts half-way from the frame before and ends half-way to the next.
 
     Args:
-        pictures: the frames, with even sides.
+        pictures: the frames, with even sides: the sensor has half their size.
 
     Raises:
         DataError: if frames have an odd side.
     """
-    height, width = pictures.size
-    if height % 2 or width % 2:
-        raise DataError(
-            f"{pictures.place}: frames of {height} x {width} pixels; the simulated sensor "
-            "has half the size, so both sides must be even: crop the frames, such as by "
-            f"ffmpeg -vf crop={width - width % 2}:{height - height % 2}"
-        )
+    ratio = _ratio(pictures, (pictures.size[0] // 2, pictures.size[1] // 2))
     count = len(pictures.names)
 
     def read(frame: int, steps: Exposure) -> PackedSpikes:
@@ -330,7 +324,7 @@ def simulated_spikes(pictures: Pictures) -> FrameSpikes:
     return FrameSpikes(
         SIMULATED,
         f"{pictures.place} (simulated spikes)",
-        Fraction(2),
+        ratio,
         [_SIMULATED] * count,
         [_SIMULATED.steps] * count,
         read,
@@ -371,10 +365,10 @@ def doubts(clip: GivenClip) -> list[str]:
 def open_clip(
     run: RunIdentity,
     frames: Path | Pictures,
-    spikes: Spikes | None,
+    spikes: Spikes | None = None,
     *,
-    simulate_spikes: bool,
-    sensor: tuple[int, int] | None,
+    simulate_spikes: bool = False,
+    sensor: tuple[int, int] | None = None,
     layout: str | None = None,
     exposures: Sequence[Exposure] | None = None,
 ) -> GivenClip:

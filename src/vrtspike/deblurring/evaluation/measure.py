@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import pandas as pd
 from numpy.typing import NDArray
@@ -33,8 +33,13 @@ Mean = Literal["frames", "sequences"]
 """What the figure of a test set is the mean over."""
 
 
+def columns_of(metric: ImageMetric) -> dict[Kind, str]:
+    """Columns of the tables by what is measured."""
+    return dict(zip(REFERENCES, (*metric.columns, metric.spikes_column), strict=True))
+
+
 class ClipMeter:
-    """Measures the frames of one clip, in order, the images of a frame in several threads.
+    """Measures the frames of one clip, in order, every figure of a frame in a thread.
 
     Args:
         scores: what is measured, and how.
@@ -42,7 +47,7 @@ class ClipMeter:
 
     def __init__(self, scores: Scores) -> None:
         self._scores = scores
-        self._threads = ThreadPoolExecutor(min(available_cpus(), len(get_args(Kind))))
+        self._threads = ThreadPoolExecutor(available_cpus())
         self._before: FrameImages | None = None
 
     def measure(self, images: FrameImages) -> dict[str, float]:
@@ -52,33 +57,26 @@ class ClipMeter:
             images: the same kinds for every frame of a clip.
 
         Returns:
-            by column of the tables; NaN where a temporal metric has no frame
-            before this one.
+            by column of the tables; NaN where a temporal metric has no frame before this one.
         """
-        found: dict[str, float] = {}
-        for metric, score in self._scores.items():
-            blur, restored = metric.columns
-            columns = {"blur": blur, "restored": restored, "spikes": metric.spikes_column}
-            figures = self._figures(score, images)
-            found |= {columns[kind]: figure for kind, figure in figures.items()}
-        self._before = images
-        return found
+        before, self._before = self._before, images
 
-    def _figures(self, score: Score | MotionScore, images: FrameImages) -> dict[Kind, float]:
-        pairs = {kind: reference for kind, reference in REFERENCES.items() if kind in images}
-        before = self._before
-        if not isinstance(score, MotionScore):
-            figures = self._threads.map(
-                lambda kind: score(images[kind], images[pairs[kind]]), pairs
-            )
-            return dict(zip(pairs, figures, strict=True))
-        if before is None:
-            return dict.fromkeys(pairs, math.nan)
-        found = self._threads.map(lambda kind: score.motion(before[kind], images[kind]), images)
-        motions = dict(zip(images, found, strict=True))
-        return {
-            kind: score.distance(motions[kind], motions[other]) for kind, other in pairs.items()
+        def figure(score: Score | MotionScore, kind: Kind) -> float:
+            reference = REFERENCES[kind]
+            if not isinstance(score, MotionScore):
+                return score(images[kind], images[reference])
+            if before is None:
+                return math.nan
+            motion, true = (score.motion(before[k], images[k]) for k in (kind, reference))
+            return score.distance(motion, true)
+
+        figures = {
+            column: self._threads.submit(figure, score, kind)
+            for metric, score in self._scores.items()
+            for kind, column in columns_of(metric).items()
+            if kind in images
         }
+        return {column: found.result() for column, found in figures.items()}
 
 
 def sequence_means(frames: pd.DataFrame) -> pd.DataFrame:
@@ -138,12 +136,11 @@ def overall_means(
     """
     means: dict[str, dict[str, float | str | None]] = {}
     for metric in metrics:
-        kinds = zip(
-            ("blurry", "restored", "spikes"), (*metric.columns, metric.spikes_column), strict=True
-        )
         found = {
-            kind: mean_and_error(sequences[column], sequences["frames"], mean)
-            for kind, column in kinds
+            "blurry" if kind == "blur" else kind: mean_and_error(
+                sequences[column], sequences["frames"], mean
+            )
+            for kind, column in columns_of(metric).items()
             if column in sequences
         }
         figures = {kind: value for kind, (value, _) in found.items()}

@@ -140,7 +140,7 @@ class _VideoReader:
 
 
 def open_pictures(path: Path) -> Pictures:
-    """The frames of a folder, or of a video file.
+    """The frames of a folder or of a video file, or a single picture.
 
     Raises:
         DataError: if there is neither, or it cannot be read.
@@ -150,10 +150,7 @@ def open_pictures(path: Path) -> Pictures:
     if not path.exists():
         raise DataError(f"{path}: no such folder or file; expected blurry frames or a video")
     if path.suffix.lower() in PICTURE_SUFFIXES:
-        raise DataError(
-            f"{path}: a single picture; give the folder of the clip that it belongs to (a clip of "
-            "one frame is a folder with one picture)"
-        )
+        return folder_pictures(path.parent, [path])
     return video_pictures(path)
 
 

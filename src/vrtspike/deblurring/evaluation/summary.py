@@ -19,7 +19,12 @@ from vrtspike.analysis.evaluation_files import (
     write_table,
 )
 from vrtspike.deblurring.data.clips.dataset import DatasetManifest
-from vrtspike.deblurring.evaluation.measure import overall_means, ranking_metric, sequence_means
+from vrtspike.deblurring.evaluation.measure import (
+    columns_of,
+    overall_means,
+    ranking_metric,
+    sequence_means,
+)
 from vrtspike.deblurring.evaluation.protocols import Protocol
 from vrtspike.deblurring.evaluation.spikes_alone import definition
 from vrtspike.deblurring.metrics.metric import ImageMetric
@@ -165,7 +170,7 @@ def write_summary_page(path: Path, sequences: pd.DataFrame, summary: Mapping[str
         tables.append(Table(table, title, f"{each['protocol_source']}{unknown}"))
     main = sequences[sequences["protocol"] == summary["protocol"]].drop(columns="protocol")
     metrics = [METRICS[name] for name in summary["metrics"]]
-    formats = {c: m.format for m in metrics for c in (*m.columns, m.spikes_column)}
+    formats = {column: m.format for m in metrics for column in columns_of(m).values()}
     tables.append(Table(main, "Sequences", formats=formats))
     note = (
         f"{summary['frames']} frames of split '{summary['split']}' of {summary['dataset']}, blurry "

@@ -13,8 +13,8 @@ from torch import nn
 
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.store.voxels import Statistics
-from vrtspike.deblurring.evaluation.given_clips import GivenClip, Spikes, open_clip
-from vrtspike.deblurring.evaluation.pictures import Pictures, array_pictures
+from vrtspike.deblurring.evaluation.given_clips import GivenClip, open_clip
+from vrtspike.deblurring.evaluation.pictures import array_pictures
 from vrtspike.deblurring.evaluation.precision import require_precision
 from vrtspike.deblurring.evaluation.restore import (
     Compute,
@@ -106,42 +106,15 @@ class TrainedModel:
             DataError: if frames or spikes are of another kind, or do not fit together.
             RunError: if the memory is too small.
         """
-        source = self.open_source(
-            array_pictures(frames), spikes, exposures=exposures, simulate_spikes=simulate_spikes
+        source = open_clip(
+            self.run,
+            array_pictures(frames),
+            spikes,
+            simulate_spikes=simulate_spikes,
+            exposures=exposures,
         )
         tiling = self.tiling(source, tile)
         return np.stack(list(self.restore_source(source, tiling, progress=progress)))
-
-    def open_source(
-        self,
-        frames: Path | Pictures,
-        spikes: Spikes | None = None,
-        *,
-        exposures: Sequence[Exposure] | None = None,
-        simulate_spikes: bool = False,
-        sensor: tuple[int, int] | None = None,
-    ) -> GivenClip:
-        """A clip with the spikes that the model takes.
-
-        Args:
-            frames: a folder of pictures, a video file, or frames that were opened before.
-            spikes: recorded ones.
-            exposures: of spikes in memory, as for :meth:`restore`.
-            simulate_spikes: simulate them from the blurry frames.
-            sensor: rows and columns of spike files; None as for :func:`recorded_spikes`.
-
-        Raises:
-            ConfigError: if the model takes spikes and there are none, or the other way round.
-            DataError: if frames or spikes cannot be used.
-        """
-        return open_clip(
-            self.run,
-            frames,
-            spikes,
-            simulate_spikes=simulate_spikes,
-            sensor=sensor,
-            exposures=exposures,
-        )
 
     def tiling(self, source: GivenClip, tile: int | None = None) -> Tiling:
         """How a clip is cut: TEST.TILE of the run, with tiles as large as memory allows.
@@ -189,7 +162,7 @@ class TrainedModel:
         """Restore a clip frame by frame.
 
         Args:
-            source: from :meth:`open_source`.
+            source: from :func:`~vrtspike.deblurring.evaluation.given_clips.open_clip`.
             tiling: from :meth:`tiling`.
             wanted: the frames to restore, by their positions; None for all.
             progress: called with the tiles done and their total.
