@@ -25,7 +25,7 @@ from measured_figures import experiment_options, markdown, require_current, with
 from vrtspike.deblurring.data.clips.dataset import SequenceEntry, load_dataset
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.store.reading import Store
-from vrtspike.deblurring.evaluation.measure import ClipMeter, FrameImages, Scores, select_metrics
+from vrtspike.deblurring.evaluation.measure import ClipMeter, FrameImages, Scores
 from vrtspike.deblurring.evaluation.sources import sharp_frame, stored_sequence
 from vrtspike.deblurring.evaluation.spikes_alone import (
     RECONSTRUCTIONS,
@@ -113,7 +113,8 @@ def main() -> None:
         return
     torch.set_num_threads(arguments.threads)
     entries = load_dataset(arguments.dataset).split("test")
-    scores = select_metrics(MEASURED, "no weights needed", torch.device("cpu"))
+    no_weights, cpu = Path("none"), torch.device("cpu")
+    scores: Scores = {metric: metric.load(no_weights, cpu) for metric in MEASURED}
     figures: list[dict[str, Any]] = []
     for name, rate in reconstructions().items():
         rows = [measure(entry, rate, scores) for entry in entries]

@@ -35,8 +35,6 @@ def value_of(settings: Settings, name: str) -> object:
         ("LOG.PROFILE_STEPS", "[20, 20]", "[20, 19]"),
         ("TEST.TILE.SIZE", 0, -8),  # 0: whole frames, whatever OVERLAP is
         ("TEST.TILE.OVERLAP", 128, 130),  # at most half of 256
-        ("TEST.EVAL_SCALES", "[0.5, 0.50001]", "[0.5, 0.5]"),
-        ("TEST.EVAL_SCALES", "[0.5, 0.50001]", "[0.5, 0.5000001]"),
         ("LOSS.CHARBONNIER.WEIGHT", 0.1, 0),  # the only term
     ],
 )
