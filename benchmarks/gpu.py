@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import gc
 import re
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.benchmark import Timer
 
 from vrtspike.deblurring.evaluation.tiling import even_side, recomputation, tile_unit, tiling_for
 from vrtspike.deblurring.losses.charbonnier import charbonnier
@@ -31,7 +31,6 @@ from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.settings.schema import load_video_preset
 from vrtspike.errors import RunError
 from vrtspike.io.files import finite_or_null, read_json, write_json
-from vrtspike.monitoring.timing import clock_for
 from vrtspike.system import cli
 from vrtspike.training.optimizers import build_optimizer
 from vrtspike.training.precision import Precision
@@ -82,17 +81,9 @@ def clips(settings: Settings, device: torch.device, shape: Sequence[int], batch:
 
 
 def milliseconds(device: torch.device, call: Callable[[], object]) -> float:
-    """The median time of a call after two that are not counted; on a CPU of one call."""
-    warm, repeats = (2, 7) if device.type == "cuda" else (0, 1)
-    for _ in range(warm):
-        call()
-    clock, marks = clock_for(device), []
-    for _ in range(repeats):
-        start = clock.mark()
-        call()
-        marks.append((start, clock.mark()))
-    clock.wait(marks[-1][1])
-    return statistics.median(clock.milliseconds(*pair) for pair in marks)
+    """The mean time of a call after two that are not counted."""
+    timer = Timer("call()", globals={"call": call}, num_threads=torch.get_num_threads())
+    return 1e3 * timer.timeit(7 if device.type == "cuda" else 1).mean
 
 
 def loss(restored: Tensor) -> Tensor:

@@ -105,7 +105,7 @@ def forecast_trainer(
         **options,
     )
     log = RunLog(folder, fingerprint, ranks.is_main, settings.LOG.TENSORBOARD, display)
-    timer = TimingLogger(folder / "logs", ranks.device, enabled=timing, console=False)
+    timer = TimingLogger(folder / "logs", ranks.device, enabled=timing)
     return Trainer(problem, settings, ranks, log, timer, display)
 
 

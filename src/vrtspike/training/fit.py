@@ -108,11 +108,10 @@ def train_run(
             display.note(problem.note)
         keys = run.settings.LOG
         timing = TimingLogger(
-            folder / LOGS,
+            folder / LOGS if keys.TIMING_FILE else None,
             ranks.device,
             enabled=keys.ENABLE_TIMING_LOG and ranks.is_main,
-            console=keys.TIMING_CONSOLE and display,
-            file=keys.TIMING_FILE,
+            console=display if keys.TIMING_CONSOLE else None,
             console_interval=keys.TIMING_CONSOLE_INTERVAL,
             file_interval=keys.TIMING_FILE_INTERVAL,
         )

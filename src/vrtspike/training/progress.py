@@ -13,10 +13,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
+from torch.utils.benchmark import Timer
 from torch.utils.flop_counter import FlopCounterMode
 
 from vrtspike.cluster.signals import StopRequest
-from vrtspike.monitoring.timing import clock_for, section
+from vrtspike.monitoring.timing import section
 from vrtspike.monitoring.timing_layout import Arithmetic
 from vrtspike.training.batches import ValidationBatches
 from vrtspike.training.distributed import Ranks
@@ -263,7 +264,6 @@ TRAINING_FACTOR = 3
 """Forward and backward (twice the operations of forward); recomputation does not count."""
 
 _SIZES = {"cuda": 8192, "cpu": 1024}
-_REPEATS = 5
 
 
 @torch.no_grad()
@@ -306,11 +306,5 @@ def measure_peak(device: torch.device, dtype: torch.dtype) -> float:
     """FLOP/s of a large square matrix product, the best of several."""
     size = _SIZES.get(device.type, _SIZES["cpu"])
     a = torch.ones(size, size, device=device, dtype=dtype)
-    clock, times = clock_for(device), []
-    for _ in range(_REPEATS):
-        start = clock.mark()
-        torch.mm(a, a)
-        end = clock.mark()
-        clock.wait(end)
-        times.append(clock.milliseconds(start, end))
-    return 2 * size**3 / (min(times) / 1e3)
+    timer = Timer("a @ a", globals={"a": a}, num_threads=torch.get_num_threads())
+    return 2 * size**3 / min(timer.blocked_autorange().times)

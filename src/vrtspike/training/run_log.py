@@ -25,8 +25,8 @@ from vrtspike.monitoring.display import Display, Status
 from vrtspike.monitoring.memory import (
     MEGABYTE,
     categories_line,
+    measure_memory,
     memory_line,
-    memory_record,
     memory_warnings,
 )
 from vrtspike.monitoring.records import CacheUse, Records, truncate_records
@@ -168,7 +168,9 @@ class RunLog:
                 **{"items": use.items, "hit_rate": round(use.hit_rate, 4)},
                 **{"limit_mb": round(use.limit_bytes / MEGABYTE, 1), "full": use.is_full},
             }
-        record = memory_record(step, device, cache)
+        now = round(time.time(), 3)
+        record = {"kind": "memory", "step": step, "time": now, **measure_memory(device)}
+        record["cache"] = cache
         self._memory.write(record)
         self._display.note(memory_line(record))
         for warning in memory_warnings(record):
