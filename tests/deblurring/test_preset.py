@@ -40,7 +40,7 @@ from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.runs.code import record_code, write_code
-from vrtspike.runs.identity import RunIdentity, identify
+from vrtspike.runs.identity import RunIdentity, identify, write_statistics
 from vrtspike.runs.published import publish
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.fit import run_preset
@@ -243,6 +243,7 @@ def train_here(place: Path, folder: Path, *overrides: str) -> Settings:
     settings = load_preset(place / "presets" / "tiny.yaml", overrides)
     identify("tiny", settings, place / "k4" / "dataset.json").write(folder)
     record_code(folder, Path(__file__).parents[2] / "scripts" / "train.py", settings.TASK)
+    write_statistics(folder)
     assert run_preset(folder) == 0
     return settings
 

@@ -93,7 +93,7 @@ class Payload:
 
 
 def test_code_in_a_checkpoint_is_not_executed(tmp_path, capsys):
-    torch.save({"format": "vrtspike-checkpoint-1", "step": Payload()}, checkpoint_path(tmp_path, 1))
+    torch.save({"format": "vrtspike-checkpoint-2", "step": Payload()}, checkpoint_path(tmp_path, 1))
     with pytest.raises(RunError):
         read_checkpoint(checkpoint_path(tmp_path, 1))
     assert "executed" not in capsys.readouterr().out

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from vrtspike.io.files import writes_to
-from vrtspike.system.progress_bar import format_duration
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -68,29 +67,6 @@ class Messages:
         return {} if self.log is None else {LOG_FILE: str(self.log.absolute())}
 
 
-@dataclass(frozen=True)
-class Status:
-    """State of a run after a step."""
-
-    step: int
-    total: int
-    epoch: int
-    loss: float
-    metric: tuple[str, float] | None
-    samples_per_second: float
-    data_ms: float
-    eta_s: float
-
-    def line(self) -> str:
-        """The state in one line, the most important first."""
-        metric = "" if self.metric is None else f" | {self.metric[0]} {self.metric[1]:.4g}"
-        return (
-            f"step {self.step}/{self.total} | eta {format_duration(self.eta_s)}"
-            f" | epoch {self.epoch} | loss {self.loss:.4f}{metric}"
-            f" | {self.samples_per_second:.3g} samples/s | data {self.data_ms:.1f} ms"
-        )
-
-
 class Display:
     """Shows messages, progress and timings of a training.
 
@@ -106,7 +82,7 @@ class Display:
     def __init__(self, screen: TextIO | None = None, log: str | Path | None = None) -> None:
         self._screen, self._log, self._live = screen, None, None
         self._block: Sequence[str] = ()
-        self._status: Status | None = None
+        self._progress = ""
         intervals: dict[TextIO, float] = {}
         if screen is not None and log is not None:
             self._log = Path(log).open("a", encoding="utf-8")  # noqa: SIM115 - until close()
@@ -128,14 +104,20 @@ class Display:
         if self._log is not None:
             self._write(text, self._screen)
 
-    def update(self, status: Status) -> None:
-        """Show the progress; as lines now and then, and at the end."""
-        self._status = status
+    def update(self, line: str, share: float) -> None:
+        """Show the progress; as lines now and then, and at the end.
+
+        Args:
+            line: the state of the run.
+            share: its finished part, 0 to 1.
+        """
+        filled = int(_BAR_CELLS * share)
+        self._progress = f"{'━' * filled}{'╌' * (_BAR_CELLS - filled)} {share:4.0%} {line}"
         now = time.monotonic()
         for stream, interval in self._intervals.items():
-            if now - self._shown_at[stream] >= interval or status.step == status.total:
+            if now - self._shown_at[stream] >= interval or share == 1:
                 self._shown_at[stream] = now
-                self._write(status.line(), stream)
+                self._write(line, stream)
 
     def draw(self, block: Sequence[str], line: str) -> None:
         """Show timings: ``block`` where it can be redrawn, else ``line``."""
@@ -178,10 +160,5 @@ class Display:
     def _area(self) -> Text:
         from rich.text import Text
 
-        rows = list(self._block)
-        if self._status is not None:
-            share = self._status.step / self._status.total
-            filled = int(_BAR_CELLS * share)
-            bar = "━" * filled + "╌" * (_BAR_CELLS - filled)
-            rows.append(f"{bar} {share:4.0%} {self._status.line()}")
+        rows = [*self._block, self._progress] if self._progress else self._block
         return Text("\n".join(rows), no_wrap=True, overflow="ellipsis")

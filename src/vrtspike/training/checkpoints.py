@@ -16,7 +16,7 @@ from vrtspike.config.run_schema import RunSettings, TrainSettings
 from vrtspike.errors import RunError
 from vrtspike.io.files import atomic_path
 
-FORMAT = "vrtspike-checkpoint-1"
+FORMAT = "vrtspike-checkpoint-2"
 BEST = "best.pt"
 _NAME = re.compile(r"step_(\d{8})\.pt$")
 _DAMAGE = (RuntimeError, ValueError, EOFError, pickle.UnpicklingError, zipfile.BadZipFile)
