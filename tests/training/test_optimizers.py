@@ -50,22 +50,17 @@ def test_a_factor_multiplies_the_rate_of_a_group_and_others_have_the_rate_itself
         assert [id(p) for p in group["params"]] == [id(p) for p in layer.parameters()]
 
 
-def test_a_group_that_the_model_does_not_name_is_an_error():
-    groups = trainable_groups(Parts(flow=["flow.weight"]))
-    with pytest.raises(ValueError, match="unknown parameter group 'head'; known: others, flow"):
-        parameter_groups(groups, 1e-3, {"head": 2.0})
-
-
 @pytest.mark.parametrize(
-    ("groups", "message"),
+    ("groups", "factors", "message"),
     [
-        ({"flow": ["9.weight"]}, r"'9\.weight' is no parameter of the model"),
-        ({"flow": ["body.bias"], "backbone": ["body.bias"]}, r"'body\.bias' is in two groups"),
+        ({"flow": ["9.weight"]}, {}, r"'9\.weight' is no parameter of the model"),
+        ({"flow": ["body.bias"], "new": ["body.bias"]}, {}, r"'body\.bias' is in two groups"),
+        ({"flow": ["flow.weight"]}, {"head": 2.0}, "unknown parameter group 'head'; known: others"),
     ],
 )
-def test_wrong_groups_are_errors(groups, message):
+def test_wrong_groups_are_errors(groups, factors, message):
     with pytest.raises(ValueError, match=message):
-        trainable_groups(Parts(**groups))
+        parameter_groups(trainable_groups(Parts(**groups)), 1e-3, factors)
 
 
 def rates_of(model: nn.Module) -> list[dict[str, object]]:

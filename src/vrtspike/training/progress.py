@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
-from torch.utils.benchmark import Timer
 from torch.utils.flop_counter import FlopCounterMode
 
 from vrtspike.cluster.signals import StopRequest
@@ -225,6 +224,7 @@ def validate(
 TRAINING_FACTOR = 3
 """Forward and backward (twice the operations of forward); recomputation does not count."""
 
+_REPEATS = 5
 _SIZES = {"cuda": 8192, "cpu": 1024}
 
 
@@ -265,5 +265,11 @@ def measure_peak(device: torch.device, dtype: torch.dtype) -> float:
     """FLOP/s of a large square matrix product, the best of several."""
     size = _SIZES.get(device.type, _SIZES["cpu"])
     a = torch.ones(size, size, device=device, dtype=dtype)
-    timer = Timer("a @ a", globals={"a": a}, num_threads=torch.get_num_threads())
-    return 2 * size**3 / min(timer.blocked_autorange().times)
+    times = []
+    for _ in range(_REPEATS):
+        start = time.perf_counter()
+        torch.mm(a, a)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        times.append(time.perf_counter() - start)
+    return 2 * size**3 / min(times)
