@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 LOG_FILE = "VRTSPIKE_LOG_FILE"
 """Environment variable: file for all messages of a training."""
 
-PLAIN_INTERVAL_S = 10.0
-BRIEF_INTERVAL_S = 60.0
-"""Seconds between lines of progress, with a log file and without a terminal."""
+INTERVAL_S = 30.0
+"""Seconds between two lines of progress in a log or where the screen is no terminal."""
 
 _REDRAWS_PER_SECOND = 10
 _BAR_CELLS = 24
@@ -83,16 +82,13 @@ class Display:
         self._screen, self._log, self._live = screen, None, None
         self._block: Sequence[str] = ()
         self._progress = ""
-        intervals: dict[TextIO, float] = {}
+        self._shown_at = -math.inf
         if screen is not None and log is not None:
             self._log = Path(log).open("a", encoding="utf-8")  # noqa: SIM115 - until close()
-            intervals[self._log] = PLAIN_INTERVAL_S
         if screen is not None and screen.isatty():
             self._live = self._open_area(screen)
-        elif screen is not None:
-            intervals[screen] = PLAIN_INTERVAL_S if self._log is None else BRIEF_INTERVAL_S
-        self._intervals = intervals
-        self._shown_at = dict.fromkeys(intervals, -math.inf)
+        lines = (self._log, None if self._live else screen)
+        self._line_streams = [stream for stream in lines if stream is not None]
 
     def note(self, text: str) -> None:
         """Write a message; only to the log if there is one."""
@@ -114,15 +110,15 @@ class Display:
         filled = int(_BAR_CELLS * share)
         self._progress = f"{'━' * filled}{'╌' * (_BAR_CELLS - filled)} {share:4.0%} {line}"
         now = time.monotonic()
-        for stream, interval in self._intervals.items():
-            if now - self._shown_at[stream] >= interval or share == 1:
-                self._shown_at[stream] = now
+        if now - self._shown_at >= INTERVAL_S or share == 1:
+            self._shown_at = now
+            for stream in self._line_streams:
                 self._write(line, stream)
 
     def draw(self, block: Sequence[str], line: str) -> None:
         """Show timings: ``block`` where it can be redrawn, else ``line``."""
         self._block = block
-        if self._intervals:
+        if self._line_streams:
             self.note(line)
 
     def close(self) -> None:

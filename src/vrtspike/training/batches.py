@@ -13,7 +13,6 @@ import shutil
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple, fields
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -113,14 +112,7 @@ class ShuffledBatches:
                 f"the training split has {samples} samples, but TRAIN.BATCH_SIZE is {size} "
                 "and an incomplete batch is dropped; lower TRAIN.BATCH_SIZE or add data"
             )
-        self._load = partial(
-            _loader,
-            _Keyed(dataset, self._uses, observer),
-            settings.DATALOADER,
-            ranks,
-            workers=workers.train,
-            prefetch=settings.DATALOADER.TRAIN_PREFETCH_FACTOR,
-        )
+        self._settings, self._ranks, self._workers = settings.DATALOADER, ranks, workers.train
 
     def keys(self, first: int, stride: int, until: int) -> Iterator[list[Key]]:
         """The samples of micro-batches ``first``, ``first + stride`` ... below ``until``."""
@@ -135,7 +127,15 @@ class ShuffledBatches:
 
     def stream(self, first: int, stride: int, until: int) -> Iterator[Any]:
         """Micro-batches ``first``, ``first + stride`` ... below ``until``."""
-        return _explain_failures(iter(self._load(self.keys(first, stride, until))))
+        loader = _loader(
+            _Keyed(self._dataset, self._uses, self._observer),
+            self._settings,
+            self._ranks,
+            self.keys(first, stride, until),
+            workers=self._workers,
+            prefetch=self._settings.TRAIN_PREFETCH_FACTOR,
+        )
+        return _explain_failures(iter(loader))
 
     def cache_use(self) -> CacheUse | None:
         """Use of the cache so far by this process and its workers; None without a cache."""

@@ -110,7 +110,7 @@ class Trainer:
         self.state = RunState(log.checkpoints, log.fingerprint, settings, self.micro_batches, parts)
         self._resume(checkpoint)
         if train.COMPILE_MODEL:
-            problem.compiler(model, train.COMPILE_MODE)
+            model.compile(mode=train.COMPILE_MODE)
         self.replica = Replica(self.model, ranks)
 
     def run(self, stop: StopRequest) -> Literal["finished", "interrupted"]:
