@@ -56,9 +56,9 @@ from vrtspike.io.files import atomic_write_text, read_json, write_json
 from vrtspike.io.images import luma, shrink
 from vrtspike.system import cli
 from vrtspike.training.optimizers import (
-    Schedule,
     build_optimizer,
     parameter_groups,
+    set_learning_rates,
     trainable_groups,
 )
 
@@ -246,13 +246,12 @@ def trained(settings: Settings, dataset: DatasetManifest) -> nn.Module | None:
     total, rate = settings.TRAIN.MAX_STEPS or 1, settings.TRAIN.OPTIM.LR
     groups = parameter_groups(trainable_groups(model), rate, rate_factors(settings.TRAIN))
     optimizer = build_optimizer(groups, settings.TRAIN.OPTIM)
-    schedule = Schedule(optimizer, settings.TRAIN.SCHED, rate, total)
     clips = ClipDataset(dataset, settings.DATA.TRAIN_SPLIT, settings.DATA, seed=settings.SEED)
     size = settings.TRAIN.BATCH_SIZE
     order = RandomSampler(clips, replacement=True, num_samples=total * size)
     for step, batch in enumerate(DataLoader(clips, size, sampler=order)):
         clips.set_epoch(step)
-        schedule.apply(step)
+        set_learning_rates(optimizer, settings.TRAIN.SCHED, rate, step, total)
         work = task.prepare(batch, CPU)
         loss = torch.stack(list(task.losses(task.forward(model, work), work, step).values())).sum()
         if not loss.isfinite():

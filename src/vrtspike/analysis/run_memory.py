@@ -33,7 +33,6 @@ _COLUMNS = {
     "resident": "RSS",
     "proportional": "PSS",
     "own": "USS",
-    "shared_memory": "shared memory",
     "gpu": "GPU",
 }
 _FULL_SHARE = 0.8
@@ -214,9 +213,6 @@ def memory_advice(found: RunMemory) -> Iterator[str]:
                 "| head)"
             )
         yield f"memory is {100 * used / total:.0f} % full: {less}"
-    if system.swap_used > 64 and any(process.swapped > 16 for process in found.processes):
-        swapped = sum(process.swapped for process in found.processes)
-        yield f"{_size(swapped)} of this run were moved to the disk: {less}"
     if system.shared_total and system.shared_used > _FULL_SHARE * system.shared_total:
         yield (
             "/dev/shm is nearly full, a worker that finds no space ends with a bus error: lower "
