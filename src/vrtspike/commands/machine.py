@@ -6,13 +6,8 @@ import argparse
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from vrtspike.errors import RunError
 from vrtspike.system.cli import add_configuration, output_path, positive_int, positive_number
-
-if TYPE_CHECKING:
-    from vrtspike.config.workflow import Workflow
 
 FEWEST_TURNS = 3
 """With two pairs Student's interval is 4 times as wide as with three, 7 times as with five."""
@@ -134,42 +129,17 @@ def benchmark(arguments: argparse.Namespace) -> None:
     their step times with a confidence interval. Each turn is a training in a temporary folder; runs
     and results are not changed.
     """
-    from vrtspike.analysis import benchmark as analysis
+    from vrtspike.analysis.benchmark import run_benchmark
     from vrtspike.config.workflow import read_workflow
     from vrtspike.io.files import atomic_write_text
 
     def show(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    workflow, preset = read_workflow(arguments.configfile, arguments.config), arguments.preset
-    before = workflow.preset(preset)
-    after = analysis.apply_changes(before, arguments.against)
-    changed = replace(workflow, presets={**workflow.presets, preset: after})
-    found = analysis.run_benchmark(
-        preset,
-        (before, after),
-        (_dataset(workflow, preset), _dataset(changed, preset)),
-        analysis.Length(arguments.turns, arguments.steps, arguments.warm_up),
-        workflow.settings.GPUS,
-        show,
-    )
-    shown = analysis.benchmark_text(found)
+    workflow = read_workflow(arguments.configfile, arguments.config)
+    length = arguments.turns, arguments.steps, arguments.warm_up
+    shown = run_benchmark(workflow, arguments.preset, arguments.against, *length, show)
     print(shown, end="", flush=True)
     if arguments.output is not None:
         atomic_write_text(arguments.output, shown)
         show(f"written to {arguments.output}")
-
-
-def _dataset(workflow: Workflow, preset: str) -> Path:
-    """The manifest of a preset's prepared data.
-
-    Raises:
-        RunError: if the data are not prepared.
-    """
-    path = workflow.manifest(preset)
-    if not path.is_file():
-        raise RunError(
-            f"{path}: no such file, the data of preset {preset} are not prepared; prepare them: "
-            f"snakemake --cores 2 {path}"
-        )
-    return path
