@@ -26,7 +26,7 @@ from vrtspike.analysis.evaluations import (
     test_frames,
     with_notes,
 )
-from vrtspike.analysis.performance import Analysis, plot_lines, read_analysis
+from vrtspike.analysis.performance import Analysis, read_analysis
 from vrtspike.config.problems import Metric, all_metrics
 from vrtspike.config.run_schema import shown_settings
 from vrtspike.errors import RunError, list_faults
@@ -36,7 +36,6 @@ from vrtspike.plotting.pages import Table, texts, write_tables
 from vrtspike.runs.published import PublishedRun
 
 DIFFERENCES = "differences.csv"
-PLOTS = ("loss.svg", "validation.svg")
 ABSENT = "–"
 
 Format = Literal["text", "csv", "markdown"]
@@ -74,12 +73,11 @@ class Candidate:
 
 
 def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFrame:
-    """Write tables and plots of a comparison into a folder.
+    """Write the tables of a comparison into a folder.
 
     Args:
         candidates: the runs; those without evaluation have no metrics.
-        output: folder for ``table.csv``, ``table.html``, ``differences.csv``, ``loss.svg`` and
-            ``validation.svg``.
+        output: folder for ``table.csv``, ``table.html`` and ``differences.csv``.
 
     Returns:
         one row per run.
@@ -102,7 +100,6 @@ def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFr
             Table(differences, "Differences of the configurations"),
         ],
     )
-    _plot(output, candidates)
     return table
 
 
@@ -172,28 +169,6 @@ def setting_differences(candidates: Sequence[Candidate]) -> pd.DataFrame:
     found = unequal(*settings, text=str, absent=ABSENT)
     rows = [(key, *values) for key, values in found.items()]
     return pd.DataFrame(rows, columns=["key", *(candidate.name for candidate in candidates)])
-
-
-def _validation_curves(
-    candidates: Sequence[Candidate],
-) -> dict[str, dict[str, tuple[pd.Series, pd.Series]]]:
-    """The curves of the main metric of each problem, by its title."""
-    found: dict[str, dict[str, tuple[pd.Series, pd.Series]]] = {}
-    for candidate in candidates:
-        validation = candidate.analysis.logs.validation
-        metric = next(iter(candidate.analysis.metrics.values()))
-        if metric.name in validation:
-            curve = validation["step"], validation[metric.name]
-            found.setdefault(f"validation {metric.label}", {})[candidate.name] = curve
-    return found
-
-
-def _plot(output: Path, candidates: Sequence[Candidate]) -> None:
-    logs = {candidate.name: candidate.analysis.logs.train for candidate in candidates}
-    losses = {name: (train["step"], train["loss"]) for name, train in logs.items()}
-    plot_lines(output / PLOTS[0], {"loss": losses}, "no training step was logged")
-    curves = _validation_curves(candidates)
-    plot_lines(output / PLOTS[1], curves, "no validation in these runs")
 
 
 def comparison_text(candidates: Sequence[Candidate], kind: Format) -> str:
