@@ -144,7 +144,7 @@ def test_pictures_are_made_smaller_until_the_page_is_below_its_limit(tmp_path):
     report = data_of(text)
     assert len(report["runs"][0]["evaluation"]["examples"]) == 9
     assert report["pictures"]["left_out"] == 0
-    assert re.fullmatch(r"WebP, quality \d+, .*", report["pictures"]["form"])
+    assert re.fullmatch(r"WebP of quality \d+, .*", report["pictures"]["form"])
 
 
 def test_examples_that_do_not_fit_are_counted(results):

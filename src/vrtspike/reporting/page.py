@@ -27,7 +27,6 @@ from vrtspike.reporting.measurements import (
     read_alignment,
 )
 from vrtspike.reporting.pictures import (
-    ENCODINGS,
     ERROR_TOP,
     Pictures,
     encode_examples,
@@ -215,12 +214,12 @@ def write_report_page(
             "runs": [_with_pictures(run, kept) for run in runs],
             "columns": {"alignment": ALIGNMENT_COLUMNS, "sections": SECTION_COLUMNS},
             "error": {"top": ERROR_TOP, "colours": error_colours()},
-            "pictures": {"form": str(pictures.encoding), "left_out": len(examples) - len(kept)},
+            "pictures": {"form": pictures.form, "left_out": len(examples) - len(kept)},
         }
         texts = {f"{name}-{what}": text for name, of in kept.items() for what, text in of.items()}
         return _page(headline, data, stored | texts)
 
-    empty = page(Pictures(ENCODINGS[0], {}))
+    empty = page(Pictures("", {}))
     budget = page_bytes - len(empty.encode()) - EXAMPLE_BYTES * len(examples)
     atomic_write_text(output, page(encode_examples(files, budget)))
     return headline
