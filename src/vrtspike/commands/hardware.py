@@ -6,7 +6,6 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 
@@ -31,23 +30,15 @@ _MATMUL_EFFICIENCY = 0.75
 """FLOP/s of a large matrix product relative to the data sheet."""
 
 
-class DataSheet(NamedTuple):
-    """A GPU by its data sheet."""
-
-    memory_gib: int
-    """Memory of the device."""
-    tflops: float
-    """TFLOP/s of matrix products in half precision, dense, with sums in float32."""
-
-
 GPUS = {
-    "A6000": DataSheet(48, 154.8),
-    "4090": DataSheet(24, 165.2),
-    "A100": DataSheet(80, 312.0),
-    "H100": DataSheet(80, 989.0),
-    "H200": DataSheet(141, 989.0),
+    "A6000": (48, 154.8),
+    "4090": (24, 165.2),
+    "A100": (80, 312.0),
+    "H100": (80, 989.0),
+    "H200": (141, 989.0),
 }
-"""Data sheets of NVIDIA RTX A6000, GeForce RTX 4090, A100 80 GB SXM, H100 SXM and H200 SXM."""
+"""GiB of memory, and TFLOP/s of dense matrix products in half precision with sums in float32: data
+sheets of NVIDIA RTX A6000, GeForce RTX 4090, A100 80 GB SXM, H100 SXM and H200 SXM."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +103,7 @@ def known_tflops(name: str) -> float | None:
     (989.0, None)
     """
     words = name.replace("-", " ").split()
-    return next((sheet.tflops for kind, sheet in GPUS.items() if kind in words), None)
+    return next((tflops for kind, (_, tflops) in GPUS.items() if kind in words), None)
 
 
 def named_gpu(name: str, count: int) -> GpuKind:
@@ -124,7 +115,8 @@ def named_gpu(name: str, count: int) -> GpuKind:
     kind = name.upper()
     if kind not in GPUS:
         raise RunError(f"--gpu {name}: expected {', '.join(GPUS)}; or run on that machine")
-    return GpuKind(kind, count, GPUS[kind].memory_gib, "", GPUS[kind].tflops)
+    memory_gib, tflops = GPUS[kind]
+    return GpuKind(kind, count, memory_gib, "", tflops)
 
 
 def free_bytes(path: Path) -> int:

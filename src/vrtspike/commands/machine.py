@@ -48,7 +48,7 @@ def advise(arguments: argparse.Namespace) -> int:
     Estimates come from tables of counted costs, and from the data sheet of the GPU or a short
     measurement on this machine; --gpu estimates for another machine's GPUs.
     """
-    from vrtspike.commands import preset_advice as advice
+    from vrtspike.commands import preset_advice
     from vrtspike.commands.hardware import measure_speed, named_gpu, this_machine
     from vrtspike.config.workflow import read_workflow
 
@@ -59,8 +59,8 @@ def advise(arguments: argparse.Namespace) -> int:
     elif workflow.settings.GPUS == 0:
         machine = replace(machine, gpu=None)
     speed = measure_speed(machine.gpu)
-    found = advice.advise(workflow, machine, speed, arguments.hours)
-    print("\n".join(advice.advice_lines(found)))
+    found = preset_advice.advise(workflow, machine, speed, arguments.hours)
+    print("\n".join(found.lines))
     return 0 if found.command is not None else 1
 
 

@@ -230,7 +230,7 @@ def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Ite
     yield Check("configuration", "ok", f"presets {', '.join(workflow.settings.PRESETS)}")
     for name, reason in workflow.broken.items():
         yield fault("preset", reason, "note", preset=name)
-    data = {name: find_data(deblurring, dataset) for name, dataset in datasets.items()}
+    data = {name: find_data(deblurring.results, dataset) for name, dataset in datasets.items()}
     bins = {
         (deblurring.dataset(name).name, deblurring.preset(name).DATA.NUM_VOXEL_BINS)
         for name in presets_of(deblurring)

@@ -93,7 +93,7 @@ def encode(picture: Picture, side: int, quality: int) -> str:
     done, contents = cv2.imencode(".webp", picture, [cv2.IMWRITE_WEBP_QUALITY, quality])
     if not done:
         raise DataError("OpenCV cannot write WebP on this machine; install opencv-python-headless")
-    return base64.b64encode(contents).decode()
+    return base64.b64encode(contents.tobytes()).decode()
 
 
 def encode_examples(examples: Sequence[Mapping[str, Path]], budget: int) -> Pictures:
