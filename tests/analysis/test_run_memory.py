@@ -34,7 +34,7 @@ PROCESSES = (
 def state(tmp_path):
     """A training without any trouble."""
     record = {"status": "running", "step": 40, "total_steps": 90, "starts": [{"host": "elsewhere"}]}
-    return RunMemory(tmp_path, Settings(), record, 57, PROCESSES, CALM, 5 * GB)
+    return RunMemory(tmp_path, Settings(), record, 57, PROCESSES, CALM)
 
 
 def test_processes_sums_and_machine(state):
@@ -48,7 +48,6 @@ def test_processes_sums_and_machine(state):
         "machine: 40.0 GiB of 100.0 GiB in use (40 %); page cache 30.0 GiB, which is freed when "
         "needed",
         "shared memory (/dev/shm): 1.0 GiB of 10.0 GiB",
-        "stores of its data set: 5.0 GiB",
         "cache of decoded chunks: at most 4 GB for all workers together (DATA.CACHE_SIZE_GB)",
     ]
     on_gpu = replace(PROCESSES[0], gpu=2000.0)
@@ -63,26 +62,20 @@ FULL = "lower DATALOADER.TOTAL_WORKERS (auto), TRAIN_PREFETCH_FACTOR (4)"
 
 
 @pytest.mark.parametrize(
-    ("system", "cache_gb", "stores_gb", "said"),
+    ("system", "cache_gb", "said"),
     [
         # Nearly: 90 % is the limit.
-        ({"available": 10.1 * GB}, 4, 5, None),
-        ({"available": 9 * GB}, 0, 5, f"memory is 91 % full: end other programs, or {FULL}"),
-        ({"available": 9 * GB}, 6, 5, f"{FULL} or DATA.CACHE_SIZE_GB (6)"),
-        ({"limit": 11 * GB, "limit_used": 10.5 * GB}, 0, 0, "memory is 95 % full"),
-        ({"shared_used": 7.9 * GB}, 4, 5, None),
-        ({"shared_used": 8.1 * GB}, 4, 5, "/dev/shm is nearly full"),
-        # What is available, of which the page cache is a part.
-        ({}, 4, 59, None),
-        ({}, 4, 61, "the stores (61.0 GiB) do not fit into the page cache"),
-        ({"limit": 50 * GB, "limit_used": 10 * GB}, 4, 39, None),
-        ({"limit": 50 * GB, "limit_used": 10 * GB}, 4, 41, "the stores (41.0 GiB)"),
+        ({"available": 10.1 * GB}, 4, None),
+        ({"available": 9 * GB}, 0, f"memory is 91 % full: end other programs, or {FULL}"),
+        ({"available": 9 * GB}, 6, f"{FULL} or DATA.CACHE_SIZE_GB (6)"),
+        ({"limit": 11 * GB, "limit_used": 10.5 * GB}, 0, "memory is 95 % full"),
+        ({"shared_used": 7.9 * GB}, 4, None),
+        ({"shared_used": 8.1 * GB}, 4, "/dev/shm is nearly full"),
     ],
 )
-def test_what_fills_up_is_told_with_keys_to_lower(state, system, cache_gb, stores_gb, said):
+def test_what_fills_up_is_told_with_keys_to_lower(state, system, cache_gb, said):
     settings = Settings.model_validate({"DATA": {"CACHE_SIZE_GB": cache_gb}})
-    changed = replace(state, system=replace(CALM, **system), settings=settings)
-    told = list(memory_advice(replace(changed, stores_mb=stores_gb * GB)))
+    told = list(memory_advice(replace(state, system=replace(CALM, **system), settings=settings)))
     assert len(told) == (said is not None)
     assert all(said in text for text in told)
     assert all(("CACHE" in text) == (cache_gb == 6) for text in told)
@@ -98,7 +91,6 @@ def test_where_no_process_trains(state, publish):
     lines = memory_lines(measure_run(folder))
     # Its log is newer than its record.
     assert lines[0].endswith(f"{gone} (finished, step 7)")
-    assert not any(line.startswith("stores") for line in lines)
 
 
 def test_the_folder_of_a_preset_is_enough_to_analyse_its_latest_run(publish, capsys):

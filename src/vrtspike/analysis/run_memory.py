@@ -13,9 +13,7 @@ from vrtspike.analysis.findings import symptoms
 from vrtspike.analysis.rules import uses_cache
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import RunError
-from vrtspike.io.files import folder_size
 from vrtspike.monitoring.process_memory import (
-    MEGABYTE,
     ProcessMemory,
     SystemMemory,
     processes_of_run,
@@ -48,7 +46,6 @@ class RunMemory:
         step: the last one in its log, which is newer than ``run.json``.
         processes: on this machine; empty if there are none.
         system: memory of the machine.
-        stores_mb: size of its stores; None if they are not on this machine.
     """
 
     folder: Path
@@ -57,7 +54,6 @@ class RunMemory:
     step: int
     processes: Sequence[ProcessMemory]
     system: SystemMemory
-    stores_mb: float | None
 
 
 def find_run_folder(given: Path, runs: Path) -> Path:
@@ -90,7 +86,7 @@ def measure_run(folder: Path) -> RunMemory:
     """
     identity, record = RunIdentity.read(folder), read_record(folder)
     assert record is not None
-    dataset, log = Path(identity.dataset), folder / METRICS
+    log = folder / METRICS
     logged = (int(line["step"]) for line in (iter_records(log) if log.is_file() else ()))
     return RunMemory(
         folder,
@@ -99,7 +95,6 @@ def measure_run(folder: Path) -> RunMemory:
         max(logged, default=int(record["step"])),
         processes_of_run(folder),
         system_memory(),
-        folder_size(dataset.parent)[1] / MEGABYTE if dataset.is_file() else None,
     )
 
 
@@ -134,8 +129,6 @@ def memory_lines(found: RunMemory) -> list[str]:
     if system.shared_total is not None:
         used_of = f"{_size(system.shared_used)} of {_size(system.shared_total)}"
         lines.append(f"shared memory (/dev/shm): {used_of}")
-    if found.stores_mb is not None:
-        lines.append(f"stores of its data set: {_size(found.stores_mb)}")
     cache = "none"
     if uses_cache(found.settings):
         size = found.settings.value("DATA.CACHE_SIZE_GB")
@@ -176,10 +169,4 @@ def memory_advice(found: RunMemory) -> Iterator[str]:
         yield (
             "/dev/shm is nearly full, a worker that finds no space ends with a bus error: lower "
             "DATALOADER.TRAIN_PREFETCH_FACTOR, or start the container with a larger --shm-size"
-        )
-    # Available memory includes the page cache.
-    if found.processes and (found.stores_mb or 0.0) > system.available_within_limit:
-        yield (
-            f"the stores ({_size(found.stores_mb or 0.0)}) do not fit into the page cache: every "
-            "epoch reads them from the disk; DATALOADER.SHUFFLE_BLOCK: 32 reads less of a slow one"
         )
