@@ -26,7 +26,7 @@ STEPS, MICRO = 61, 3
 PARTS = {
     "step/data": (10, 90), "step/forward/vrt/stage1": (20, 40), "step/forward/vrt/stage2": (60, 80),
     "step/forward/spike_encoder": (5, 9), "step/backward/recomputation": (20, 60),
-    "own": (100, 200), "validation": (50, 150), "checkpoint": (10, 30),
+    "own": (100, 200), "validation": (50, 150),
 }  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def ms() -> pd.DataFrame:
     ms["step/backward"] = ms["step/backward/recomputation"] + ms.pop("own")
     ms["step"] = ms["step/data"] + ms["step/forward"] + ms["step/backward"] + 20
     ms.iloc[0] *= 50
-    ms.loc[ms.index % 10 != 9, ["validation", "checkpoint"]] = math.nan
+    ms.loc[ms.index % 10 != 9, "validation"] = math.nan
     return ms
 
 
@@ -101,9 +101,6 @@ def test_speed(ms, records, figures):
     parts = {name: share[f"step/{name}"] for name in ("data", "forward", "backward")}
     assert speed.step_parts == pytest.approx(parts | {"other": 20 * len(ms) / total["step"]})
     assert speed.samples_per_second == pytest.approx(samples.sum() / total["step"] * 1e3)
-    whole = total[["step", "validation", "checkpoint"]].sum()
-    assert speed.validation_share == pytest.approx(total["validation"] / whole)
-    assert speed.checkpoint_share == pytest.approx(total["checkpoint"] / whole)
 
 
 def test_health_and_memory(records, figures):
@@ -202,7 +199,6 @@ def test_a_short_run_has_no_trends_and_its_best_is_the_lowest_where_lower_is_bet
     figures = run_figures(read_run_logs(folder), 1, metrics=METRICS)
     assert figures.health.best == {"psnr": 30, "ssim": 0.9, "lpips": 0.25}
     assert (figures.health.first_losses, figures.memory.growth_mb) == (None, None)
-    assert figures.speed.validation_share is None
 
 
 @pytest.mark.parametrize(
