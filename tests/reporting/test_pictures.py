@@ -102,3 +102,10 @@ def test_pictures_of_other_sizes_are_refused(tmp_path):
     match = r"restored\.png: 64 x 36 pixels, but .*sharp\.png has 40 x 40"
     with pytest.raises(DataError, match=match):
         encode_examples([files], 10**6)
+
+
+def test_a_missing_picture_is_named(tmp_path):
+    (files,) = make_examples(tmp_path, 1)
+    files["sharp"].unlink()
+    with pytest.raises(DataError, match=r"0_sharp\.png"):
+        encode_examples([files], 10**6)

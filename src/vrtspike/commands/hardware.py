@@ -6,11 +6,11 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
 from vrtspike.cluster.gpus import usable_gpus
-from vrtspike.deblurring.costs import TrainingCost
 from vrtspike.errors import RunError
 from vrtspike.monitoring.nvml import driver_version, installed_gpus
 from vrtspike.monitoring.process_memory import system_memory
@@ -18,8 +18,6 @@ from vrtspike.system.cpus import available_cpus
 from vrtspike.system.surroundings import nearest_existing
 from vrtspike.training.progress import measure_peak
 
-MULTI_GPU_EFFICIENCY = 0.9
-"""Parallel efficiency of several GPUs: an assumption."""
 GPU_EFFICIENCY = 0.1
 """FLOP/s of a training step relative to the GPU's data sheet: an assumption; many operations are
 limited by memory bandwidth."""
@@ -124,22 +122,13 @@ def free_bytes(path: Path) -> int:
     return shutil.disk_usage(nearest_existing(path)).free
 
 
-@dataclass(frozen=True)
-class Speed:
-    """Training speed of a machine.
-
-    Attributes:
-        tflops: TFLOP/s of a training step on one GPU, or on all CPUs.
-        source: of that figure, in words.
-    """
+class Speed(NamedTuple):
+    """Training speed of a machine."""
 
     tflops: float
+    """TFLOP/s of a training step on one GPU, or on all CPUs."""
     source: str
-
-    def seconds(self, cost: TrainingCost, gpus: int) -> float:
-        """Seconds of a complete training on a number of GPUs."""
-        share = MULTI_GPU_EFFICIENCY if gpus > 1 else 1.0
-        return cost.clips * cost.mean.run_tflop / self.tflops / share
+    """Of that figure, in words."""
 
 
 def measure_speed(gpu: GpuKind | None) -> Speed:

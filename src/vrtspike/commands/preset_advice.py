@@ -35,6 +35,8 @@ UNTRAINED_START = (
     "it trains from random weights, for comparisons and timing; for the best figures start from "
     "VRT's weights (reproduce, docs/training.md)"
 )
+_MULTI_GPU_EFFICIENCY = 0.9
+"""Parallel efficiency of several GPUs: an assumption."""
 _USABLE = 0.9
 """Share of a GPU's memory that a training may fill."""
 _PROCESS_GIB = {"cuda": 3.0, "cpu": 1.2}
@@ -195,7 +197,8 @@ def assess(
     if cost is None:
         return Fit(name, ["the cost of its model was never counted"])
     memory = _memory_gib(settings, cost, gpus, machine.cpus)
-    hours = speed.seconds(cost, max(1, gpus)) / 3600
+    efficiency = _MULTI_GPU_EFFICIENCY if gpus > 1 else 1.0
+    hours = cost.clips * cost.mean.run_tflop / speed.tflops / efficiency / 3600
     disk: float = data.missing_bytes(settings.DATA.NUM_VOXEL_BINS)
     disk += cost.checkpoint_gib(settings.TRAIN.KEEP_LAST) * 2**30
     reasons = []
