@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,6 @@ import pytest
 
 from vrtspike.analysis.run_memory import (
     RunMemory,
-    find_run_folder,
     measure_run,
     memory_advice,
     memory_lines,
@@ -104,16 +104,15 @@ def test_the_folder_of_a_preset_is_enough_to_analyse_its_latest_run(publish, cap
         run_command(["analyze", str(folder.parent)])
 
 
-def test_a_run_is_found_by_folder_preset_or_parent(tmp_path, publish):
-    runs = tmp_path / "train"
+def test_a_run_is_found_by_folder_preset_or_parent(tmp_path, publish, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     folder = publish("one")
-    old, new = runs / "preset/a", runs / "preset/b"
+    old, new = Path("runs/preset/a"), Path("runs/preset/b")
     for place, date in ((old, 1_000), (new, 2_000)):
-        place.mkdir(parents=True)
-        (place / "run.json").write_text("{}")
+        shutil.copytree(folder, place)
         os.utime(place / "run.json", (date, date))
-    assert find_run_folder(folder, runs) == folder
-    assert find_run_folder(runs / "preset", tmp_path / "nowhere") == new
-    assert find_run_folder(Path("preset"), runs) == new
-    with pytest.raises(RunError, match=r"nosuch: no run there; .*runs of: one, preset"):
-        find_run_folder(Path("nosuch"), runs)
+    for given, found in ((folder, folder), ("runs/preset", new), ("preset", new)):
+        run_command(["memory", str(given)])
+        assert capsys.readouterr().out.startswith(f"{found}: no process trains here")
+    with pytest.raises(RunError, match="nosuch: no run there; expected its folder"):
+        run_command(["memory", "nosuch"])

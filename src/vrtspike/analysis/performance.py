@@ -113,7 +113,7 @@ def write_analysis(analysis: Analysis, output: Path) -> None:
 
 def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) -> None:
     findings, run = analysis.findings, analysis.run
-    keys = proposed_keys(findings, run.settings)
+    keys = proposed_keys(findings)
     table = findings_table(findings)
     contents = {
         "schema": 1,

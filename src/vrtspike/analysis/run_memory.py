@@ -12,7 +12,6 @@ import pandas as pd
 from vrtspike.analysis.findings import symptoms
 from vrtspike.analysis.rules import uses_cache
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.errors import RunError
 from vrtspike.monitoring.process_memory import (
     ProcessMemory,
     SystemMemory,
@@ -20,7 +19,7 @@ from vrtspike.monitoring.process_memory import (
     system_memory,
 )
 from vrtspike.monitoring.records import iter_records
-from vrtspike.runs.folder import latest_run, read_record
+from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import METRICS
 
@@ -54,28 +53,6 @@ class RunMemory:
     step: int
     processes: Sequence[ProcessMemory]
     system: SystemMemory
-
-
-def find_run_folder(given: Path, runs: Path) -> Path:
-    """The folder of a run that the user named.
-
-    Args:
-        given: the run's folder; a folder of runs (``runs/<preset>``), which stands for its latest
-            run; or the name of a preset.
-        runs: folder of all runs.
-
-    Raises:
-        RunError: if there is no run.
-    """
-    for folder in (given, runs / given):
-        found = latest_run(folder)
-        if found is not None:
-            return found
-    known = sorted(path.name for path in runs.glob("*") if path.is_dir())
-    raise RunError(
-        f"{given}: no run there; expected its folder (runs/<preset>/<fingerprint>, which training "
-        f"prints when it starts) or a preset, {runs} has runs of: {', '.join(known) or 'none'}"
-    )
 
 
 def measure_run(folder: Path) -> RunMemory:

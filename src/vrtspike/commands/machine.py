@@ -7,7 +7,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from vrtspike.system.cli import add_configuration, output_path, positive_int, positive_number
+from vrtspike.errors import RunError
+from vrtspike.system.cli import add_configuration, positive_int, positive_number
 
 FEWEST_TURNS = 3
 """With two pairs Student's interval is 4 times as wide as with three, 7 times as with five."""
@@ -69,7 +70,6 @@ def add_memory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "run_path", type=Path, metavar="RUN", help="folder of the run, or name of its preset"
     )
-    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs (RUNS)")
 
 
 def memory(arguments: argparse.Namespace) -> None:
@@ -78,9 +78,16 @@ def memory(arguments: argparse.Namespace) -> None:
     RUN is the run's folder (runs/<preset>/<fingerprint>), or a preset, for its latest run. RSS
     counts shared pages in each process; PSS divides them among the processes.
     """
-    from vrtspike.analysis.run_memory import find_run_folder, measure_run, memory_lines
+    from vrtspike.analysis.run_memory import measure_run, memory_lines
+    from vrtspike.runs.folder import latest_run
 
-    folder = find_run_folder(arguments.run_path, arguments.runs)
+    given = arguments.run_path
+    folder = latest_run(given) or latest_run(Path("runs") / given)
+    if folder is None:
+        raise RunError(
+            f"{given}: no run there; expected its folder (runs/<preset>/<fingerprint>, which "
+            "training prints when it starts) or a preset with runs in the folder runs"
+        )
     print("\n".join(memory_lines(measure_run(folder))))
 
 
@@ -108,7 +115,6 @@ def add_benchmark(parser: argparse.ArgumentParser) -> None:
         help="first steps of a turn, which are left out",
     )
     add_configuration(parser)
-    parser.add_argument("-o", "--output", type=output_path, help="file that it is also written to")
 
 
 def _turns_option(text: str) -> int:
@@ -131,15 +137,10 @@ def benchmark(arguments: argparse.Namespace) -> None:
     """
     from vrtspike.analysis.benchmark import run_benchmark
     from vrtspike.config.workflow import read_workflow
-    from vrtspike.io.files import atomic_write_text
 
     def show(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
     workflow = read_workflow(arguments.configfile, arguments.config)
     length = arguments.turns, arguments.steps, arguments.warm_up
-    shown = run_benchmark(workflow, arguments.preset, arguments.against, *length, show)
-    print(shown, end="", flush=True)
-    if arguments.output is not None:
-        atomic_write_text(arguments.output, shown)
-        show(f"written to {arguments.output}")
+    print(run_benchmark(workflow, arguments.preset, arguments.against, *length, show), end="")
