@@ -10,12 +10,11 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from tests.reporting.results import (
-    FINDING,
     make_alignment,
     make_evaluation,
-    make_performance,
     make_run,
 )
+from vrtspike.analysis.performance import analyze_run
 from vrtspike.errors import RunError
 from vrtspike.io.files import read_json, write_json
 from vrtspike.reporting.page import OTHER_BYTES, script_json, verdict, write_report_page
@@ -46,9 +45,8 @@ def headline_of(text: str) -> str:
 
 @pytest.fixture
 def results(tmp_path):
-    make_run(tmp_path, "a")
+    analyze_run(make_run(tmp_path, "a"), tmp_path / "performance/a")
     make_evaluation(tmp_path, "a")
-    make_performance(tmp_path, "a", [FINDING])
     make_alignment(tmp_path)
     return tmp_path
 
@@ -59,7 +57,7 @@ def test_the_page_holds_all_of_a_run(results):
     stored, report = stored_in(text), data_of(text)
     (run,) = report["runs"]
     assert run["evaluation"]["metrics"][0]["restored"] == 22.5
-    assert run["performance"]["findings"][0]["symptom"] == "waits for data"
+    assert run["performance"]["findings"][0]["symptom"] == "waiting for data"
     validation = {"steps": [20, 40], "values": [28.0, 30.0], "width": 1}
     assert run["curves"]["validation"]["PSNR, dB"] == validation
     assert dict(run["origin"]["facts"])["fingerprint"] == "print of a"
