@@ -11,7 +11,6 @@ from typing import NamedTuple
 import torch
 
 from vrtspike.cluster.gpus import usable_gpus
-from vrtspike.deblurring.costs import TrainingCost
 from vrtspike.errors import RunError
 from vrtspike.monitoring.nvml import driver_version, installed_gpus
 from vrtspike.monitoring.process_memory import system_memory
@@ -19,8 +18,6 @@ from vrtspike.system.cpus import available_cpus
 from vrtspike.system.surroundings import nearest_existing
 from vrtspike.training.progress import measure_peak
 
-MULTI_GPU_EFFICIENCY = 0.9
-"""Parallel efficiency of several GPUs: an assumption."""
 GPU_EFFICIENCY = 0.1
 """FLOP/s of a training step relative to the GPU's data sheet: an assumption; many operations are
 limited by memory bandwidth."""
@@ -31,23 +28,15 @@ _MATMUL_EFFICIENCY = 0.75
 """FLOP/s of a large matrix product relative to the data sheet."""
 
 
-class DataSheet(NamedTuple):
-    """A GPU by its data sheet."""
-
-    memory_gib: int
-    """Memory of the device."""
-    tflops: float
-    """TFLOP/s of matrix products in half precision, dense, with sums in float32."""
-
-
 GPUS = {
-    "A6000": DataSheet(48, 154.8),
-    "4090": DataSheet(24, 165.2),
-    "A100": DataSheet(80, 312.0),
-    "H100": DataSheet(80, 989.0),
-    "H200": DataSheet(141, 989.0),
+    "A6000": (48, 154.8),
+    "4090": (24, 165.2),
+    "A100": (80, 312.0),
+    "H100": (80, 989.0),
+    "H200": (141, 989.0),
 }
-"""Data sheets of NVIDIA RTX A6000, GeForce RTX 4090, A100 80 GB SXM, H100 SXM and H200 SXM."""
+"""GiB of memory, and TFLOP/s of dense matrix products in half precision with sums in float32: data
+sheets of NVIDIA RTX A6000, GeForce RTX 4090, A100 80 GB SXM, H100 SXM and H200 SXM."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +101,7 @@ def known_tflops(name: str) -> float | None:
     (989.0, None)
     """
     words = name.replace("-", " ").split()
-    return next((sheet.tflops for kind, sheet in GPUS.items() if kind in words), None)
+    return next((tflops for kind, (_, tflops) in GPUS.items() if kind in words), None)
 
 
 def named_gpu(name: str, count: int) -> GpuKind:
@@ -124,7 +113,8 @@ def named_gpu(name: str, count: int) -> GpuKind:
     kind = name.upper()
     if kind not in GPUS:
         raise RunError(f"--gpu {name}: expected {', '.join(GPUS)}; or run on that machine")
-    return GpuKind(kind, count, GPUS[kind].memory_gib, "", GPUS[kind].tflops)
+    memory_gib, tflops = GPUS[kind]
+    return GpuKind(kind, count, memory_gib, "", tflops)
 
 
 def free_bytes(path: Path) -> int:
@@ -132,22 +122,13 @@ def free_bytes(path: Path) -> int:
     return shutil.disk_usage(nearest_existing(path)).free
 
 
-@dataclass(frozen=True)
-class Speed:
-    """Training speed of a machine.
-
-    Attributes:
-        tflops: TFLOP/s of a training step on one GPU, or on all CPUs.
-        source: of that figure, in words.
-    """
+class Speed(NamedTuple):
+    """Training speed of a machine."""
 
     tflops: float
+    """TFLOP/s of a training step on one GPU, or on all CPUs."""
     source: str
-
-    def seconds(self, cost: TrainingCost, gpus: int) -> float:
-        """Seconds of a complete training on a number of GPUs."""
-        share = MULTI_GPU_EFFICIENCY if gpus > 1 else 1.0
-        return cost.clips * cost.run_tflop / self.tflops / share
+    """Of that figure, in words."""
 
 
 def measure_speed(gpu: GpuKind | None) -> Speed:
