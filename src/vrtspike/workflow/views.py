@@ -130,7 +130,6 @@ class _Job:
     rule: str
     outputs: list[str]
     marks: Mapping[str, object]
-    is_retried: bool = False
 
 
 @dataclass
@@ -212,9 +211,8 @@ class RunView:
         name = f"{rule} {'/'.join(map(str, fields['wildcards'].values()))}".strip()
         logs = list(map(str, fields["log"]))
         marks = {log: mark for log in logs if (mark := file_mark(Path(log))) is not None}
-        is_retried = number in self._jobs
         outputs = list(map(str, fields["output"]))
-        self._jobs[number] = _Job(name, rule, outputs, marks, is_retried)
+        self._jobs[number] = _Job(name, rule, outputs, marks)
         stage = self._stages[rule]
         if not stage.running:
             stage.since = time.monotonic()
@@ -258,9 +256,6 @@ class RunView:
         before, logs = job.marks, [str(path) for path in fields["log"]]
         # Ignore logs that an earlier job has written.
         own = [log for log in logs if log not in before or file_mark(Path(log)) != before[log]]
-        if not own and logs and not why and job.is_retried:
-            self._say(f"error: {name} failed again, as before")  # it was not started
-            return
         end = log_end(own) if own or not logs else "it has written no log"
         self._say(f"error: {name} failed{how}; {end}")
 
