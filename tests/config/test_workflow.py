@@ -17,16 +17,12 @@ from vrtspike.sst.settings import SSTSettings
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    presets = tmp_path / "config/presets"
-    presets.mkdir(parents=True)
-    (presets / "plain.yaml").write_text("TRAIN: {BATCH_SIZE: 3}\n")
-    (presets / "rooted.yaml").write_text("DATA: {ROOT: data/demo, NUM_VOXEL_BINS: 16}\n")
-    (tmp_path / "config.yaml").write_text(
-        "DATA: {ROOT: /somewhere/go pro, NUM_VOXEL_BINS: 24}\nPRESETS: [plain]\n"
+def folder(configured) -> Path:
+    return configured(
+        plain="TRAIN: {BATCH_SIZE: 3}\n",
+        rooted="DATA: {ROOT: data/demo, NUM_VOXEL_BINS: 16}\n",
+        config="DATA: {ROOT: /somewhere/go pro, NUM_VOXEL_BINS: 24}\nPRESETS: [plain]\n",
     )
-    return tmp_path
 
 
 def deblurring(**overrides: object) -> DeblurringWorkflow:
@@ -111,16 +107,6 @@ def test_a_wrong_override_is_refused_for_the_presets_that_it_concerns(folder):
         "preset arctic, sea cannot be used, others can:",
         "SET: MODEL.D_MODEL: found 0; input should be greater than or equal to 1",
     ]
-
-
-def test_presets_with_one_fault_are_named_together(folder):
-    for name in ("one", "two"):
-        (folder / f"config/presets/{name}.yaml").write_text("BASE: wrong\n")
-    (folder / "config/presets/wrong.yaml").write_text("SEEDING: 1\n")
-    (notice,) = load_workflow(["config.yaml"]).notices
-    first, second, _ = notice.splitlines()
-    assert first == "preset one, two, wrong cannot be used, others can:"
-    assert "wrong.yaml:1: unknown key SEEDING" in second
 
 
 def test_a_command_line_value_is_a_number_or_an_error_that_names_the_option(folder):
