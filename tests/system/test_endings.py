@@ -25,8 +25,22 @@ subprocess.run(["bash", "-c", "set -e; " + sys.argv[1], "bash", sys.executable, 
 """A process that has a program run by a shell, as Snakemake does."""
 
 
-def told_by_the_program(command: list[str], environment: dict[str, str]) -> str:
-    """What it says when the process that was started is killed."""
+IN_A_SHELL = [sys.executable, "-c", STARTS]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        [*IN_A_SHELL, 'exec "$1" -c "$2"', PROGRAM],
+        [*IN_A_SHELL, '"$1" -c "$2"; true', PROGRAM],
+        [*IN_A_SHELL, '("$1" -c "$2" | cat); true', PROGRAM],
+        # The shell dies that waits for the job.
+        ["bash", "-c", '"$0" -c "$1"; true', sys.executable, PROGRAM],
+    ],
+)
+def test_a_job_ends_with_its_snakemake_or_a_shell_in_between(command):
+    """When the process that was started is killed."""
+    environment = {**os.environ, SNAKEMAKE_PROCESS: process_identity() or ""}
     # The end of the program closes the pipe: that of the last process which holds it.
     started = subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -34,21 +48,7 @@ def told_by_the_program(command: list[str], environment: dict[str, str]) -> str:
     assert started.stdout is not None
     assert started.stdout.readline() == "ready\n"
     started.kill()
-    return started.communicate(timeout=800)[1]
-
-
-@pytest.mark.parametrize(
-    "call", ['exec "$1" -c "$2"', '"$1" -c "$2"; true', '("$1" -c "$2" | cat); true']
-)
-def test_a_job_ends_with_its_snakemake_however_many_shells_are_between(call):
-    command = [sys.executable, "-c", STARTS, call, PROGRAM]
-    assert told_by_the_program(command, dict(os.environ)) == "ended by SIGTERM\n"
-
-
-def test_a_job_ends_with_the_shell_that_waits_for_it():
-    environment = {**os.environ, SNAKEMAKE_PROCESS: process_identity() or ""}
-    command = ["bash", "-c", '"$0" -c "$1"; true', sys.executable, PROGRAM]
-    assert told_by_the_program(command, environment) == "ended by SIGTERM\n"
+    assert started.communicate(timeout=800)[1] == "ended by SIGTERM\n"
 
 
 @pytest.mark.parametrize(("place", "status"), [(0, 3), (1, 3), (3, 128 + signal.SIGTERM)])
