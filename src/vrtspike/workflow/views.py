@@ -12,7 +12,6 @@ import re
 import shlex
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -134,13 +133,11 @@ class _Job:
 
 @dataclass
 class _Stage:
-    """The jobs of one rule, and the seconds in which at least one of them ran."""
+    """The jobs of one rule, and when the first one began."""
 
-    running: set[int] = field(default_factory=set)
-    done: int = 0
-    total: int = 1
-    seconds: float = 0.0
-    since: float = 0.0
+    total: int
+    done: set[int] = field(default_factory=set)
+    since: float = field(default_factory=time.monotonic)
 
 
 class RunView:
@@ -155,7 +152,8 @@ class RunView:
     def __init__(self, default: Show, stream: TextIO, quiet: bool = False) -> None:
         self._default, self._stream, self._quiet = default, stream, quiet
         self._began = time.monotonic()
-        self._stages: dict[str, _Stage] = defaultdict(_Stage)
+        self._totals: Mapping[str, int] = {}
+        self._stages: dict[str, _Stage] = {}
         self._jobs: dict[int, _Job] = {}
         self._written: list[str] = []
         self._failed: list[str] = []
@@ -170,8 +168,7 @@ class RunView:
                 case "workflow_started":
                     self._has_begun = True
                 case "run_info":
-                    for rule, total in fields["stats"].items():
-                        self._stages[rule].total = total
+                    self._totals = fields["stats"]
                 case "job_info":
                     self._on_begin(fields)
                 case "job_finished":
@@ -213,40 +210,27 @@ class RunView:
         marks = {log: mark for log in logs if (mark := file_mark(Path(log))) is not None}
         outputs = list(map(str, fields["output"]))
         self._jobs[number] = _Job(name, rule, outputs, marks)
-        stage = self._stages[rule]
-        if not stage.running:
-            stage.since = time.monotonic()
-        stage.running.add(number)
+        self._stages.setdefault(rule, _Stage(self._totals.get(rule, 1)))
         if rule in LONG_STAGES and not self._quiet:
             self._say(f"{name} begins; its log: {', '.join(logs)}")
 
     def _on_finished(self, number: int) -> None:
         job = self._jobs.get(number)
-        if job is None or not self._has_ended(number):
+        if job is None:
             return
         self._written += job.outputs
         stage = self._stages[job.rule]
-        stage.done += 1
-        if stage.done >= stage.total and not stage.running and not self._quiet:
-            spent = stage.seconds
+        stage.done.add(number)
+        if len(stage.done) >= stage.total and not self._quiet:
+            spent = time.monotonic() - stage.since
             took = f"{spent:.1f} s" if spent < 60 else format_duration(spent)
-            self._say(f"{job.rule:<22}{f'{stage.done}/{stage.done}':>11}{took:>12}")
-
-    def _has_ended(self, number: int) -> bool:
-        """Note the end of a job; returns whether it was running."""
-        stage = self._stages[self._jobs[number].rule]
-        was_running = number in stage.running
-        stage.running.discard(number)
-        if was_running and not stage.running:
-            stage.seconds += time.monotonic() - stage.since
-        return was_running
+            count = f"{len(stage.done)}/{len(stage.done)}"
+            self._say(f"{job.rule:<22}{count:>11}{took:>12}")
 
     def _on_failure(self, fields: Mapping[str, Any]) -> None:
         number = int(fields["jobid"])
         job = self._jobs.get(number) or _Job(str(fields["rule_name"]), "", [], {})
         name = job.name
-        if number in self._jobs:
-            self._has_ended(number)
         if self._interrupted or name in self._failed:
             return  # Snakemake 9.19 reports a failure twice
         self._failed.append(name)
