@@ -57,7 +57,7 @@ def source_version(
     checked = {entry["path"]: entry for entry in known["files"]}
     if known["blur_dir"] == blur_dir:
         same = len(checked) == len(present)
-        if same and all(is_unchanged(base, checked, *item) for item in present):
+        if same and all(is_unchanged(base, checked, path) for path, *_ in present):
             return str(known["source_version"])
         if unread := [path for path, entry in checked.items() if not entry["digest"]]:
             contents["unread before"] = unread
@@ -68,7 +68,7 @@ def changed_files(root: str | os.PathLike[str], manifest: dict[str, Any]) -> lis
     """Files of an ingest manifest whose contents are no longer those that were checked."""
     base = Path(root)
     files = {entry["path"]: entry for entry in manifest["files"]}
-    return [p for p in files if not is_unchanged(base, files, p, *size_and_date(base, p))]
+    return [path for path in files if not is_unchanged(base, files, path)]
 
 
 def folder_version(*folders: Path) -> str:
