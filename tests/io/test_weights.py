@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -124,24 +123,20 @@ def test_weights_that_do_not_fit_are_loaded_nowhere(
 
 
 @pytest.mark.parametrize(
-    ("contents", "kind"),
+    ("contents", "message"),
     [
-        (lambda m: {"params": m.state_dict(), "o": argparse.Namespace()}, "argparse.Namespace"),
-        (lambda m: {"params": m.state_dict(), "psnr": np.float64(3)}, r"numpy\..*\.scalar"),
-        (nn.DataParallel, "torch.nn.parallel.data_parallel.DataParallel"),
+        ({"epoch": 3}, "no state dictionary, but epoch; expected"),
+        ({"params": {}, "o": argparse.Namespace()}, r"more than tensors \(argparse.Namespace\)"),
+        ({"params": {}, "psnr": np.float64(3)}, r"more than tensors \(numpy\..*\.scalar\)"),
+        (
+            nn.DataParallel(nn.Conv2d(3, 4, 1)),
+            r"more than tensors \(torch.nn.parallel.data_parallel.DataParallel\)",
+        ),
     ],
 )
-def test_files_that_hold_other_things_are_reported_and_the_command_takes_the_tensors_out(
-    tmp_path: Path, contents: Callable[[nn.Module], object], kind: str
+def test_files_that_hold_other_things_are_reported(
+    tmp_path: Path, contents: object, message: str
 ) -> None:
-    torch.save({"epoch": 3}, tmp_path / "other.pth")
-    with pytest.raises(RunError, match="found no state dictionary, but epoch; expected"):
-        read_weights(tmp_path / "other.pth")
-    model = nn.Sequential(nn.Conv2d(3, 4, 1))
-    torch.save(contents(model), tmp_path / "it's.pth")
-    with pytest.raises(RunError, match=rf"it's.pth: found more than tensors \({kind}\)") as caught:
-        read_weights(tmp_path / "it's.pth")
-    exec(shlex.split(str(caught.value).splitlines()[-1])[-1], {})
-    found = read_weights(tmp_path / "it's.tensors.pth")
-    assert found.keys() == model.state_dict().keys()
-    assert torch.equal(found["0.weight"], model.state_dict()["0.weight"])
+    torch.save(contents, tmp_path / "w.pth")
+    with pytest.raises(RunError, match=f"w.pth: found {message}"):
+        read_weights(tmp_path / "w.pth")
