@@ -41,13 +41,6 @@ def test_status_goes_to_the_launcher(tmp_path, monkeypatch, status, world, expec
     assert not list(tmp_path.iterdir())
 
 
-def test_what_a_killed_launcher_has_left_is_removed(tmp_path):
-    (tmp_path / ".status-left").touch()
-    with status_file(tmp_path) as path:
-        assert [*tmp_path.iterdir()] == [path]
-    assert not list(tmp_path.iterdir())
-
-
 BUSY_AT_THE_END = """
 import atexit, time
 import torch
