@@ -70,7 +70,7 @@ STRIKES = [
     Strike("rank", HUP, (SAVED, "run the same command again")),
     Strike(
         *("rank", KILL),
-        ("its process was ended by SIGKILL, as when memory is full", SAVED),
+        ("a process was ended by SIGKILL, as when memory is full", SAVED),
         often=True,
     ),
     Strike("worker", KILL, ("a data loading worker was killed", "DATALOADER.TOTAL_WORKERS")),
