@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.concurrency import run_python
 from tests.runs.test_identity import STATISTICS, finish, write_dataset
 from vrtspike.cluster.gpus import lock_gpu
 from vrtspike.cluster.launch import has_advanced, launch, run_end_hook
@@ -142,8 +143,7 @@ def test_a_run_holds_devices_that_share_its_batches_to_its_end(tmp_path, install
 def test_the_end_of_a_job_stops_training(tmp_path, monkeypatch):
     (tmp_path / "waiting.py").write_text(WAITING)
     monkeypatch.setenv("VRTSPIKE_JOB_ENDS", str(int(time.time())))
-    command = [sys.executable, "-c", LAUNCHER, str(tmp_path), "0"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=800)
+    done = run_python("-c", LAUNCHER, tmp_path, 0)
     assert done.returncode == 75, done.stdout + done.stderr
     assert "the time limit of the job is near: asking training to stop" in done.stdout
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
-from tests.concurrency import free_port
+from tests.concurrency import free_port, run_python
 from vrtspike.cluster.signals import (
     STATUS_FILE,
     read_status,
@@ -67,12 +63,6 @@ leave(75)
 def test_leaves_while_a_thread_of_the_process_group_is_busy():
     alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
     with free_port() as port:
-        done = subprocess.run(
-            [sys.executable, "-c", BUSY_AT_THE_END],
-            env=os.environ | alone | {"MASTER_PORT": str(port)},
-            capture_output=True,
-            text=True,
-            timeout=800,
-        )
+        done = run_python("-c", BUSY_AT_THE_END, env=alone | {"MASTER_PORT": str(port)})
     assert done.returncode == 75, done.stderr
     assert done.stdout.splitlines() == ["trained", "registered"]

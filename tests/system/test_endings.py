@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from tests.concurrency import run_python
 from vrtspike.system.endings import SNAKEMAKE_PROCESS, is_running, process_identity
 
 PROGRAM = """
@@ -58,10 +59,8 @@ def test_a_job_of_a_dead_snakemake_ends_and_one_of_another_machine_does_not(plac
     words[place] = "1"
     words[3] = "1"  # here it is another process
     assert is_running(" ".join(words)) is (False if place == 3 else None)
-    done = subprocess.run(
-        [sys.executable, "-c", "from vrtspike.system.cli import run; run(lambda: 3)"],
-        env={**os.environ, SNAKEMAKE_PROCESS: " ".join(words)},
-    )
+    program = "from vrtspike.system.cli import run; run(lambda: 3)"
+    done = run_python("-c", program, env={SNAKEMAKE_PROCESS: " ".join(words)})
     assert done.returncode == status
 
 
@@ -73,11 +72,8 @@ def test_a_snakemake_that_restarts_itself_does_not_end_with_its_former_shell():
         "os.environ[SNAKEMAKE_PROCESS] = process_identity() if given == 'own' else given\n"
         "exit_with_snakemake(); print([each.name for each in threading.enumerate()])"
     )
-    waiting = {
-        starter: subprocess.check_output([sys.executable, "-c", program, starter], text=True)
-        for starter in ("own", process_identity() or "")
-    }
-    assert ["exit_with" in text for text in waiting.values()] == [False, True]
+    for starter, waits in (("own", False), (process_identity(), True)):
+        assert ("exit_with" in run_python("-c", program, starter).stdout) == waits
 
 
 @pytest.mark.parametrize(
@@ -88,9 +84,8 @@ def test_sighup_ends_a_program_except_under_nohup(handler, status):
         "import os, signal; from vrtspike.system.cli import run; "
         "run(lambda: os.kill(os.getpid(), signal.SIGHUP) or 3)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], preexec_fn=lambda: signal.signal(signal.SIGHUP, handler)
-    )
+    begin = lambda: signal.signal(signal.SIGHUP, handler)  # noqa: E731
+    done = run_python("-c", program, preexec_fn=begin)
     assert done.returncode == status
 
 
@@ -100,5 +95,5 @@ def test_a_program_that_shall_end_with_a_dead_process_ends_at_once():
     program = (
         f"from vrtspike.system import endings as e; e.exit_with_process({gone.pid}); print('on')"
     )
-    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE)
-    assert (done.returncode, done.stdout) == (-signal.SIGTERM, b"")
+    done = run_python("-c", program)
+    assert (done.returncode, done.stdout) == (-signal.SIGTERM, "")

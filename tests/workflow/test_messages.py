@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 
 import pytest
 
+from tests.concurrency import run_python
 from vrtspike.workflow.messages import MessageRewriter
 
 
@@ -67,8 +66,6 @@ with notices.user_errors():
     ],
 )
 def test_notices_are_reported_once_and_last(then, status, printed):
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM + then], capture_output=True, text=True, check=False
-    )
+    done = run_python("-c", PROGRAM + then)
     assert (done.returncode, done.stdout) == (status, "plan\n")
     assert done.stderr.splitlines() == printed
