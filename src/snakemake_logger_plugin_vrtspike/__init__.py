@@ -1,6 +1,6 @@
 """How Snakemake shows plans and runs of this project: ``--logger vrtspike``, as in its profiles.
 
-``--verbose``, ``--printshellcmds`` and ``--debug-dag`` show Snakemake's own messages.
+``--verbose``, ``--quiet``, ``--printshellcmds`` and ``--debug-dag`` show Snakemake's own messages.
 """
 
 from __future__ import annotations
@@ -44,8 +44,10 @@ class LogHandler(LogHandlerBase):
             self._view = PlanView(self._show, sys.stdout, None)
         elif settings.dryrun:
             self._view = PlanView(self._show, sys.stderr, SUMMARY_LINES)
-        elif not (settings.verbose or settings.printshellcmds or settings.debug_dag):
-            self._view = RunView(self._show, sys.stderr, bool(settings.quiet))
+        elif not any(
+            (settings.verbose, settings.quiet, settings.printshellcmds, settings.debug_dag)
+        ):
+            self._view = RunView(self._show, sys.stderr)
         if threading.current_thread() is threading.main_thread() and not settings.verbose:
             signal.signal(signal.SIGINT, _leave)
 

@@ -26,7 +26,7 @@ STAGES = {
 PUBLISHED = {"ingest": r"/ingest/.*/GOPR\w+\.json$", "voxelize": r"/k8/.*/GOPR\w+\.json$"}
 
 STRIKES = [
-    ("child", signal.SIGKILL, "was ended by SIGKILL, as when memory is full"),
+    ("child", signal.SIGKILL, "a process was killed, as when memory is full"),
     ("program", signal.SIGKILL, "killed, as when memory is full"),
     ("program", signal.SIGTERM, "ended by SIGTERM"),
     ("snakemake", signal.SIGKILL, ""),

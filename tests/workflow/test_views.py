@@ -14,10 +14,10 @@ from vrtspike.workflow.views import COMMAND, PlanView, RunView, log_end
 class Watched:
     """A view and what it shows."""
 
-    def __init__(self, quiet: bool = False) -> None:
+    def __init__(self) -> None:
         self.stream = io.StringIO()
         self.passed: list[str] = []
-        self.view = RunView(lambda record: self.passed.append(str(record.msg)), self.stream, quiet)
+        self.view = RunView(lambda record: self.passed.append(str(record.msg)), self.stream)
 
     def send(self, event: str | None, msg: str | None = None, level: int = 20, **fields) -> None:
         record = logging.makeLogRecord({"msg": msg, "levelno": level, **fields})

@@ -146,11 +146,10 @@ class RunView:
     Args:
         default: shows a message: warnings, errors, and all before the run.
         stream: for all other lines.
-        quiet: whether to show errors only.
     """
 
-    def __init__(self, default: Show, stream: TextIO, quiet: bool = False) -> None:
-        self._default, self._stream, self._quiet = default, stream, quiet
+    def __init__(self, default: Show, stream: TextIO) -> None:
+        self._default, self._stream = default, stream
         self._began = time.monotonic()
         self._totals: Mapping[str, int] = {}
         self._stages: dict[str, _Stage] = {}
@@ -195,7 +194,7 @@ class RunView:
                 f"stopped after {duration}{failed}. Finished jobs are kept: fix the error, and run "
                 "the same command again"
             )
-        elif self._written and not self._quiet:
+        elif self._written:
             self._say("\n".join(_results(self._written, f"done in {duration}")))
 
     def _say(self, text: str) -> None:
@@ -211,7 +210,7 @@ class RunView:
         outputs = list(map(str, fields["output"]))
         self._jobs[number] = _Job(name, rule, outputs, marks)
         self._stages.setdefault(rule, _Stage(self._totals.get(rule, 1)))
-        if rule in LONG_STAGES and not self._quiet:
+        if rule in LONG_STAGES:
             self._say(f"{name} begins; its log: {', '.join(logs)}")
 
     def _on_finished(self, number: int) -> None:
@@ -221,7 +220,7 @@ class RunView:
         self._written += job.outputs
         stage = self._stages[job.rule]
         stage.done.add(number)
-        if len(stage.done) >= stage.total and not self._quiet:
+        if len(stage.done) >= stage.total:
             spent = time.monotonic() - stage.since
             took = f"{spent:.1f} s" if spent < 60 else format_duration(spent)
             count = f"{len(stage.done)}/{len(stage.done)}"
