@@ -17,13 +17,6 @@ from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import ConfigError
 
 
-def value_of(settings: Settings, name: str) -> object:
-    node: object = settings
-    for part in name.split("."):
-        node = getattr(node, part)
-    return node
-
-
 @pytest.mark.parametrize(
     ("name", "inside", "outside"),
     [
@@ -70,7 +63,7 @@ def test_limits_beyond_the_json_schema(name: str, inside: object, outside: objec
     ],
 )
 def test_other_spellings(given: str, name: str, value: object) -> None:
-    assert value_of(build_settings(parse_overrides([given])), name) == value
+    assert build_settings(parse_overrides([given])).value(name) == value
     # Also where the key itself says the same, and not where it says something else.
     key, _, old = given.partition("=")
     if not isinstance(value, tuple) and old != "null":

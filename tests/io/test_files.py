@@ -59,19 +59,17 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, kind):
 
 def test_the_mark_of_a_file_changes_with_every_write(tmp_path):
     path = tmp_path / "a.log"
-    assert file_mark(path) is None
-    path.write_text("a")
-    marks = [file_mark(path), file_mark(path)]
-    path.write_text("ab")
-    marks.append(file_mark(path))
-    os.utime(path, (1e9, 1e9))
-    marks.append(file_mark(path))
+    marks = [file_mark(path)]
+    for size, date in ((1, 1), (2, 1), (2, 2)):
+        path.write_bytes(bytes(size))
+        os.utime(path, (date, date))
+        marks.append(file_mark(path))
     path.rename(tmp_path / "b.log")  # so that its number is not given again
-    path.write_text("ab")
-    os.utime(path, (1e9, 1e9))
-    marks.append(file_mark(path))
-    assert marks[0] == marks[1]
-    assert len(set(marks)) == 4
+    path.write_bytes(bytes(2))
+    os.utime(path, (2, 2))
+    assert marks[0] is None
+    assert len({*marks, file_mark(path)}) == 5
+    assert file_mark(path) == file_mark(path)
 
 
 def test_equal_values_give_equal_bytes(tmp_path):
