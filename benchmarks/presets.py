@@ -22,7 +22,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from measured_figures import markdown, require_current
+from experiments import markdown, require_current
 from vrtspike.commands.hardware import GPU_EFFICIENCY
 from vrtspike.config.loading import load_preset
 from vrtspike.deblurring.costs import FILE, GIB, ClipCost, clip_cost, model_digest, table
