@@ -193,7 +193,7 @@ def equal_input() -> Iterator[None]:
     def plain(voxels: Tensor) -> Tensor:
         return torch.cat((torch.zeros_like(voxels[..., :1]), voxels), dim=-1)
 
-    with patch.object(spike_encoder, "_contrast", plain):
+    with patch.object(spike_encoder, "_mean_and_deviations", plain):
         yield
 
 
@@ -212,11 +212,8 @@ GIVEN: dict[str, object] = {
     "TRAIN.FREEZE_FLOW_STEPS": "null",
     "DATA.THRESHOLD_AUGMENT": 0,
 }
-TABLE = {"MODEL.FUSE.TIME_BIAS": "true", "MODEL.SPIKE_TSA.TIME_BIAS": "true"}
 NETWORKS: dict[str, Variant] = {
     "**the network**": Variant(),
-    "+ table of time": Variant(TABLE),
-    "+ table of time, direct path": Variant({"MODEL.FUSE.DIRECT": "true", **TABLE}),
     "the network without mean and contrast": Variant(around=equal_input),
     "the network with shuffled spikes": Variant({"MODEL.SPIKE_ORDER": "shuffled"}),
     "without spikes": Variant({"MODEL.USE_SPIKE": "false"}),

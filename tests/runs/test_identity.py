@@ -229,7 +229,7 @@ def damaged(path: Path, how: str) -> None:
     contents = read_json(path)
     match how:
         case "older":
-            write_json(path, {**contents, "schema": 1})
+            write_json(path, {**contents, "schema": 2})
         case "newer":
             write_json(path, {**contents, "settings": {"TRAIN": {"NOVEL": 1}}})
         case "incomplete":
@@ -247,7 +247,7 @@ def damaged(path: Path, how: str) -> None:
     [
         ("incomplete", "another version .*dataset"),
         ("newer", "another version"),
-        ("older", "found schema 1, expected 4"),
+        ("older", "found schema 2, expected 4"),
         ("another", "expected a mapping"),
         ("cut", r"damaged, no JSON .* train the preset again"),
         ("gone", "no such file; expected the folder of a run"),
@@ -258,30 +258,6 @@ def test_a_damaged_identity_is_refused(tmp_path, how, message):
     damaged(tmp_path / "settings.json", how)
     with pytest.raises(RunError, match=rf"settings\.json.*{message}"):
         RunIdentity.read(tmp_path)
-
-
-def test_a_run_of_schema_2_has_the_network_that_was_trained(tmp_path):
-    """Its fusion began with a direct path, and attention along time knew the time."""
-    small = {"EMBED_DIMS": [8] * 11, "NUM_HEADS": 2, "DEFORMABLE_GROUPS": 2}
-    asked = {
-        "VRT_DEPTHS": [1] * 8,
-        "VRT": small,
-        "SPIKE_TSA": {"HEADS": 2, "TIME_BIAS": True},
-        "FUSE": {"HEADS": 2, "TIME_BIAS": True, "DIRECT": True},
-    }
-    settings = Settings.model_validate(
-        {"MODEL": asked, "DATA": {"NUM_VOXEL_BINS": 4, "CLIP_LEN": 3}}
-    )
-    RunIdentity("old", settings, "data", "0" * 12).write(tmp_path)
-    path = tmp_path / "settings.json"
-    contents = read_json(path)
-    for schema, whole in ((2, True), (3, False)):
-        model = contents["settings"]["MODEL"]
-        for section, keys in (("SPIKE_TSA", ("TIME_BIAS",)), ("FUSE", ("TIME_BIAS", "DIRECT"))):
-            for name in keys:
-                model[section].pop(name, None)
-        write_json(path, {**contents, "schema": schema})
-        assert (RunIdentity.read(tmp_path).settings == settings) == whole
 
 
 @pytest.fixture

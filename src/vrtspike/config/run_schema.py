@@ -285,12 +285,11 @@ class RunSettings(Section):
         return self
 
     @classmethod
-    def upgraded(cls, settings: dict[str, Any], schema: int) -> dict[str, Any]:
+    def upgraded(cls, settings: dict[str, Any]) -> dict[str, Any]:
         """The settings of a run of an older version, in this version's schema.
 
         Args:
             settings: complete, from ``settings.json``.
-            schema: version of that file.
         """
         return settings
 

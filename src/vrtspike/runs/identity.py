@@ -24,7 +24,7 @@ from vrtspike.io.pretrained import PUBLISHED, require_weights
 from vrtspike.runs.names import SETTINGS, STATISTICS
 
 SCHEMA = 4
-_READABLE = (2, 3, SCHEMA)
+_READABLE = (3, SCHEMA)
 STATISTICS_SCHEMA = 1
 
 
@@ -93,7 +93,7 @@ class RunIdentity:
             )
         try:
             kind = find_problem(found["settings"].get("TASK", DEFAULT_TASK)).SETTINGS
-            settings = kind.model_validate(kind.upgraded(found["settings"], schema))
+            settings = kind.model_validate(kind.upgraded(found["settings"]))
             known = {each.name: found[each.name] for each in fields(RunIdentity)}
             return cls(**{**known, "settings": settings})
         except (ConfigError, KeyError, ValidationError) as error:
