@@ -229,7 +229,7 @@ def damaged(path: Path, how: str) -> None:
     contents = read_json(path)
     match how:
         case "older":
-            write_json(path, {**contents, "schema": 1})
+            write_json(path, {**contents, "schema": 2})
         case "newer":
             write_json(path, {**contents, "settings": {"TRAIN": {"NOVEL": 1}}})
         case "incomplete":
@@ -247,7 +247,7 @@ def damaged(path: Path, how: str) -> None:
     [
         ("incomplete", "another version .*dataset"),
         ("newer", "another version"),
-        ("older", "found schema 1, expected 4"),
+        ("older", "found schema 2, expected 4"),
         ("another", "expected a mapping"),
         ("cut", r"damaged, no JSON .* train the preset again"),
         ("gone", "no such file; expected the folder of a run"),

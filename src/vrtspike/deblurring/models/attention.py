@@ -167,7 +167,7 @@ def _split_heads(x: Tensor, positions: Tensor, heads: int) -> Tensor:
     return rows.view(-1, positions.shape[1], heads, x.shape[2] // heads).transpose(1, 2)
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
+def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor:
     """``scaled_dot_product_attention`` within what its kernels of CUDA take.
 
     Args:
