@@ -73,7 +73,8 @@ def write_dataset(path: Path, statistics: dict[str, float] | None, digest: str =
         "bins": 4,
         "context": 0,
         "blur_dir": "auto",
-        "excluded": [],
+        "excluded": {},
+        "overlaps": {},
     }
     found = {"splits": {}, "held_out": ["a"], "statistics": statistics, "digest": digest}
     write_json(path, {**manifest, **found})
