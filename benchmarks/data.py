@@ -104,8 +104,9 @@ def repeat_data(folder: Path, first: Path) -> Path:
 
 
 def _merged(manifests: list[Path], folder: Path) -> Path:
-    path = folder / "dataset.json"
-    write_json(path, merge_dataset(manifests, dataset="benchmark", bins=BINS, folder=folder))
+    path, names = folder / "dataset.json", [f"train/{manifest.stem}" for manifest in manifests]
+    accepted = {"sequences": names, "excluded": {}, "overlaps": {}}
+    write_json(path, merge_dataset(accepted, folder, dataset="benchmark"))
     return path
 
 

@@ -24,7 +24,7 @@ from experiments import CPU, ROOT, markdown, run_experiment
 from vrtspike.deblurring.data.clips.dataset import SequenceEntry, load_dataset
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.store.reading import Store
-from vrtspike.deblurring.evaluation.measure import ClipMeter, FrameImages, Scores, select_metrics
+from vrtspike.deblurring.evaluation.measure import ClipMeter, FrameImages, Scores
 from vrtspike.deblurring.evaluation.sources import sharp_frame, stored_sequence
 from vrtspike.deblurring.evaluation.spikes_alone import (
     RECONSTRUCTIONS,
@@ -83,7 +83,7 @@ def measured(dataset: Path, results: dict[str, Any]) -> Iterator[None]:
     if results:
         return
     entries = load_dataset(dataset).split("test")
-    scores = select_metrics(MEASURED, "no weights needed", CPU)
+    scores: Scores = {metric: metric.load(Path("none"), CPU) for metric in MEASURED}
     results |= {"sequences": len(entries), "metrics": [m.name for m in MEASURED], "figures": []}
     for name, rate in reconstructions().items():
         rows = [measure(entry, rate, scores) for entry in entries]
