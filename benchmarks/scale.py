@@ -99,12 +99,7 @@ def measure_programs(folder: Path, sequences: int) -> list[Row]:
     survey = {"schema": SURVEY.schema, "root": DATA, "layout": "", "spikes": True, "excluded": {}}
     write_json(folder / "survey.json", {**survey, "sequences": found})
     surveyed = ("--survey", "survey.json", *ingested)
-    stores = (
-        "--accepted",
-        "accepted.json",
-        "--stores",
-        str(RESULTS / "k8"),
-    )
+    stores = ("--accepted", "accepted.json", "--stores", str(RESULTS / "k8"))
     rows: list[Row] = []
     for program, *arguments in (
         ("accept", *surveyed, "--output", "accepted.json"),
