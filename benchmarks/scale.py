@@ -35,17 +35,27 @@ FIRST = SCENES[0].name
 """The one sequence that is ingested; those of the survey are like it."""
 Row = tuple[str, float, str]
 
+# Prints its own peak memory: the parent's would count for its children.
+MEASURED = """
+import runpy, sys, time
+del sys.argv[0]
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+except SystemExit as end:
+    if end.code:
+        raise
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(time.process_time(), peak.split()[1])
+"""
+
 
 def measure(folder: Path, program: str, *arguments: str) -> tuple[float, float]:
     """Run one of the scripts in a folder; gives CPU seconds and peak memory in MB."""
+    command = [sys.executable, "-c", MEASURED, f"{REPOSITORY}/scripts/{program}.py", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "src")}
-    command = [sys.executable, str(REPOSITORY / "scripts" / f"{program}.py"), *arguments]
-    process = subprocess.Popen(command, cwd=folder, env=environment)
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{program} ended with {process.returncode}")
-    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1e3
+    told = subprocess.check_output(command, cwd=folder, env=environment, text=True)
+    seconds, kilobytes = told.splitlines()[-1].split()
+    return float(seconds), int(kilobytes) / 1e3
 
 
 def names(sequences: int) -> Iterator[tuple[str, str]]:
@@ -89,12 +99,7 @@ def measure_programs(folder: Path, sequences: int) -> list[Row]:
     survey = {"schema": SURVEY.schema, "root": DATA, "layout": "", "spikes": True, "excluded": {}}
     write_json(folder / "survey.json", {**survey, "sequences": found})
     surveyed = ("--survey", "survey.json", *ingested)
-    stores = (
-        "--accepted",
-        "accepted.json",
-        "--stores",
-        str(RESULTS / "k8"),
-    )
+    stores = ("--accepted", "accepted.json", "--stores", str(RESULTS / "k8"))
     rows: list[Row] = []
     for program, *arguments in (
         ("accept", *surveyed, "--output", "accepted.json"),

@@ -17,8 +17,7 @@ from vrtspike.config.fields import FractionBelowOne, Positive
 from vrtspike.errors import ConfigError
 from vrtspike.monitoring.timing import section
 from vrtspike.sst.grid import Grid
-from vrtspike.sst.models import MODELS
-from vrtspike.sst.settings import MONTHS, SSTSettings
+from vrtspike.sst.settings import MODELS, MONTHS, SSTSettings
 from vrtspike.sst.store import PreparedStore
 
 HARMONICS = 8

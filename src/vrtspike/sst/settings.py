@@ -28,7 +28,6 @@ from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import DataError
 from vrtspike.io.manifests import ManifestKind
 from vrtspike.sst.grid import Area
-from vrtspike.sst.models import MODELS
 
 Degrees = tuple[float, float]
 Span = tuple[int, int]
@@ -58,6 +57,10 @@ PREPARED = ManifestKind(
     "prepare",
     frozenset({"area", "resolution", "years", "first_month", "missing", "ice", "digest"}),
 )
+MODELS = {"recursive_attention": "vrtspike.sst.model.RecursiveAttentionTransformer"}
+"""What MODEL.TYPE calls the networks, and dotted names of their classes: reading a preset needs no
+PyTorch. Each is made with the parameters of
+:class:`~vrtspike.sst.model.RecursiveAttentionTransformer`."""
 MONTHS = 12
 _HELD_OUT = 0.1
 """Share of the years for each of validation and test, where nobody says which."""
