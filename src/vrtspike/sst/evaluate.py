@@ -44,8 +44,16 @@ from vrtspike.sst.settings import METRICS, RMSE, SSTSettings, month_name
 MODEL = "model"
 SYSTEMS = {MODEL: MODEL} | BASELINES
 """What is compared: names of columns, and those that people read."""
-_MAPS = "error_maps.png"
-_CAPTION = "RMSE of each cell, of the model and of the best baseline"
+CAPTIONS = {
+    "leads.png": "Scores by months ahead, with the interval of the model's RMSE",
+    "error_maps.png": "RMSE of each cell, of the model and of the best baseline",
+}
+"""Pictures of an evaluation, and what they show."""
+_DRAWN = {
+    "rmse_k": "RMSE in kelvin",
+    "acc_detrended": "ACC about the trend",
+    "nino34": "correlation of Niño 3.4",
+}
 NINO34 = Area("Niño 3.4", lon=[-170, -120], lat=[-5, 5])
 BLOCK = 12
 """Start months of a block; a quarter of them where there are fewer than four blocks."""
@@ -244,10 +252,23 @@ def evaluate(
     return Evaluation(dataset, means, *compare(means), (squares / counts) ** 0.5, masked)
 
 
-def draw_errors(path: Path, found: Evaluation, title: str) -> None:
-    """Draw maps of the RMSE of the model and of the best baseline, for up to three leads."""
-    leads, best = found.verdicts.index, found.verdicts["baseline"]
+def draw_evaluation(folder: Path, found: Evaluation, title: str) -> None:
+    """Draw scores by lead and maps of error into a folder (:data:`CAPTIONS`)."""
+    table = found.table.assign_coords(system=list(SYSTEMS.values()))
+    drawn = [name for name in _DRAWN if table[name].notnull().any()]
+    leads = table["lead"].values
+
+    def by_lead(figure: Figure) -> None:
+        places = figure.subplots(1, len(drawn), squeeze=False)[0]
+        for place, name in zip(places, drawn, strict=True):
+            table[name].plot.line(ax=place, x="lead", marker="o", add_legend=False)
+            place.set(title="", xlabel="months ahead", ylabel=_DRAWN[name], xticks=leads)
+        places[0].fill_between(leads, table["rmse_k_low"][0], table["rmse_k_high"][0], alpha=0.15)
+        figure.legend(places[0].lines, table["system"].values, loc="outside right upper")
+        figure.suptitle(title)
+
     shown = leads[sorted({0, len(leads) // 2, len(leads) - 1})]
+    best = found.verdicts["baseline"]
     pairs = [(lead, system) for lead in shown for system in (MODEL, best[lead])]
     area, errors = found.dataset.store.grid.area, found.errors
     extent = (area.lon[0], area.lon[0] + area.width, *area.lat)
@@ -264,7 +285,8 @@ def draw_errors(path: Path, found: Evaluation, title: str) -> None:
         figure.suptitle(title)
 
     height = 3.6 * min(1.5, max(0.3, area.height / area.width)) + 0.3
-    draw(path, maps, (8.2, len(shown) * height + 0.8), grid=False)
+    draw(folder / "leads.png", by_lead, (len(drawn) * 3.4 + 2.4, 3.6))
+    draw(folder / "error_maps.png", maps, (8.2, len(shown) * height + 0.8), grid=False)
 
 
 def evaluate_run(
@@ -321,7 +343,7 @@ def evaluate_run(
     definitions = {name: metric.explanation for name, metric in METRICS.items()}
     definitions[RMSE] += f"; baseline: the best of {len(BASELINES)} at each lead; {'; '.join(told)}"
     with replaced_folder(output / PICTURES) as folder:
-        draw_errors(folder / _MAPS, found, title)
+        draw_evaluation(folder, found, title)
     every = found.table.to_dataframe(["lead", "system"]).reset_index()
     formats = {name: ".3f" for name in [*every, *verdicts] if name != "lead"}
     write_page(
@@ -343,7 +365,7 @@ def evaluate_run(
         sequences,
         definitions=definitions,
         warnings=warnings,
-        figures=[{"file": f"{PICTURES}/{_MAPS}", "caption": _CAPTION}],
+        figures=[{"file": f"{PICTURES}/{n}", "caption": c} for n, c in CAPTIONS.items()],
         scale=1.0,
         masked=found.masked,
         leads=verdicts.to_dict("records"),
