@@ -89,7 +89,7 @@ def repeat_data(folder: Path, raw: Path, sequences: int, frames: int) -> Path:
     manifests = [folder / "train" / f"s{number}.json" for number in range(sequences)]
     for path in manifests:
         store = path.with_suffix(".zarr")
-        changes = {"sequence": path.stem, "store": store.name, **asdict(written)}
+        changes = {"sequence": path.stem, **asdict(written)}
         write_json(path, {**made, **layout.attributes(), **changes, "schema": made["schema"]})
         if path != first:
             shutil.copytree(first.with_suffix(".zarr"), store, copy_function=os.link)

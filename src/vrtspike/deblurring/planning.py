@@ -124,19 +124,14 @@ class RawData:
     def found(self, dataset: Dataset) -> str | None:
         """Changes when sequences are added to or removed from a data root that users fill.
 
-        Generated data change with the jobs before; only what was set aside there is looked at
-        again.
+        Generated data change with the jobs before.
         """
-        if dataset.kind == "raw":
-            known = self.survey(dataset)
-            # What is passed over changes nothing.
-            told = {k: v for k, v in (known or {}).items() if k != "passed_over"}
-            return _names(told) if told else None
-        try:
-            before = read_manifest(self.folder(dataset) / "survey.json", SURVEY)["excluded"]
-        except DataError:
-            return None  # there is none yet, or none that this version reads
-        return _names([before, self.survey(dataset)]) if before else None
+        known = self.survey(dataset) if dataset.kind == "raw" else None
+        if known is None:
+            return None
+        # What is passed over changes nothing.
+        told = {k: v for k, v in known.items() if k != "passed_over"}
+        return f"names below the data's folder: {json_digest(told)[:12]}"
 
     def generated_before(self, dataset: Dataset) -> list[str]:
         """What must be generated before a data set can be surveyed."""
@@ -250,10 +245,6 @@ def _options(values: Mapping[str, Any]) -> str:
     """Options of a program that are called as keys are; none for None."""
     given = {name.lower().replace("_", "-"): value for name, value in values.items()}
     return shlex.join(f"--{name}={value}" for name, value in given.items() if value is not None)
-
-
-def _names(found: Any) -> str:  # noqa: ANN401 - JSON values
-    return f"names below the data's folder: {json_digest(found)[:12]}"
 
 
 def raw_file_options(dataset: Dataset) -> str:

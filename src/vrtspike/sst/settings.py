@@ -52,12 +52,7 @@ METRICS = {
 }
 """By name, the most important first; ``baseline`` is the one of the lowest RMSE."""
 
-PREPARED = ManifestKind(
-    "manifest of prepared temperatures",
-    5,
-    "prepare",
-    frozenset({"area", "resolution", "years", "first_month", "missing", "ice", "digest"}),
-)
+PREPARED = ManifestKind("manifest of prepared temperatures", 5, "prepare")
 MONTHS = 12
 _HELD_OUT = 0.1
 """Share of the years for each of validation and test, where nobody says which."""

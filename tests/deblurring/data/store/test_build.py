@@ -45,7 +45,6 @@ def test_store_holds_what_the_raw_files_hold(built, pristine):
     np.testing.assert_array_equal(bits, spikes)
     assert manifest["frames"] == ["000001", "000002", "000003"]
     assert manifest["spike_frames"] == [88, 88, 88]
-    assert manifest["store"] == "GOPR0001_11_00.zarr"
     assert set(manifest["histogram"]) == set("1234567")
 
 

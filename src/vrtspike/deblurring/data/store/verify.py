@@ -58,7 +58,7 @@ def verify_store(
     """
     path = Path(manifest_path)
     manifest = read_manifest(path, STORE)
-    store = Store(path.with_name(manifest["store"]))
+    store = Store(path.with_suffix(".zarr"))
     digest = ContentDigest(store.layout)
     faults: list[str] = []
     layout = store.layout
