@@ -74,7 +74,7 @@ def verify_store(
             else:
                 frame[name] = whole[: layout.spike_frames[number]] if name == "bits" else whole
         if not faults:
-            digest.add(StoredFrame(**frame))
+            digest.add(number, StoredFrame(**frame))
     if not faults and digest.hexdigest(store.gain) != manifest["digest"]:
         faults.append(
             f"{store.path}: every chunk is whole, but the contents are not those that "
