@@ -52,6 +52,7 @@ def work(stage: Ingestion | Building, shard: str = SHARD) -> list[str]:
     """Do what is left of a shard, and tell what that was."""
     lines: list[str] = []
     make_shard(stage, NAMES, stage.folder / "shards" / f"{shard}.json", 1, lines.append)
+    print(*lines, sep="\n")
     return sorted(line.split()[1].rstrip(":") for line in lines[1:])
 
 
@@ -186,14 +187,15 @@ def test_damaged_results_are_named_and_made_again(folder, place, pattern, harm):
     assert damage() == {}
 
 
-def test_files_that_could_not_be_read_are_looked_at_again(folder):
+def test_files_that_could_not_be_read_are_looked_at_again(folder, capsys):
     """Permissions have no date."""
     frame = folder / "raw/train/a/blur/000002.png"
     frame.unlink()
     frame.symlink_to(folder / "nowhere.png")
     with pytest.raises(DataError, match="train/a has faults"):
         run()
-    assert read_json(RESULTS / "ingest/train/a.json")["faults"]
+    (fault,) = read_json(RESULTS / "ingest/train/a.json")["faults"]
+    assert f"train/a: 2 frames, 1 faults\n  - {fault}\n" in capsys.readouterr().out
     assert damage()["ingest"] == "results missing or damaged: 1, the first train/a"
     with pytest.raises(DataError, match="train/a has faults"):
         assert run()[0] == []

@@ -43,10 +43,8 @@ def synthesize_blur(
         uint8, the shape of one frame.
 
     Raises:
-        DataError: if there are no frames or gamma is not positive.
+        DataError: if gamma is not positive.
     """
-    if len(frames) == 0:
-        raise DataError("no frames to make a blurry frame from")
     if gamma is not None and gamma <= 0:
         raise DataError(f"gamma {gamma}: a positive number expected")
     # One table lookup per frame instead of a power per pixel.
@@ -260,19 +258,16 @@ def simulate_spikes(
     after the last frame the scene stands still.
 
     Args:
-        frames: N frames uint8 (H, W, 3) RGB or (H, W) grey, gamma-coded.
+        frames: N frames uint8 (H, W, 3) RGB or (H, W) grey, gamma-coded; at least one.
         how: see :class:`Simulation`.
 
     Returns:
         uint8 (N * steps_per_frame, H / downscale, W / downscale) of 0 and 1.
 
     Raises:
-        DataError: if there are no frames, sizes do not divide, or an option is out of range.
+        DataError: if sizes do not divide, or an option is out of range.
     """
-    parts = list(stream_spikes(frames, **how))
-    if not parts:
-        raise DataError("no frames to simulate spikes from")
-    return np.concatenate(parts).view(np.uint8)
+    return np.concatenate(list(stream_spikes(frames, **how))).view(np.uint8)
 
 
 def _sensor_gray(frame: NDArray[np.uint8], downscale: int) -> NDArray[np.float32]:
