@@ -29,23 +29,15 @@ def script(repository):
     return run
 
 
-def ingest_all(script, root, results):
-    """Survey and check all sequences."""
-    survey = results / "survey.json"
-    script("survey", "--root", root, "--dataset-name", "toy", "--output", survey)
-    return script(
-        *("ingest", "--root", root, "--survey", survey, "--ingested", results / "ingest"),
-        *("--threads", 2, "--output", results / "ingest/shards/0-of-1.json"),
-    )
-
-
 def test_table_and_plot_of_where_exposures_lie(script, pristine, tmp_path):
-    ingest_all(script, pristine, tmp_path)
+    survey = ("--survey", tmp_path / "survey.json", "--ingested", tmp_path / "ingest")
+    script("survey", "--root", pristine, "--dataset-name", "toy", "--output", survey[1])
+    output = ("--threads", 2, "--output", tmp_path / "ingest/shards/0-of-1.json")
+    script("ingest", "--root", pristine, *survey, *output)
     for path in (tmp_path / "ingest").glob("t*/*.json"):
         manifest = read_json(path)  # rows are in the order of time nevertheless
         path.write_text(json.dumps({**manifest, "frames": manifest["frames"][::-1]}))
     table, plot = tmp_path / "alignment.csv", tmp_path / "alignment.svg"
-    survey = ("--survey", tmp_path / "survey.json", "--ingested", tmp_path / "ingest")
     script("alignment_table", *survey, "--table", table, "--plot", plot)
     rows = list(csv.DictReader(table.open()))
     assert tuple(rows[0]) == COLUMNS
