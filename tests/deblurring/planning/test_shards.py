@@ -119,7 +119,7 @@ def test_only_what_changed_has_another_version_and_is_done_again(folder):
     SPIKES.write_bytes(contents)
     (folder / "raw/train/b").rename(folder / "raw/train/d")
     assert versions().keys() == {"test/c", "train/a", "train/d"}
-    with pytest.raises(DataError, match=r"- .*train/b: no such sequence folder"):
+    with pytest.raises(DataError, match=r"- .*train/b: no frames at all"):
         run()
 
 

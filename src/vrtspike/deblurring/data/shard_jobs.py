@@ -181,6 +181,10 @@ class Ingestion(SequenceStage):
         version = source_version(self.root, self._files(name), self.blur_dir, self.manifest(name))
         return {"recipe": self.recipe, "source_version": version}
 
+    def is_whole(self, name: str, manifest: dict[str, Any]) -> bool:
+        """Whether all files could be read; one that could not has no version."""
+        return all(entry["digest"] for entry in manifest["files"])
+
     def make(self, name: str) -> tuple[Entry, str]:
         """Check a sequence completely and write its manifest, faults included.
 
@@ -206,12 +210,11 @@ class Ingestion(SequenceStage):
 
     def entry(self, name: str, manifest: dict[str, Any]) -> Entry:
         """What was found, and by which version of the raw files."""
-        read = all(entry["digest"] for entry in manifest["files"])
         return {
             "contents": contents_digest(manifest),
             "bytes": self.manifest(name).stat().st_size,
             # A file that could not be read is looked at again: permissions have no date.
-            "version": manifest["source_version"] if read else "",
+            "version": manifest["source_version"] if self.is_whole(name, manifest) else "",
         }
 
 

@@ -31,22 +31,15 @@ def test_a_published_layout_is_read_through_to_a_trained_step(name, tmp_path):
     published = PUBLISHED[name]
     root = tmp_path / "raw"
     published.write(root)
-    data = published.data
-    spikes = str(root / data["SPIKE_ROOT"]) if "SPIKE_ROOT" in data else None
-    layout = data.get("LAYOUT", "auto")
-    found = survey(root, ["train", "test"], "blur", layout, spike_root=spikes)
+    spike_root = str(root / published.spike_root) if published.spike_root else None
+    layout = published.options.get("layout", "auto")
+    found = survey(root, ["train", "test"], "blur", layout, spike_root=spike_root)
     assert (found["layout"], found["spikes"], found["excluded"]) == (published.layout, True, {})
     for sequence in found["sequences"]:
         split = sequence["split"]
-        manifest = check(
-            root,
-            f"{split}/{sequence['name']}",
-            spike_size=tuple(data["SPIKE_SIZE"]) if "SPIKE_SIZE" in data else None,
-            layout=layout,
-            spike_root=spikes,
-        )
-        assert manifest["faults"] == []
-        assert tuple(manifest["spike_size"]) == published.spike_size
+        name = f"{split}/{sequence['name']}"
+        manifest = check(root, name, spike_root=spike_root, **published.options)
+        assert (manifest["faults"], tuple(manifest["spike_size"])) == ([], published.spike_size)
         second = manifest["frames"][1]["spikes"]
         assert recorded_exposure(second) == published.exposure
         ingested = tmp_path / f"{split}.json"
