@@ -99,7 +99,7 @@ def repeat_data(folder: Path, first: Path) -> Path:
         manifests.append(folder / "train" / f"{name}.json")
         store = manifests[-1].with_suffix(".zarr")
         shutil.copytree(first.with_suffix(".zarr"), store, copy_function=os.link)
-        write_json(manifests[-1], made | {"sequence": name, "store": store.name})
+        write_json(manifests[-1], made | {"sequence": name})
     return _merged(manifests, folder)
 
 

@@ -7,7 +7,6 @@ from vrtspike.config.documents import parse_overrides
 from vrtspike.config.problems import find_problem
 from vrtspike.config.workflow import load_workflow
 from vrtspike.deblurring.planning import RawData
-from vrtspike.deblurring.planning import Shards
 from vrtspike.deblurring.datasets import DeblurringWorkflow
 from vrtspike.runs import names
 from vrtspike.workflow import staleness
@@ -38,7 +37,6 @@ SCRIPTS = Path("scripts")
 RAW_DATA = RawData(
     DEBLURRING, lambda: SNAKEMAKE.is_dry_run, NOTICES, measures=SNAKEMAKE.is_main
 )
-SHARDS = Shards(DEBLURRING, RAW_DATA)
 TRAININGS = Trainings(WORKFLOW, SCRIPTS / "train.py", NOTICES.add)
 
 # Params that change with code or settings, and inputs that force the rerun of damaged results.

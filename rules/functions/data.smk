@@ -87,13 +87,13 @@ def frames_version(wildcards):
 @user_errors()
 def raw_versions(wildcards):
     """Lines with digests of the raw files of a shard."""
-    return SHARDS.raw_versions(dataset_of(wildcards), wildcards.shard)
+    return RAW_DATA.versions(dataset_of(wildcards), wildcards.shard)
 
 
 @user_errors()
 def shard_files(wildcards, folder):
     """The file of every shard of a data set in this folder."""
-    shards = SHARDS.names(dataset_of(wildcards))
+    shards = RAW_DATA.shards(dataset_of(wildcards))
     return [
         f"{RESULTS}/data/{wildcards.dataset}/{folder}/shards/{n}.json" for n in shards
     ]
@@ -106,7 +106,7 @@ def ingest_shards(wildcards):
 
 def sequences_of_shard(wildcards):
     """One process per sequence of a shard; Snakemake limits it to --cores."""
-    size = SHARDS.size(dataset_of(wildcards), wildcards.shard)
+    size = RAW_DATA.shard_size(dataset_of(wildcards), wildcards.shard)
     return ALL_CORES if size is None else max(1, size)
 
 

@@ -73,6 +73,8 @@ class RawData:
         self._workflow, self._is_dry_run = workflow, is_dry_run
         self._notices, self._measures = notices, measures
         self._look = cache(self._look_at)
+        # Asked once: while jobs run, their results come and go.
+        self.shards = cache(self._find_shards)
 
     def survey(self, dataset: Dataset) -> dict[str, Any] | None:
         """What stands below a data root; None, and a notice, without data."""
@@ -124,19 +126,14 @@ class RawData:
     def found(self, dataset: Dataset) -> str | None:
         """Changes when sequences are added to or removed from a data root that users fill.
 
-        Generated data change with the jobs before; only what was set aside there is looked at
-        again.
+        Generated data change with the jobs before.
         """
-        if dataset.kind == "raw":
-            known = self.survey(dataset)
-            # What is passed over changes nothing.
-            told = {k: v for k, v in (known or {}).items() if k != "passed_over"}
-            return _names(told) if told else None
-        try:
-            before = read_manifest(self.folder(dataset) / "survey.json", SURVEY)["excluded"]
-        except DataError:
-            return None  # there is none yet, or none that this version reads
-        return _names([before, self.survey(dataset)]) if before else None
+        known = self.survey(dataset) if dataset.kind == "raw" else None
+        if known is None:
+            return None
+        # What is passed over changes nothing.
+        told = {k: v for k, v in known.items() if k != "passed_over"}
+        return f"names below the data's folder: {json_digest(told)[:12]}"
 
     def generated_before(self, dataset: Dataset) -> list[str]:
         """What must be generated before a data set can be surveyed."""
@@ -160,23 +157,9 @@ class RawData:
         if known:
             require_spikes(f"preset {preset}, {dataset.root}", known["spikes"], settings)
 
-
-class Shards:
-    """The shards of the data sets of a configuration.
-
-    Args:
-        workflow: the configuration.
-        raw_data: what is there.
-    """
-
-    def __init__(self, workflow: DeblurringWorkflow, raw_data: RawData) -> None:
-        self._workflow, self._raw_data = workflow, raw_data
-        # Asked once: while jobs run, their results come and go.
-        self.names = cache(self._find_names)
-
-    def _find_names(self, dataset: Dataset) -> list[str]:
+    def _find_shards(self, dataset: Dataset) -> list[str]:
         """The shards of a data set, those that hold no sequence left out as far as it is known."""
-        settings, states = self._workflow.settings, self._raw_data.states(dataset)
+        settings, states = self._workflow.settings, self.states(dataset)
         is_simulated = dataset.kind == "simulated"
         sequences = len(settings.SIMULATE.SEQUENCES) if is_simulated else len(states)
         nbytes = sum(state.nbytes for state in states.values())
@@ -185,25 +168,25 @@ class Shards:
         held = {shard_of(name, count) for name in self._sequences(dataset)}
         return sorted(held) or shard_names(count)
 
-    def size(self, dataset: Dataset, shard: str) -> int | None:
+    def shard_size(self, dataset: Dataset, shard: str) -> int | None:
         """How many sequences fall into a shard; None where that is not known yet."""
         return len(members(shard, self._sequences(dataset))) or None
 
     def _sequences(self, dataset: Dataset) -> list[str]:
         """The sequences of a data set; none where there is no survey of it yet."""
-        if states := self._raw_data.states(dataset):
+        if states := self.states(dataset):
             return list(states)
         try:
-            return surveyed(read_manifest(self._raw_data.folder(dataset) / "survey.json", SURVEY))
+            return surveyed(read_manifest(self.folder(dataset) / "survey.json", SURVEY))
         except DataError:
             return []
 
-    def raw_versions(self, dataset: Dataset, shard: str) -> list[str]:
+    def versions(self, dataset: Dataset, shard: str) -> list[str]:
         """A line for each sequence of a shard, which changes with the contents of its raw files.
 
         Only of folders that users fill: generated files change with the job that makes them.
         """
-        states = self._raw_data.states(dataset)
+        states = self.states(dataset)
         return [f"raw files of {n}: {states[n].version[:12]}" for n in members(shard, states)]
 
 
@@ -250,10 +233,6 @@ def _options(values: Mapping[str, Any]) -> str:
     """Options of a program that are called as keys are; none for None."""
     given = {name.lower().replace("_", "-"): value for name, value in values.items()}
     return shlex.join(f"--{name}={value}" for name, value in given.items() if value is not None)
-
-
-def _names(found: Any) -> str:  # noqa: ANN401 - JSON values
-    return f"names below the data's folder: {json_digest(found)[:12]}"
 
 
 def raw_file_options(dataset: Dataset) -> str:

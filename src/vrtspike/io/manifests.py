@@ -23,45 +23,28 @@ class ManifestKind:
     """Version of its format."""
     stage: str
     """The stage that writes it."""
-    keys: frozenset[str]
-    """Required keys besides ``schema``."""
-
-
-def read_contents(path: str | Path, wanted: str) -> Any:  # noqa: ANN401 - JSON values
-    """Read a JSON file.
-
-    Args:
-        path: the file.
-        wanted: what is expected, for the message.
-
-    Raises:
-        DataError: if it cannot be read or is not JSON.
-    """
-    try:
-        return read_json(path)
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror or error}; expected a {wanted}") from error
-    except ValueError as error:
-        raise DataError(f"{path}: no JSON ({error}); expected a {wanted}") from error
 
 
 def read_manifest(path: str | Path, kind: ManifestKind) -> dict[str, Any]:
     """Read a manifest and check its kind and version.
 
     Raises:
-        DataError: if it is missing, not JSON, of another version, or lacks keys.
+        DataError: if it is missing, not JSON, or of another version.
     """
     again = f"run {kind.stage} again"
-    contents = read_contents(path, f"{kind.name}; {again}")
+    try:
+        contents = read_json(path)
+    except OSError as error:
+        reason = error.strerror or error
+        raise DataError(f"{path}: {reason}; expected a {kind.name}; {again}") from error
+    except ValueError as error:
+        raise DataError(f"{path}: no JSON ({error}); expected a {kind.name}; {again}") from error
     found = contents.get("schema") if isinstance(contents, dict) else None
     if found != kind.schema:
         raise DataError(
             f"{path}: not the {kind.name} that this version reads: found schema {found}, expected "
             f"{kind.schema}; {again}"
         )
-    missing = sorted(kind.keys - set(contents))
-    if missing:
-        raise DataError(f"{path}: a {kind.name} without {', '.join(missing)}; {again}")
     return dict(contents)
 
 

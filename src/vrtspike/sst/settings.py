@@ -51,12 +51,7 @@ METRICS = {
 }
 """By name, the most important first; ``baseline`` is the one of the lowest RMSE."""
 
-PREPARED = ManifestKind(
-    "manifest of prepared temperatures",
-    5,
-    "prepare",
-    frozenset({"area", "resolution", "years", "first_month", "missing", "ice", "digest"}),
-)
+PREPARED = ManifestKind("manifest of prepared temperatures", 5, "prepare")
 MODELS = {"recursive_attention": "vrtspike.sst.model.RecursiveAttentionTransformer"}
 """What MODEL.TYPE calls the networks, and dotted names of their classes: reading a preset needs no
 PyTorch. Each is made with the parameters of

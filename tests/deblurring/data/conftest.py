@@ -27,12 +27,6 @@ def plain(pristine, tmp_path_factory):
 
 
 @pytest.fixture
-def plain_copy(plain, tmp_path):
-    """A copy of it that a test may damage."""
-    return shutil.copytree(plain, tmp_path / "plain_copy")
-
-
-@pytest.fixture
 def dataset(pristine, tmp_path):
     """A copy of the small data set that a test may damage."""
     return shutil.copytree(pristine, tmp_path / "dataset")

@@ -7,7 +7,7 @@ import pytest
 from tests.deblurring.data.prepared import merged
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.gate.accept import accept, alignment_rows
-from vrtspike.deblurring.data.manifests import INGESTED, contents_digest
+from vrtspike.deblurring.data.manifests import contents_digest
 from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.deblurring.data.store.verify import verify_store
 from vrtspike.errors import DataError
@@ -35,7 +35,7 @@ def test_every_reader_refuses_a_manifest_of_another_version(tmp_path, use, stage
 
 def test_the_digest_of_what_a_check_found_knows_contents_only():
     file = {"path": "a.png", "size": 7, "mtime_ns": 1, "digest": "d"}
-    found = {**dict.fromkeys(INGESTED.keys), "files": [file], "frames": ["1"]}
+    found = {"recipe": "one", "source_version": "one", "files": [file], "frames": ["1"]}
     before = contents_digest(found)
     for other in (
         {"recipe": "other"},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -56,17 +58,18 @@ def test_the_store_holds_frames_only(plain, stores):
 
 
 def test_the_data_set_has_no_statistics_and_its_digest_covers_the_frames(
-    plain, merged, plain_copy, pristine, tmp_path
+    plain, merged, pristine, tmp_path
 ):
     contents = read_json(merged)
     assert contents["statistics"] is None
     norm = Settings.model_validate({"DATA": {"NORM": {"MEAN": 0.1, "STD": 0.2}}}).DATA
     assert load_dataset(merged).statistics_for(norm) is None
-    sharp = plain_copy / SEQUENCES[0] / "sharp"
-    picture = read_rgb(sharp / "000001.png")
+    copy = shutil.copytree(plain, tmp_path / "copy")
+    sharp = copy / SEQUENCES[0] / "sharp/000001.png"
+    picture = read_rgb(sharp)
     picture[0, 0] ^= 1
-    write_png(sharp / "000001.png", picture)
-    path = prepared.prepared(plain_copy, SEQUENCES, tmp_path, BINS)
+    write_png(sharp, picture)
+    path = prepared.prepared(copy, SEQUENCES, tmp_path, BINS)
     assert read_json(path)["digest"] != contents["digest"]
     built(pristine, SEQUENCES[:1], tmp_path, BINS)
     kinds = r"0001_11_00: 8 bins, 0 steps of context, blur, spikes; .*0002_11_00: .* no spikes"

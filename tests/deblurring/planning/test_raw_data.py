@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from vrtspike.config.workflow import Workflow, workflow_schema
-from vrtspike.deblurring.data.manifests import SURVEY
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.versions import source_version
 from vrtspike.deblurring.datasets import Dataset, DeblurringWorkflow
@@ -32,7 +31,6 @@ from vrtspike.deblurring.settings.workflow import (
     SimulateSettings,
 )
 from vrtspike.errors import ConfigError
-from vrtspike.io.files import write_json
 from vrtspike.workflow.messages import Notices
 
 
@@ -121,30 +119,15 @@ def test_faults_of_names_are_told_when_nothing_runs(root, dry):
 )
 def test_generated_data_are_made_before(root, name, before):
     workflow = workflow_of(name)
-    assert asked(workflow)[0].generated_before(workflow.dataset("p")) == before
+    data, dataset = asked(workflow)[0], workflow.dataset("p")
+    assert data.generated_before(dataset) == before
+    assert (data.found(dataset) is None) == bool(before)
 
 
 def test_a_folder_that_no_calibration_writes_is_raw():
     settings = Settings.model_validate({"DATA": {"ROOT": "mine"}})
     keys = workflow_schema().model_validate({"CALIBRATE": {"ROOT": "mine"}})
     assert DeblurringWorkflow(Workflow(keys, {"p": settings})).dataset("p").kind == "raw"
-
-
-def test_of_generated_data_only_what_was_set_aside_is_looked_at_again(root, tmp_path):
-    shutil.copytree(root, tmp_path / "made")
-    workflow = workflow_of("made")
-    dataset = workflow.dataset("p")
-    assert asked(workflow)[0].found(dataset) is None
-    path = tmp_path / "results/data/made/survey.json"
-    contents = {"schema": SURVEY.schema, "root": "made", "layout": "x", "spikes": False}
-    write_json(path, {**contents, "sequences": [], "excluded": {}})
-    assert asked(workflow)[0].found(dataset) is None
-    write_json(path, {**contents, "sequences": [], "excluded": {"train/a": ["no blurry frames"]}})
-    before = asked(workflow)[0].found(dataset)
-    assert before is not None
-    shutil.rmtree(tmp_path / "made/test/b/blur")
-    shutil.copytree(root / "test/b", tmp_path / "made/test/c")
-    assert asked(workflow)[0].found(dataset) != before
 
 
 def states(workflow: Workflow, **options) -> dict[str, RawState]:

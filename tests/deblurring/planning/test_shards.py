@@ -18,7 +18,7 @@ from vrtspike.deblurring.data.shard_jobs import Building, Ingestion, make_shard
 from vrtspike.deblurring.data.shards import members, shard_names
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.datasets import Dataset, DeblurringWorkflow
-from vrtspike.deblurring.planning import RawData, Shards, damaged_sequences
+from vrtspike.deblurring.planning import RawData, damaged_sequences
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import DataError
 from vrtspike.io.files import read_json, write_json
@@ -52,6 +52,7 @@ def work(stage: Ingestion | Building, shard: str = SHARD) -> list[str]:
     """Do what is left of a shard, and tell what that was."""
     lines: list[str] = []
     make_shard(stage, NAMES, stage.folder / "shards" / f"{shard}.json", 1, lines.append)
+    print(*lines, sep="\n")
     return sorted(line.split()[1].rstrip(":") for line in lines[1:])
 
 
@@ -77,17 +78,16 @@ def damage() -> dict[str, str]:
     return {place: told for place, told in found.items() if told}
 
 
-def asked(root: str = "raw", measures: bool = True, **keys) -> tuple[Shards, Dataset]:
+def asked(root: str = "raw", measures: bool = True, **keys) -> tuple[RawData, Dataset]:
     settings = Settings.model_validate({"DATA": {"ROOT": root}})
     workflow = DeblurringWorkflow(Workflow(workflow_schema().model_validate(keys), {"p": settings}))
-    raw_data = RawData(workflow, lambda: True, Said(), measures)
-    return Shards(workflow, raw_data), workflow.dataset("p")
+    return RawData(workflow, lambda: True, Said(), measures), workflow.dataset("p")
 
 
 def versions(**options) -> dict[str, str]:
     """The version of each sequence's raw files, as Snakemake compares them."""
-    shards, dataset = asked(**options)
-    lines = shards.raw_versions(dataset, SHARD)
+    data, dataset = asked(**options)
+    lines = data.versions(dataset, SHARD)
     return dict(line.removeprefix("raw files of ").split(": ") for line in lines)
 
 
@@ -158,10 +158,10 @@ def test_generated_data_and_jobs_that_measure_nothing_have_no_versions(folder):
 def test_a_plan_stays_as_it_is_while_its_jobs_run(folder):
     """Snakemake asks again and again; the file of a shard is away while a job replaces it."""
     os.utime(SPIKES)
-    shards, dataset = asked()
-    before = shards.raw_versions(dataset, SHARD)
+    data, dataset = asked()
+    before = data.versions(dataset, SHARD)
     shutil.rmtree(folder / RESULTS)
-    assert shards.raw_versions(dataset, SHARD) == before
+    assert data.versions(dataset, SHARD) == before
 
 
 def cut(path: Path) -> None:
@@ -186,14 +186,15 @@ def test_damaged_results_are_named_and_made_again(folder, place, pattern, harm):
     assert damage() == {}
 
 
-def test_files_that_could_not_be_read_are_looked_at_again(folder):
+def test_files_that_could_not_be_read_are_looked_at_again(folder, capsys):
     """Permissions have no date."""
     frame = folder / "raw/train/a/blur/000002.png"
     frame.unlink()
     frame.symlink_to(folder / "nowhere.png")
     with pytest.raises(DataError, match="train/a has faults"):
         run()
-    assert read_json(RESULTS / "ingest/train/a.json")["faults"]
+    (fault,) = read_json(RESULTS / "ingest/train/a.json")["faults"]
+    assert f"train/a: 2 frames, 1 faults\n  - {fault}\n" in capsys.readouterr().out
     assert damage()["ingest"] == "results missing or damaged: 1, the first train/a"
     with pytest.raises(DataError, match="train/a has faults"):
         assert run()[0] == []
@@ -217,13 +218,12 @@ def test_files_that_change_while_they_are_checked_are_named(folder, monkeypatch)
 
 def write_survey(folder: Path) -> None:
     found = [dict(zip(("split", "name"), name.split("/"), strict=True)) for name in NAMES]
-    known = {**dict.fromkeys(SURVEY.keys), "schema": SURVEY.schema, "sequences": found}
-    write_json(folder / "survey.json", known)
+    write_json(folder / "survey.json", {"schema": SURVEY.schema, "sequences": found})
 
 
 def names(**keys) -> list[str]:
-    shards, dataset = asked(**keys)
-    return shards.names(dataset)
+    data, dataset = asked(**keys)
+    return data.shards(dataset)
 
 
 def test_the_number_of_shards_follows_sequences_and_bytes(folder):
@@ -231,8 +231,8 @@ def test_the_number_of_shards_follows_sequences_and_bytes(folder):
     few = names(SHARDS={"SEQUENCES": 1})
     # Shards without sequences are no jobs.
     assert few == [shard for shard in shard_names(4) if members(shard, NAMES)]
-    shards, dataset = asked(SHARDS={"SEQUENCES": 1})
-    assert sum(shards.size(dataset, shard) or 0 for shard in few) == len(NAMES)
+    data, dataset = asked(SHARDS={"SEQUENCES": 1})
+    assert sum(data.shard_size(dataset, shard) or 0 for shard in few) == len(NAMES)
     size = sum(file.stat().st_size for file in (folder / "raw").rglob("*") if file.is_file())
     assert names(SHARDS={"GB": size / 1e9}) == [SHARD]
     assert all(name.endswith("-of-2") for name in names(SHARDS={"GB": 0.96 * size / 1e9}))
@@ -248,15 +248,15 @@ def test_of_data_that_are_not_there_yet_only_the_configuration_counts(tmp_path, 
     write_survey(tmp_path / "results/data/simulated")
     several = names(**simulated, SHARDS={"SEQUENCES": 2})
     assert several == [shard for shard in shard_names(4) if members(shard, NAMES)]
-    shards, dataset = asked(root="data/demo")
-    assert shards.names(dataset) == [SHARD]
-    assert shards.size(dataset, SHARD) is None
+    data, dataset = asked(root="data/demo")
+    assert data.shards(dataset) == [SHARD]
+    assert data.shard_size(dataset, SHARD) is None
 
 
 def test_a_job_that_plans_for_itself_takes_the_size_from_the_survey(folder):
-    shards, dataset = asked(measures=False)
-    assert shards.size(dataset, SHARD) is None
+    data, dataset = asked(measures=False)
+    assert data.shard_size(dataset, SHARD) is None
     write_survey(folder / "results/data/raw")
-    assert shards.size(dataset, SHARD) == 3
-    sizes = [shards.size(dataset, f"{n}-of-2") or 0 for n in range(2)]
+    assert data.shard_size(dataset, SHARD) == 3
+    sizes = [data.shard_size(dataset, f"{n}-of-2") or 0 for n in range(2)]
     assert sum(sizes) == 3

@@ -144,10 +144,11 @@ def calibrate(arguments: argparse.Namespace) -> int:
 def add_verify(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
     parser.add_argument(
-        "paths",
+        "datasets",
+        type=Path,
         nargs="+",
-        metavar="PATH",
-        help="dataset.json, a folder above it, or the manifest or the folder (.zarr) of a store",
+        metavar="DATASET",
+        help="manifest of a data set (dataset.json)",
     )
 
 
@@ -161,7 +162,9 @@ def verify(arguments: argparse.Namespace) -> None:
     from vrtspike.system.progress_bar import progress_bar
 
     faults: list[str] = []
-    manifests = dict.fromkeys(found for path in arguments.paths for found in store_manifests(path))
+    manifests = dict.fromkeys(
+        found for path in arguments.datasets for found in store_manifests(path)
+    )
     for manifest in manifests:
         with progress_bar(f"verify {manifest.stem}") as progress:
             try:

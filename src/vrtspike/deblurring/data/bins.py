@@ -91,5 +91,4 @@ def bin_table(exposures: Sequence[Exposure], bins: int) -> NDArray[np.uint8]:
     >>> bin_table([Exposure(0, 16, 4), Exposure(0, 24, 8)], 4).tolist()
     [[3, 1, 2, 10], [7, 1, 2, 14]]
     """
-    rows = {exposure: np.diff(bin_edges(exposure, bins)) for exposure in set(exposures)}
-    return np.stack([rows[exposure] for exposure in exposures]).astype(np.uint8)
+    return np.stack([np.diff(bin_edges(each, bins)) for each in exposures]).astype(np.uint8)

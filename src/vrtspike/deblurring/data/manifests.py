@@ -14,39 +14,13 @@ from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.io.files import json_digest
 from vrtspike.io.manifests import ManifestKind
 
-SURVEY = ManifestKind(
-    "survey", 1, "survey", frozenset({"root", "layout", "spikes", "sequences", "excluded"})
-)
-INGESTED = ManifestKind(
-    "ingest manifest",
-    5,
-    "ingest",
-    frozenset(
-        {"sequence", "split", "spikes", "blur_dir", "source_version", "recipe", "files", "rgb_size"}
-        | {"spike_size", "spike_file", "frames", "faults"}
-    ),
-)
-ACCEPTED = ManifestKind("acceptance", 2, "accept", frozenset({"sequences", "excluded", "overlaps"}))
-STORE = ManifestKind(
-    "store manifest",
-    4,
-    "voxelize",
-    frozenset(
-        {"sequence", "split", "bins", "context", "blur_dir", "frames", "spike_size", "store"}
-        | {"digest", "gain", "histogram", "recipe", "files", "bytes"}
-    ),
-)
-INGEST_SHARD = ManifestKind("shard of checked sequences", 1, "ingest", frozenset({"sequences"}))
-STORE_SHARD = ManifestKind("shard of stores", 1, "voxelize", frozenset({"sequences"}))
-DATASET = ManifestKind(
-    "data set manifest",
-    4,
-    "statistics",
-    frozenset(
-        {"dataset", "bins", "context", "blur_dir", "excluded", "overlaps", "splits", "held_out"}
-        | {"statistics", "digest"}
-    ),
-)
+SURVEY = ManifestKind("survey", 1, "survey")
+INGESTED = ManifestKind("ingest manifest", 5, "ingest")
+ACCEPTED = ManifestKind("acceptance", 2, "accept")
+STORE = ManifestKind("store manifest", 4, "voxelize")
+INGEST_SHARD = ManifestKind("shard of checked sequences", 1, "ingest")
+STORE_SHARD = ManifestKind("shard of stores", 1, "voxelize")
+DATASET = ManifestKind("data set manifest", 4, "statistics")
 
 
 def recorded_exposure(spikes: dict[str, Any]) -> Exposure:

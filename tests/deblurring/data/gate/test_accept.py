@@ -23,7 +23,6 @@ def manifest(name, faults=(), pictures="123", count=9, has_spikes=True):
         for number, picture in enumerate(pictures, start=1)
     ]
     return {
-        **dict.fromkeys(INGESTED.keys),
         **{"schema": INGESTED.schema, "faults": list(faults), "rgb_size": [96, 128]},
         **dict(zip(("split", "sequence"), name.split("/"), strict=True)),
         "frames": [{**frame, "spikes": spikes if has_spikes else None} for frame in frames],

@@ -52,7 +52,10 @@ def test_the_seed_decides_and_running_again_mends_what_changed(demo, tmp_path):
     assert all(before[path] != other[path] for path in before)
 
 
-def test_odd_sizes_are_refused(tmp_path):
-    with pytest.raises(DataError, match="127 x 192"):
-        make_demo_data(tmp_path, height=127)
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [({"height": 127}, "127 x 192"), ({"exposures": 0}, "1 frames do not fill one exposure")],
+)
+def test_what_gives_no_exposure_is_refused(tmp_path, options, fault):
+    with pytest.raises(DataError, match=fault):
+        make_demo_data(tmp_path, **options)

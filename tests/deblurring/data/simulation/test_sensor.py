@@ -72,8 +72,6 @@ def test_colour_is_seen_as_luma_at_half_size():
 
 
 def test_impossible_requests_are_refused():
-    with pytest.raises(DataError, match="no frames"):
-        simulate_spikes([])
     with pytest.raises(DataError, match=r"5 x 4, expected sides .* multiples of 2"):
         simulate_spikes([np.zeros((5, 4), np.uint8)])
     with pytest.raises(DataError, match="steps per frame"):
@@ -168,8 +166,6 @@ def test_blur_is_the_mean_linear_or_in_gamma():
     assert (synthesize_blur(frames, 2.2) >= synthesize_blur(frames)).mean() > 0.95
     for gamma in (None, 2.2):
         np.testing.assert_array_equal(synthesize_blur(frames[:1], gamma), frames[0])
-    with pytest.raises(DataError):
-        synthesize_blur([])
     with pytest.raises(DataError, match="gamma"):
         synthesize_blur(frames, 0.0)
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from tests.deblurring.data.prepared import check
-from tests.deblurring.data.scenes import film
 from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes, synthesize_blur
 from vrtspike.deblurring.data.simulation.sequence import (
@@ -68,29 +67,34 @@ def test_frames_that_give_no_exposure_are_refused_and_leave_what_was_there(
     assert len(list(tmp_path.glob("*/*"))) == 3 * 6
 
 
+def write_frames(folder, *names):
+    for name in names:
+        write_png(folder / name, video(1)[0])
+    return folder
+
+
 def test_a_folder_of_frames_in_the_order_of_their_numbers(tmp_path):
-    for number in range(11):
-        write_png(tmp_path / "in" / f"frame_{number}.png", video(1)[0])
-    (tmp_path / "in" / "notes.txt").write_text("stray")
-    names = [path.name for path in frame_files(tmp_path / "in")]
-    assert names == [f"frame_{n}.png" for n in range(11)]
-    with pytest.raises(DataError, match="no such folder"):
-        frame_files(tmp_path / "nothing")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="no frames"):
-        frame_files(tmp_path / "empty")
+    names = [f"frame_{number}.png" for number in range(11)]
+    write_frames(tmp_path, *names)
+    (tmp_path / "notes.txt").write_text("stray")
+    assert [path.name for path in frame_files(tmp_path)] == names
 
 
-def test_a_folder_in_which_frames_are_missing_is_refused(tmp_path):
-    for number in (1, 2, 3, 5, 6, 9, 10):
-        write_png(tmp_path / "in" / f"frame_{number:04d}.png", video(1)[0])
-    gaps = r"frame_0003 to frame_0005, elsewhere in steps of 1 \(2 such places\): .* folder"
-    with pytest.raises(DataError, match=gaps):
-        frame_files(tmp_path / "in")
-    write_png(tmp_path / "twice" / "1.png", video(1)[0])
-    write_png(tmp_path / "twice" / "01.bmp", video(1)[0])
-    with pytest.raises(DataError, match=r"from (01 to 1|1 to 01), .* there twice"):
-        frame_files(tmp_path / "twice")
+@pytest.mark.parametrize(
+    ("names", "fault"),
+    [
+        ([], "no such folder"),
+        (["other/1.png"], "no frames"),
+        (
+            [f"frame_{number:04d}.png" for number in (1, 2, 3, 5, 6, 9, 10)],
+            r"frame_0003 to frame_0005, elsewhere in steps of 1 \(2 such places\): .* folder",
+        ),
+        (["1.png", "01.bmp"], r"from (01 to 1|1 to 01), .* there twice"),
+    ],
+)
+def test_a_folder_in_which_frames_are_missing_is_refused(tmp_path, names, fault):
+    with pytest.raises(DataError, match=fault):
+        frame_files(write_frames(tmp_path / "in", *names))
 
 
 @pytest.mark.shared
@@ -110,23 +114,18 @@ def test_folders_of_frames_in_the_known_trees(tmp_path):
         "train/002/occ008.320": ("train", "002_occ008.320", None),
         "test/Type1/TEST01_003_f0433": ("test", "Type1_TEST01_003_f0433", None),
         "plain": ("valid", "plain", None),
+        "linked": ("valid", "linked", None),
     }
-    for name in names:
-        write_png(tmp_path / name / "0000.png", film(1, 1)[0])
+    for name in list(names)[:-1]:
+        write_frames(tmp_path / name, "0000.png")
+    (tmp_path / "linked").symlink_to(tmp_path / "plain")
     found = frame_folders(tmp_path, "valid")
     assert {(f.split, f.sequence, f.frames_per_exposure) for f in found} == set(names.values())
     (single,) = frame_folders(tmp_path / "plain")
     assert (single.split, single.sequence) == ("train", "plain")
-    write_png(tmp_path / "train/002_occ008.320" / "0000.png", film(1, 1)[0])
+    write_frames(tmp_path / "train/002_occ008.320", "0000.png")
     with pytest.raises(DataError, match=r"would become train/002_occ008\.320"):
         frame_folders(tmp_path)
-    (tmp_path / "links").mkdir()
-    for split in ("train", "test"):
-        (tmp_path / "links" / split).symlink_to(tmp_path / "test/Type1")
-    found = frame_folders(tmp_path / "links")
-    assert [(f.split, f.sequence) for f in found] == [
-        (split, "TEST01_003_f0433") for split in ("test", "train")
-    ]
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="no folders of frames"):
         frame_folders(tmp_path / "empty")

@@ -122,10 +122,10 @@ def test_a_damaged_array_is_an_error_and_not_black(copy, reader, damage):
 
 
 def test_missing_stores_and_those_of_other_versions(tmp_path):
-    with pytest.raises(DataError, match=r"nothing\.zarr: no readable store"):
+    with pytest.raises(DataError, match=r"nothing\.zarr: no store that can be read"):
         Store(tmp_path / "nothing.zarr")
     (tmp_path / "zarr.json").write_text('{"attributes": {"schema": 99}}')
-    with pytest.raises(DataError, match=r"not a store .* found schema 99, expected 4"):
+    with pytest.raises(DataError, match="found schema 99, expected 4"):
         Store(tmp_path)
 
 

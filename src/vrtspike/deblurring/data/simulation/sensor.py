@@ -7,6 +7,7 @@ frame, half the frames' resolution, no noise).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Literal, TypedDict, Unpack
 
@@ -42,10 +43,8 @@ def synthesize_blur(
         uint8, the shape of one frame.
 
     Raises:
-        DataError: if there are no frames or gamma is not positive.
+        DataError: if gamma is not positive.
     """
-    if len(frames) == 0:
-        raise DataError("no frames to make a blurry frame from")
     if gamma is not None and gamma <= 0:
         raise DataError(f"gamma {gamma}: a positive number expected")
     # One table lookup per frame instead of a power per pixel.
@@ -99,60 +98,52 @@ _LEAST_THETA = 0.1
 """Of the threshold: lower ones are not drawn, however wide the spread."""
 
 
-class SpikeSensor:
-    """An integrate-and-fire sensor whose charge carries over from step to step.
+def fire(
+    pictures: Iterator[NDArray[np.float32]], model: SensorModel = _PERFECT, seed: int = 0
+) -> Iterator[NDArray[np.bool_]]:
+    """The spikes of an integrate-and-fire sensor, step by step.
 
     Per pixel: V is uniform in [0, theta) at the start; every step V += grey; where V >= theta the
     pixel spikes and V -= theta (the remainder stays). At most one spike per step.
+
+    Args:
+        pictures: what it sees in each step, grey (H, W) in [0, 1].
+        model: its threshold and its faults.
+        seed: decides all that is drawn.
     """
-
-    def __init__(
-        self, height: int, width: int, model: SensorModel = _PERFECT, seed: int = 0
-    ) -> None:
-        """Prepare a sensor.
-
-        Args:
-            height: rows.
-            width: columns.
-            model: its threshold and its faults.
-            seed: decides all that is drawn.
-        """
-        self._model = model
-        self._random = np.random.default_rng(seed)
-        phase = self._random.random((height, width), dtype=np.float32)
-        if model.start_phase is not None:
-            phase[:] = model.start_phase
-        self._theta = np.full((height, width), model.theta, np.float32)
-        if model.theta_spread:
-            spread = 1 + model.theta_spread * self._random.standard_normal((height, width))
-            self._theta *= np.maximum(spread, _LEAST_THETA).astype(np.float32)
-        self._charge = phase * self._theta
-        self._late = np.zeros((height, width), np.bool_)
-        kind = self._random.random((height, width)) if model.hot_pixels or model.dead_pixels else 1
-        self._hot = np.less(kind, model.hot_pixels)
-        self._alive = np.less_equal(kind, 1 - model.dead_pixels)
-
-    def step(self, gray: NDArray[np.float32]) -> NDArray[np.bool_]:
-        """Expose one step to grey (H, W) in [0, 1]; return where it spikes."""
-        model = self._model
-        self._charge += gray if model.light_gamma is None else gray**model.light_gamma
-        shape = self._charge.shape
+    first = next(pictures, None)
+    if first is None:
+        return
+    shape, random = first.shape, np.random.default_rng(seed)
+    phase = random.random(shape, dtype=np.float32)
+    if model.start_phase is not None:
+        phase[:] = model.start_phase
+    theta = np.full(shape, model.theta, np.float32)
+    if model.theta_spread:
+        spread = 1 + model.theta_spread * random.standard_normal(shape)
+        theta *= np.maximum(spread, _LEAST_THETA).astype(np.float32)
+    charge = phase * theta
+    late = np.zeros(shape, np.bool_)
+    kind = random.random(shape) if model.hot_pixels or model.dead_pixels else 1
+    hot, alive = np.less(kind, model.hot_pixels), np.less_equal(kind, 1 - model.dead_pixels)
+    for gray in itertools.chain([first], pictures):
+        charge += gray if model.light_gamma is None else gray**model.light_gamma
         if model.noise:
-            noise = self._random.standard_normal(shape, dtype=np.float32)
-            self._charge += np.float32(model.noise) * noise
-        fired = self._charge >= self._theta
-        self._charge -= self._theta * fired
+            noise = random.standard_normal(shape, dtype=np.float32)
+            charge += np.float32(model.noise) * noise
+        fired = charge >= theta
+        charge -= theta * fired
         if model.jitter:
-            delayed = self._random.random(shape, dtype=np.float32) < model.jitter
+            delayed = random.random(shape, dtype=np.float32) < model.jitter
             # One spike a step is read out; a second one waits.
-            read = self._late | (fired & ~delayed)
-            self._late = fired & (self._late | delayed)
+            read = late | (fired & ~delayed)
+            late = fired & (late | delayed)
             fired = read
         if model.dark_counts:
-            fired |= self._random.random(shape, dtype=np.float32) < model.dark_counts
+            fired |= random.random(shape, dtype=np.float32) < model.dark_counts
         if model.hot_pixels or model.dead_pixels:
-            fired = (fired | self._hot) & self._alive
-        return fired
+            fired = (fired | hot) & alive
+        yield fired
 
 
 def between(
@@ -218,22 +209,29 @@ def stream_spikes(
     """
     if steps_per_frame < 1 or downscale < 1:
         raise DataError("steps per frame and downscale must be at least 1")
+    pictures = _pictures(frames, steps_per_frame, downscale, interpolation)
+    spikes = fire(pictures, sensor, seed)
+    while steps := list(itertools.islice(spikes, steps_per_frame)):
+        yield np.stack(steps)
+
+
+def _pictures(
+    frames: Iterable[NDArray[np.uint8]], steps: int, downscale: int, how: Interpolation
+) -> Iterator[NDArray[np.float32]]:
+    """What the sensor sees in each step."""
     grays = (_sensor_gray(frame, downscale) for frame in frames)
     current = next(grays, None)
     if current is None:
         return
-    height, width = current.shape
-    pixels = SpikeSensor(height, width, sensor, seed)
     for following in grays:
         if following.shape != current.shape:
             raise DataError(
                 f"found a frame of {following.shape} pixels of the sensor after frames of "
                 f"{current.shape}, expected one size; put frames of another size elsewhere"
             )
-        seen = between(current, following, steps_per_frame, interpolation)
-        yield np.stack([pixels.step(gray) for gray in seen])
+        yield from between(current, following, steps, how)
         current = following
-    yield np.stack([pixels.step(current) for _ in range(steps_per_frame)])
+    yield from itertools.repeat(current, steps)
 
 
 class Simulation(TypedDict, total=False):
@@ -260,19 +258,16 @@ def simulate_spikes(
     after the last frame the scene stands still.
 
     Args:
-        frames: N frames uint8 (H, W, 3) RGB or (H, W) grey, gamma-coded.
+        frames: N frames uint8 (H, W, 3) RGB or (H, W) grey, gamma-coded; at least one.
         how: see :class:`Simulation`.
 
     Returns:
         uint8 (N * steps_per_frame, H / downscale, W / downscale) of 0 and 1.
 
     Raises:
-        DataError: if there are no frames, sizes do not divide, or an option is out of range.
+        DataError: if sizes do not divide, or an option is out of range.
     """
-    parts = list(stream_spikes(frames, **how))
-    if not parts:
-        raise DataError("no frames to simulate spikes from")
-    return np.concatenate(parts).view(np.uint8)
+    return np.concatenate(list(stream_spikes(frames, **how))).view(np.uint8)
 
 
 def _sensor_gray(frame: NDArray[np.uint8], downscale: int) -> NDArray[np.float32]:

@@ -82,8 +82,6 @@ def frame_folders(root: Path, split: str = "train") -> list[FrameFolder]:
     Raises:
         DataError: if there are no pictures.
     """
-    if not root.is_dir():
-        raise DataError(f"{root}: no such folder of frames")
     found = []
     for name, below, files in os.walk(root, followlinks=True):
         below.sort()

@@ -87,7 +87,6 @@ def build_store(
         "blur_dir": manifest["blur_dir"],
         "context": context,
         **{k: v for k, v in layout.attributes().items() if k != "schema"},
-        "store": store.name,
         "files": files,
         "bytes": nbytes,
         "recipe": recipe,

@@ -11,7 +11,6 @@ The library is imported on first use, so that planning does not pay for it.
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.store.layout import SCHEMA, StoreLayout
 from vrtspike.errors import DataError
+from vrtspike.io.files import read_json
 from vrtspike.monitoring.records import CacheUse
 
 if TYPE_CHECKING:
@@ -186,22 +186,15 @@ class Store:
         self.path = str(path)
         self._reader = reader or ChunkReader()
         try:
-            metadata = json.loads((Path(path) / "zarr.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise DataError(f"{path}: no readable store ({error}); {_AGAIN}") from error
-        try:
-            attributes = metadata.get("attributes", {})
-            if (found := attributes.get("schema")) != SCHEMA:
-                raise DataError(
-                    f"{path}: not a store of this version: found schema {found}, expected "
-                    f"{SCHEMA}; {_AGAIN}"
-                )
+            attributes = read_json(Path(path) / "zarr.json")["attributes"]
+            if (found := attributes["schema"]) != SCHEMA:
+                raise ValueError(f"found schema {found}, expected {SCHEMA}")
             self.layout = StoreLayout.from_attributes(attributes)
             self.gain: float | None = attributes["gain"]
             if (self.gain is None) != (self.layout.spike_size is None):
                 raise ValueError(f"gain {self.gain} for spikes of {self.layout.spike_size}")
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise DataError(f"{path}: zarr.json is damaged ({error!r}); {_AGAIN}") from error
+        except (OSError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise DataError(f"{path}: no store that can be read ({error!r}); {_AGAIN}") from error
 
     def read(self, name: str, frames: slice, rows: slice, columns: slice) -> NDArray[np.uint8]:
         """Read a crop of consecutive frames.

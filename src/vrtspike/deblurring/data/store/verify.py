@@ -13,30 +13,19 @@ from vrtspike.deblurring.data.store.writing import ContentDigest, StoredFrame
 from vrtspike.errors import DataError
 from vrtspike.io.manifests import read_manifest
 
-DATASET_FILE = "dataset.json"
 
-
-def store_manifests(path: str | Path) -> list[Path]:
-    """Manifests of the stores that a path stands for.
+def store_manifests(dataset: Path) -> list[Path]:
+    """Manifests of the stores of a data set.
 
     Args:
-        path: a data set's manifest (``dataset.json``), one store's manifest, a store
-            (``<sequence>.zarr``), or a folder that is searched for data sets.
+        dataset: its manifest, ``dataset.json``.
 
     Raises:
-        DataError: if there is no data set in the folder, or its manifest cannot be read.
+        DataError: if it cannot be read.
     """
-    path = Path(path)
-    if path.is_dir() and path.suffix != ".zarr":
-        found = sorted(path.rglob(DATASET_FILE))
-        if not found:
-            raise DataError(f"{path}: no data set ({DATASET_FILE}) below it; give another folder")
-        return [manifest for each in found for manifest in store_manifests(each)]
-    if path.name != DATASET_FILE:
-        return [path.with_suffix(".json")]
-    splits = read_manifest(path, DATASET)["splits"]
+    splits = read_manifest(dataset, DATASET)["splits"]
     return [
-        path.parent / split / f"{e['sequence']}.json" for split in splits for e in splits[split]
+        dataset.parent / split / f"{e['sequence']}.json" for split in splits for e in splits[split]
     ]
 
 
@@ -58,7 +47,7 @@ def verify_store(
     """
     path = Path(manifest_path)
     manifest = read_manifest(path, STORE)
-    store = Store(path.with_name(manifest["store"]))
+    store = Store(path.with_suffix(".zarr"))
     digest = ContentDigest(store.layout)
     faults: list[str] = []
     layout = store.layout
@@ -74,7 +63,7 @@ def verify_store(
             else:
                 frame[name] = whole[: layout.spike_frames[number]] if name == "bits" else whole
         if not faults:
-            digest.add(StoredFrame(**frame))
+            digest.add(number, StoredFrame(**frame))
     if not faults and digest.hexdigest(store.gain) != manifest["digest"]:
         faults.append(
             f"{store.path}: every chunk is whole, but the contents are not those that "

@@ -71,7 +71,7 @@ def write_store(
         group, arrays = _create_arrays(temporary, layout)
         count = 0
         for count, frame in enumerate(frames, start=1):
-            digest.add(frame)
+            digest.add(count - 1, frame)
             if frame.voxels is not None and frame.bits is not None:
                 exposure, width = layout.exposures[count - 1], frame.voxels.shape[2]
                 # Voxels hold the context, too.
@@ -100,25 +100,24 @@ class ContentDigest:
         attributes = {k: v for k, v in layout.attributes().items() if k != "schema"}
         self._digest = hashlib.sha256(json_digest(attributes).encode())
         self._layout = layout
-        self._count = 0
 
-    def add(self, frame: StoredFrame) -> None:
+    def add(self, number: int, frame: StoredFrame) -> None:
         """Take in the next frame.
+
+        Args:
+            number: of the frame; the first one is 0.
+            frame: its arrays.
 
         Raises:
             ValueError: if its shapes do not follow the layout.
         """
-        if self._count == len(self._layout.frames):
-            raise ValueError(f"more than the {self._count} frames that the layout names")
-        place = self._count
-        self._count += 1
         for name, shape in self._layout.shapes.items():
             values: NDArray[np.uint8] = getattr(frame, name)
             expected = shape[1:]
             if name == "bits":
-                expected = (self._layout.spike_frames[place], *shape[2:])
+                expected = (self._layout.spike_frames[number], *shape[2:])
             if values.shape != expected or values.dtype != np.uint8:
-                raise ValueError(f"{name} of frame {self._count}: {values.shape} is not {expected}")
+                raise ValueError(f"{name} of frame {number + 1}: {values.shape} is not {expected}")
             self._digest.update(np.ascontiguousarray(values).data)
 
     def hexdigest(self, gain: float | None) -> str:
