@@ -66,7 +66,7 @@ def page_inputs(presets):
     return dict(
         **trained(presets),
         assets=PAGE_ASSETS,
-        logs=expand("<results>/train/{preset}/metrics.csv", preset=presets),
+        logs=expand("<results>/train/{preset}/{log}", preset=presets, log=LOGS),
         results=results_of(presets),
     )
 

@@ -75,7 +75,8 @@ def read_evaluation(folder: Path, fingerprint: str) -> Contents:
         summary = read_summary(path)
     except ChangedSummaryError as error:
         return {"reason": str(error)}
-    if other := other_run("evaluation", summary, fingerprint, _ADVICE):
+    if (found := summary.get("fingerprint")) != fingerprint:
+        other = f"the evaluation belongs to another run ({found}, not {fingerprint}); {_ADVICE}"
         return {"reason": other}
     if missing := [name for name in REQUIRED if name not in summary]:
         raise RunError(
@@ -114,21 +115,6 @@ def read_evaluation(folder: Path, fingerprint: str) -> Contents:
             for figure in summary.get("figures") or ()
         ],
     }
-
-
-def other_run(what: str, contents: Mapping[str, Any], fingerprint: str, advice: str) -> str:
-    """A message if the results of a stage belong to another run; empty if to this one.
-
-    Args:
-        what: the results, such as ``evaluation``.
-        contents: with their fingerprint.
-        fingerprint: of the expected run.
-        advice: what to do.
-    """
-    found = contents.get("fingerprint")
-    if found == fingerprint:
-        return ""
-    return f"the {what} belongs to another run ({found}, not {fingerprint}); {advice}"
 
 
 def read_table(path: Path, advice: str) -> pd.DataFrame:
