@@ -438,7 +438,7 @@ def test_charts_and_costs_show_the_figures_of_the_results(page):
     assert line == [[16, 23], [16, 23]]
     shares = dict(traces("Where a step goes", "[t.name, t.x[0]]"))
     assert shares == pytest.approx({"data": 30, "forward": 22, "backward": 40, "other": 8})
-    ((names, medians, more),) = traces("Time per section", "[t.y, t.x, t.error_x.array]")
+    (names, medians, more), _ = traces("Time per section", "[t.y, t.x, t.error_x.array]")
     assert names == ["step", "step/data", "step/forward", "step/forward/vrt", "step/backward"]
     assert (medians, more) == ([1000, 300, 220, 210, 400], [0] * 5)
     (steps, rates), _ = traces("Samples per second", "[t.x, t.y]")

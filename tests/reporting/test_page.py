@@ -149,7 +149,7 @@ def run(results, name="a", evaluated=True, settings=None, **evaluation):
 
 
 FACTS = (
-    "PSNR, mean over 2 sequences of split test",
+    "PSNR, mean over the sequences (2) of split test",
     "spikes alone 15.00 dB, in grey",
     "LPIPS 0.5000 → 0.2500",
     "trained: 40 steps, 40 s, begun 1970-01-01 00:00 UTC, 1 x H200, 140 GiB of GPU memory, "
@@ -224,7 +224,7 @@ BETTER = measured(30.0, 40.0)
             "Preset a takes 3 frames",
             (
                 "not a test: 1 of 2",
-                "PSNR, mean over 1 sequence of split test",
+                "PSNR, mean over the sequences (1) of split test",
                 "the model takes no spikes",
             ),
         ),

@@ -13,7 +13,7 @@ from vrtspike.analysis.figures import summarize_sections, throughput
 from vrtspike.analysis.performance import Analysis
 from vrtspike.analysis.run_logs import RunLogs
 from vrtspike.config.problems import Metric
-from vrtspike.reporting.evaluations import Contents, finite, read_table, rows_of
+from vrtspike.reporting.evaluations import Contents, read_table, rows_of
 
 POINTS = 800
 """Largest number of points of a curve."""
@@ -65,7 +65,7 @@ def thin(steps: pd.Series, values: pd.Series, points: int = POINTS) -> Contents:
     means = numbers.groupby(groups).mean()
     return {
         "steps": [int(step) for step in steps.groupby(groups).last()],
-        "values": [finite(float(f"{value:.5g}")) for value in means],
+        "values": [None if np.isnan(value) else float(f"{value:.5g}") for value in means],
         "width": width,
     }
 
