@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable, Mapping
-from importlib.resources import files
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,6 @@ _SUMMARY_KEYS = (
     *("protocol", "protocol_source", "protocol_unknown", "mean_over", "other_protocols"),
     *("tile", "device", "seconds_per_frame", "warnings"),
 )
-_SPIKES_NOTE = "\nSpikes are expected with integrating pixels, and an exposure of each frame."
 _HUB = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -111,51 +109,23 @@ def _card(
     licence: str,
 ) -> str:
     """The model card: front matter for the hub, then the description."""
-    settings = run.settings
-    spikes = settings.value("MODEL.USE_SPIKE")
-    text = files(__package__).joinpath("model_card.md").read_text(encoding="utf-8")
-    return text.format(
+    from jinja2 import Environment, PackageLoader, select_autoescape
+
+    templates = Environment(
+        loader=PackageLoader("vrtspike.reporting", "."),
+        autoescape=select_autoescape(),
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    settings, train, starts = run.settings, run.settings.TRAIN, record.get("starts")
+    return templates.get_template("model_card.md").render(
         licence=licence,
-        tags=", ".join(["deblurring", *(["spike-camera"] if spikes else [])]),
         run=run,
-        parameters=run.parameters or 0,
         model=settings.value("MODEL.TYPE"),
-        spikes=", spikes" if spikes else "",
+        spikes=settings.value("MODEL.USE_SPIKE"),
         dataset=(figures or {}).get("dataset") or Path(run.dataset).name,
-        training="\n".join(_training_lines(run, record)),
-        figures="\n".join(_figure_lines(run, figures)),
-        limits=_SPIKES_NOTE if spikes else "",
+        samples=train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS * run.processes,
+        duration=starts and duration_words(record["updated"] - starts[0]["time"]),
+        figures=figures,
+        metrics=find_problem(settings.TASK).METRICS,
     )
-
-
-def _training_lines(run: PublishedRun, record: Mapping[str, Any]) -> Iterable[str]:
-    train = run.settings.TRAIN
-    samples = train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS * run.processes
-    yield f"- {run.steps or 0:,} steps of {samples} sample{'' if samples == 1 else 's'}"
-    if record.get("starts") and record.get("updated"):
-        seconds = record["updated"] - record["starts"][0]["time"]
-        yield f"- {duration_words(seconds)} from its first start to its end"
-    for key, digest in run.weights.items():
-        yield f"- begins with the weights of {key}, SHA-256 `{digest}`"
-    yield f"- all settings: `{SETTINGS}`"
-
-
-def _figure_lines(run: PublishedRun, figures: Mapping[str, Any] | None) -> Iterable[str]:
-    if figures is None:
-        yield "None: the run was not evaluated."
-        return
-    yield (
-        f"{figures.get('frames')} frames of {figures.get('sequences')} sequences, data set "
-        f"{figures.get('dataset')}, split {figures.get('split')}; protocol "
-        f"{figures.get('protocol', '')}, in full in `{FIGURES}`."
-    )
-    for warning in figures.get("warnings", ()):
-        yield f"**{warning}**"
-    yield ""
-    yield "| metric | before | after | what is measured |"
-    yield "|---|---|---|---|"
-    definitions, metrics = figures.get("definitions", {}), find_problem(run.settings.TASK).METRICS
-    for name, values in figures.get("metrics", {}).items():
-        numbers = (values.get(key) for key in (metrics[name].before, metrics[name].after))
-        shown = " | ".join("–" if n is None else f"{n:.4g}" for n in numbers)
-        yield f"| {name} | {shown} | {definitions.get(name, '')} |"
