@@ -287,7 +287,7 @@ def low_throughput(run: Run, limit: Limits) -> Observation | None:
     rate, parts = run.speed.samples_per_second, run.speed.step_parts
     if rate is None or rate >= limit["rate"]:
         return None
-    part, share = max(parts.items(), key=lambda each: each[1], default=("what is not timed", 1.0))
+    part, share = max(parts.items(), key=lambda each: each[1], default=("what was not timed", 1.0))
     values = {"part": part, "what": f"{part} takes {share:.0%} of a step"}
     if part == "backward" and run.settings.recompute_keys:
         return _less_recomputation(run, share, values)

@@ -48,7 +48,7 @@ class GpuKind:
         count: number of usable GPUs.
         memory_gib: of the smallest GPU.
         driver: version; empty for another machine's GPU.
-        tflops: of the data sheet, if :data:`GPUS` has it.
+        tflops: of the data sheet of another machine's GPU.
     """
 
     name: str
@@ -85,23 +85,8 @@ def find_gpus() -> GpuKind | None:
     known = [gpu for gpu in found if gpu.total]
     if not known:
         return None
-    return GpuKind(
-        known[0].name,
-        len(known),
-        min(gpu.total for gpu in known) / 2**30,
-        driver_version(),
-        known_tflops(known[0].name),
-    )
-
-
-def known_tflops(name: str) -> float | None:
-    """TFLOP/s of a GPU in :data:`GPUS`; None for others.
-
-    >>> known_tflops("NVIDIA H100 80GB HBM3"), known_tflops("Tesla T4")
-    (989.0, None)
-    """
-    words = name.replace("-", " ").split()
-    return next((tflops for kind, (_, tflops) in GPUS.items() if kind in words), None)
+    smallest = min(gpu.total for gpu in known) / 2**30
+    return GpuKind(known[0].name, len(known), smallest, driver_version())
 
 
 def named_gpu(name: str, count: int) -> GpuKind:
@@ -132,7 +117,7 @@ class Speed(NamedTuple):
 
 
 def measure_speed(gpu: GpuKind | None) -> Speed:
-    """Training speed on a GPU, from its data sheet or else measured here, or on all CPUs.
+    """Training speed: measured on this machine's GPU or CPUs, else from a data sheet.
 
     Args:
         gpu: of this machine or of another one; None for the CPUs of this machine.
