@@ -20,13 +20,13 @@ from vrtspike.monitoring.process_memory import ProcessMemory, SystemMemory
 from vrtspike.sst.settings import SSTSettings
 
 GB = 1024.0
-CALM = SystemMemory(100 * GB, 60 * GB, 30 * GB, 10 * GB, 1 * GB, 0.0)
+CALM = SystemMemory(100 * GB, 60 * GB, 30 * GB, 10 * GB, 1 * GB)
 LIMITED = replace(CALM, limit=50 * GB, limit_used=10 * GB)
 PROCESSES = (
-    ProcessMemory(11, "training", 0, 8 * GB, 7 * GB, 6 * GB, 10.0),
+    ProcessMemory(11, "training", 0, 8 * GB, 7 * GB, 6 * GB),
     ProcessMemory(12, "helper", 1, 500.0, 100.0, 20.0),
-    ProcessMemory(13, "worker", 2, 3 * GB, 2 * GB, 1 * GB, 30.0),
-    ProcessMemory(14, "worker", 2, 3 * GB, 1 * GB, 0.5 * GB, 30.0),
+    ProcessMemory(13, "worker", 2, 3 * GB, 2 * GB, 1 * GB),
+    ProcessMemory(14, "worker", 2, 3 * GB, 1 * GB, 0.5 * GB),
 )
 
 
@@ -41,8 +41,8 @@ def test_processes_sums_and_machine(state):
     lines = memory_lines(state)
     assert lines[0] == f"{state.folder}: training, step 57 of 90"
     head, *rows = (line.split() for line in lines[2].splitlines())
-    assert head == ["process,", "MB", "pid", "RSS", "PSS", "USS", "shared", "memory"]
-    assert rows[2] == ["worker", "13", "3072", "2048", "1024", "30"]
+    assert head == ["process,", "MB", "pid", "RSS", "PSS", "USS"]
+    assert rows[2] == ["worker", "13", "3072", "2048", "1024"]
     assert lines[3].startswith("together: 10.1 GiB; the sum of RSS, 14.5 GiB,")
     assert lines[5:] == [
         "machine: 40.0 GiB of 100.0 GiB in use (40 %); page cache 30.0 GiB, which is freed when "

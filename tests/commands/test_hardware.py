@@ -1,9 +1,17 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from vrtspike.commands import hardware
-from vrtspike.commands.hardware import GpuKind, find_gpus, measure_speed, named_gpu
+from vrtspike.commands.hardware import (
+    GpuKind,
+    find_gpus,
+    known_bandwidth,
+    measure_bandwidth,
+    measure_speed,
+    named_gpu,
+)
 from vrtspike.errors import RunError
 from vrtspike.system.surroundings import nearest_existing
 
@@ -11,13 +19,14 @@ GPUS = [
     {"uuid": f"GPU-{n}", "total": total, "used": 1, "name": f"NVIDIA A100 {n}"}
     for n, total in enumerate((80, 40, 24))
 ]
+A100 = "570.1", 2.039
 
 
 @pytest.mark.parametrize(
     ("gpus", "visible", "expected"),
     [
-        (GPUS, None, GpuKind("NVIDIA A100 0", 3, 24.0, "570.1")),
-        (GPUS, "1,0", GpuKind("NVIDIA A100 1", 2, 40.0, "570.1")),
+        (GPUS, None, GpuKind("NVIDIA A100 0", 3, 24.0, *A100)),
+        (GPUS, "1,0", GpuKind("NVIDIA A100 1", 2, 40.0, *A100)),
         (GPUS, "", None),
         (None, None, None),
         # Names that a batch system gives have no size.
@@ -41,8 +50,9 @@ def test_the_nearest_folder_that_exists(tmp_path):
     assert nearest_existing(tmp_path / ("x" * 300) / "b") == tmp_path
 
 
-def test_gpus_of_another_machine_are_named():
-    assert named_gpu("h200", 2) == GpuKind("H200", 2, 141, "", 989.0)
+def test_gpus_are_known_by_name():
+    names = ("NVIDIA GeForce RTX 4090", "NVIDIA RTX A6000", "NVIDIA A10", "NVIDIA RTX A1000")
+    assert list(map(known_bandwidth, names)) == [1.008, 0.768, None, None]
     with pytest.raises(RunError, match=r"--gpu T4: expected .*A6000"):
         named_gpu("T4", 1)
 
@@ -52,15 +62,23 @@ def test_the_speed_of_this_machine_is_measured():
     assert 0.0002 < measure_speed(None).tflops < 20
 
 
-def test_a_gpu_of_this_machine_is_measured(monkeypatch):
+def test_a_gpu_that_is_not_in_the_table_is_measured(monkeypatch):
     unknown = GpuKind("NVIDIA A10", 1, 24)
-    monkeypatch.setattr(hardware, "measure_peak", lambda device, dtype: 75e12)
-    # A product reaches three quarters of the data sheet, a training step a tenth.
-    assert measure_speed(unknown).tflops == pytest.approx(10)
+    monkeypatch.setattr(hardware, "measure_bandwidth", lambda device: 0.6)
+    assert measure_speed(unknown) == (
+        pytest.approx(2.52),
+        "2.5 TFLOP/s in a training step, by 0.60 TB/s of memory of a copy now",
+    )
 
     def broken(*_: object) -> float:
         raise RuntimeError("no kernel image")
 
-    monkeypatch.setattr(hardware, "measure_peak", broken)
+    monkeypatch.setattr(hardware, "measure_bandwidth", broken)
     with pytest.raises(RunError, match=r"A10 does not compute \(no kernel image\); see vrtspike"):
         measure_speed(unknown)
+
+
+def test_the_bytes_of_a_copy_are_those_read_and_written(monkeypatch):
+    clock = iter([0.0, 2.0, 2.0, 3.0, 3.0, 5.0, 5.0, 7.0, 7.0, 9.0])
+    monkeypatch.setattr(hardware.time, "perf_counter", lambda: next(clock))
+    assert measure_bandwidth(torch.device("cpu")) == pytest.approx(2 * 2**28 / 1e12)

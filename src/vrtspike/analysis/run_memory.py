@@ -28,7 +28,6 @@ _COLUMNS = {
     "resident": "RSS",
     "proportional": "PSS",
     "own": "USS",
-    "shared_memory": "shared memory",
     "gpu": "GPU",
 }
 _FULL_SHARE = 0.8

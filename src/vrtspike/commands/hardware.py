@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -18,25 +19,24 @@ from vrtspike.system.cpus import available_cpus
 from vrtspike.system.surroundings import nearest_existing
 from vrtspike.training.progress import measure_peak
 
-GPU_EFFICIENCY = 0.1
-"""FLOP/s of a training step relative to the GPU's data sheet: an assumption; many operations are
-limited by memory bandwidth."""
+GPU_FLOP_PER_BYTE = 4.2
+"""FLOP/s of a training step relative to the bytes/s of the GPU's memory, which limit most
+operations: on an H100 3.5 (``reproduce``), 4.2 (``baseline``), 4.4 (``light``), 5.2 (``compact``);
+``benchmarks/gpu.py``. Of its matrix products a step takes 1 to 2 %."""
 TRAINING_EFFICIENCY = 0.48
 """FLOP/s of a training step relative to a matrix product: measured with ``demo`` on two cores, 0.38
 to 0.48 under load."""
-_MATMUL_EFFICIENCY = 0.75
-"""FLOP/s of a large matrix product relative to the data sheet."""
-
+_COPY_BYTES, _COPIES = 1 << 28, 5
 
 GPUS = {
-    "A6000": (48, 154.8),
-    "4090": (24, 165.2),
-    "A100": (80, 312.0),
-    "H100": (80, 989.0),
-    "H200": (141, 989.0),
+    "A6000": (48, 0.768),
+    "4090": (24, 1.008),
+    "A100": (80, 2.039),
+    "H100": (80, 3.35),
+    "H200": (141, 4.8),
 }
-"""GiB of memory, and TFLOP/s of dense matrix products in half precision with sums in float32: data
-sheets of NVIDIA RTX A6000, GeForce RTX 4090, A100 80 GB SXM, H100 SXM and H200 SXM."""
+"""GiB of memory, and TB/s that it gives: data sheets of NVIDIA RTX A6000, GeForce RTX 4090, A100
+80 GB SXM, H100 SXM and H200 SXM."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,14 @@ class GpuKind:
         count: number of usable GPUs.
         memory_gib: of the smallest GPU.
         driver: version; empty for another machine's GPU.
-        tflops: of the data sheet of another machine's GPU.
+        bandwidth: TB/s of its memory by the data sheet, if :data:`GPUS` has it.
     """
 
     name: str
     count: int
     memory_gib: float
     driver: str = ""
-    tflops: float | None = None
+    bandwidth: float | None = None
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,23 @@ def find_gpus() -> GpuKind | None:
     known = [gpu for gpu in found if gpu.total]
     if not known:
         return None
-    smallest = min(gpu.total for gpu in known) / 2**30
-    return GpuKind(known[0].name, len(known), smallest, driver_version())
+    return GpuKind(
+        known[0].name,
+        len(known),
+        min(gpu.total for gpu in known) / 2**30,
+        driver_version(),
+        known_bandwidth(known[0].name),
+    )
+
+
+def known_bandwidth(name: str) -> float | None:
+    """TB/s of the memory of a GPU in :data:`GPUS`; None for others.
+
+    >>> known_bandwidth("NVIDIA H100 80GB HBM3"), known_bandwidth("Tesla T4")
+    (3.35, None)
+    """
+    words = name.replace("-", " ").split()
+    return next((rate for kind, (_, rate) in GPUS.items() if kind in words), None)
 
 
 def named_gpu(name: str, count: int) -> GpuKind:
@@ -98,8 +113,8 @@ def named_gpu(name: str, count: int) -> GpuKind:
     kind = name.upper()
     if kind not in GPUS:
         raise RunError(f"--gpu {name}: expected {', '.join(GPUS)}; or run on that machine")
-    memory_gib, tflops = GPUS[kind]
-    return GpuKind(kind, count, memory_gib, "", tflops)
+    memory_gib, bandwidth = GPUS[kind]
+    return GpuKind(kind, count, memory_gib, "", bandwidth)
 
 
 def free_bytes(path: Path) -> int:
@@ -117,7 +132,7 @@ class Speed(NamedTuple):
 
 
 def measure_speed(gpu: GpuKind | None) -> Speed:
-    """Training speed: measured on this machine's GPU or CPUs, else from a data sheet.
+    """Training speed on a GPU, from its data sheet or else measured here, or on all CPUs.
 
     Args:
         gpu: of this machine or of another one; None for the CPUs of this machine.
@@ -128,13 +143,26 @@ def measure_speed(gpu: GpuKind | None) -> Speed:
     if gpu is None:
         rate = TRAINING_EFFICIENCY * measure_peak(torch.device("cpu"), torch.float32) / 1e12
         return Speed(rate, f"{1e3 * rate:.0f} GFLOP/s in a training step, by a product now")
-    tflops, source = gpu.tflops, f"of {gpu.name}'s data sheet"
-    if tflops is None:
+    bandwidth, source = gpu.bandwidth, f"of {gpu.name}'s data sheet"
+    if bandwidth is None:
         try:
-            peak = measure_peak(torch.device("cuda"), torch.float16)
+            bandwidth, source = measure_bandwidth(torch.device("cuda")), "of a copy now"
         except (RuntimeError, AssertionError) as error:
             raise RunError(f"{gpu.name} does not compute ({error}); see vrtspike doctor") from error
-        tflops, source = peak / 1e12 / _MATMUL_EFFICIENCY, "by a product now"
+    rate = GPU_FLOP_PER_BYTE * bandwidth
     return Speed(
-        GPU_EFFICIENCY * tflops, f"{GPU_EFFICIENCY:.0%} of the {tflops:.0f} TFLOP/s {source}"
+        rate, f"{rate:.1f} TFLOP/s in a training step, by {bandwidth:.2f} TB/s of memory {source}"
     )
+
+
+def measure_bandwidth(device: torch.device) -> float:
+    """TB/s that a copy in a device's memory reads and writes, the best of several."""
+    source = torch.empty(_COPY_BYTES, dtype=torch.uint8, device=device)
+    target, times = torch.empty_like(source), []
+    for _ in range(_COPIES):
+        start = time.perf_counter()
+        target.copy_(source)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        times.append(time.perf_counter() - start)
+    return 2 * _COPY_BYTES / min(times) / 1e12

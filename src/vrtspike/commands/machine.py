@@ -46,8 +46,8 @@ def add_advise(parser: argparse.ArgumentParser) -> None:
 def advise(arguments: argparse.Namespace) -> int:
     """Recommend a preset for this machine and this data, by memory, hours and disk.
 
-    Estimates come from tables of counted costs, and from a short measurement on this machine or,
-    with --gpu, from the data sheet of another machine's GPUs.
+    Estimates come from tables of counted costs, and from the data sheet of the GPU or a short
+    measurement on this machine; --gpu estimates for another machine's GPUs.
     """
     from vrtspike.commands import preset_advice
     from vrtspike.commands.hardware import measure_speed, named_gpu, this_machine

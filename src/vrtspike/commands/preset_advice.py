@@ -198,7 +198,7 @@ def assess(
         return Fit(name, ["the cost of its model was never counted"])
     memory = _memory_gib(settings, cost, gpus, machine.cpus)
     efficiency = _MULTI_GPU_EFFICIENCY if gpus > 1 else 1.0
-    hours = cost.clips * cost.mean.run_tflop / speed.tflops / efficiency / 3600
+    hours = cost.clips * cost.run_tflop / speed.tflops / efficiency / 3600
     disk: float = data.missing_bytes(settings.DATA.NUM_VOXEL_BINS)
     disk += cost.checkpoint_gib(settings.TRAIN.KEEP_LAST) * 2**30
     reasons = []

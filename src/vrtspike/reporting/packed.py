@@ -19,7 +19,6 @@ from vrtspike.io.files import atomic_path, file_digest, write_json
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.names import RECORD, SETTINGS, STATISTICS, WEIGHTS
 from vrtspike.runs.published import PublishedRun, read_finished, require_published
-from vrtspike.system.progress_bar import duration_words
 
 CARD = "README.md"
 FIGURES = "figures.json"
@@ -66,7 +65,7 @@ def pack_run(folder: Path, output: Path, licence: str) -> list[str]:
         digests = {path.name: file_digest(path) for path in sorted(temporary.iterdir())}
         kept = {name: record[name] for name in _RECORD_KEYS if name in record}
         write_json(temporary / RECORD, kept | {"digests": digests})
-        card = _card(run, figures, record, licence)
+        card = _card(run, figures, licence)
         (temporary / CARD).write_text(card, encoding="utf-8")
     missing = f"no figures: evaluate it first (snakemake evaluate_{run.name})"
     return [missing] if figures is None else []
@@ -102,12 +101,7 @@ def find_model(given: str | Path) -> Path:
         ) from error
 
 
-def _card(
-    run: PublishedRun,
-    figures: Mapping[str, Any] | None,
-    record: Mapping[str, Any],
-    licence: str,
-) -> str:
+def _card(run: PublishedRun, figures: Mapping[str, Any] | None, licence: str) -> str:
     """The model card: front matter for the hub, then the description."""
     from jinja2 import Environment, PackageLoader, select_autoescape
 
@@ -117,7 +111,7 @@ def _card(
         trim_blocks=True,
         keep_trailing_newline=True,
     )
-    settings, train, starts = run.settings, run.settings.TRAIN, record.get("starts")
+    settings, train = run.settings, run.settings.TRAIN
     return templates.get_template("model_card.md").render(
         licence=licence,
         run=run,
@@ -125,7 +119,6 @@ def _card(
         spikes=settings.value("MODEL.USE_SPIKE"),
         dataset=(figures or {}).get("dataset") or Path(run.dataset).name,
         samples=train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS * run.processes,
-        duration=starts and duration_words(record["updated"] - starts[0]["time"]),
         figures=figures,
         metrics=find_problem(settings.TASK).METRICS,
     )
