@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from vrtspike.analysis.compare import find_candidate, write_comparison
+from vrtspike.analysis.compare import find_candidates, write_comparison
 from vrtspike.system.cli import add_run_folders, run
 
 
@@ -13,7 +13,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add_run_folders(parser)
     arguments = parser.parse_args()
-    table = write_comparison(list(map(find_candidate, arguments.train_dirs)), arguments.output)
+    table = write_comparison(find_candidates(arguments.train_dirs), arguments.output)
     print(table.set_index("preset").T.to_string(na_rep="-"))
 
 

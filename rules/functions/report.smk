@@ -5,7 +5,7 @@ import shlex
 
 CAPTIONS = sorted(str(path) for path in Path("workflow/report").glob("*.rst"))
 PERFORMANCE_TABLES = [
-    f"{name}.csv" for name in ("findings", "timing", "throughput", "memory", "metrics")
+    f"{name}.csv" for name in ("findings", "timing", "throughput", "memory")
 ]
 # Not covered by the digests of code.
 PAGE_ASSETS = sorted(
@@ -66,7 +66,7 @@ def page_inputs(presets):
     return dict(
         **trained(presets),
         assets=PAGE_ASSETS,
-        logs=expand("<results>/train/{preset}/metrics.csv", preset=presets),
+        logs=expand("<results>/train/{preset}/{log}", preset=presets, log=LOGS),
         results=results_of(presets),
     )
 

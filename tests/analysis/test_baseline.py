@@ -4,8 +4,13 @@ import json
 
 import pytest
 
-from tests.analysis.test_compare import evaluation, find_candidates
-from vrtspike.analysis.compare import below_baseline, parse_tolerances, write_baseline
+from tests.analysis.test_compare import evaluation
+from vrtspike.analysis.compare import (
+    below_baseline,
+    find_candidates,
+    parse_tolerances,
+    write_baseline,
+)
 from vrtspike.commands.main import run_command
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import read_json, write_json

@@ -8,18 +8,12 @@ import pandas as pd
 import pytest
 
 from vrtspike.analysis.compare import (
-    Candidate,
     comparison_text,
-    find_candidate,
-    with_unique_names,
+    find_candidates,
     write_comparison,
 )
 from vrtspike.errors import RunError
 from vrtspike.io.files import read_json, write_json
-
-
-def find_candidates(folders) -> list[Candidate]:
-    return with_unique_names([find_candidate(folder) for folder in folders], folders)
 
 
 def evaluation(folder, name: str, psnr: float):
@@ -79,7 +73,7 @@ def test_only_differing_keys_are_listed(publish, tmp_path):
 
 
 def test_one_run_is_a_table_of_one_row_and_twice_the_same_is_refused(publish, tmp_path):
-    one = find_candidate(publish("one"))
+    (one,) = find_candidates([publish("one")])
     table = write_comparison([one], tmp_path / "compare")
     assert table["preset"].tolist() == ["one"]
     assert not [column for column in table if "restored" in column]

@@ -128,7 +128,7 @@ PREPARE = "prepare them: snakemake --cores 2 results/data/tiny/k4/dataset.json"
     [
         ("tiny", "DATALOADER.NUM_WORKERS=0", "did you mean DATALOADER.TRAIN_WORKERS"),
         ("tiny", "TRAIN.BATCH_SIZE=1", "has these values already"),
-        ("tiny", "LOG.TIMING_FILE=false", "LOG.TIMING_FILE: the benchmark sets this key itself"),
+        ("tiny", "LOG.TIMING_FILE=false", "LOG.TIMING_FILE: there is nothing to compare"),
         ("tony", "TRAIN.BATCH_SIZE=2", "no preset 'tony'; there are"),
         ("other", "TRAIN.BATCH_SIZE=2", f"the data of preset other are not prepared; {PREPARE}"),
         # The change asks for other data.

@@ -58,7 +58,6 @@ def make_run(results: Path, name: str, data: str = "gopro", **sections: Any) -> 
     write_json(folder / "run.json", record)
     lines = metric_lines(40, 30.0)
     lines.append({"kind": "validation", "step": 20, "psnr": 28.0, "ssim": 0.8, "time": 5.0})
-    pd.json_normalize(lines).to_csv(folder / "metrics.csv", index=False)
     write_lines(folder / "metrics.jsonl", lines)
     write_lines(folder / "timing.jsonl", timing_lines(40))
     write_lines(folder / "memory.jsonl", memory_lines(gpu=True))

@@ -8,7 +8,7 @@ import pytest
 from tests.reporting.results import make_evaluation
 from vrtspike.analysis.evaluation_files import write_summary
 from vrtspike.errors import RunError
-from vrtspike.reporting.evaluations import finite, leading_metric, read_evaluation
+from vrtspike.reporting.evaluations import leading_metric, read_evaluation
 
 GONE = "gone"
 
@@ -92,22 +92,11 @@ def test_an_evaluation_of_an_earlier_version_or_another_problem_is_read(tmp_path
     assert read(folder, task="sst", metrics={}, blur_dir=GONE)["blur_dir"] == ""
 
 
-def test_frames_are_ranked_by_the_metric_that_the_evaluation_names(tmp_path):
-    worst = [{"sequence": "GOPR2", "frame": "000003", "lpips": 0.9}]
-    found = read(make_evaluation(tmp_path, "a", worst=worst))
-    assert [metric["name"] for metric in found["metrics"]] == ["lpips", "psnr"]
-    assert found["worst"] == [("GOPR2", "000003", 0.9)]
-    assert found["frame_rows"][0][2:] == [0.5, 0.25]
-
-
 def test_infinite_figures_leave_sentences_to_another_metric(tmp_path):
     none = {"blurry": None, "restored": None, "gain": None, "reason": "equal"}
     some = {"blurry": 0.5, "restored": 0.2, "gain": 0.3}
     found = read(make_evaluation(tmp_path, "a"), metrics={"psnr": none, "lpips": some})
     assert leading_metric(found)["name"] == "lpips"
-    assert [finite(value) for value in (1, True, float("nan"), "1", 0.5)] == [
-        *(1.0, None, None, None, 0.5)
-    ]
 
 
 def test_of_many_frames_some_are_drawn(tmp_path, monkeypatch):

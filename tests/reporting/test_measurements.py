@@ -5,15 +5,16 @@ import math
 import pandas as pd
 import pytest
 
+from tests.published_runs import write_lines
 from tests.reporting.results import make_alignment, make_run
-from vrtspike.analysis.performance import analyze_run
+from vrtspike.analysis.performance import read_analysis
+from vrtspike.analysis.run_logs import read_run_logs
 from vrtspike.deblurring.metrics.registry import METRICS
-from vrtspike.errors import RunError
 from vrtspike.reporting.measurements import (
     ALIGNMENT_COLUMNS,
     curves_of,
+    performance,
     read_alignment,
-    read_performance,
     thin,
     training_curves,
 )
@@ -42,31 +43,26 @@ def test_curves_are_those_of_columns_with_numbers_in_the_order_of_steps():
 
 
 def test_training_and_validation_of_a_log(tmp_path):
-    path = tmp_path / "metrics.csv"
-    path.write_text(
-        "kind,step,loss,losses.charbonnier,losses.lpips,lr,psnr\n"
-        "train,1,0.5,0.4,0.1,0.001,\n"
-        "train,2,0.3,0.2,0.1,0.001,\n"
-        "validation,2,,,,,31.5\n"
-    )
-    found = training_curves(path, METRICS)
+    parts = {"charbonnier": 0.4, "lpips": 0.1}
+    lines = [
+        {"kind": "train", "step": 1, "loss": 0.5, "lr": 1e-3, "losses": parts},
+        {"kind": "train", "step": 2, "loss": 0.3, "lr": 1e-3, "losses": parts},
+        {"kind": "validation", "step": 2, "psnr": 31.5},
+    ]
+    write_lines(tmp_path / "metrics.jsonl", lines)
+    found = training_curves(read_run_logs(tmp_path), METRICS)
     assert list(found["train"]) == ["loss", "loss: charbonnier", "loss: lpips", "learning rate"]
     assert found["train"]["loss"]["values"] == [0.5, 0.3]
     assert found["validation"] == {"PSNR, dB": {"steps": [2], "values": [31.5], "width": 1}}
     # A single loss is not shown twice.
-    path.write_text("kind,step,loss,losses.charbonnier\ntrain,1,0.5,0.5\n")
-    assert list(training_curves(path, METRICS)["train"]) == ["loss"]
+    write_lines(tmp_path / "metrics.jsonl", [lines[0] | {"losses": {"charbonnier": 0.5}}])
+    assert list(training_curves(read_run_logs(tmp_path), METRICS)["train"])[:2] == [
+        "loss", "learning rate",
+    ]  # fmt: skip
 
 
-@pytest.fixture
-def analysed(tmp_path):
-    output = tmp_path / "performance/a"
-    return analyze_run(make_run(tmp_path, "a"), output), output
-
-
-def test_figures_sections_curves_and_findings(analysed):
-    findings, folder = analysed
-    found = read_performance(folder, "print of a")
+def test_figures_sections_curves_and_findings(tmp_path):
+    found = performance(read_analysis(make_run(tmp_path, "a")))
     expected = {
         "step_ms": 1000.0, "data_share": 0.3, "gpu_peak_mb": 10_000.0, "samples_per_second": 2.0,
         "process_mb": 1000.0, "gpu_total_mb": 80_000.0,
@@ -76,21 +72,8 @@ def test_figures_sections_curves_and_findings(analysed):
     assert found["sections"][1] == ["step/data", 1.0, 300.0, 300.0, 0.3]
     assert found["throughput"]["samples per second"]["values"][1:] == [2.0] * 39
     assert found["memory"]["GPU, peak"]["values"] == [10_000.0]
-    assert [f["symptom"] for f in found["findings"]] == [f.symptom for f in findings]
+    assert found["findings"][0]["symptom"] == "waiting for data"
     assert "DATALOADER.TOTAL_WORKERS: cpu*1.0" in found["findings"][0]["keys"]
-
-
-def test_without_an_analysis_the_reason_is_said(analysed):
-    _, folder = analysed
-    assert read_performance(folder / "none", "x") == {"reason": "not analysed"}
-    (reason,) = read_performance(folder, "b").values()
-    assert "belongs to another run (print of a, not b)" in reason
-    (folder / "timing.csv").unlink()
-    with pytest.raises(RunError, match=r"timing\.csv: no such file.*analyse again"):
-        read_performance(folder, "print of a")
-    (folder / "findings.json").write_text("[")
-    with pytest.raises(RunError, match="damaged"):
-        read_performance(folder, "print of a")
 
 
 def test_medians_and_extremes_of_every_sequence(tmp_path):

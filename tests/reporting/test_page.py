@@ -14,7 +14,6 @@ from tests.reporting.results import (
     make_evaluation,
     make_run,
 )
-from vrtspike.analysis.performance import analyze_run
 from vrtspike.errors import RunError
 from vrtspike.io.files import read_json, write_json
 from vrtspike.reporting.page import OTHER_BYTES, script_json, verdict, write_report_page
@@ -45,7 +44,7 @@ def headline_of(text: str) -> str:
 
 @pytest.fixture
 def results(tmp_path):
-    analyze_run(make_run(tmp_path, "a"), tmp_path / "performance/a")
+    make_run(tmp_path, "a")
     make_evaluation(tmp_path, "a")
     make_alignment(tmp_path)
     return tmp_path
@@ -137,8 +136,8 @@ def test_small_videos_are_put_in_and_large_ones_linked(results, monkeypatch):
 def test_a_run_that_is_not_there_is_named(tmp_path):
     with pytest.raises(RunError, match=r"train/none/run\.json: no such file"):
         write(tmp_path, "none")
-    (make_run(tmp_path, "a") / "metrics.csv").unlink()
-    with pytest.raises(RunError, match=r"metrics\.csv: no such file"):
+    (make_run(tmp_path, "a") / "metrics.jsonl").unlink()
+    with pytest.raises(RunError, match=r"no metrics\.jsonl"):
         write(tmp_path, "a")
 
 
@@ -150,7 +149,7 @@ def run(results, name="a", evaluated=True, settings=None, **evaluation):
 
 
 FACTS = (
-    "PSNR, mean over 2 sequences of split test",
+    "PSNR, mean over the sequences (2) of split test",
     "spikes alone 15.00 dB, in grey",
     "LPIPS 0.5000 → 0.2500",
     "trained: 40 steps, 40 s, begun 1970-01-01 00:00 UTC, 1 x H200, 140 GiB of GPU memory, "
@@ -225,7 +224,7 @@ BETTER = measured(30.0, 40.0)
             "Preset a takes 3 frames",
             (
                 "not a test: 1 of 2",
-                "PSNR, mean over 1 sequence of split test",
+                "PSNR, mean over the sequences (1) of split test",
                 "the model takes no spikes",
             ),
         ),

@@ -90,8 +90,8 @@ def ablation_table(ablations: Sequence[Models], metrics: Measured) -> pd.DataFra
         for seeds, label in zip(models, labels, strict=True):
             run, of_seeds = seeds[0].run, [each.summary for each in seeds]
             row = {"preset": models[0][0].run.name, "model": label, "seeds": len(seeds)}
-            counts = {"steps": run.steps, "parameters": run.parameters}
-            rows.append(row | seeds_quality(of_seeds, metrics) | counts)
+            row |= {"steps": run.steps, "parameters": run.parameters}
+            rows.append(row | seeds_quality(of_seeds, metrics))
             summaries.append(of_seeds)
     table = pd.DataFrame(rows)
     numbers = dict.fromkeys(table.columns.drop(["preset", "model"]), "float64")
@@ -117,25 +117,22 @@ def _ablation_of(run: PublishedRun) -> Ablation:
 
 
 def _group(evaluated: Sequence[Evaluated]) -> Iterator[Models]:
-    by_name = {each.run.name: each for each in evaluated}
-    known = by_name.keys()
-    for name, each in by_name.items():
+    known = {each.run.name: each for each in evaluated}
+    presets: dict[str, tuple[Ablation, int]] = {}
+    for name, each in known.items():
         model, seed = split_seed(name)
         ablation = _ablation_of(each.run)
-        origin = ablation.origin(model)
-        if (seed > 1 and model in known) or origin in known:
-            continue
-        base = origin or model
-        # Not from SEEDS, which may have changed since the run.
-        numbers = [number for of, number in map(split_seed, known) if of == base]
-        seeds = max(numbers, default=1)
+        base = ablation.origin(model) or model
+        # As many seeds as were trained, not SEEDS, which may have changed since.
+        presets[base] = ablation, max(seed, presets.get(base, (ablation, 1))[1])
+    for base, (ablation, seeds) in presets.items():
         models = [seed_names(model, seeds) for model in (base, *ablation.names(base))]
         if missing := [name for names in models for name in names if name not in known]:
             raise RunError(
-                f"the ablation of {base} needs the run {missing[0]}; found: {', '.join(by_name)}. "
+                f"the ablation of {base} needs the run {missing[0]}; found: {', '.join(known)}. "
                 "Train it, or give its folder, too"
             )
-        yield [[by_name[name] for name in names] for names in models]
+        yield [[known[name] for name in names] for names in models]
 
 
 def _require_equal(models: Models) -> None:

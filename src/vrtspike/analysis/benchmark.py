@@ -166,15 +166,10 @@ def timed_settings(
 
     pair = timed(before), timed(after)
     changed = _differences(before, after).keys()
-    if not changed:
+    if not changed or changed - _differences(*pair).keys():
         raise ConfigError(
-            "--against: the preset has these values already, there is nothing to compare; give "
-            "other values"
-        )
-    if lost := changed - _differences(*pair).keys():
-        raise ConfigError(
-            f"--against {', '.join(sorted(lost))}: the benchmark sets this key itself, for both "
-            "settings; leave it out"
+            f"--against {', '.join(sorted(changed))}: there is nothing to compare, the preset has "
+            "these values already, or the benchmark sets the key itself; give other keys"
         )
     return pair
 

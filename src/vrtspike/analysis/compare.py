@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -59,7 +59,7 @@ class Candidate:
     Attributes:
         analysis: of the run.
         evaluation: its ``summary.json``; None if it was not evaluated.
-        name: of the run; its path where two have one name (:func:`with_unique_names`).
+        name: of the run; its folder where two have one name.
     """
 
     analysis: Analysis
@@ -103,25 +103,22 @@ def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFr
     return table
 
 
-def find_candidate(folder: Path) -> Candidate:
-    """A run and its evaluation (``<results>/evaluate/<preset>``).
+def find_candidates(folders: Sequence[Path]) -> list[Candidate]:
+    """Runs and their evaluations (``<results>/evaluate/<preset>``).
 
     Args:
-        folder: the run's result folder, ``<results>/train/<preset>``, or its run folder.
+        folders: result folders (``<results>/train/<preset>``) or run folders.
 
     Raises:
-        RunError: if the folder holds no run.
+        RunError: if a folder holds no run.
     """
-    analysis = read_analysis(folder)
-    return Candidate(analysis, find_evaluation(folder, analysis.run), analysis.run.name)
-
-
-def with_unique_names(candidates: Sequence[Candidate], paths: Sequence[Path]) -> list[Candidate]:
-    """Runs with unique names: those with equal names are renamed to their paths."""
-    names = [candidate.name for candidate in candidates]
+    analyses = [read_analysis(folder) for folder in folders]
+    names = [analysis.run.name for analysis in analyses]
     return [
-        each if names.count(each.name) == 1 else replace(each, name=str(path))
-        for each, path in zip(candidates, paths, strict=True)
+        Candidate(
+            each, find_evaluation(folder, each.run), name if names.count(name) == 1 else str(folder)
+        )
+        for folder, each, name in zip(folders, analyses, names, strict=True)
     ]
 
 

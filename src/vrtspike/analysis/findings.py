@@ -94,12 +94,13 @@ class Symptom:
         seen: Observation | None = getattr(rules, self.condition)(run, self.limit)
         if seen is None:
             return None
-        faster = speed_up(seen.gain or 0.0)
-        values = {"run": run, "limit": self.limit, "faster": faster, **vars(run), **vars(seen)}
+        gain = seen.gain or 0.0
+        values = {"run": run, "limit": self.limit, "faster": speed_up(gain), **vars(run)}
+        values |= vars(seen)
         values |= seen.values
         return Finding(
             self.symptom,
-            seen.severity or self.severity or severity_of_gain(seen.gain or 0.0),
+            seen.severity or self.severity or ("warning" if gain >= WARNING_SHARE else "hint"),
             seen.weight,
             self.figure.format(**values),
             _select_text(self.change, seen.change, seen).format(**values),
@@ -158,15 +159,6 @@ def key_line(key: str, value: object) -> str:
     ('A.B: true', 'A.B: null', 'A.B: [2, 8]', 'A: auto')
     """
     return f"{key}: {value if isinstance(value, str) else json.dumps(value)}"
-
-
-def severity_of_gain(share: float) -> Severity:
-    """The severity of a finding that could save a share of a run's time (0 to 1).
-
-    >>> severity_of_gain(0.05), severity_of_gain(0.008)
-    ('warning', 'hint')
-    """
-    return "warning" if share >= WARNING_SHARE else "hint"
 
 
 def speed_up(share: float) -> str:

@@ -92,15 +92,11 @@ def read_analysis(folder: Path) -> Analysis:
 def write_analysis(analysis: Analysis, output: Path) -> None:
     """Write tables, plots, findings and proposed preset into ``output``.
 
-    The tables are of sections, throughput, memory, and training with validation.
+    The tables are of sections, throughput and memory.
     """
     logs = analysis.logs
     sections, rates = summarize_sections(logs.timing), throughput(logs.steps, logs.timing)
-    kinds = [logs.train.assign(kind="train"), logs.validation.assign(kind="validation")]
-    metrics = pd.concat([kind for kind in kinds if not kind.empty] or kinds[:1])
-    metrics = metrics.sort_values("step", kind="stable")
-    metrics.insert(0, "kind", metrics.pop("kind"))
-    tables = {"timing": sections, "throughput": rates, "memory": logs.memory, "metrics": metrics}
+    tables = {"timing": sections, "throughput": rates, "memory": logs.memory}
     for name, table in tables.items():
         text = table.to_csv(index=False, float_format="%.6g")
         atomic_write_text(output / f"{name}.csv", text)

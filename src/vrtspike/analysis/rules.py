@@ -48,21 +48,14 @@ class Run:
         return self.train.PRECISION in ("16-mixed", "mixed")
 
     @property
-    def last_resort(self) -> str:
-        """The end of advice on lost losses."""
-        return "" if self.train.PRECISION == "32" else ", then TRAIN.PRECISION: '32'"
-
-    @property
     def smaller_model(self) -> str:
         """Changes that make the network cheaper and change the result."""
         depth = self.settings.value("MODEL.depth_key")
-        has_crops = self.settings.value("DATA.CROP_SIZE") is not None
-        crops = " or smaller crops (DATA.CROP_SIZE), which change" if has_crops else ""
         if depth is None:
-            return f"a smaller model{crops or ', which changes'} the result"
+            return "a smaller model, which changes the result"
         return (
             f"fewer blocks ({depth}) in the slowest stage, windows of 7 or 6 pixels "
-            f"(MODEL.WINDOW_SIZE){crops or ', which change'} the result"
+            "(MODEL.WINDOW_SIZE) or smaller crops (DATA.CROP_SIZE), which change the result"
         )
 
     @property
@@ -272,12 +265,10 @@ def slow_forward(run: Run, limit: Limits) -> Observation | None:
 
 def _faster_arithmetic(run: Run) -> Keys:
     """Half precision and compiled blocks, on a GPU that has neither."""
-    keys: Keys = {}
-    if run.memory.has_gpu and run.train.PRECISION == "32":
-        keys["TRAIN.PRECISION"] = "bf16-mixed"
-    if run.memory.has_gpu and not run.train.COMPILE_MODEL:
-        keys["TRAIN.COMPILE_MODEL"] = True
-    return keys
+    if not run.memory.has_gpu:
+        return {}
+    keys: Keys = {"TRAIN.PRECISION": "bf16-mixed"} if run.train.PRECISION == "32" else {}
+    return keys if run.train.COMPILE_MODEL else keys | {"TRAIN.COMPILE_MODEL": True}
 
 
 def _larger_chunks(section: str, run: Run) -> Keys:
@@ -296,10 +287,7 @@ def low_throughput(run: Run, limit: Limits) -> Observation | None:
     rate, parts = run.speed.samples_per_second, run.speed.step_parts
     if rate is None or rate >= limit["rate"]:
         return None
-    if not parts:
-        values = {"what": "the parts of a step were not timed"}
-        return Observation(1.0, values, severity="hint", change="unknown", effect="unknown")
-    part, share = max(parts.items(), key=lambda each: each[1])
+    part, share = max(parts.items(), key=lambda each: each[1], default=("what was not timed", 1.0))
     values = {"part": part, "what": f"{part} takes {share:.0%} of a step"}
     if part == "backward" and run.settings.recompute_keys:
         return _less_recomputation(run, share, values)

@@ -7,13 +7,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.system.cli import output_path
-
-if TYPE_CHECKING:
-    from vrtspike.analysis.compare import Candidate
 
 _SNAKEFILE = Path("workflow/Snakefile")
 
@@ -121,7 +117,7 @@ def add_compare(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=Path,
         metavar="RUN",
-        help="folder of a run or a text log, as analyze takes them",
+        help="folder of a run, finished or not",
     )
     parser.add_argument(
         "--format",
@@ -154,14 +150,11 @@ def compare(arguments: argparse.Namespace) -> int:
     """
     if arguments.tolerance and arguments.baseline is None:
         raise ConfigError("--tolerance judges by a baseline; give its file (--baseline)")
-    for path in arguments.runs:
-        _find_run(path)
+    folders = [_find_run(path) or path for path in arguments.runs]
     from vrtspike.analysis import compare as analysis
 
     tolerances = analysis.parse_tolerances(arguments.tolerance)
-    candidates = analysis.with_unique_names(
-        [_candidate(path) for path in arguments.runs], arguments.runs
-    )
+    candidates = analysis.find_candidates(folders)
     print(analysis.comparison_text(candidates, arguments.format), end="", flush=True)
     if arguments.output is not None:
         analysis.write_comparison(candidates, arguments.output)
@@ -175,20 +168,6 @@ def compare(arguments: argparse.Namespace) -> int:
         analysis.write_baseline(arguments.write_baseline, candidates)
         print(f"baseline: {arguments.write_baseline}", file=sys.stderr)
     return 1 if worse else 0
-
-
-def _candidate(path: Path) -> Candidate:
-    """A run, or a text log of another program."""
-    from vrtspike.analysis.compare import Candidate, find_candidate
-    from vrtspike.deblurring.analysis.old_logs import analyze_old_logs
-
-    folder = _find_run(path)
-    if folder is not None:
-        return find_candidate(folder)
-    analysis = analyze_old_logs(path)
-    for note in analysis.notes:
-        print(f"{path}: {note}", file=sys.stderr)
-    return Candidate(analysis, None, analysis.run.name)
 
 
 def add_why(parser: argparse.ArgumentParser) -> None:

@@ -32,9 +32,6 @@ from vrtspike.io.files import read_mapping
 
 _ADVICE = "evaluate again"
 
-PARTS = ("blurry", "restored", "sharp", "spikes")
-"""Pictures of an example."""
-
 REQUIRED = ("dataset", "split", "frames", "sequences", "metrics")
 """Required keys of a summary, besides the fingerprint of its run."""
 
@@ -59,10 +56,10 @@ def read_evaluation(folder: Path, fingerprint: str) -> Contents:
         fingerprint: of the expected run.
 
     Returns:
-        entries of the summary on the test frames; ``metrics``, the first of which ranks frames;
+        entries of the summary on the test frames; ``metrics``, in the order of the problem;
         ``sequence_rows``, one per sequence and scale; ``frame_rows``: sequence, frame, and both
         figures of the first metric, of every ``frame_step``-th frame; ``worst``: sequence, frame,
-        figure; ``examples``, worst first, with the paths of their ``files`` by :data:`PARTS`;
+        figure; ``examples``, worst first, with the paths of their ``files`` by kind;
         ``videos`` and ``figures`` with the path of their ``file``.
 
     Raises:
@@ -75,7 +72,8 @@ def read_evaluation(folder: Path, fingerprint: str) -> Contents:
         summary = read_summary(path)
     except ChangedSummaryError as error:
         return {"reason": str(error)}
-    if other := other_run("evaluation", summary, fingerprint, _ADVICE):
+    if (found := summary.get("fingerprint")) != fingerprint:
+        other = f"the evaluation belongs to another run ({found}, not {fingerprint}); {_ADVICE}"
         return {"reason": other}
     if missing := [name for name in REQUIRED if name not in summary]:
         raise RunError(
@@ -85,13 +83,14 @@ def read_evaluation(folder: Path, fingerprint: str) -> Contents:
     frames, sequences = (
         _main_rows(read_table(folder / name, _ADVICE), summary) for name in (FRAMES, SEQUENCES)
     )
-    metrics = _metrics(summary)
+    known = metrics_of_task(summary).values()
+    metrics = [_metric(each, summary) for each in known if each.name in summary["metrics"]]
     step = max(1, math.ceil(len(frames) / MAX_FRAMES))
     of_frames = {name: summary.get(name, DEFAULTS.get(name)) for name in TEST_FRAMES}
     return {
         **of_frames,
         "device": summary.get("device", ""),
-        "seconds_per_frame": finite(summary.get("seconds_per_frame")),
+        "seconds_per_frame": summary.get("seconds_per_frame"),
         "metrics": metrics,
         "warnings": summary.get("warnings", []),
         "spikes_note": summary.get("spikes_alone_note", ""),
@@ -114,21 +113,6 @@ def read_evaluation(folder: Path, fingerprint: str) -> Contents:
             for figure in summary.get("figures") or ()
         ],
     }
-
-
-def other_run(what: str, contents: Mapping[str, Any], fingerprint: str, advice: str) -> str:
-    """A message if the results of a stage belong to another run; empty if to this one.
-
-    Args:
-        what: the results, such as ``evaluation``.
-        contents: with their fingerprint.
-        fingerprint: of the expected run.
-        advice: what to do.
-    """
-    found = contents.get("fingerprint")
-    if found == fingerprint:
-        return ""
-    return f"the {what} belongs to another run ({found}, not {fingerprint}); {advice}"
 
 
 def read_table(path: Path, advice: str) -> pd.DataFrame:
@@ -163,17 +147,6 @@ def leading_metric(evaluation: Contents) -> Contents | None:
     return next((m for m in metrics if None not in (m["gain"], m["restored"])), None)
 
 
-def finite(value: object) -> float | None:
-    """A finite number as float; None for any other value.
-
-    >>> finite(2), finite(float("inf")), finite(None), finite("x")
-    (2.0, None, None, None)
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if math.isfinite(value) else None
-
-
 def rows_of(table: pd.DataFrame) -> list[list[Any]]:
     """Rows as JSON values: numbers with six digits, None for numbers that are not finite.
 
@@ -185,19 +158,11 @@ def rows_of(table: pd.DataFrame) -> list[list[Any]]:
     return rows
 
 
-def _metrics(summary: Mapping[str, Any]) -> list[Contents]:
-    """The metrics, that which ranks frames first, then in the order of the problem's table.
-
-    Each has the means of the input (``blurry``), the result (``restored``), the ``gain`` and of
-    pictures from ``spikes`` alone; None if there is no finite number, with the ``reason``.
-    """
-    ranking = [name for entry in summary.get("worst") or () for name in entry]
-    known = metrics_of_task(summary)
-    names = dict.fromkeys([*ranking, *known])
-    return [_metric(known[n], summary) for n in names if n in known and n in summary["metrics"]]
-
-
 def _metric(metric: Metric, summary: Mapping[str, Any]) -> Contents:
+    """A metric with the means of the input (``blurry``), the result (``restored``), the ``gain``.
+
+    Also of pictures from ``spikes`` alone; None if there is no finite number, with the ``reason``.
+    """
     name, protocol = metric.name, summary.get("protocol", OWN_PROTOCOL)
     figures, alone = summary["metrics"][name], summary.get("spikes_alone") or {}
     return {
@@ -207,10 +172,10 @@ def _metric(metric: Metric, summary: Mapping[str, Any]) -> Contents:
         "title": column_name(metric.title, protocol),
         "definition": summary.get("definitions", {}).get(name, ""),
         "before_column": column_name(name, protocol) + metric.columns[0].removeprefix(name),
-        "blurry": finite(figures.get(metric.before)),
-        "restored": finite(figures.get(metric.after)),
-        "gain": finite(figures.get("gain")),
-        "spikes": finite(alone.get(name)),
+        "blurry": figures.get(metric.before),
+        "restored": figures.get(metric.after),
+        "gain": figures.get("gain"),
+        "spikes": alone.get(name),
         "spikes_in_gray": getattr(metric, "of_colour", True),
         "reason": figures.get("reason", ""),
     }
@@ -219,10 +184,9 @@ def _metric(metric: Metric, summary: Mapping[str, Any]) -> Contents:
 def _frame_rows(
     frames: pd.DataFrame, metrics: Sequence[Contents], scale: float, step: int
 ) -> list[list[Any]]:
-    columns = ["sequence", "frame"]
-    columns += [metrics[0]["before_column"], metrics[0]["name"]] if metrics else [""]
-    if not set(columns) <= set(frames.columns):
+    if not metrics:
         return []
+    columns = ["sequence", "frame", metrics[0]["before_column"], metrics[0]["name"]]
     of_scale = frames[frames["scale"] == scale] if "scale" in frames else frames
     return rows_of(of_scale[columns].iloc[::step])
 
@@ -241,6 +205,6 @@ def _examples(folder: Path) -> Contents:
 def _example(folder: Path, entry: Mapping[str, Any]) -> Contents:
     return {
         **{name: entry[name] for name in ("sequence", "label", "frame", "chosen")},
-        "metrics": {name: finite(value) for name, value in entry["metrics"].items()},
-        "files": {what: folder / entry["files"][what] for what in PARTS if what in entry["files"]},
+        "metrics": entry["metrics"],
+        "files": {what: folder / file for what, file in entry["files"].items()},
     }

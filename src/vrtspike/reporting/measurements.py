@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from vrtspike.analysis.findings import key_line
+from vrtspike.analysis.figures import summarize_sections, throughput
+from vrtspike.analysis.performance import Analysis
+from vrtspike.analysis.run_logs import RunLogs
 from vrtspike.config.problems import Metric
-from vrtspike.io.files import read_mapping
-from vrtspike.reporting.evaluations import Contents, finite, other_run, read_table, rows_of
-
-_ADVICE = "analyse again"
+from vrtspike.reporting.evaluations import Contents, read_table, rows_of
 
 POINTS = 800
 """Largest number of points of a curve."""
 
 SECTION_COLUMNS = ("section", "depth", "p50", "p95", "share")
-"""Of ``timing.csv``: times in milliseconds, the share of a step from 0 to 1."""
+"""Times of a section in milliseconds, its share of a step from 0 to 1."""
 
 RATES = {"samples_per_second": "samples per second", "frames_per_second": "frames per second"}
 MEMORY = {
@@ -65,7 +65,7 @@ def thin(steps: pd.Series, values: pd.Series, points: int = POINTS) -> Contents:
     means = numbers.groupby(groups).mean()
     return {
         "steps": [int(step) for step in steps.groupby(groups).last()],
-        "values": [finite(float(f"{value:.5g}")) for value in means],
+        "values": [None if np.isnan(value) else float(f"{value:.5g}") for value in means],
         "width": width,
     }
 
@@ -88,60 +88,43 @@ def curves_of(table: pd.DataFrame, columns: Mapping[str, str]) -> Contents:
     }
 
 
-def training_curves(path: Path, metrics: Mapping[str, Metric]) -> dict[str, Contents]:
+def training_curves(logs: RunLogs, metrics: Mapping[str, Metric]) -> dict[str, Contents]:
     """The curves of a run by title, for ``train`` and ``validation``.
 
     Args:
-        path: the run's ``metrics.csv``.
+        logs: of the run.
         metrics: of the run's problem.
     """
-    table = pd.read_csv(path)
-    train, validation = (table[table["kind"] == kind] for kind in ("train", "validation"))
-    names = [name for name in map(str, table.columns) if name.startswith("losses.")]
+    names = [name for name in map(str, logs.train.columns) if name.startswith("losses.")]
     # A single term equals the loss.
     parts = {name: f"loss: {name.partition('.')[2]}" for name in names if len(names) > 1}
     named = {"loss": "loss", **parts, "grad_norm": "gradient norm", "lr": "learning rate"}
     measured = {metric.name: metric.label for metric in metrics.values()}
-    return {"train": curves_of(train, named), "validation": curves_of(validation, measured)}
+    return {
+        "train": curves_of(logs.train, named),
+        "validation": curves_of(logs.validation, measured),
+    }
 
 
-def read_performance(folder: Path, fingerprint: str) -> Contents:
-    """The performance analysis in a folder, or the ``reason`` why there is none.
-
-    Args:
-        folder: ``results/performance/<preset>``.
-        fingerprint: of the expected run.
+def performance(analysis: Analysis) -> Contents:
+    """Time and memory of a run, and what to change.
 
     Returns:
         figures of :class:`vrtspike.analysis.figures.RunFigures`; ``parts``: their share of a step,
         0 to 1; ``sections`` as :data:`SECTION_COLUMNS`, parents before their children; curves of
         ``throughput`` and ``memory`` (megabytes of 2**20 bytes) by title; ``findings``, the most
         important first, keys as ``KEY: value``.
-
-    Raises:
-        RunError: if a file is damaged or missing.
     """
-    path = folder / "findings.json"
-    if not path.is_file():
-        return {"reason": "not analysed"}
-    contents = read_mapping(path, _ADVICE)
-    if other := other_run("performance analysis", contents, fingerprint, _ADVICE):
-        return {"reason": other}
-    speed, memory = contents["figures"]["speed"], contents["figures"]["memory"]
-    sections, throughput, memory_log = (
-        read_table(folder / f"{name}.csv", _ADVICE) for name in ("timing", "throughput", "memory")
-    )
+    speed, memory, logs = analysis.figures.speed, analysis.figures.memory, analysis.logs
+    sections = summarize_sections(logs.timing)
     return {
-        **{name: speed[name] for name in ("step_ms", "samples_per_second", "data_share")},
-        **{name: memory[name] for name in ("process_mb", "gpu_peak_mb", "gpu_total_mb")},
-        "parts": speed["step_parts"],
-        "sections": rows_of(sections.reindex(columns=list(SECTION_COLUMNS))),
-        "throughput": curves_of(throughput, RATES),
-        "memory": curves_of(memory_log, MEMORY),
-        "findings": [
-            entry | {"keys": [key_line(key, value) for key, value in entry["keys"].items()]}
-            for entry in contents["findings"]
-        ],
+        **{name: getattr(speed, name) for name in ("step_ms", "samples_per_second", "data_share")},
+        **{name: getattr(memory, name) for name in ("process_mb", "gpu_peak_mb", "gpu_total_mb")},
+        "parts": speed.step_parts,
+        "sections": rows_of(sections[list(SECTION_COLUMNS)]),
+        "throughput": curves_of(throughput(logs.steps, logs.timing), RATES),
+        "memory": curves_of(logs.memory, MEMORY),
+        "findings": [asdict(found) | {"keys": found.key_lines} for found in analysis.findings],
     }
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable, Mapping
-from importlib.resources import files
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from vrtspike.io.files import atomic_path, file_digest, write_json
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.names import RECORD, SETTINGS, STATISTICS, WEIGHTS
 from vrtspike.runs.published import PublishedRun, read_finished, require_published
-from vrtspike.system.progress_bar import duration_words
 
 CARD = "README.md"
 FIGURES = "figures.json"
@@ -31,7 +29,6 @@ _SUMMARY_KEYS = (
     *("protocol", "protocol_source", "protocol_unknown", "mean_over", "other_protocols"),
     *("tile", "device", "seconds_per_frame", "warnings"),
 )
-_SPIKES_NOTE = "\nSpikes are expected with integrating pixels, and an exposure of each frame."
 _HUB = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -68,7 +65,7 @@ def pack_run(folder: Path, output: Path, licence: str) -> list[str]:
         digests = {path.name: file_digest(path) for path in sorted(temporary.iterdir())}
         kept = {name: record[name] for name in _RECORD_KEYS if name in record}
         write_json(temporary / RECORD, kept | {"digests": digests})
-        card = _card(run, figures, record, licence)
+        card = _card(run, figures, licence)
         (temporary / CARD).write_text(card, encoding="utf-8")
     missing = f"no figures: evaluate it first (snakemake evaluate_{run.name})"
     return [missing] if figures is None else []
@@ -104,58 +101,24 @@ def find_model(given: str | Path) -> Path:
         ) from error
 
 
-def _card(
-    run: PublishedRun,
-    figures: Mapping[str, Any] | None,
-    record: Mapping[str, Any],
-    licence: str,
-) -> str:
+def _card(run: PublishedRun, figures: Mapping[str, Any] | None, licence: str) -> str:
     """The model card: front matter for the hub, then the description."""
-    settings = run.settings
-    spikes = settings.value("MODEL.USE_SPIKE")
-    text = files(__package__).joinpath("model_card.md").read_text(encoding="utf-8")
-    return text.format(
+    from jinja2 import Environment, PackageLoader, select_autoescape
+
+    templates = Environment(
+        loader=PackageLoader("vrtspike.reporting", "."),
+        autoescape=select_autoescape(),
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    settings, train = run.settings, run.settings.TRAIN
+    return templates.get_template("model_card.md").render(
         licence=licence,
-        tags=", ".join(["deblurring", *(["spike-camera"] if spikes else [])]),
         run=run,
-        parameters=run.parameters or 0,
         model=settings.value("MODEL.TYPE"),
-        spikes=", spikes" if spikes else "",
+        spikes=settings.value("MODEL.USE_SPIKE"),
         dataset=(figures or {}).get("dataset") or Path(run.dataset).name,
-        training="\n".join(_training_lines(run, record)),
-        figures="\n".join(_figure_lines(run, figures)),
-        limits=_SPIKES_NOTE if spikes else "",
+        samples=train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS * run.processes,
+        figures=figures,
+        metrics=find_problem(settings.TASK).METRICS,
     )
-
-
-def _training_lines(run: PublishedRun, record: Mapping[str, Any]) -> Iterable[str]:
-    train = run.settings.TRAIN
-    samples = train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS * run.processes
-    yield f"- {run.steps or 0:,} steps of {samples} sample{'' if samples == 1 else 's'}"
-    if record.get("starts") and record.get("updated"):
-        seconds = record["updated"] - record["starts"][0]["time"]
-        yield f"- {duration_words(seconds)} from its first start to its end"
-    for key, digest in run.weights.items():
-        yield f"- begins with the weights of {key}, SHA-256 `{digest}`"
-    yield f"- all settings: `{SETTINGS}`"
-
-
-def _figure_lines(run: PublishedRun, figures: Mapping[str, Any] | None) -> Iterable[str]:
-    if figures is None:
-        yield "None: the run was not evaluated."
-        return
-    yield (
-        f"{figures.get('frames')} frames of {figures.get('sequences')} sequences, data set "
-        f"{figures.get('dataset')}, split {figures.get('split')}; protocol "
-        f"{figures.get('protocol', '')}, in full in `{FIGURES}`."
-    )
-    for warning in figures.get("warnings", ()):
-        yield f"**{warning}**"
-    yield ""
-    yield "| metric | before | after | what is measured |"
-    yield "|---|---|---|---|"
-    definitions, metrics = figures.get("definitions", {}), find_problem(run.settings.TASK).METRICS
-    for name, values in figures.get("metrics", {}).items():
-        numbers = (values.get(key) for key in (metrics[name].before, metrics[name].after))
-        shown = " | ".join("–" if n is None else f"{n:.4g}" for n in numbers)
-        yield f"| {name} | {shown} | {definitions.get(name, '')} |"

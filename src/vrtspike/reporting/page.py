@@ -98,7 +98,6 @@ def _text(metric: Contents, value: float) -> str:
 
 def _sentence(run: Contents, metric: Contents, compared: int) -> str:
     evaluation, gain = run["evaluation"], metric["gain"]
-    frames = f"{evaluation['frames']} frame{'' if evaluation['frames'] == 1 else 's'}"
     who = f"Preset {run['name']}"
     who += "" if compared == 1 else f", best of {compared},"
     shown = _text(metric, abs(gain))
@@ -109,8 +108,8 @@ def _sentence(run: Contents, metric: Contents, compared: int) -> str:
     named = "" if metric["unit"] == "dB" else f"{metric['title']} "
     lower = "" if metric["larger_is_better"] else ", lower is better"
     return (
-        f"{who} takes {frames} of data set {evaluation['dataset']} from {named}"
-        f"**{_text(metric, metric['blurry'] or 0.0)}** ({metric['before']}) to "
+        f"{who} takes {evaluation['frames']} frames of data set {evaluation['dataset']} from "
+        f"{named}**{_text(metric, metric['blurry'] or 0.0)}** ({metric['before']}) to "
         f"**{_text(metric, metric['restored'])}** ({metric['after']}{lower}): "
         f"{change}{_commit(run)}."
     )
@@ -126,11 +125,10 @@ def _commit(run: Contents) -> str:
 
 def _facts(run: Contents, metric: Contents) -> list[str]:
     evaluation, known = run["evaluation"], dict(run["origin"]["facts"])
-    sequences = evaluation["sequences"]
-    several = f"{sequences} sequences" if sequences != 1 else "1 sequence"
     facts = [
         *evaluation["warnings"],
-        f"{metric['title']}, mean over {several} of split {evaluation['split']}",
+        f"{metric['title']}, mean over the sequences ({evaluation['sequences']}) of split "
+        f"{evaluation['split']}",
     ]
     if metric["spikes"] is not None:
         gray = ", in grey" if metric["spikes_in_gray"] else ""

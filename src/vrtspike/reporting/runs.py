@@ -9,19 +9,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
+from vrtspike.analysis.performance import read_analysis
 from vrtspike.config.loading import load_preset, preset_base
 from vrtspike.config.problems import find_problem
 from vrtspike.config.run_schema import RunSettings, shown_settings
-from vrtspike.errors import RunError
 from vrtspike.io.files import file_digest
 from vrtspike.io.flatten import unequal
 from vrtspike.reporting.evaluations import Contents, read_evaluation
-from vrtspike.reporting.measurements import read_performance, training_curves
+from vrtspike.reporting.measurements import performance, training_curves
 from vrtspike.runs.folder import read_record
-from vrtspike.runs.names import METRICS_TABLE, WEIGHTS
-from vrtspike.runs.published import PublishedRun, read_published
+from vrtspike.runs.names import WEIGHTS
+from vrtspike.runs.published import PublishedRun
 from vrtspike.system.progress_bar import duration_words
 
 
@@ -29,8 +27,7 @@ def read_run(results: Path, name: str, presets: Path) -> Contents:
     """Read one run below a folder of results.
 
     Args:
-        results: contains ``train/<name>`` and, if they exist, ``evaluate/<name>`` and
-            ``performance/<name>``.
+        results: contains ``train/<name>`` and, if it exists, ``evaluate/<name>``.
         name: the preset.
         presets: folder of the presets.
 
@@ -44,23 +41,21 @@ def read_run(results: Path, name: str, presets: Path) -> Contents:
         RunError: if the run is missing, or a file is damaged.
     """
     folder = results / "train" / name
-    run, record = read_published(folder), read_record(folder) or {}
-    log = folder / METRICS_TABLE
-    if not log.is_file():
-        raise RunError(f"{log}: no such file, which every finished run has; train the preset again")
-    weights, problem = folder / WEIGHTS, find_problem(run.settings.TASK)
-    times = pd.read_csv(log, usecols=["time"])["time"].dropna().tolist()
+    analysis, record = read_analysis(folder), read_record(folder) or {}
+    run, logs, weights = analysis.run, analysis.logs, folder / WEIGHTS
+    data_folder = find_problem(run.settings.TASK).data_folder(run.settings)
+    times = logs.train["time"].dropna().tolist()
     return {
         "name": name,
-        "dataset": _dataset_name(run.dataset, problem.data_folder(run.settings)),
+        "dataset": _dataset_name(run.dataset, data_folder),
         "steps": run.steps,
         "parameters": run.parameters,
         "weights_mb": weights.stat().st_size / 1e6 if weights.is_file() else None,
         "training_seconds": training_seconds(record, times),
         "uses_spikes": run.settings.value("MODEL.USE_SPIKE"),
-        "curves": training_curves(log, problem.METRICS),
+        "curves": training_curves(logs, analysis.metrics),
         "evaluation": read_evaluation(results / "evaluate" / name, run.fingerprint),
-        "performance": read_performance(results / "performance" / name, run.fingerprint),
+        "performance": performance(analysis),
         "origin": read_origin(folder, run, record, times, presets),
     }
 

@@ -110,7 +110,7 @@ def test_lines_of_progress_memory_and_cache(tmp_path):
     told = {finding.symptom: finding for finding in found.findings}
     assert "system memory nearly full" in told
     assert told["low throughput"].figure == (
-        "0.5 samples a second (limit 1); the parts of a step were not timed"
+        "0.5 samples a second (limit 1); what was not timed takes 100% of a step"
     )
     assert not any("clocks" in note for note in found.notes)
     log.write_text("step 7/9 | loss=nan | 0.5 samples/s\n")

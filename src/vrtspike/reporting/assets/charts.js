@@ -243,13 +243,7 @@ function trainingNote() {
 
 function showCost() {
   const place = body("cost");
-  const known = report.runs.filter((run) => !run.performance.reason);
-  for (const run of report.runs.filter((other) => other.performance.reason)) {
-    place.append(el("p", { className: "absent", textContent: `${run.name}: ${run.performance.reason}` }));
-  }
-  if (!known.length) {
-    return;
-  }
+  const known = report.runs;
   const columns = [
     { title: "preset", text: true },
     { title: "step, ms", show: short },
@@ -299,7 +293,7 @@ function showCost() {
 function visibleRuns() {
   return report.runs
     .map((run, index) => ({ run, index }))
-    .filter(({ run, index }) => !hidden.has(index) && !run.performance.reason);
+    .filter(({ index }) => !hidden.has(index));
 }
 
 function stepParts() {

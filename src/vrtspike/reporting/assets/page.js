@@ -224,9 +224,9 @@ function showFindings() {
     if (severalRuns) {
       place.append(el("h3", { textContent: run.name }));
     }
-    const { findings = [], reason } = run.performance;
+    const { findings } = run.performance;
     if (!findings.length) {
-      place.append(el("p", { className: "soft", textContent: reason ?? "Nothing to fix: no symptom crossed its limit." }));
+      place.append(el("p", { className: "soft", textContent: "Nothing to fix: no symptom crossed its limit." }));
     }
     for (const finding of findings) {
       place.append(
