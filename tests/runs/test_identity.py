@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -225,37 +226,27 @@ def test_the_identity_is_read_as_written(tmp_path):
     assert RunIdentity.read(tmp_path) == run
 
 
-def damaged(path: Path, how: str) -> None:
-    contents = read_json(path)
-    match how:
-        case "older":
-            write_json(path, {**contents, "schema": 1})
-        case "newer":
-            write_json(path, {**contents, "settings": {"TRAIN": {"NOVEL": 1}}})
-        case "incomplete":
-            write_json(path, {k: v for k, v in contents.items() if k != "dataset"})
-        case "another":
-            path.write_text("[]")
-        case "cut":
-            path.write_bytes(path.read_bytes()[:200])
-        case _:
-            path.unlink()
+def changed(**values):
+    """The contents of a file with some of them replaced."""
+    return lambda text: json.dumps({**json.loads(text), **values})
 
 
 @pytest.mark.parametrize(
-    ("how", "message"),
+    ("damage", "message"),
     [
-        ("incomplete", "another version .*dataset"),
-        ("newer", "another version"),
-        ("older", "found schema 1, expected 4"),
-        ("another", "expected a mapping"),
-        ("cut", r"damaged, no JSON .* train the preset again"),
-        ("gone", "no such file; expected the folder of a run"),
+        (changed(schema=1), "found schema 1, expected 4"),
+        (changed(settings={"TRAIN": {"NOVEL": 1}}), "another version"),
+        (lambda text: text.replace('"dataset"', '"d"'), "another version .*dataset"),
+        (lambda text: "[]", "expected a mapping"),
+        (lambda text: text[:200], r"damaged, no JSON .* train the preset again"),
+        (None, "no such file; expected the folder of a run"),
     ],
 )
-def test_a_damaged_identity_is_refused(tmp_path, how, message):
-    RunIdentity("small", Settings(), "dataset.json", "abc").write(tmp_path)
-    damaged(tmp_path / "settings.json", how)
+def test_a_damaged_identity_is_refused(tmp_path, damage, message):
+    path = tmp_path / "settings.json"
+    if damage is not None:
+        RunIdentity("small", Settings(), "dataset.json", "abc").write(tmp_path)
+        path.write_text(damage(path.read_text()))
     with pytest.raises(RunError, match=rf"settings\.json.*{message}"):
         RunIdentity.read(tmp_path)
 
