@@ -287,7 +287,7 @@ def test_a_folder_that_holds_another_run_is_refused(place):
     run = start_run(place)
     with (place / "p.yaml").open("a") as stream:
         stream.write("SEED: 5\n")
-    with pytest.raises(RunError, match=f"holds run {run.fingerprint}; this would be run"):
+    with pytest.raises(RunError, match=f"holds run {run.fingerprint}; .* with other settings"):
         start_run(place)
     assert RunIdentity.read(place / "run") == run
 
@@ -295,8 +295,8 @@ def test_a_folder_that_holds_another_run_is_refused(place):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("dataset.json", r"dataset\.json has changed since this run began"),
-        ("spynet.pth", r"MODEL\.VRT\.SPYNET \(.*spynet\.pth\) has changed since"),
+        ("dataset.json", r"with other \S*dataset\.json\. Name"),
+        ("spynet.pth", r"with other MODEL\.VRT\.SPYNET\. Name"),
     ],
 )
 def test_changed_data_and_weights_are_refused(place, name, message):
@@ -366,7 +366,7 @@ def test_a_run_is_published_with_digests_and_a_table_of_its_records(tmp_path):
     (folder / "metrics.jsonl").write_text('{"kind": "train", "step": 1, "losses": {"a": 2}}\n')
     publish(folder, output)
     assert (output / "metrics.csv").read_text().splitlines() == [
-        "kind,step,epoch,loss,lr,grad_norm,losses.a", "train,1,,,,,2",
+        "kind,step,losses.a", "train,1,2",
     ]  # fmt: skip
     files = ("statistics.json", "weights.safetensors")
     assert read_json(output / "run.json")["digests"] == {
