@@ -74,7 +74,8 @@ def write_dataset(path: Path, statistics: dict[str, float] | None, digest: str =
         "bins": 4,
         "context": 0,
         "blur_dir": "auto",
-        "excluded": [],
+        "excluded": {},
+        "overlaps": {},
     }
     found = {"splits": {}, "held_out": ["a"], "statistics": statistics, "digest": digest}
     write_json(path, {**manifest, **found})
@@ -234,7 +235,7 @@ def changed(**values):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (changed(schema=1), "found schema 1, expected 4"),
+        (changed(schema=2), "found schema 2, expected 4"),
         (changed(settings={"TRAIN": {"NOVEL": 1}}), "another version"),
         (lambda text: text.replace('"dataset"', '"d"'), "another version .*dataset"),
         (lambda text: "[]", "expected a mapping"),

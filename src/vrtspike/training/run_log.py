@@ -86,7 +86,7 @@ class RunLog:
         if not self._enabled:
             return
         for folder in (self.folder, self.checkpoints):
-            remove_leftovers(folder, is_locked=True)
+            remove_leftovers(folder, older_than_s=0.0)
         for name in (names.METRICS, _MEMORY):
             limits = {"validation": validated_step, "epoch": step - epoch_is_open}
             truncate_records(self.folder / name, step, **limits)
