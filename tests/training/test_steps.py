@@ -268,6 +268,8 @@ def test_checkpoints_pictures_and_memory_have_their_steps(tmp_path):
 def test_a_finished_run_is_left_as_it_is(trained):
     folder, *_ = trained
     before = records(folder, timeless=False)
+    speeds = [(r["data_ms"], r["samples_per_second"]) for r in before if r["kind"] == "train"]
+    assert min(map(min, speeds)) > 0
     run(forecast_trainer(folder, settings_of(), model=Plain, samples=7))
     assert records(folder, timeless=False) == before
 
