@@ -49,9 +49,9 @@ def test_sections_nest_and_parents_contain_their_children(tmp_path):
             for _ in range(2):
                 with section("vrt/stage1"):
                     time.sleep(0.002)
-        with section("backward") as running:
+        with section("backward") as switch:
             time.sleep(0.002)
-            running.switch("sync")
+            switch("sync")
             time.sleep(0.001)
         with logger(tmp_path / "off", enabled=False).activate(), section("lost"):
             pass

@@ -27,6 +27,7 @@ from tests.concurrency import free_port
 from tests.training.forecast import Disturbed, Forecaster
 from tests.training.setup_run import forecast_settings, forecast_trainer
 from vrtspike.cluster.signals import EXIT_INTERRUPTED, StopRequest
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.monitoring.records import read_records
 from vrtspike.system.processes import stop_with_parent
 from vrtspike.training.distributed import join
@@ -36,8 +37,12 @@ PATIENCE_S = 0.3
 """Time for the survivors of a kill to notice it, before they are ended as torchrun would."""
 
 
-FROZEN = 12
-"""Steps in which a part of the model does not learn."""
+OPTIONS: dict[str, Any] = {"samples": 11, "frozen_steps": {"inlet": 12}}
+"""Of all runs: some stops and kills come before a part of the model learns, some after."""
+
+
+def settings_of(train: dict[str, Any]) -> RunSettings:
+    return forecast_settings(train, DATALOADER={"DROP_LAST": False})
 
 
 Fate: TypeAlias = tuple[int, signal.Signals]
@@ -49,14 +54,12 @@ def train_as_one_of_many(folder: Path, train: dict[str, Any], task: Disturbed) -
     with StopRequest() as stop, join("cpu") as ranks:
         trainer = forecast_trainer(
             folder,
-            forecast_settings(train, DATALOADER={"DROP_LAST": False}),
+            settings_of(train),
             ranks=ranks,
             timing=ranks.is_main,
             task=task,
             model=lambda: forecaster(ranks.rank),
-            samples=11,
-            # Some stops and kills come before it, some after.
-            frozen_steps={"inlet": FROZEN},
+            **OPTIONS,
         )
         outcome = trainer.run(stop)
         trainer.timing.close()

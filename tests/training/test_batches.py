@@ -154,3 +154,20 @@ def test_batches_for_a_gpu_come_from_page_locked_memory(device, asked, pinned):
     ranks = replace(ALONE, device=torch.device(device))
     validation = ValidationBatches(Recorder(4), settings, loading(0), ranks)
     assert validation._loader.pin_memory == pinned
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "DataLoader worker (pid 7) is killed by signal: Bus error.",
+        "unable to write to file </torch_7>: No space left on device (28)",
+        "unable to allocate shared memory(shm): No space left on device (28)",
+    ],
+)
+def test_a_worker_that_finds_no_memory_is_reported_with_what_to_lower(error):
+    class Full(Recorder):
+        def __getitem__(self, index):
+            raise RuntimeError(error)
+
+    with pytest.raises(RunError, match=r"/dev/shm \(\d+ MB\) is full .*TOTAL_WORKERS.*shm-size"):
+        list(batches_of(Full(4), 2).stream(0, 1, 2))

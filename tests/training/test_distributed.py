@@ -10,16 +10,15 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 import torch.distributed as dist
 
-from tests.training.kill_run import FROZEN
-from tests.training.setup_run import forecast_settings, forecast_trainer, records, run
+from tests.training.kill_run import OPTIONS, settings_of
+from tests.training.setup_run import forecast_trainer, records, run
 from vrtspike.cluster.signals import EXIT_INTERRUPTED
 from vrtspike.training.checkpoints import list_checkpoints, read_checkpoint
 from vrtspike.training.distributed import Ranks, Replica
@@ -36,8 +35,7 @@ RUN = {
 }
 
 
-@dataclass(frozen=True)
-class Runs:
+class Runs(NamedTuple):
     """Folders of runs with equal settings, and what happened to them."""
 
     whole: Path
@@ -83,12 +81,7 @@ def assert_close_result(one: Path, other: Path) -> None:
 
 
 def train_alone(folder: Path, train: dict[str, Any]) -> None:
-    options = {"samples": 11, "frozen_steps": {"inlet": FROZEN}}
-    run(
-        forecast_trainer(
-            folder, forecast_settings(train, DATALOADER={"DROP_LAST": False}), **options
-        )
-    )
+    run(forecast_trainer(folder, settings_of(train), **OPTIONS))
 
 
 def test_two_processes_compute_what_one_computes_with_accumulation(runs, tmp_path):

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from tests.training.forecast import Disturbed, Forecaster, ForecastTask, Waves
-from vrtspike.errors import ConfigError, RunError
+from vrtspike.errors import RunError, UserError
 from vrtspike.monitoring.records import read_records
 from vrtspike.training.fit import Outcome, fit
 
@@ -115,20 +115,18 @@ def test_a_folder_belongs_to_one_problem(finished):
         run(finished[0], OPTIM={"LR": 1e-3})
 
 
-def test_only_settings_of_training_are_taken(tmp_path):
-    options = {"model_class": Forecaster, "dataset_class": Waves}
-    with pytest.raises(RunError, match="unknown section DATA"):
-        fit(tmp_path, ForecastTask(), settings={"DATA": {"NUM_VOXEL_BINS": 4}}, **options)
-    with pytest.raises(RunError, match="JSON values"):
-        fit(tmp_path, ForecastTask(), dataset_parameters={"count": torch.ones(1)}, **options)
-
-
-def test_settings_without_effect_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match=r"unknown key TRAIN\.DISTILL"):
-        run(tmp_path, DISTILL={"TEACHER": "results/train/baseline"})
-    options = {"model_class": Forecaster, "dataset_class": Waves}
-    with pytest.raises(RunError, match="give validation_parameters"):
-        fit(tmp_path, ForecastTask(), settings={"TRAIN": {"EARLY_STOPPING": {}}}, **options)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"settings": {"DATA": {"NUM_VOXEL_BINS": 4}}}, "unknown section DATA"),
+        ({"dataset_parameters": {"count": torch.ones(1)}}, "JSON values"),
+        ({"settings": {"TRAIN": {"EARLY_STOPPING": {}}}}, "give validation_parameters"),
+        ({"settings": {"TRAIN": {"DISTILL": {}}}}, r"unknown key TRAIN\.DISTILL"),
+    ],
+)
+def test_what_is_unknown_or_has_no_effect_is_refused(tmp_path, options, message):
+    with pytest.raises(UserError, match=message):
+        fit(tmp_path, ForecastTask(), model_class=Forecaster, dataset_class=Waves, **options)
 
 
 def test_full_memory_leaves_a_snapshot_and_advice(tmp_path):

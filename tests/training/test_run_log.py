@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from vrtspike.io.images import read_rgb
 from vrtspike.monitoring.display import Display
 from vrtspike.monitoring.records import CacheUse, read_records
-from vrtspike.training.run_log import RunLog
+from vrtspike.training.run_log import RunLog, describe_environment, git_state
 
 CPU = torch.device("cpu")
 
@@ -110,3 +112,31 @@ def test_other_processes_write_nothing(tmp_path):
     log.weights(torch.nn.Linear(2, 3), "weights.safetensors")
     log.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_environment_is_json_and_names_versions():
+    found = describe_environment(CPU)
+    assert json.loads(json.dumps(found)) == found
+    assert found["packages"]["torch"] == torch.__version__.split("+")[0]
+    assert found["device"]["type"] == "cpu"
+
+
+def test_git_state_tells_changed_checkouts_from_clean_ones(tmp_path):
+    assert git_state(tmp_path) is None
+
+    def git(*arguments):
+        subprocess.run(
+            ["git", "-c", "user.name=n", "-c", "user.email=e", "-C", str(tmp_path), *arguments],
+            check=True,
+            capture_output=True,
+        )
+
+    git("init")
+    (tmp_path / "file").write_text("one")
+    git("add", "file")
+    git("commit", "-m", "one")
+    clean = git_state(tmp_path)
+    assert len(clean["commit"]) == 40
+    assert clean["changed"] is False
+    (tmp_path / "file").write_text("two")
+    assert git_state(tmp_path) == {**clean, "changed": True}

@@ -232,30 +232,23 @@ class Observed(ForecastTask):
         return super().metrics(output, batch)
 
 
-def test_every_micro_batch_draws_numbers_of_its_own_from_the_seed(tmp_path):
+def test_every_micro_batch_draws_numbers_of_its_own_and_half_precision_ends_before_losses(tmp_path):
     drawn = []
+    half = {("training", torch.bfloat16), ("validation", torch.bfloat16)}
+    whole = {(name, torch.float32) for name in ("output", "product", "measured")}
     for name, seed in (("one", 1), ("again", 1), ("two", 2)):
         task = Observed()
-        settings = settings_of().model_copy(update={"SEED": seed})
+        settings = settings_of({"PRECISION": "bf16-mixed"}).model_copy(update={"SEED": seed})
         run(forecast_trainer(tmp_path / name, settings, task=task, timing=True))
         drawn.append(task.drawn)
         # Dropout works in every training pass, after a validation too, and in no other.
         assert task.modes == {(True, True), (False, True)}
+        assert task.types == half | whole
     assert len(set(drawn[0])) == STEPS * MICRO
     assert drawn[0] == drawn[1]
     for place in range(3):
         numbers = [{each[place] for each in run} for run in (drawn[0], drawn[2])]
         assert numbers[0].isdisjoint(numbers[1])
-
-
-def test_half_precision_ends_before_losses_and_metrics(tmp_path):
-    task = Observed()
-    settings = settings_of({"PRECISION": "bf16-mixed", "MAX_STEPS": 2})
-    run(forecast_trainer(tmp_path, settings, task=task))
-    half = {("training", torch.bfloat16), ("validation", torch.bfloat16)}
-    assert task.types == half | {
-        (name, torch.float32) for name in ("output", "product", "measured")
-    }
 
 
 def test_checkpoints_pictures_and_memory_have_their_steps(tmp_path):
@@ -275,6 +268,8 @@ def test_checkpoints_pictures_and_memory_have_their_steps(tmp_path):
 def test_a_finished_run_is_left_as_it_is(trained):
     folder, *_ = trained
     before = records(folder, timeless=False)
+    speeds = [(r["data_ms"], r["samples_per_second"]) for r in before if r["kind"] == "train"]
+    assert min(map(min, speeds)) > 0
     run(forecast_trainer(folder, settings_of(), model=Plain, samples=7))
     assert records(folder, timeless=False) == before
 

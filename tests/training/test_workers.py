@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from multiprocessing.spawn import get_preparation_data
 from pathlib import Path
 
@@ -62,14 +60,8 @@ LOSE = """
 def run(folder: Path, end: str, **more: str) -> subprocess.CompletedProcess[str]:
     script = folder / "run.py"
     script.write_text(BEGINNING + end)
-    return start(script, **more)
-
-
-def start(
-    script: Path, before: Sequence[str] = (), **more: str
-) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*before, sys.executable, str(script)],
+        [sys.executable, str(script)],
         env={
             "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}",
             "OMP_NUM_THREADS": "1",
@@ -83,13 +75,19 @@ def start(
     )
 
 
-def test_a_failed_training_does_not_wait_for_its_workers_for_ever(tmp_path):
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        (FAIL, "the training failed"),
+        (LOSE, "RunError: a data loading worker failed, probably because memory"),
+    ],
+)
+def test_a_failure_is_reported_and_no_worker_is_waited_for(tmp_path, end, message):
     # Workers have their sockets elsewhere: there names would be too long.
     (tmp_path / ("x" * 80)).mkdir()
-    done = run(tmp_path, FAIL, TMPDIR=str(tmp_path / ("x" * 80)))
-    assert done.stdout == "2\n", done.stderr
-    assert done.returncode == 1
-    assert "the training failed" in done.stderr
+    done = run(tmp_path, end, TMPDIR=str(tmp_path / ("x" * 80)))
+    assert (done.stdout, done.returncode) == ("2\n", 1), done.stderr
+    assert message in done.stderr
 
 
 def test_workers_of_a_killed_training_end_though_nobody_takes_their_batches(tmp_path):
@@ -98,12 +96,6 @@ def test_workers_of_a_killed_training_end_though_nobody_takes_their_batches(tmp_
     workers = [int(number) for number in done.stdout.splitlines()[1].split()]
     assert len(workers) == 2
     wait_until(lambda: not any(psutil.pid_exists(worker) for worker in workers))
-
-
-def test_a_killed_worker_is_reported_to_the_user(tmp_path):
-    done = run(tmp_path, LOSE)
-    assert done.returncode == 1
-    assert "RunError: a data loading worker failed, probably because memory" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -152,53 +144,14 @@ def test_start_lines_hold_the_resolved_numbers():
     )
 
 
-FILL = """
-import sys
-import torch
-from tests.training.forecast import Waves
-from vrtspike.system.cli import run
-from tests.training.setup_run import batches_of
-
-class Large(Waves):
-    def __getitem__(self, index):
-        return {"frames": torch.zeros(1 << 20)}
-
-def main():
-    list(batches_of(Large(64), 2, workers=1).stream(0, 1, 3))
-
-if __name__ == "__main__":
-    run(main)
-"""
-
-
-def test_too_little_shared_memory_is_reported(tmp_path):
-    script = tmp_path / "run.py"
-    script.write_text(FILL)
-    small = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=1m none /dev/shm && "$@"', "sh"]
-    if subprocess.run([*small, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("no user and mount namespaces here")
-    done = start(script, small)
-    assert re.match(
-        r"error: a data loading worker failed, .*/dev/shm \(1 MB\) is full", done.stderr
-    )
-    assert done.returncode == 2
-
-
-@pytest.fixture
-def script(monkeypatch):
-    """The program's script is ``train.py``, which workers would run."""
+def test_workers_do_not_run_the_script(monkeypatch):
     main = sys.modules["__main__"]
     monkeypatch.setattr(main, "__file__", "/home/someone/train.py", raising=False)
     monkeypatch.setattr(main, "__spec__", None)
-    return main
 
+    def sent() -> str | None:
+        return get_preparation_data("worker").get("init_main_from_path")
 
-def sent() -> str | None:
-    return get_preparation_data("worker").get("init_main_from_path")
-
-
-def test_workers_do_not_run_the_script(script):
-    assert sent() == "/home/someone/train.py"
     with hide_main_script(Waves):
         assert sent() is None
     with pytest.raises(ZeroDivisionError), hide_main_script(Waves):

@@ -15,7 +15,7 @@ import json
 import time
 from array import array
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
@@ -42,8 +42,11 @@ RECOMPUTATION = "recomputation"
 _ACTIVE: ContextVar[TimingLogger | None] = ContextVar("active_timing_logger", default=None)
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
+Switch: TypeAlias = Callable[[str], None]
+"""Ends a section and continues it as its sibling of a given name."""
 
-def section(name: str) -> AbstractContextManager[object]:
+
+def section(name: str) -> AbstractContextManager[Switch | None]:
     """Time the body as ``name`` with the active :class:`TimingLogger`, if there is one.
 
     Args:
@@ -88,41 +91,6 @@ class _Step:
     samples: int = 0
     frames: int = 0
     time: float = 0.0
-
-
-class TimedSection(AbstractContextManager["TimedSection"]):
-    """A running section, created by :meth:`TimingLogger.section`."""
-
-    def __init__(self, logger: TimingLogger, name: str) -> None:
-        self._logger, self._name = logger, name
-
-    def __enter__(self) -> Self:
-        """Start the section."""
-        stack = self._logger._stack
-        # Activation checkpointing runs forward within backward; on a CPU in this thread.
-        if torch._C._current_graph_task_id() != -1 and RECOMPUTATION not in stack:
-            stack.append(RECOMPUTATION)
-        stack.append(self._name)
-        self._start = self._logger._event()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """End the section, also after an error."""
-        self._record()
-        stack = self._logger._stack
-        stack.pop()
-        if stack and stack[-1] == RECOMPUTATION:
-            stack.pop()
-
-    def switch(self, name: str) -> None:
-        """End this section and continue as its sibling ``name``."""
-        self._record()
-        self._logger._stack[-1] = name
-        self._start = self._logger._event()
-
-    def _record(self) -> None:
-        path = "/".join(self._logger._stack)
-        self._logger._current.spans.append((path, self._start, self._logger._event()))
 
 
 class TimingLogger:
@@ -178,9 +146,36 @@ class TimingLogger:
         self._arithmetic = arithmetic
         self._write("", {"kind": "work", **asdict(arithmetic)})
 
-    def section(self, name: str) -> AbstractContextManager[object]:
-        """Time the body as ``name``, a path relative to the section it runs in."""
-        return TimedSection(self, name) if self.enabled else _NOTHING
+    def section(self, name: str) -> AbstractContextManager[Switch | None]:
+        """Time the body as ``name``, a path relative to the section it runs in.
+
+        Yields:
+            a function that ends the section and continues it as its sibling of another name.
+        """
+        return self._section(name) if self.enabled else _NOTHING
+
+    @contextlib.contextmanager
+    def _section(self, name: str) -> Iterator[Switch]:
+        # Activation checkpointing runs forward within backward; on a CPU in this thread.
+        is_recomputed = torch._C._current_graph_task_id() != -1 and RECOMPUTATION not in self._stack
+        depth = len(self._stack)
+        self._stack += [RECOMPUTATION, name] if is_recomputed else [name]
+        start = self._event()
+
+        def end() -> None:
+            self._current.spans.append(("/".join(self._stack), start, self._event()))
+
+        def switch(sibling: str) -> None:
+            nonlocal start
+            end()
+            self._stack[-1] = sibling
+            start = self._event()
+
+        try:
+            yield switch
+        finally:
+            end()
+            del self._stack[depth:]
 
     def log(self, name: str, ms: float) -> None:
         """Add ``ms`` milliseconds, measured elsewhere, to the current step under ``name``."""

@@ -195,35 +195,26 @@ def prepare_folder(folder: Path, preset: Path | None, dataset: Path | None) -> N
     if (preset is None) != (dataset is None):
         raise RunError("--preset and --dataset belong together: give both, or neither to continue")
     if preset is None or dataset is None:
-        _check_unchanged(RunIdentity.read(folder), folder)
+        known = RunIdentity.read(folder)
+        run = identify(known.name, known.settings, Path(known.dataset))
     else:
         settings = load_preset(preset)
         check_files(settings)
         check_packages(settings)
         run = identify(preset.stem, settings, dataset)
         known = RunIdentity.read(folder) if (folder / SETTINGS).is_file() else run
-        if known.fingerprint != run.fingerprint:
-            raise RunError(
-                f"{folder}: holds run {known.fingerprint}; this would be run {run.fingerprint} "
-                "(other settings, data or weights). Name another folder, or leave --preset out to "
-                "continue"
-            )
-        run.write(folder)
-    write_statistics(folder)
-
-
-def _check_unchanged(run: RunIdentity, folder: Path) -> None:
-    problem = find_problem(run.settings.TASK)
-    files = problem.training_weights(run.settings)
-    digests = weight_digests(files)
-    changed = [f"{key} ({files[key]})" for key in files if digests[key] != run.weights.get(key)]
-    if problem.dataset_digest(Path(run.dataset)) != run.dataset_digest:
-        changed.append(run.dataset)
-    if changed:
+    if known.fingerprint != run.fingerprint:
+        names = sorted(known.weights.keys() | run.weights.keys())
+        changed = [key for key in names if known.weights.get(key) != run.weights.get(key)]
+        if known.dataset_digest != run.dataset_digest:
+            changed.append(run.dataset)
         raise RunError(
-            f"{folder}: {', '.join(changed)} has changed since this run began; start a new run "
-            "with --preset and --dataset in another folder"
+            f"{folder}: holds run {known.fingerprint}; this would be run {run.fingerprint}, with "
+            f"other {', '.join(changed) or 'settings'}. Name another folder for a new run, or "
+            "undo the change to continue"
         )
+    run.write(folder)
+    write_statistics(folder)
 
 
 def write_statistics(folder: Path) -> None:

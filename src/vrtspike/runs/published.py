@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from vrtspike.config.documents import parse_overrides
 from vrtspike.config.loading import override_settings
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import atomic_path, file_digest, write_json
-from vrtspike.io.flatten import flatten
 from vrtspike.monitoring.records import merged_timings, read_records
 from vrtspike.runs import names
 from vrtspike.runs.folder import read_record
@@ -113,7 +110,6 @@ def require_published(weights: str | Path) -> None:
 
 
 _COPIED = (names.WEIGHTS, names.SETTINGS, names.CODE, names.METRICS)
-_FIRST_COLUMNS = ("kind", "step", "epoch", "loss", "lr", "grad_norm")
 
 
 def publish(folder: Path, output: Path) -> None:
@@ -125,6 +121,9 @@ def publish(folder: Path, output: Path) -> None:
     Raises:
         RunError: if the run is not finished.
     """
+    # Imported here: a training starts without it.
+    import pandas as pd
+
     record = read_record(folder)
     status = "not begun" if record is None else record["status"]
     if record is None or status != "finished":
@@ -143,13 +142,5 @@ def publish(folder: Path, output: Path) -> None:
         with (temporary / names.TIMING).open("w", encoding="utf-8") as stream:
             timings = merged_timings(logs.glob(names.TIMING_OF_STARTS))
             stream.writelines(json.dumps(record) + "\n" for record in timings)
-        _write_table(temporary / names.METRICS_TABLE, read_records(folder / names.METRICS))
-
-
-def _write_table(path: Path, records: list[dict[str, Any]]) -> None:
-    rows = [flatten(record) for record in records]
-    names = sorted({name for row in rows for name in row} - set(_FIRST_COLUMNS))
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, [*_FIRST_COLUMNS, *names], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+        table = pd.json_normalize(read_records(folder / names.METRICS))
+        table.to_csv(temporary / names.METRICS_TABLE, index=False)

@@ -14,7 +14,7 @@ from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from vrtspike.monitoring.timing import TimedSection
+from vrtspike.monitoring.timing import Switch
 
 T = TypeVar("T")
 
@@ -107,9 +107,9 @@ class Replica:
             self._ddp.register_comm_hook(self._exchange, hook)
             self.module = self._ddp
 
-    def time_exchange(self, backward: object) -> None:
-        """Time the wait for other processes as a sibling of ``backward``, the running section."""
-        self._exchange.backward = backward if isinstance(backward, TimedSection) else None
+    def time_exchange(self, switch: Switch | None) -> None:
+        """Time the wait for other processes; ``switch`` is of the running section ``backward``."""
+        self._exchange.switch = switch
 
     @contextmanager
     def accumulate(self, exchange: bool) -> Iterator[None]:
@@ -127,11 +127,11 @@ class _AllReduceHook:
     It holds no reference to the replica, which PyTorch would keep alive.
     """
 
-    backward: TimedSection | None = None
+    switch: Switch | None = None
 
     def __call__(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         # When the last bucket is ready, backward has nothing left to compute: the rest is waiting.
-        if bucket.is_last() and self.backward is not None:
-            self.backward.switch("sync")
+        if bucket.is_last() and self.switch is not None:
+            self.switch("sync")
         assert dist.group.WORLD is not None
         return allreduce_hook(dist.group.WORLD, bucket)

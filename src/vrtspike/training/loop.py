@@ -35,8 +35,8 @@ from vrtspike.training.checkpoints import (
 )
 from vrtspike.training.distributed import Ranks, Replica
 from vrtspike.training.optimizers import (
-    FrozenStart,
     build_optimizer,
+    freeze,
     parameter_groups,
     scaled_learning_rate,
     set_learning_rates,
@@ -52,7 +52,7 @@ from vrtspike.training.progress import (
     validate,
 )
 from vrtspike.training.run_log import RunLog
-from vrtspike.training.tasks import Batch, Trainable, lower_is_better
+from vrtspike.training.tasks import Batch, Trainable
 
 MAX_SKIPPED_IN_A_ROW = 20
 """A run fails after this many skipped optimiser steps in a row."""
@@ -91,7 +91,8 @@ class Trainer:
         self.total = total_steps(settings, batches.per_epoch, self.micro_batches)
         self.learning_rate = scaled_learning_rate(train, self.micro_batches)
         groups = trainable_groups(model)
-        self.frozen = FrozenStart(groups, problem.frozen_steps)
+        frozen = problem.frozen_steps.items()
+        self.frozen = [(p, steps) for name, steps in frozen for p in groups[name]]
         self.optimizer = build_optimizer(
             parameter_groups(groups, self.learning_rate, problem.rate_factors), train.OPTIM
         )
@@ -154,7 +155,7 @@ class Trainer:
             self.optimizer, self.train.SCHED, self.learning_rate, done, self.total
         )
         self.optimizer.zero_grad(set_to_none=True)
-        if self.frozen.apply(done):
+        if freeze(self.frozen, done):
             # DistributedDataParallel reads requires_grad only once.
             self.replica = Replica(self.model, self.ranks)
         sums: dict[str, torch.Tensor] = {}
@@ -202,8 +203,8 @@ class Trainer:
             with section("loss"), self.precision.exact():
                 terms = self.task.losses(output.float(), batch, done)
                 loss = torch.stack(list(terms.values())).sum() / steps
-            with section("backward") as running:
-                replica.time_exchange(running)
+            with section("backward") as switch:
+                replica.time_exchange(switch)
                 self.precision.backward(loss)
         return {name: term.detach() / steps for name, term in terms.items()}
 
@@ -294,7 +295,7 @@ class Trainer:
                 f"{', '.join(metrics)}; set it to {MAIN_METRIC} for {self.task.metric}"
             )
         is_best = self.progress.note_validation(
-            metrics, self.task.metric, watched, lower_is_better(self.task)
+            metrics, self.task.metric, watched, getattr(self.task, "lower_is_better", ())
         )
         self.log.write("validation", step, self._epoch(), metrics)
         if every is None or step % every == 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from importlib.util import find_spec
 from typing import cast
 
@@ -121,29 +121,22 @@ def build_optimizer(
     )
 
 
-class FrozenStart:
-    """Freezes groups of parameters for the first steps.
+def freeze(parameters: Iterable[tuple[nn.Parameter, int]], step: int) -> bool:
+    """Set ``requires_grad`` of parameters that are frozen at first, for the step after ``step``.
 
     It depends on the step alone, so that a resumed run needs no state for it.
 
     Args:
-        groups: trainable parameters by group.
-        steps: number of first optimiser steps in which a group is frozen.
+        parameters: each with the number of first optimiser steps in which it is frozen.
+        step: finished optimiser steps.
+
+    Returns:
+        whether it changed for any parameter.
     """
-
-    def __init__(self, groups: Mapping[str, list[nn.Parameter]], steps: Mapping[str, int]) -> None:
-        self._frozen = [(p, count) for name, count in steps.items() for p in groups[name]]
-
-    def apply(self, step: int) -> bool:
-        """Set ``requires_grad`` for the step after ``step`` finished ones.
-
-        Returns:
-            whether it changed for any parameter.
-        """
-        changed = [p for p, steps in self._frozen if p.requires_grad != (step >= steps)]
-        for parameter in changed:
-            parameter.requires_grad_(not parameter.requires_grad)
-        return bool(changed)
+    changed = [p for p, steps in parameters if p.requires_grad != (step >= steps)]
+    for parameter in changed:
+        parameter.requires_grad_(not parameter.requires_grad)
+    return bool(changed)
 
 
 def total_steps(settings: RunSettings, per_epoch: int, micro_batches: int) -> int:

@@ -24,7 +24,7 @@ class Task(Protocol):
     """Losses and metrics of a batch.
 
     Larger values of a metric are better, unless its name is in the task's attribute
-    ``lower_is_better`` (see :func:`lower_is_better`).
+    ``lower_is_better``, if it has one.
     """
 
     metric: str
@@ -53,11 +53,6 @@ class Task(Protocol):
 
     def pictures(self, output: torch.Tensor, batch: Batch) -> dict[str, NDArray[np.uint8]]:
         """Named uint8 (H, W, 3) RGB pictures of the first sample; may be empty."""
-
-
-def lower_is_better(task: Task) -> frozenset[str]:
-    """Names of the metrics of which smaller values are better (the task's ``lower_is_better``)."""
-    return frozenset(getattr(task, "lower_is_better", ()))
 
 
 MEMORY_ADVICE = (

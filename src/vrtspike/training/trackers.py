@@ -145,16 +145,12 @@ def open_trackers(run: RunIdentity, folder: Path, warn: Callable[[str], None]) -
     """
     log = run.settings.LOG
     known: dict[str, Any] = read_json(folder / RUN_IDS) if (folder / RUN_IDS).is_file() else {}
-    found: list[Tracker] = []
-    run_ids = dict(known)
+    found: dict[str, Wandb | Mlflow] = {}
     if log.WANDB is not None:
-        wandb = Wandb(log.WANDB, run, folder, known.get("wandb"))
-        run_ids["wandb"] = wandb.run_id
-        found.append(wandb)
+        found["wandb"] = Wandb(log.WANDB, run, folder, known.get("wandb"))
     if log.MLFLOW is not None:
-        mlflow = Mlflow(log.MLFLOW, run, known.get("mlflow"), warn)
-        run_ids["mlflow"] = mlflow.run_id
-        found.append(mlflow)
+        found["mlflow"] = Mlflow(log.MLFLOW, run, known.get("mlflow"), warn)
+    run_ids = known | {name: tracker.run_id for name, tracker in found.items()}
     if run_ids != known:
         write_json(folder / RUN_IDS, run_ids)
-    return found
+    return list(found.values())
