@@ -14,7 +14,7 @@ from vrtspike.deblurring.evaluation.measure import (
     ranking_metric,
     sequence_means,
 )
-from vrtspike.deblurring.metrics.metric import MotionScore, TemporalMetric, needs_nothing
+from vrtspike.deblurring.metrics.metric import ImageMetric, needs_nothing
 from vrtspike.deblurring.metrics.psnr import PSNR, PSNR_Y
 from vrtspike.deblurring.metrics.ssim import SSIM
 from vrtspike.deblurring.metrics.tof import TOF
@@ -73,14 +73,17 @@ def test_each_name_is_measured_by_its_own_metric_against_its_own_reference():
     ]  # fmt: skip
 
 
-CHANGE = TemporalMetric(
-    "change", "change", "What the mean changes by", needs_nothing(
-        MotionScore(
-            lambda before, after: np.float32(after.mean() - before.mean()),
-            lambda restored, sharp: float(restored - 10 * sharp),
-        )
-    ), larger_is_better=False,
-)  # fmt: skip
+def change(before: np.ndarray, after: np.ndarray) -> float:
+    return float(after.mean() - before.mean())
+
+
+CHANGE = ImageMetric(
+    "change",
+    "change",
+    "What the mean changes by",
+    needs_nothing(lambda restored, sharp: change(*restored) - 10 * change(*sharp)),
+    of_motion=True,
+)
 """A motion that can be computed by hand; the order of its arguments counts."""
 
 

@@ -10,8 +10,7 @@ import torch
 from tests.deblurring.evaluation.conftest import arrays, recorded_clip, write_run
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.evaluation.restore import restore_frames
-from vrtspike.deblurring.evaluation.tile_memory import bytes_per_pixel
-from vrtspike.deblurring.evaluation.tiling import Tiling
+from vrtspike.deblurring.evaluation.tiling import Tiling, bytes_per_pixel
 from vrtspike.deblurring.evaluation.trained import TrainedModel, load
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.settings import Settings

@@ -22,13 +22,16 @@ from vrtspike.deblurring.evaluation.restore import (
     restore_frames,
     torch_compute,
 )
-from vrtspike.deblurring.evaluation.tile_memory import (
+from vrtspike.deblurring.evaluation.tiling import (
     SHARE,
+    Progress,
+    Tiling,
     bytes_per_pixel,
     choose_size,
     free_memory,
+    tile_unit,
+    tiling_for,
 )
-from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, tile_unit, tiling_for
 from vrtspike.deblurring.settings import Settings, deblurring_settings
 from vrtspike.deblurring.statistics import read_statistics
 from vrtspike.errors import ConfigError, DataError, RunError
