@@ -289,7 +289,7 @@ def test_the_summary_says_what_was_measured(small_run, evaluated):
     summary = json.loads((evaluated / "summary.json").read_text())
     manifest = json.loads(small_run.dataset.read_text())
     expected = {
-        "dataset": "small", "dataset_digest": manifest["digest"], "split": "test",
+        "dataset": "toy", "dataset_digest": manifest["digest"], "split": "test",
         "device": "cpu", "preset": "small", "fingerprint": "0123456789ab", "blur_dir": "blur",
         "sequences": 2, "frames": 10, "use_spike": True, "bins": 4,
     }  # fmt: skip

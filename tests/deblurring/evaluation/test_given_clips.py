@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from tests.deblurring.data.raw.published import PUBLISHED
+from tests.deblurring.data.scenes import film
 from tests.deblurring.evaluation.conftest import BINS, arrays, recorded_clip
 from vrtspike.deblurring.data.exposure import Exposure, exposure_table
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
+from vrtspike.deblurring.data.simulation.sensor import simulate_spikes, synthesize_blur
 from vrtspike.deblurring.evaluation.given_clips import (
     GivenClip,
     array_spikes,
@@ -231,3 +233,16 @@ def test_spikes_that_do_not_fit_the_frames_are_refused(sequence, tmp_path):
     with pytest.raises(DataError) as error:
         recorded_clip(sequence / "blur", tmp_path)
     assert all(f"{path.stem}.dat" in str(error.value) for path in (sequence / "blur").iterdir())
+
+
+def test_spikes_read_with_another_sensor_size_are_doubted(tmp_path):
+    video = film(1, 9, 500, 800, speed=1)
+    blur, spike = tmp_path / "blur", tmp_path / "spike"
+    write_png(blur / "1.png", synthesize_blur(video[:8]))
+    # The last 16 columns are no picture: of both sizes it is as large.
+    write_spikes(spike / "1.dat", np.pad(simulate_spikes(video)[:50], ((0, 0), (0, 0), (0, 16))))
+    (tmp_path / "exposures.csv").write_text("frame,start,stop,sharp\n1,0,50,25\n")
+    (doubt,) = doubts(recorded_clip(blur, spike))
+    assert "a wrong sensor size (250 x 400)" in doubt
+    (tmp_path / "config.yaml").write_text("spike_h: 250\nspike_w: 416\n")
+    assert doubts(recorded_clip(blur, spike)) == []

@@ -195,6 +195,11 @@ def export(arguments: argparse.Namespace) -> None:
     output: Path = arguments.output
     if output.suffix != ".onnx":
         raise ConfigError(f"--output: found {output}, expected a file named *.onnx")
+    from vrtspike.reporting.packed import find_model
+    from vrtspike.runs.published import read_finished
+
+    read_finished(find_model(arguments.run_path))
+    # What is imported now takes seconds: what is wrong with the arguments has been told.
     from vrtspike.deblurring.evaluation.onnx_model import export_model
     from vrtspike.deblurring.evaluation.trained import load
 

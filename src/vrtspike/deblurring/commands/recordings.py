@@ -39,9 +39,9 @@ def add_show(parser: argparse.ArgumentParser) -> None:
 def show(arguments: argparse.Namespace) -> int:
     """Show what a spike file holds: figures, a picture, a video of a window that slides over it.
 
-    The sensor's size is taken from the file or a config.yaml beside it, else guessed from the
-    spikes. With the sharp frame of the exposure the two are compared. The exit status is 1 if the
-    steps are shuffled or the spikes do not show the frame.
+    The sensor's size is that of --sensor, of the file, of a config.yaml beside it or of the layout,
+    else half the frame's. With the sharp frame of the exposure the two are compared. The exit
+    status is 1 if the steps are shuffled or the spikes do not show the frame.
     """
     from vrtspike.deblurring.analysis.spike_view import (
         describe,
@@ -80,7 +80,7 @@ def _add_sensor(parser: argparse.ArgumentParser) -> None:
         type=positive_int,
         nargs=2,
         metavar=("ROWS", "COLUMNS"),
-        help="of the sensor as in the file; found by itself unless given",
+        help="of the sensor as in the file, where neither it nor a config.yaml beside it tells",
     )
 
 
@@ -147,7 +147,7 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="dataset.json, the manifest or the folder (.zarr) of a store, or a folder above them",
+        help="dataset.json, a folder above it, or the manifest or the folder (.zarr) of a store",
     )
 
 

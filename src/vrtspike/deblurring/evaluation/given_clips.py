@@ -20,13 +20,12 @@ from vrtspike.deblurring.data.gate.alignment import (
     mismatch,
     misplacement,
 )
-from vrtspike.deblurring.data.gate.sensor_guess import told_sensor
 from vrtspike.deblurring.data.raw.layouts.files import SPIKE_SUFFIXES
 from vrtspike.deblurring.data.raw.layouts.folders import numbered, without_zeros
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
-from vrtspike.deblurring.data.raw.recordings import find_recordings
+from vrtspike.deblurring.data.raw.recordings import find_recordings, find_sensor, sensor_file
 from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,
     frame_scale,
@@ -158,9 +157,7 @@ def recorded_spikes(
         )
     names = pictures.names
     paths = [path] * len(names) if path.is_file() else _partners(path, names)
-    told = told_sensor(paths[0])
-    part = (pictures.size[0] // layout.scale, pictures.size[1] // layout.scale)
-    size = sensor or (told and (told.height, told.width)) or layout.sensor or part
+    size = find_sensor(paths[0], sensor, sensor_file(paths[0]), layout, pictures.size)
     area = picture_area(size, pictures.size, layout)
     ratio = _ratio(pictures, (area.rows, area.columns))
     tables = _find_tables(path, Path(pictures.place))

@@ -255,21 +255,6 @@ class Settings(RunSettings):
         """The keys of a preset above the arguments of the file that ``MODEL.VRT_CFG`` names."""
         return with_vrt_arguments(document)
 
-    @classmethod
-    def upgraded(cls, settings: dict[str, Any], schema: int) -> dict[str, Any]:
-        """The settings of a run as this version would have written them.
-
-        Networks of schema 2 had parts of the fusion that networks of today have only if asked.
-        Validation looked at the test split where nothing is said of it.
-        """
-        settings = {**settings, "DATA": {"VALIDATION": "test", **settings.get("DATA", {})}}
-        if schema == 2:
-            model = settings["MODEL"]
-            tsa = {**model["SPIKE_TSA"], "TIME_BIAS": True}
-            fuse = {**model["FUSE"], "TIME_BIAS": True, "DIRECT": True}
-            return {**settings, "MODEL": {**model, "SPIKE_TSA": tsa, "FUSE": fuse}}
-        return settings
-
     @property
     def dataset_name(self) -> str:
         """What a data source is called as a preset uses it."""
