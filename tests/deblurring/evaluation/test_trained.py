@@ -44,7 +44,7 @@ def test_a_result_folder_alone_makes_a_model(small_run, model, tmp_path):
     assert (other.run.name, other.run.fingerprint) == ("small", "0123456789ab")
     assert other.settings.DATA.NUM_VOXEL_BINS == 4
     assert other.weights == file_digest(small_run.train / "weights.safetensors")
-    assert (other.device, other.precision, other.takes_spikes) == (CPU, "float32", True)
+    assert (other.device, other.precision) == (CPU, "float32")
     assert not other.network.training
 
 

@@ -205,7 +205,7 @@ def _example(
     frames, rows, columns = size
     shape = (frames, ratio * rows, ratio * columns, 3)
     inputs: dict[str, Any] = {"blur": random.integers(0, 256, shape, np.uint8)}
-    if model.takes_spikes:
+    if model.settings.MODEL.USE_SPIKE:
         bins = model.settings.DATA.NUM_VOXEL_BINS
         length = max(56, bins + 1)
         steps = bin_table([Exposure(0, length, length / 2)] * frames, bins)

@@ -73,11 +73,6 @@ class TrainedModel:
         """What it was trained with, complete."""
         return deblurring_settings(self.run.settings)
 
-    @property
-    def takes_spikes(self) -> bool:
-        """Whether it restores with spikes."""
-        return self.settings.MODEL.USE_SPIKE
-
     def restore(
         self,
         frames: NDArray[np.uint8],
@@ -132,13 +127,13 @@ class TrainedModel:
             ConfigError: if ``tile`` is negative or does not fall on whole pixels of the sensor.
             RunError: if the memory is too small.
         """
-        if self.takes_spikes and self.ratio not in (None, source.ratio):
+        settings, whole = self.settings, source.ratio.numerator
+        if settings.MODEL.USE_SPIKE and self.ratio not in (None, source.ratio):
             raise DataError(
                 f"{source.pictures.place}: frames {source.ratio} times as large as the sensor; "
                 f"this model takes {self.ratio}; vrtspike export RUN --ratio N writes one for "
                 "another whole number, a run itself restores all"
             )
-        settings, whole = self.settings, source.ratio.numerator
         asked, unit = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN), tile_unit(whole)
         asked = replace(asked, size=0, overlap=-(-asked.overlap // unit) * unit)
         if tile and (tile < 0 or tile % whole):
