@@ -267,14 +267,20 @@ def picture_columns(path: Path, count: int) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize(("validation", "told"), [("held_out", False), ("test", True)])
-def test_a_run_that_was_chosen_on_the_test_split_says_so(small_run, tmp_path, validation, told):
+def test_the_summary_has_the_means_of_each_protocol_and_what_to_know_of_them(
+    small_run, tmp_path, validation, told
+):
     run = read_published(small_run.train)
     data = run.settings.DATA.model_copy(update={"VALIDATION": validation})
     run = replace(run, settings=run.settings.model_copy(update={"DATA": data}))
-    rows = [("own", "b", "1", 20.0, 30.0)]
-    frames = pd.DataFrame(rows, columns=["protocol", "sequence", "frame", "psnr_blur", "psnr"])
-    measured = {PROTOCOLS["own"]: [METRICS["psnr"]]}
-    summary = write_results(tmp_path, run, load_dataset(small_run.dataset), frames, measured)
+    columns = ["protocol", "sequence", "frame", "psnr_blur", "psnr"]
+    figures = [("b", "1", 30.0), ("b", "2", 30.0), ("b", "3", 30.0), ("c", "1", 34.0)]
+    rows = [(name, s, frame, 20.0, psnr) for name in ("own", "vrt") for s, frame, psnr in figures]
+    measured = {PROTOCOLS[name]: [METRICS["psnr"]] for name in ("own", "vrt")}
+    dataset, frames = load_dataset(small_run.dataset), pd.DataFrame(rows, columns=columns)
+    summary = write_results(tmp_path, run, dataset, frames, measured)
+    assert summary["metrics"]["psnr"]["restored"] == 32  # over sequences
+    assert summary["other_protocols"]["vrt"]["metrics"]["psnr"]["restored"] == 31  # over frames
     assert ("chosen on the test split" in " ".join(summary["warnings"])) is told
     assert ("chosen on the test split" in (tmp_path / "metrics.html").read_text()) is told
 

@@ -14,7 +14,7 @@ from vrtspike.deblurring.evaluation.measure import (
     ranking_metric,
     sequence_means,
 )
-from vrtspike.deblurring.metrics.metric import MotionScore, TemporalMetric, needs_nothing
+from vrtspike.deblurring.metrics.metric import ImageMetric, needs_nothing
 from vrtspike.deblurring.metrics.psnr import PSNR, PSNR_Y
 from vrtspike.deblurring.metrics.ssim import SSIM
 from vrtspike.deblurring.metrics.tof import TOF
@@ -51,14 +51,6 @@ def test_where_every_frame_counts_alike_longer_sequences_count_more():
     assert means["restored_error"] == pytest.approx((1.5 * (deviations**2).sum()) ** 0.5 / 6)
 
 
-def test_a_mean_that_is_not_finite_is_left_out_with_the_reason():
-    perfect = FRAMES.replace({"psnr": {25.0: np.inf}})
-    entry = overall_means(sequence_means(perfect), [PSNR])["psnr"]
-    assert entry["blurry"] == pytest.approx(66.5 / 3)
-    assert (entry["restored"], entry["gain"]) == (None, None)
-    assert "equal the sharp ones" in entry["reason"]
-
-
 def test_each_name_is_measured_by_its_own_metric_against_its_own_reference():
     rng = np.random.default_rng(4)
     blur, restored, sharp, spikes, gray = rng.integers(0, 256, (5, 16, 16, 3), dtype=np.uint8)
@@ -81,14 +73,17 @@ def test_each_name_is_measured_by_its_own_metric_against_its_own_reference():
     ]  # fmt: skip
 
 
-CHANGE = TemporalMetric(
-    "change", "change", "What the mean changes by", needs_nothing(
-        MotionScore(
-            lambda before, after: np.float32(after.mean() - before.mean()),
-            lambda restored, sharp: float(restored - 10 * sharp),
-        )
-    ), larger_is_better=False,
-)  # fmt: skip
+def change(before: np.ndarray, after: np.ndarray) -> float:
+    return float(after.mean() - before.mean())
+
+
+CHANGE = ImageMetric(
+    "change",
+    "change",
+    "What the mean changes by",
+    needs_nothing(lambda restored, sharp: change(*restored) - 10 * change(*sharp)),
+    of_motion=True,
+)
 """A motion that can be computed by hand; the order of its arguments counts."""
 
 
@@ -107,32 +102,29 @@ def test_a_temporal_metric_compares_what_happens_between_a_frame_and_the_one_bef
     assert third == {"change_blur": -10, "change": -10, "change_spikes": 0}
 
 
-def test_means_of_a_temporal_metric_are_over_the_frames_that_have_a_figure():
-    nothing = float("nan")
-    rows = [
-        ("a", 0, nothing, nothing),
-        ("a", 1, 4.0, 1.0),
-        ("a", 2, 6.0, 2.0),
-        ("b", 0, *[nothing] * 2),
-    ]
-    frames = pd.DataFrame(rows, columns=["sequence", "frame", "tof_blur", "tof"])
-    frames = frames.assign(protocol="own")
-    sequences = sequence_means(frames)
-    assert sequences["frames"].tolist() == [3, 1]
-    means = overall_means(sequences, [TOF])["tof"]
-    assert (means["blurry"], means["restored"], means["gain"]) == (5.0, 1.5, 3.5)
-    alone = overall_means(sequences[sequences["sequence"] == "b"], [TOF])["tof"]
-    assert (alone["blurry"], alone["restored"], alone["gain"]) == (None, None, None)
-    assert "no sequence has two frames" in alone["reason"]
+@pytest.mark.parametrize(
+    ("psnr", "spikes", "expected"),
+    [
+        # Frames without a figure do not count: a temporal metric has none of a first frame.
+        ([np.nan, 1.0, 3.0], [4.0, 4.0, 4.0], {"restored": 2.0, "gain": 2.0, "spikes": 4.0}),
+        ([1.0, 1.0, np.inf], [1.0, 2.0, 3.0], {"restored": None, "gain": None, "reason": "equal"}),
+        ([1.0, 1.0, 1.0], [np.inf, 2.0, 3.0], {"restored": 1.0, "spikes": None}),
+    ],
+)
+def test_means_are_over_what_has_a_finite_figure(psnr, spikes, expected):
+    frames = pd.DataFrame({"frame": range(3), "psnr": psnr, "psnr_spikes": spikes})
+    frames = frames.assign(protocol="own", sequence="a", psnr_blur=0.0)
+    found = overall_means(sequence_means(frames), [PSNR])["psnr"]
+    assert expected.pop("reason", "") in found.get("reason", "")
+    assert {name: found[name] for name in expected} == expected
 
 
-def test_means_of_the_spikes_alone_are_over_sequences_too():
-    frames = FRAMES.assign(psnr_spikes=FRAMES["psnr"] - 3)
-    assert overall_means(sequence_means(frames), [PSNR])["psnr"]["spikes"] == pytest.approx(
-        82 / 3 - 3
-    )
-    endless = frames.replace({"psnr_spikes": {22.0: np.inf}})
-    assert overall_means(sequence_means(endless), [PSNR])["psnr"]["spikes"] is None
+def test_a_metric_without_a_figure_says_why():
+    frames = pd.DataFrame([["own", "b", 0, np.nan, np.nan]])
+    frames.columns = ["protocol", "sequence", "frame", "tof_blur", "tof"]
+    found = overall_means(sequence_means(frames), [TOF])["tof"]
+    assert (found["blurry"], found["restored"], found["gain"]) == (None, None, None)
+    assert "no sequence has two frames" in found["reason"]
 
 
 def test_frames_are_ranked_by_psnr_or_else_by_the_first_metric():

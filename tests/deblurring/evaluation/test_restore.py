@@ -9,7 +9,9 @@ import torch
 from torch import nn
 
 from vrtspike.deblurring.data.clips.dataset import load_dataset
+from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.reading import Store
+from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
 from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, torch_compute
 from vrtspike.deblurring.evaluation.sources import stored_sequence
 from vrtspike.deblurring.evaluation.tiling import Tiling, tiling_for
@@ -108,3 +110,13 @@ def test_weights_that_were_changed_after_they_were_published_are_refused(small_r
     write_json(tmp_path / "run.json", {"status": "finished", "digests": kept})
     with pytest.raises(RunError, match=r"weights\.safetensors: was changed after it was published"):
         load_model(weights, small_run.settings, CPU)
+
+
+def test_a_store_without_spikes_gives_frames_only(tmp_path):
+    frames = np.random.default_rng(0).integers(0, 256, (3, 2, 15, 21, 3), dtype=np.uint8)
+    layout = StoreLayout(("1", "2", "3"), (), (15, 21), None, 4)
+    write_store(tmp_path / "s.zarr", layout, (StoredFrame(*pair) for pair in frames))
+    source = stored_sequence(Store(tmp_path / "s.zarr"))
+    window = source.read(slice(1, 3))
+    np.testing.assert_array_equal(window.blur, frames[1:, 0])
+    assert (window.counts, window.bin_steps, source.gain(), source.ratio) == (None, None, None, 1)

@@ -10,8 +10,7 @@ import torch
 from tests.deblurring.evaluation.conftest import arrays, recorded_clip, write_run
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.evaluation.restore import restore_frames
-from vrtspike.deblurring.evaluation.tile_memory import bytes_per_pixel
-from vrtspike.deblurring.evaluation.tiling import Tiling
+from vrtspike.deblurring.evaluation.tiling import Tiling, bytes_per_pixel
 from vrtspike.deblurring.evaluation.trained import TrainedModel, load
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.settings import Settings
@@ -45,7 +44,7 @@ def test_a_result_folder_alone_makes_a_model(small_run, model, tmp_path):
     assert (other.run.name, other.run.fingerprint) == ("small", "0123456789ab")
     assert other.settings.DATA.NUM_VOXEL_BINS == 4
     assert other.weights == file_digest(small_run.train / "weights.safetensors")
-    assert (other.device, other.precision, other.takes_spikes) == (CPU, "float32", True)
+    assert (other.device, other.precision) == (CPU, "float32")
     assert not other.network.training
 
 

@@ -10,7 +10,6 @@ import torch
 from torchvision.models import alexnet
 
 from vrtspike.deblurring.metrics.lpips import LPIPS, frame_score
-from vrtspike.deblurring.metrics.metric import MotionScore
 from vrtspike.deblurring.metrics.registry import METRICS
 from vrtspike.deblurring.perceptual import build_lpips
 
@@ -30,9 +29,7 @@ def measure(metric, tmp_path) -> Measure:
         score = frame_score(network, CPU)
     else:
         score = metric.load(tmp_path, CPU)
-    if isinstance(score, MotionScore):
-        return lambda clip, sharp: score.distance(score.motion(*clip), score.motion(*sharp))
-    return lambda clip, sharp: score(clip[0], sharp[0])
+    return score if metric.of_motion else lambda clip, sharp: score(clip[0], sharp[0])
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
-from vrtspike.deblurring.metrics.tof import TOF, flow_distance, optical_flow
+from vrtspike.deblurring.metrics.tof import flow_distance, optical_flow, tof
 
 SIZE = (96, 128)
 
@@ -28,11 +28,6 @@ def test_the_flow_is_what_the_picture_moves_by_to_the_right_and_down(texture):
     assert flow.shape == (*SIZE, 2)
     inside = flow[16:-16, 16:-16]
     np.testing.assert_allclose(np.median(inside, axis=(0, 1)), [3, -2], atol=0.1)
-
-
-def tof(restored: list[np.ndarray], sharp: list[np.ndarray]) -> float:
-    score = TOF.load(None, None)
-    return score.distance(score.motion(*restored), score.motion(*sharp))
 
 
 def test_it_is_the_length_of_what_motions_differ_by(texture):

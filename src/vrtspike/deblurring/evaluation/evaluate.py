@@ -6,7 +6,6 @@ import contextlib
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,25 +52,6 @@ Row = dict[str, Any]
 """One frame in ``frames.csv``."""
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """What stays the same for all sequences of an evaluation.
-
-    Attributes:
-        compute: restores tiles.
-        scores: what is measured by each protocol, the main one first, and how.
-        settings: of the run.
-        pictures: folder for pictures.
-        videos: folder for videos; None writes none.
-    """
-
-    compute: Compute
-    scores: Mapping[Protocol, Scores]
-    settings: Settings
-    pictures: Path
-    videos: Path | None
-
-
 def evaluate_run(
     weights: Path,
     run: PublishedRun,
@@ -116,21 +96,31 @@ def evaluate_run(
     started, total = time.monotonic(), sum(entry.frames for entry in entries)
     rows: list[Row] = []
     with contextlib.ExitStack() as finished:
-        folder = finished.enter_context(replaced_folder(output / EXAMPLES))
-        examples = Examples(folder, ranking_metric(list(scores[protocols[0]])))
-        evaluation = Evaluation(
-            compute,
-            scores,
-            settings,
-            finished.enter_context(replaced_folder(output / PICTURES)),
-            finished.enter_context(replaced_folder(output / VIDEOS)) if test.SAVE_VIDEO else None,
+        folder, examples_folder = (
+            finished.enter_context(replaced_folder(output / name)) for name in (PICTURES, EXAMPLES)
         )
+        videos = (
+            finished.enter_context(replaced_folder(output / VIDEOS)) if test.SAVE_VIDEO else None
+        )
+        examples = Examples(examples_folder, ranking_metric(list(scores[protocols[0]])))
         progress(0, total)
         for entry in entries:
-            for number, (found, pictures) in enumerate(_evaluate_sequence(evaluation, entry)):
-                examples.offer(found[0], pictures, middle=number == entry.frames // 2)
-                rows += found
-                progress(len(rows) // len(protocols), total)
+            with contextlib.ExitStack() as opened:
+                append: Callable[[Sequence[Image]], None] | None = None
+                if videos is not None:
+                    append = opened.enter_context(video_file(videos / f"{entry.name}.mp4"))
+                frames = _evaluate_sequence(compute, scores, settings, entry)
+                for number, (found, pictures) in enumerate(frames):
+                    rows += found
+                    middle = number == entry.frames // 2
+                    examples.offer(found[0], pictures, middle=middle)
+                    shown = [pictures[stem] for stem in ("blurry", "restored", "sharp")]
+                    if middle:
+                        name = f"{entry.name}_{found[0]['frame']}.png"
+                        write_png(folder / name, comparison(*shown))
+                    if append is not None:
+                        append(shown)
+                    progress(len(rows) // len(protocols), total)
             examples.end_sequence()
         examples.write_index()
     if not test.SAVE_VIDEO:  # those of an earlier evaluation show other frames
@@ -149,21 +139,21 @@ def evaluate_run(
 
 
 def _evaluate_sequence(
-    evaluation: Evaluation, entry: SequenceEntry
+    compute: Compute, scores: Mapping[Protocol, Scores], settings: Settings, entry: SequenceEntry
 ) -> Iterator[tuple[list[Row], dict[str, Picture]]]:
     """For every frame a row per protocol, and pictures by the stem of their files.
 
-    Writes the picture and the video of the sequence on the way. The frames pass once: protocols of
-    one tiling share what is restored, and those of several are restored side by side.
+    The frames pass once: protocols of one tiling share what is restored, and those of several are
+    restored side by side.
     """
-    meters = {protocol: ClipMeter(scores) for protocol, scores in evaluation.scores.items()}
-    test, clip_len = evaluation.settings.TEST, evaluation.settings.DATA.CLIP_LEN
-    tilings = {protocol: protocol.tiling(test.TILE, clip_len) for protocol in meters}
+    meters = {protocol: ClipMeter(measured) for protocol, measured in scores.items()}
+    test, clip_len = settings.TEST, settings.DATA.CLIP_LEN
+    tilings = {protocol: protocol.tiling(test.TILE, clip_len) for protocol in scores}
     store = Store(entry.store)
-    source, main = stored_sequence(store), next(iter(meters))
+    source, main = stored_sequence(store), next(iter(scores))
     streams = {
         tiling: restore_frames(
-            evaluation.compute,
+            compute,
             source,
             tiling,
             tiles_at_once=test.BATCH_SIZE,
@@ -172,31 +162,21 @@ def _evaluate_sequence(
         )
         for tiling in tilings.values()
     }
-    with contextlib.ExitStack() as written:
-        append: Callable[[Sequence[Image]], None] | None = None
-        if evaluation.videos is not None:
-            append = written.enter_context(video_file(evaluation.videos / f"{entry.name}.mp4"))
-        for number, frames in enumerate(zip(*streams.values(), strict=True)):
-            values = dict(zip(streams, frames, strict=True))
-            blur = source.read(slice(number, number + 1)).blur[0]
-            restored = to_uint8(torch.from_numpy(values[tilings[main]]))
-            sharp = sharp_frame(store, number)
-            images: dict[Kind, Image] = {"blur": blur, "sharp": sharp}
-            pictures: dict[str, Picture] = {"blurry": blur, "restored": restored, "sharp": sharp}
-            if test.SPIKES_ALONE is not None and store.layout.spike_size is not None:
-                seen = spikes_alone(store, RECONSTRUCTIONS[test.SPIKES_ALONE], number)
-                images |= {"spikes": to_frame(seen, source.size), "gray": gray_frame(sharp)}
-                pictures["spikes"] = to_picture(seen)
-            rows = []
-            for protocol, meter in meters.items():
-                keys = (protocol.name, entry.name, source.names[number])
-                image = protocol.image(values[tilings[protocol]])
-                figures = meter.measure({**images, "restored": image})
-                rows.append(dict(zip(KEYS, keys, strict=True)) | figures)
-            if number == entry.frames // 2:
-                picture = comparison(blur, restored, sharp)
-                name = f"{entry.name}_{source.names[number]}.png"
-                write_png(evaluation.pictures / name, picture)
-            if append is not None:
-                append([blur, restored, sharp])
-            yield rows, pictures
+    for number, frames in enumerate(zip(*streams.values(), strict=True)):
+        values = dict(zip(streams, frames, strict=True))
+        blur = source.read(slice(number, number + 1)).blur[0]
+        restored = to_uint8(torch.from_numpy(values[tilings[main]]))
+        sharp = sharp_frame(store, number)
+        images: dict[Kind, Image] = {"blur": blur, "sharp": sharp}
+        pictures: dict[str, Picture] = {"blurry": blur, "restored": restored, "sharp": sharp}
+        if test.SPIKES_ALONE is not None and store.layout.spike_size is not None:
+            seen = spikes_alone(store, RECONSTRUCTIONS[test.SPIKES_ALONE], number)
+            images |= {"spikes": to_frame(seen, source.size), "gray": gray_frame(sharp)}
+            pictures["spikes"] = to_picture(seen)
+        rows = []
+        for protocol, meter in meters.items():
+            keys = (protocol.name, entry.name, source.names[number])
+            image = protocol.image(values[tilings[protocol]])
+            figures = meter.measure({**images, "restored": image})
+            rows.append(dict(zip(KEYS, keys, strict=True)) | figures)
+        yield rows, pictures

@@ -21,7 +21,12 @@ from vrtspike.deblurring.data.gate.consistency import (
 from vrtspike.deblurring.data.raw.versions import input_version
 from vrtspike.deblurring.evaluation.given_clips import GivenClip, doubts, open_clip
 from vrtspike.deblurring.evaluation.no_reference import load_no_reference, no_reference_figures
-from vrtspike.deblurring.evaluation.pictures import picture_files, require_size
+from vrtspike.deblurring.evaluation.pictures import (
+    Pictures,
+    folder_pictures,
+    picture_files,
+    require_size,
+)
 from vrtspike.deblurring.evaluation.tiling import Progress, recomputation, tile_unit
 from vrtspike.deblurring.metrics.psnr import psnr
 from vrtspike.deblurring.metrics.ssim import ssim
@@ -63,8 +68,7 @@ class Request:
         output: folder for ``restored/<frame>.png``, ``restore.json`` and what follows.
         sharp: folder that holds sharp frames of the same names, to compare with.
         video: whether to write ``restored.mp4``.
-        side_by_side: whether to write ``side_by_side.mp4``: blurry, restored and, where all frames
-            have one, sharp.
+        side_by_side: whether to write ``side_by_side.mp4``: blurry, restored, sharp if given.
         tile: largest side of a tile, 0 for whole frames; None fits it to the free memory.
         overwrite: remove what an earlier call has left in ``output``.
         no_reference: metrics of pyiqa that need no sharp frame.
@@ -91,12 +95,12 @@ class Clip:
     Attributes:
         request: what shall be made.
         source: blurry frames and spikes.
-        sharp: the file of the sharp frame of each blurry one that has one.
+        sharp: the sharp frames, if there are any to compare with.
     """
 
     request: Request
     source: GivenClip
-    sharp: list[Path | None]
+    sharp: Pictures | None
 
     @property
     def restored(self) -> list[Path]:
@@ -124,7 +128,7 @@ def open_request(run: RunIdentity, request: Request) -> Clip:
         sensor=request.sensor,
         layout=request.layout,
     )
-    return Clip(request, source, _sharp_files(request.sharp, source))
+    return Clip(request, source, _open_sharp(request.sharp, source))
 
 
 def restore_into(
@@ -271,21 +275,29 @@ def _finish(
             append_all = opened.enter_context(video_file(request.output / SIDE_BY_SIDE, fps))
         show = opened.enter_context(progress("figures, videos"))
         for number, (name, path) in enumerate(zip(source.names, clip.restored, strict=True)):
-            blur, restored = source.frame(number), read_rgb(path)
-            sharp_path = clip.sharp[number]
-            sharp = None if sharp_path is None else read_rgb(sharp_path)
-            if sharp is not None:
+            blur, restored = source.pictures.frame(number), read_rgb(path)
+            frames, figures = [blur, restored], dict[str, Any]()
+            if clip.sharp is not None:
+                sharp = clip.sharp.frame(number)
+                frames.append(sharp)
+                figures = {
+                    "psnr_blur": psnr(blur, sharp),
+                    "psnr": psnr(restored, sharp),
+                    "ssim_blur": ssim(blur, sharp),
+                    "ssim": ssim(restored, sharp),
+                }
                 blurry = view_picture(source.pictures.describe(number), gray(blur))
-                check.add(FrameView(blurry, view_picture(str(sharp_path), gray(sharp))))
+                check.add(FrameView(blurry, view_picture(clip.sharp.describe(number), gray(sharp))))
+            elif source.spikes is not None and source.spikes.paths:
+                figures = no_reference_figures(source.spikes, number, blur, restored)
             if append_restored is not None:
                 append_restored([restored])
             if append_all is not None:
-                reference = [] if sharp is None or not all(clip.sharp) else [sharp]
-                append_all([blur, restored, *reference])
-            figures = _figures(source, number, blur, restored, sharp)
+                append_all(frames)
             for each, score in scores.items():
                 figures |= {f"{each}_blur": score(blur), each: score(restored)}
-            entries.append({"frame": name, **figures})
+            # Equal frames have no finite PSNR.
+            entries.append({"frame": name, **finite_or_null(figures)})
             show(number + 1, len(source.names))
     if doubtful := check.finish():
         title = "warning: sharp frames that do not fit their blurry ones"
@@ -294,38 +306,21 @@ def _finish(
     return entries
 
 
-def _figures(
-    source: GivenClip, number: int, blur: Image, restored: Image, sharp: Image | None
-) -> dict[str, Any]:
-    """How well a frame is restored, against its sharp frame or else its spike file, if any."""
-    if sharp is None:
-        if source.spikes is None or not source.spikes.paths:
-            return {}
-        return no_reference_figures(source.spikes, number, blur, restored)
-    figures = {"psnr_blur": psnr(blur, sharp), "psnr": psnr(restored, sharp)}
-    figures |= {"ssim_blur": ssim(blur, sharp), "ssim": ssim(restored, sharp)}
-    return finite_or_null(figures)  # equal frames have no finite PSNR
-
-
-def _sharp_files(folder: Path | None, source: GivenClip) -> list[Path | None]:
-    """The sharp frame of each frame that has one.
+def _open_sharp(folder: Path | None, source: GivenClip) -> Pictures | None:
+    """The sharp frames of the blurry ones.
 
     Raises:
-        DataError: if no frame has one, or one is of another size.
+        DataError: naming the frames without one, or if they are of another size.
     """
     if folder is None:
-        return [None] * len(source.names)
+        return None
     by_name = {path.stem: path for path in picture_files(folder)}
-    found = [by_name.get(name) for name in source.names]
-    if not any(found):
-        raise DataError(
-            f"{folder}: no frame has the name of a blurry one, such as {source.names[0]}; name "
-            "sharp frames as their blurry ones, or leave --sharp out"
-        )
-    for path in found:
-        if path is not None:
-            require_size(str(path), read_rgb(path), source.size)
-    return found
+    if missing := [name for name in source.names if name not in by_name]:
+        title, advice = f"{folder}: frames without a sharp one", "Name it as the blurry frame."
+        raise DataError(list_faults(title, missing, advice, limit=10))
+    sharp = folder_pictures(folder, [by_name[name] for name in source.names])
+    require_size(sharp.describe(0), sharp.frame(0), source.size)
+    return sharp
 
 
 def mean_figure(frames: list[dict[str, Any]], name: str) -> float | None:

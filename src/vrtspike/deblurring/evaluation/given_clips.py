@@ -85,10 +85,6 @@ class GivenClip(FrameSource):
     pictures: Pictures
     spikes: FrameSpikes | None
 
-    def frame(self, number: int) -> NDArray[np.uint8]:
-        """One blurry frame, uint8 (H, W, 3) RGB."""
-        return self.pictures.read(slice(number, number + 1))[0]
-
 
 def given_clip(
     pictures: Pictures, spikes: FrameSpikes | None = None, bins: int = 0, context: int = 0
@@ -125,8 +121,8 @@ def given_clip(
             return None
         meter = GainMeter()
         for number, exposure in enumerate(spikes.exposures):
-            blur = pictures.read(slice(number, number + 1))[0]
-            meter.add(blur, spikes.read(number, exposure).total(), exposure.steps)
+            total = spikes.read(number, exposure).total()
+            meter.add(pictures.frame(number), total, exposure.steps)
         return meter.gain(spikes.place)
 
     return GivenClip(pictures.names, pictures.size, ratio, read, gain, pictures, spikes)
@@ -341,7 +337,10 @@ def doubts(clip: GivenClip) -> list[str]:
     some = compared[:: max(1, len(compared) // _TIMED)]
     size = (int(clip.size[0] / clip.ratio), int(clip.size[1] / clip.ratio))
     for number in compared:
-        gray, exposure = luma(clip.frame(number)).astype(np.uint8), spikes.exposures[number]
+        gray, exposure = (
+            luma(clip.pictures.frame(number)).astype(np.uint8),
+            spikes.exposures[number],
+        )
         likeness = align(spikes.read(number, exposure), gray, blurry=True)
         path, frame = spikes.paths[number], clip.pictures.describe(number)
         fault = mismatch(likeness, path, frame, size)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pandas as pd
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.metrics.metric import ImageMetric, MotionScore, Score
+from vrtspike.deblurring.metrics.metric import ImageMetric, Score
 from vrtspike.deblurring.metrics.psnr import PSNR
 from vrtspike.io.files import finite_or_null
 from vrtspike.system.cpus import available_cpus
@@ -26,7 +26,7 @@ spikes what these show, and the sharp frame in grey."""
 REFERENCES: Mapping[Kind, Kind] = {"blur": "sharp", "restored": "sharp", "spikes": "gray"}
 """What is measured against what."""
 
-Scores = Mapping[ImageMetric, Score | MotionScore]
+Scores = Mapping[ImageMetric, Score]
 """What measures each metric, in the order of columns."""
 
 Mean = Literal["frames", "sequences"]
@@ -61,18 +61,17 @@ class ClipMeter:
         """
         before, self._before = self._before, images
 
-        def figure(score: Score | MotionScore, kind: Kind) -> float:
-            reference = REFERENCES[kind]
-            if not isinstance(score, MotionScore):
-                return score(images[kind], images[reference])
+        def figure(metric: ImageMetric, kind: Kind) -> float:
+            score, compared = self._scores[metric], (kind, REFERENCES[kind])
+            if not metric.of_motion:
+                return score(*(images[each] for each in compared))
             if before is None:
                 return math.nan
-            motion, true = (score.motion(before[k], images[k]) for k in (kind, reference))
-            return score.distance(motion, true)
+            return score(*((before[each], images[each]) for each in compared))
 
         figures = {
-            column: self._threads.submit(figure, score, kind)
-            for metric, score in self._scores.items()
+            column: self._threads.submit(figure, metric, kind)
+            for metric in self._scores
             for kind, column in columns_of(metric).items()
             if kind in images
         }

@@ -34,8 +34,6 @@ SMOOTHING = 2.0
 BEYOND = 64
 """Most steps before and after the open shutter that a frame is compared with."""
 
-FIGURES = ("reblur_blur", "reblur", "agreement_blur", "agreement", "agreement_outside")
-
 
 def no_reference_figures(
     spikes: FrameSpikes, frame: int, blur: Image, restored: Image
@@ -49,28 +47,29 @@ def no_reference_figures(
         restored: likewise.
 
     Returns:
-        :data:`FIGURES`: dB, and correlations from -1 to 1; None where nothing outside the shutter
-        was recorded, or the exposure is too short for a window or too dark for a single spike.
+        dB and correlations from -1 to 1, of the restored frame and (``_blur``) of the blurry one;
+        none of an exposure that is too short for a window or too dark for a single spike.
+        ``agreement_outside`` is None where nothing outside the shutter was recorded.
     """
     exposure = spikes.exposures[frame]
     seen = exposure.widened(BEYOND, spikes.recorded_steps[frame])
     recorded = spikes.read(frame, seen)
     inner = exposure.moved(-seen.start)
     if exposure.steps < WINDOW or len(recorded) < 2 * WINDOW:
-        return dict.fromkeys(FIGURES)
+        return {}
     whole = np.stack([recorded[step] for step in range(len(recorded))])
     try:
         difference = _difference(whole, inner, blur)
     except DataError:  # nothing says how bright a spike is
-        return dict.fromkeys(FIGURES)
-    found = (
-        _reblur(blur, blur, difference),
-        _reblur(blur, restored, difference),
-        _agreement(recorded, inner, blur)[0],
-        *_agreement(recorded, inner, restored),
-    )
-    rounded = (None if value is None else round(value, 4) for value in found)
-    return dict(zip(FIGURES, rounded, strict=True))
+        return {}
+    agreement, outside = _agreement(recorded, inner, restored)
+    return {
+        "reblur_blur": _reblur(blur, blur, difference),
+        "reblur": _reblur(blur, restored, difference),
+        "agreement_blur": _agreement(recorded, inner, blur)[0],
+        "agreement": agreement,
+        "agreement_outside": outside,
+    }
 
 
 def _difference(spikes: NDArray[np.uint8], exposure: Exposure, blur: Image) -> NDArray[np.float32]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -174,7 +173,11 @@ def _export(model: TrainedModel, network: nn.Module, path: Path, ratio: int) -> 
                 RecordedInputs(network, model.statistics).eval(),
                 (),
                 kwargs=arguments,
-                dynamic_shapes=_dynamic_shapes(arguments, ratio),
+                # Frames, rows and columns may be of any number.
+                dynamic_shapes={
+                    name: dict.fromkeys(range(value.ndim), torch.export.Dim.AUTO)
+                    for name, value in arguments.items()
+                },
                 output_names=["restored"],
                 dynamo=True,
                 verbose=False,
@@ -194,20 +197,6 @@ def _export(model: TrainedModel, network: nn.Module, path: Path, ratio: int) -> 
     program.save(str(path), external_data=False)
 
 
-def _dynamic_shapes(arguments: Mapping[str, Tensor], ratio: int) -> dict[str, Any]:
-    """Frames, rows and columns may be of any number; those of frames are ``ratio`` times the
-    sensor's."""
-    frames, rows, columns = (torch.export.Dim(name) for name in ("frames", "rows", "columns"))
-    if "counts" not in arguments:
-        return {"blur": {0: frames, 1: rows, 2: columns}}
-    return {
-        "blur": {0: frames, 1: ratio * rows, 2: ratio * columns},
-        "counts": {0: frames, 2: rows, 3: columns},
-        "bin_steps": {0: frames},
-        "gain": None,
-    }
-
-
 def _example(
     model: TrainedModel, size: tuple[int, int, int], ratio: int, seed: int
 ) -> dict[str, NDArray[Any]]:
@@ -216,7 +205,7 @@ def _example(
     frames, rows, columns = size
     shape = (frames, ratio * rows, ratio * columns, 3)
     inputs: dict[str, Any] = {"blur": random.integers(0, 256, shape, np.uint8)}
-    if model.takes_spikes:
+    if model.settings.MODEL.USE_SPIKE:
         bins = model.settings.DATA.NUM_VOXEL_BINS
         length = max(56, bins + 1)
         steps = bin_table([Exposure(0, length, length / 2)] * frames, bins)

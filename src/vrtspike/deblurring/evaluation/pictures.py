@@ -38,6 +38,10 @@ class Pictures:
     read: Callable[[slice], NDArray[np.uint8]]
     describe: Callable[[int], str]
 
+    def frame(self, number: int) -> NDArray[np.uint8]:
+        """One frame, uint8 (H, W, 3) RGB."""
+        return self.read(slice(number, number + 1))[0]
+
 
 def folder_pictures(folder: Path, files: Sequence[Path] | None = None) -> Pictures:
     """The pictures of a folder in the order of the numbers in their names.

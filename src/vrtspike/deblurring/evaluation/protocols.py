@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from vrtspike.deblurring.evaluation.measure import Mean
 from vrtspike.deblurring.evaluation.tiling import Tiling, tiling_for
 from vrtspike.deblurring.metrics.lpips import LPIPS
-from vrtspike.deblurring.metrics.metric import FrameMetric, TemporalMetric, needs_nothing
+from vrtspike.deblurring.metrics.metric import ImageMetric, needs_nothing
 from vrtspike.deblurring.metrics.psnr import PSNR, psnr_of_values
 from vrtspike.deblurring.metrics.registry import METRICS
 from vrtspike.deblurring.metrics.ssim import SSIM, ssim_3d, ssim_of_values, ssim_uniform
@@ -111,7 +111,7 @@ class Protocol:
         scaled = values.astype(np.float64) * PEAK
         return scaled.clip(0, PEAK) if self.clipped else scaled
 
-    def metrics(self, names: Sequence[str]) -> list[FrameMetric | TemporalMetric]:
+    def metrics(self, names: Sequence[str]) -> list[ImageMetric]:
         """What is measured of TEST.METRICS: PSNR and SSIM, and LPIPS where the protocol has it.
 
         Raises:
@@ -119,7 +119,7 @@ class Protocol:
         """
         if self.name == OWN:
             return [METRICS[name] for name in names]
-        found: list[FrameMetric | TemporalMetric] = []
+        found = []
         frames = "8-bit RGB" if self.rounded else "RGB in float, not rounded"
         frames += "" if self.clipped else ", not clipped"
         over = f"protocol {self.name}; mean over all {self.mean}"

@@ -49,11 +49,6 @@ def load_model(weights: str | Path, settings: Settings, device: torch.device) ->
     return model.float().eval().to(device)
 
 
-def products_in(dtype: torch.dtype, device: torch.device) -> torch.autocast:
-    """Matrix products of the body in this type: autocast where it is a half type."""
-    return torch.autocast(device.type, dtype, enabled=dtype != torch.float32)
-
-
 def torch_compute(
     model: nn.Module,
     statistics: Statistics | None,
@@ -72,7 +67,8 @@ def torch_compute(
     def compute(batch: Batch) -> NDArray[np.float32]:
         tensors = {name: torch.from_numpy(values) for name, values in batch.items()}
         clip = prepare_batch(tensors, statistics, device)
-        with torch.inference_mode(), products_in(dtype, device):
+        autocast = torch.autocast(device.type, dtype, enabled=dtype != torch.float32)
+        with torch.inference_mode(), autocast:
             output: torch.Tensor = model(clip.blur, clip.voxels)
         restored: NDArray[np.float32] = output.float().cpu().numpy()
         return restored

@@ -22,13 +22,16 @@ from vrtspike.deblurring.evaluation.restore import (
     restore_frames,
     torch_compute,
 )
-from vrtspike.deblurring.evaluation.tile_memory import (
+from vrtspike.deblurring.evaluation.tiling import (
     SHARE,
+    Progress,
+    Tiling,
     bytes_per_pixel,
     choose_size,
     free_memory,
+    tile_unit,
+    tiling_for,
 )
-from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, tile_unit, tiling_for
 from vrtspike.deblurring.settings import Settings, deblurring_settings
 from vrtspike.deblurring.statistics import read_statistics
 from vrtspike.errors import ConfigError, DataError, RunError
@@ -69,11 +72,6 @@ class TrainedModel:
     def settings(self) -> Settings:
         """What it was trained with, complete."""
         return deblurring_settings(self.run.settings)
-
-    @property
-    def takes_spikes(self) -> bool:
-        """Whether it restores with spikes."""
-        return self.settings.MODEL.USE_SPIKE
 
     def restore(
         self,
@@ -129,13 +127,13 @@ class TrainedModel:
             ConfigError: if ``tile`` is negative or does not fall on whole pixels of the sensor.
             RunError: if the memory is too small.
         """
-        if self.takes_spikes and self.ratio not in (None, source.ratio):
+        settings, whole = self.settings, source.ratio.numerator
+        if settings.MODEL.USE_SPIKE and self.ratio not in (None, source.ratio):
             raise DataError(
                 f"{source.pictures.place}: frames {source.ratio} times as large as the sensor; "
                 f"this model takes {self.ratio}; vrtspike export RUN --ratio N writes one for "
                 "another whole number, a run itself restores all"
             )
-        settings, whole = self.settings, source.ratio.numerator
         asked, unit = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN), tile_unit(whole)
         asked = replace(asked, size=0, overlap=-(-asked.overlap // unit) * unit)
         if tile and (tile < 0 or tile % whole):

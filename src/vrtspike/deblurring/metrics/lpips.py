@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vrtspike.deblurring.metrics.metric import FrameMetric, Score
+from vrtspike.deblurring.metrics.metric import ImageMetric, Score
 from vrtspike.deblurring.rgb_images import Image
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def frame_score(network: nn.Module, device: torch.device) -> Score:
     return score
 
 
-LPIPS = FrameMetric(
+LPIPS = ImageMetric(
     "lpips",
     "LPIPS",
     "LPIPS 0.1 with the AlexNet backbone, per frame on 8-bit RGB; mean over frames, then over "

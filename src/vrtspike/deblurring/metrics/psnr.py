@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.metrics.metric import FrameMetric, needs_nothing
+from vrtspike.deblurring.metrics.metric import ImageMetric, needs_nothing
 from vrtspike.deblurring.rgb_images import PEAK, Image, require_pair, studio_luma
 
 
@@ -52,7 +52,7 @@ def psnr_of_values(a: NDArray[Any], b: NDArray[Any]) -> float:
     return float("inf") if error == 0 else float(10 * np.log10(PEAK**2 / error))
 
 
-PSNR = FrameMetric(
+PSNR = ImageMetric(
     "psnr",
     "PSNR",
     "PSNR in dB per frame on 8-bit RGB, peak 255; mean over frames, then over sequences",
@@ -61,7 +61,7 @@ PSNR = FrameMetric(
     decimals=2,
 )
 
-PSNR_Y = FrameMetric(
+PSNR_Y = ImageMetric(
     "psnr_y",
     "PSNR of Y",
     "PSNR in dB per frame on Y (BT.601, studio range 16 to 235, not rounded), peak 255; "

@@ -8,12 +8,12 @@ imported where it is loaded.
 from __future__ import annotations
 
 from vrtspike.deblurring.metrics.lpips import LPIPS
-from vrtspike.deblurring.metrics.metric import FrameMetric, TemporalMetric
+from vrtspike.deblurring.metrics.metric import ImageMetric
 from vrtspike.deblurring.metrics.psnr import PSNR, PSNR_Y
 from vrtspike.deblurring.metrics.ssim import SSIM, SSIM_Y
 from vrtspike.deblurring.metrics.tof import TOF
 
-METRICS: dict[str, FrameMetric | TemporalMetric] = {
+METRICS: dict[str, ImageMetric] = {
     metric.name: metric
     for metric in (
         PSNR,

@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.metrics.metric import FrameMetric, needs_nothing
+from vrtspike.deblurring.metrics.metric import ImageMetric, needs_nothing
 from vrtspike.deblurring.rgb_images import PEAK, Image, require_pair, studio_luma
 
 SSIM_WINDOW = 11
@@ -137,7 +137,7 @@ def _gaussian(values: NDArray[np.float64], border: int = cv2.BORDER_DEFAULT) -> 
     return np.asarray(found, dtype=np.float64)
 
 
-SSIM = FrameMetric(
+SSIM = ImageMetric(
     "ssim",
     "SSIM",
     "SSIM per frame and RGB channel, 11x11 Gaussian window, sigma 1.5, valid region, "
@@ -145,7 +145,7 @@ SSIM = FrameMetric(
     needs_nothing(ssim),
 )
 
-SSIM_Y = FrameMetric(
+SSIM_Y = ImageMetric(
     "ssim_y",
     "SSIM of Y",
     "SSIM as 'ssim', on Y (BT.601, studio range 16 to 235, not rounded)",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
-from vrtspike.deblurring.metrics.metric import Motion, MotionScore, TemporalMetric, needs_nothing
+from vrtspike.deblurring.metrics.metric import ImageMetric, needs_nothing
 from vrtspike.deblurring.rgb_images import Image, require_pair
 
 BLOCK = 32
@@ -14,7 +15,7 @@ BORDER = 8
 """At least so many pixels are left out on either side: flow is not known there."""
 
 
-def optical_flow(before: Image, after: Image) -> Motion:
+def optical_flow(before: Image, after: Image) -> NDArray[np.float32]:
     """Dense optical flow after Farnebäck, "Two-frame motion estimation", SCIA 2003.
 
     The parameters are those of Chu et al. (see :func:`flow_distance`): 3 levels of half the size
@@ -35,7 +36,7 @@ def optical_flow(before: Image, after: Image) -> Motion:
     return np.asarray(flow, dtype=np.float32)
 
 
-def flow_distance(restored: Motion, sharp: Motion) -> float:
+def flow_distance(restored: NDArray[np.float32], sharp: NDArray[np.float32]) -> float:
     """Mean length of the difference of two flows, in pixels, over the middle of the frame.
 
     tOF of Chu et al., "Learning temporal coherence via self-supervision for GAN-based video
@@ -55,6 +56,11 @@ def flow_distance(restored: Motion, sharp: Motion) -> float:
     return float(np.sqrt(np.square(difference).sum(axis=-1)).mean())
 
 
+def tof(restored: tuple[Image, Image], sharp: tuple[Image, Image]) -> float:
+    """:func:`flow_distance` of what moves between two frames, uint8 (H, W, 3) RGB."""
+    return flow_distance(optical_flow(*restored), optical_flow(*sharp))
+
+
 def middle(side: int) -> slice:
     """The largest multiple of ``BLOCK`` pixels that leaves ``BORDER`` pixels on either side.
 
@@ -71,15 +77,16 @@ def middle(side: int) -> slice:
     return slice(start, start + length)
 
 
-TOF = TemporalMetric(
+TOF = ImageMetric(
     "tof",
     "tOF",
     "tOF in pixels: mean length of the difference between the optical flow of neighbouring frames "
     "and that of the sharp ones (Farneback, on 8-bit grey values, the middle of the frame in "
     "multiples of 32 pixels), from the second frame on; mean over frames, then over sequences",
-    needs_nothing(MotionScore(optical_flow, flow_distance)),
+    needs_nothing(tof),
     unit="px",
     decimals=3,
     larger_is_better=False,
+    of_motion=True,
     of_colour=False,
 )
