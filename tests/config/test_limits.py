@@ -27,8 +27,6 @@ from vrtspike.errors import ConfigError
         ("LOG.PROFILE_STEPS", "[20, 20]", "[20, 19]"),
         ("TEST.TILE.SIZE", 0, -8),  # 0: whole frames, whatever OVERLAP is
         ("TEST.TILE.OVERLAP", 128, 130),  # at most half of 256
-        ("TEST.EVAL_SCALES", "[0.5, 0.50001]", "[0.5, 0.5]"),
-        ("TEST.EVAL_SCALES", "[0.5, 0.50001]", "[0.5, 0.5000001]"),
         ("LOSS.CHARBONNIER.WEIGHT", 0.1, 0),  # the only term
     ],
 )

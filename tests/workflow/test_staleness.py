@@ -1,6 +1,6 @@
 """Which stages a change makes stale: what ``vrtspike why`` names, and what a real run then does.
 
-Which sequences of a stage are done again is tested by tests/deblurring/data/test_shard_jobs.py.
+Which sequences of a stage are done again is tested by tests/deblurring/planning/test_shards.py.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ CASES: dict[str, Case] = {
         deleted(STORE),
         ("train_tiny",),
         reasons={
-            "voxelize tiny": f"stores missing or damaged: 1, the first {NAME}",
+            "voxelize tiny": f"results missing or damaged: 1, the first {NAME}",
             "statistics tiny": AGAIN,
         },
     ),
