@@ -37,7 +37,7 @@ SCRIPTS = Path("scripts")
 RAW_DATA = RawData(
     DEBLURRING, lambda: SNAKEMAKE.is_dry_run, NOTICES, measures=SNAKEMAKE.is_main
 )
-TRAININGS = Trainings(WORKFLOW, SCRIPTS / "train.py", NOTICES.add)
+TRAININGS = Trainings(WORKFLOW, SCRIPTS / "train.py")
 
 # Params that change with code or settings, and inputs that force the rerun of damaged results.
 one_of = staleness.one_of

@@ -101,18 +101,18 @@ def test_a_run_takes_free_gpus(machine, wanted, installed, options, expected):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "installed", "message"),
+    ("wanted", "installed", "timeout_s", "message"),
     [
-        (4, GPUS, "4 GPUs are asked for, but 3 can be used"),
-        (1, [], "1 GPUs are asked for, but 0"),
-        (2, PARTS, "divided GPU"),
-        (3, USED, r"GPU 2: 8\.1 of 40\.0 GiB are in use \(use it nevertheless: CUDA\S*=GPU-c"),
+        # Of those that there are not at all nobody waits to become free.
+        (4, GPUS, None, "4 GPUs are asked for, but 3 can be used"),
+        (1, [], None, "1 GPUs are asked for, but 0"),
+        (2, PARTS, None, "divided GPU"),
+        (3, USED, 0, r"GPU 2: 8\.1 of 40\.0 GiB are in use \(use it nevertheless: CUDA\S*=GPU-c"),
     ],
 )
-def test_too_few_gpus_are_an_error_with_the_reason(machine, wanted, installed, message):
+def test_too_few_gpus_are_an_error_with_the_reason(machine, wanted, installed, timeout_s, message):
     with pytest.raises(RunError, match=message):
-        # Of those that there are not at all nobody waits to become free.
-        machine(wanted, installed=installed, timeout_s=0 if "use" in message else None).__enter__()
+        machine(wanted, installed=installed, timeout_s=timeout_s).__enter__()
 
 
 def test_runs_get_different_gpus(machine):

@@ -47,6 +47,13 @@ def test_a_file_system_without_locks_is_an_error_that_says_what_to_do(tmp_path, 
             assert words in str(told.value)
 
 
+def test_other_errors_of_a_lock_are_raised_unchanged(tmp_path, refuse):
+    refuse(errno.EIO)
+    for way in ways_to_lock(tmp_path):
+        with pytest.raises(OSError, match="Input/output error"), way:
+            pass
+
+
 def test_snakemakes_work_without_locks(tmp_path, refuse, capsys):
     """They do no harm without."""
     refuse(errno.ENOLCK)

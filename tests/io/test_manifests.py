@@ -32,6 +32,9 @@ def test_a_file_is_the_same_by_its_date_or_else_by_its_contents(tmp_path):
     # What it lists is not computed again while size and date are the same.
     files["a"]["digest"] = "listed"
     assert look() == (True, "listed")
+    # What could not be read then and can be now is another file.
+    files["a"]["digest"] = ""
+    assert look()[0] is False
     files["a"]["digest"] = own
     os.utime(path, (1, 1))
     assert look() == (True, own)

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -58,15 +58,6 @@ _STAGE = re.compile(r"^(\w+) +(\d+)/(\d+) +(?:[\d.]+ s|[\d:]+)$", re.MULTILINE)
 def stages(output: str) -> dict[str, tuple[int, int]]:
     """Stages that a run has told: finished jobs and all of them, by name, in order."""
     return {name: (int(done), int(total)) for name, done, total in _STAGE.findall(output)}
-
-
-@dataclass(frozen=True)
-class Job:
-    """A job of a plan."""
-
-    rule: str
-    wildcards: dict[str, str] = field(default_factory=dict, hash=False)
-    reason: str = field(default="", hash=False)
 
 
 @dataclass(frozen=True)
@@ -134,26 +125,15 @@ class Project:
         assert done.returncode == 0, done.stdout
         return done.stdout
 
-    def plan(self, *arguments: str) -> list[Job]:
-        """The jobs Snakemake would run; a target that only names files is none."""
-        done = self.snakemake("--dry-run", *arguments)
-        assert done.returncode == 0, done.stdout
-        jobs = []
-        for block in re.split(r"\n\[.*\]\n", done.stdout)[1:]:
-            rule = re.match(r"(?:rule|checkpoint) (\w+):", block)
-            if rule is None or "\n    output:" not in block:
-                continue
-            wildcards = re.search(r"^    wildcards: (.*)$", block, re.MULTILINE)
-            pairs = wildcards[1].split(", ") if wildcards else []
-            reason = re.search(r"^    reason: (.*)$", block, re.MULTILINE)
-            jobs.append(
-                Job(
-                    rule[1],
-                    dict(pair.split("=", 1) for pair in pairs),
-                    reason[1] if reason else "",
-                )
-            )
-        return jobs
+    def why(self, *arguments: str) -> dict[str, str]:
+        """Stages that would run, as ``vrtspike why`` names them, and its reasons."""
+        done = self.python("-m", "vrtspike", "why", *arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        lines = [line for line in done.stdout.splitlines() if not line.startswith("together ")]
+        if lines == ["nothing to be done"]:
+            return {}
+        stages = [line.partition(": ") for line in lines]
+        return {title.partition(" (")[0]: reason for title, _, reason in stages}
 
     def write(self, path: str, text: str) -> Path:
         """Write a file of the copy."""

@@ -42,22 +42,11 @@ def _link_or_copy(source: str, target: str) -> None:
 
 def outcome(project: Project, *arguments: str) -> Outcome:
     """Ask ``vrtspike why``, then run Snakemake to its end and look what it did."""
-    reasons = why(project, *arguments)
+    reasons = project.why(*arguments)
     logs = _logs(project)
     project.make(*arguments)
     ran = set().union(*(_finished(log.read_text()) for log in _logs(project) - logs))
     return Outcome(reasons, ran)
-
-
-def why(project: Project, *arguments: str) -> dict[str, str]:
-    """Stages that ``vrtspike why`` names, and its reasons."""
-    done = project.python("-m", "vrtspike", "why", *arguments)
-    assert done.returncode == 0, done.stdout + done.stderr
-    lines = [line for line in done.stdout.splitlines() if not line.startswith("together ")]
-    if lines == ["nothing to be done"]:
-        return {}
-    stages = [line.partition(": ") for line in lines]
-    return {title.partition(" (")[0]: reason for title, _, reason in stages}
 
 
 def _logs(project: Project) -> set[Path]:

@@ -89,4 +89,4 @@ def test_what_is_copied_can_be_installed_and_planned(repository, docker, tmp_pat
     done = run_python(*build, tmp_path, ".", cwd=image)
     assert done.returncode == 0, done.stderr
     assert list(tmp_path.glob("vrtspike-*.whl"))
-    assert any(job.rule == "train" for job in Project(image).plan("train_demo"))
+    assert "train demo" in Project(image).why("train_demo")

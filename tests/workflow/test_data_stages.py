@@ -42,12 +42,10 @@ def test_high_speed_frames_become_a_data_set(tiny):
     assert dataset["overlaps"] == {"test/walk": "train/walk"}
 
     os.utime(frames / "000003.png")
-    assert tiny.plan(*target) == []
+    assert tiny.why(*target) == {}
 
     cv2.imwrite(str(frames / "000003.png"), np.zeros((64, 96, 3), np.uint8))
-    jobs = tiny.plan(*target)
-    splits = {job.wildcards["split"] for job in jobs if job.rule == "simulate"}
-    assert splits == {"train", "test"}
+    assert "simulate" in tiny.why(*target)
 
 
 def test_every_fault_is_listed_at_once_and_nothing_is_computed(tiny):
@@ -81,11 +79,11 @@ def test_every_fault_is_listed_at_once_and_nothing_is_computed(tiny):
 
     for path, whole in zip(broken, contents, strict=True):
         path.write_bytes(whole)
-    (ingest,) = [job for job in tiny.plan(target) if job.rule == "ingest"]
+    reasons = tiny.why(target)["ingest tiny"]
     for path in broken:
-        assert f"raw files of {'/'.join(path.relative_to(root).parts[:2])}" in ingest.reason
+        assert f"raw files of {'/'.join(path.relative_to(root).parts[:2])}" in reasons
     (incomplete / "shrap").rename(incomplete / "sharp")
-    assert "survey" in {job.rule for job in tiny.plan(target)}
+    assert "survey tiny" in tiny.why(target)
 
 
 @pytest.mark.endurance
@@ -105,11 +103,10 @@ def test_faulty_sequences_are_left_out_on_request_and_new_ones_concern_no_other(
     assert f"EXCLUDED {name}: " in (
         tiny.folder / "results/logs/accept/tiny-exclude/k8.log"
     ).read_text(encoding="utf-8")
-    assert tiny.plan(*target) == []
+    assert tiny.why(*target) == {}
 
     broken.write_bytes(whole)
-    rules = [job.rule for job in tiny.plan(*target)]
-    assert rules.count("ingest") == 1
+    assert "ingest tiny-exclude" in tiny.why(*target)
     tiny.make(*target)
     assert read_json(tiny.folder / target[0])["excluded"] == {}
 

@@ -8,7 +8,6 @@ import re
 import pytest
 
 from tests.workflow.project import Project, stages
-from tests.workflow.staleness import why
 from vrtspike.errors import EXIT_USER_ERROR
 
 pytestmark = [
@@ -102,7 +101,7 @@ def test_new_voxel_code_with_equal_voxels_trains_nothing(finished):
         "return count_packed(bits, bin_edges(Exposure(0, len(bits), sharp), bins))",
         "return 1 * count_packed(bits, bin_edges(Exposure(0, len(bits), sharp), bins))",
     ):
-        reasons = why(finished, "train_tiny")
+        reasons = finished.why("train_tiny")
         output = finished.make("train_tiny")
     assert reasons["voxelize tiny"].startswith("code of vrtspike/deblurring/data/store/voxels.py; ")
     assert reasons["train tiny"].startswith(f"{OPEN}; took ")

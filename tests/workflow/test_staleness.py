@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.workflow.project import CONFIG, Project, make_sequence
-from tests.workflow.staleness import copied, outcome, why
+from tests.workflow.staleness import copied, outcome
 
 pytestmark = [
     pytest.mark.workflow,
@@ -304,7 +304,7 @@ PLANNED = {name: case for name, case in CASES.items() if case.reasons is not Non
 @pytest.mark.parametrize("case", PLANNED.values(), ids=PLANNED)
 def test_what_is_stale_is_named_with_its_reason(project, case):
     case.change(project)
-    found = decided(why(project, *case.targets))
+    found = decided(project.why(*case.targets))
     assert {stage: reason.partition(";")[0] for stage, reason in found.items()} == case.reasons
     assert all("; took " in reason for reason in found.values())
 

@@ -65,11 +65,11 @@ def test_a_snakemake_that_makes_the_same_file_is_named_and_waited_for(
 
     # It has the right to nothing: it plans once more before it begins.
     assert reserve_files(tmp_path, ["../b", "../c", "../d"], show)
+    assert [path.name for path in tmp_path.glob("*.plan")] == [OWN]  # of the first call
     assert other.wait(60) == 0
     (text,) = said
     assert f"process {other.pid} of " in text
     assert "which makes ../b and 1 more of the files that are due here, too" in text
-    assert [path.name for path in tmp_path.glob("*.plan")] == [OWN]  # of the first call
 
 
 def test_lists_of_killed_snakemakes_are_removed(holder, tmp_path):

@@ -59,12 +59,11 @@ def test_page_and_analysis_name_the_metrics(project):
 
 
 def test_only_what_is_stale_runs_again(project):
-    # Another call with the same keys; `project.plan` names the jobs and their reasons.
-    done = project.snakemake("--dry-run", *TARGETS)
-    assert "Nothing to be done" in done.stdout
+    assert project.why(*TARGETS) == {}
     with project.replaced(PRESET, "LR: 0.02", "LR: 0.01"):
-        plan = {job.rule: job.reason for job in project.plan(*TARGETS)}
-    assert set(plan) == {"train", "evaluate", "analyze_performance", "page"}
-    assert "TRAIN.OPTIM.LR 0.02 -> 0.01" in plan["train"]
+        stages = project.why(*TARGETS)
+    rules = ("train", "evaluate", "analyze_performance")
+    assert set(stages) == {"page", *(f"{rule} waves" for rule in rules)}
+    assert "TRAIN.OPTIM.LR 0.02 -> 0.01" in stages["train waves"]
     with project.replaced(PRESET, "TASK: waves\n", "TASK: waves\nDATA: {SEED: 1}\n"):
-        assert {job.rule for job in project.plan("train_waves")} == {"prepare", "train"}
+        assert set(project.why("train_waves")) == {"prepare", "train waves"}

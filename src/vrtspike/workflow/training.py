@@ -6,7 +6,6 @@ works for copied results.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -36,13 +35,11 @@ class Trainings:
     Args:
         workflow: the configuration.
         program: ``scripts/train.py``.
-        notice: called with messages that the user should read at the end.
     """
 
-    def __init__(self, workflow: Workflow, program: Path, notice: Callable[[str], None]) -> None:
+    def __init__(self, workflow: Workflow, program: Path) -> None:
         self._workflow = workflow
         self._program = program
-        self._notice = notice
         # A plan asks for the same files many times.
         self._digest = cache(lambda key, path: weight_digests({key: path})[key])
 
@@ -66,9 +63,7 @@ class Trainings:
         return found
 
     def require_files(self, preset: str, *, retrain: bool = False) -> None:
-        """Refuse missing files that a training reads and no job makes, before anything runs.
-
-        If the preset needs no new training, missing files are only a notice.
+        """Refuse missing files and packages of a training that will run and that no job makes.
 
         Args:
             preset: its name.
@@ -77,22 +72,15 @@ class Trainings:
         Raises:
             ConfigError: naming keys and paths.
         """
-        will_train = retrain or self._run(preset) is None or bool(self.change(preset))
-        user_weights = self.weights(preset, "given")
-        gone = missing_files(self._workflow.preset(preset))
-        gone |= {key: str(path) for key, path in user_weights.items() if not path.is_file()}
-        if retrain or not self.is_trained(preset):
-            check_packages(self._workflow.preset(preset))
-        if not gone:
+        if not (retrain or self._run(preset) is None or self.change(preset)):
             return
-        if will_train:
+        check_packages(self._workflow.preset(preset))
+        gone = missing_files(self._workflow.preset(preset))
+        given = self.weights(preset, "given")
+        gone |= {key: str(path) for key, path in given.items() if not path.is_file()}
+        if gone:
             lines = [f"preset {preset}: {key}: no such file: {path}" for key, path in gone.items()]
             raise ConfigError("\n".join([*lines, "Give an existing file, or remove the key."]))
-        files = ", ".join(f"{key} ({path})" for key, path in gone.items())
-        self._notice(
-            f"preset {preset} was trained with files that no longer exist: {files}. Its result "
-            "stays valid; to train it again, restore them"
-        )
 
     def change(self, preset: str) -> str:
         """Changes of settings, data and weights since a preset was trained.

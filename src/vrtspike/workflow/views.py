@@ -133,9 +133,8 @@ class _Job:
 
 @dataclass
 class _Stage:
-    """The jobs of one rule, and when the first one began."""
+    """The finished jobs of one rule, and when its first job began."""
 
-    total: int
     done: set[int] = field(default_factory=set)
     since: float = field(default_factory=time.monotonic)
 
@@ -209,7 +208,7 @@ class RunView:
         marks = {log: mark for log in logs if (mark := file_mark(Path(log))) is not None}
         outputs = list(map(str, fields["output"]))
         self._jobs[number] = _Job(name, rule, outputs, marks)
-        self._stages.setdefault(rule, _Stage(self._totals.get(rule, 1)))
+        self._stages.setdefault(rule, _Stage())
         if rule in LONG_STAGES:
             self._say(f"{name} begins; its log: {', '.join(logs)}")
 
@@ -220,7 +219,8 @@ class RunView:
         self._written += job.outputs
         stage = self._stages[job.rule]
         stage.done.add(number)
-        if len(stage.done) >= stage.total:
+        # A checkpoint may change the total.
+        if len(stage.done) >= self._totals.get(job.rule, 1):
             spent = time.monotonic() - stage.since
             took = f"{spent:.1f} s" if spent < 60 else format_duration(spent)
             count = f"{len(stage.done)}/{len(stage.done)}"
