@@ -129,6 +129,7 @@ class _Job:
     rule: str
     outputs: list[str]
     marks: Mapping[str, object]
+    is_retried: bool = False
 
 
 @dataclass
@@ -206,8 +207,9 @@ class RunView:
         name = f"{rule} {'/'.join(map(str, fields['wildcards'].values()))}".strip()
         logs = list(map(str, fields["log"]))
         marks = {log: mark for log in logs if (mark := file_mark(Path(log))) is not None}
+        is_retried = number in self._jobs
         outputs = list(map(str, fields["output"]))
-        self._jobs[number] = _Job(name, rule, outputs, marks)
+        self._jobs[number] = _Job(name, rule, outputs, marks, is_retried)
         self._stages.setdefault(rule, _Stage())
         if rule in LONG_STAGES:
             self._say(f"{name} begins; its log: {', '.join(logs)}")
@@ -239,6 +241,9 @@ class RunView:
         before, logs = job.marks, [str(path) for path in fields["log"]]
         # Ignore logs that an earlier job has written.
         own = [log for log in logs if log not in before or file_mark(Path(log)) != before[log]]
+        if not own and logs and not why and job.is_retried:
+            self._say(f"error: {name} failed again, as before")  # it was not started
+            return
         end = log_end(own) if own or not logs else "it has written no log"
         self._say(f"error: {name} failed{how}; {end}")
 
