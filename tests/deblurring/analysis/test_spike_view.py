@@ -177,17 +177,12 @@ def test_real_files_that_are_cut_or_shuffled(shared, tmp_path):
         view_spikes(changed, (360, 640))
 
 
-def test_steps_and_places_that_cannot_be_are_refused(exposure, tmp_path):
+def test_steps_and_places_that_cannot_be_are_refused(exposure):
     folder, _ = exposure
     with pytest.raises(DataError, match=r"none\.dat: cannot be read"):
         view_spikes(folder / "none.dat")
-    for options, match in (
-        (["-o", "a.bmp"], r"--output: found a\.bmp, expected a folder, or a file \.png or \.svg"),
-        (["--video", "a.avi"], r"--video: found a\.avi, expected a file \.mp4"),
-        (["--video", str(tmp_path)], "--video: found"),
-    ):
-        with pytest.raises(ConfigError, match=match):
-            run_command(["show", str(folder / "a.dat"), *options])
+    with pytest.raises(ConfigError, match=r"--output: found a\.bmp, expected a folder, or a file"):
+        run_command(["show", str(folder / "a.dat"), "-o", "a.bmp"])
 
 
 def test_a_chinese_name_leaves_no_warnings_and_a_folder_may_be_named(exposure, tmp_path, recwarn):

@@ -35,10 +35,10 @@ def small_vrt() -> Callable[..., VRT]:
 
 @pytest.fixture
 def small_vrt_spike(small_vrt: Callable[..., VRT]) -> Callable[..., VRTSpike]:
-    """Build a model with a spike branch, for 4 bins and clips of 3 frames."""
+    """Build a model with a spike branch, for 4 bins."""
 
     def build(vrt: VRT | None = None, **keys: Any) -> VRTSpike:
         settings = ModelSettings.model_validate(keys)
-        return VRTSpike(vrt or small_vrt(), settings, bins=4, clip_len=3)
+        return VRTSpike(vrt or small_vrt(), settings, bins=4)
 
     return build

@@ -63,7 +63,7 @@ def small(small_vrt: Callable[..., VRT], *, shuffled: bool = False) -> VRTSpike:
     vrt = small_vrt(pa_frames=0)
     start_at_zero(vrt.conv_last)
     settings = ModelSettings(SPIKE_ORDER="shuffled" if shuffled else "recorded")
-    return VRTSpike(vrt, settings, bins=BINS, clip_len=FRAMES)
+    return VRTSpike(vrt, settings, bins=BINS)
 
 
 @pytest.mark.slow

@@ -37,12 +37,23 @@ def build(name: str) -> Restorer:
 
 
 @each_model
-def test_it_restores_clips_of_any_length_and_size(name):
-    model = build(name).eval()
-    for shape in ((2, 2, 16, 16), (1, 3, 20, 12), (1, 1, 16, 16)):
-        clips, frames, height, width = shape
-        blur = torch.rand(clips, frames, 3, height, width)
-        assert model(blur, torch.randn(clips, frames, 4, height, width)).shape == blur.shape
+@pytest.mark.parametrize(
+    ("frames", "height", "width"),
+    [(1, 16, 16), (2, 17, 31), (3, 8, 8), (2, 1, 1), (6, 3, 40), (18, 16, 16)],
+)
+def test_it_restores_clips_of_any_length_and_size(name, frames, height, width):
+    blur, voxels = torch.rand(2, frames, 3, height, width), torch.randn(2, frames, 4, height, width)
+    restored = build(name)(blur, voxels)
+    assert restored.shape == blur.shape
+    assert torch.isfinite(restored).all()
+
+
+@each_model
+@pytest.mark.parametrize("shape", [None, (1, 3, 5, 16, 16), (1, 2, 4, 16, 16)])
+def test_other_voxels_are_refused(name, shape):
+    voxels = None if shape is None else torch.zeros(shape)
+    with pytest.raises(ValueError, match=r"expected voxels of shape \(1, 3, 4\) \+ \(h, w\)"):
+        build(name)(torch.rand(1, 3, 3, 16, 16), voxels)
 
 
 @each_model

@@ -6,12 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from vrtspike.deblurring.models.spike_nafnet import (
-    NAFBlock,
-    SpikeNAFNet,
-    SpikePyramid,
-    mean_and_deviations,
-)
+from vrtspike.deblurring.models.spike_nafnet import NAFBlock, SpikeNAFNet, mean_and_deviations
 from vrtspike.deblurring.settings.model import NAFSettings
 
 BINS = 6
@@ -67,19 +62,10 @@ def test_a_frame_sees_brightness_deviations_and_the_nearest_bins_of_its_neighbou
     assert torch.equal(alone[:, :4], seen[:, :4])
     assert not alone[:, 4:].any()
     assert torch.equal(mean_and_deviations(voxels, 0)[0, :, :, 0, 0], seen[:, :4])
-
-
-def test_the_last_bins_of_the_frame_before_and_the_first_of_the_one_after():
     voxels = torch.arange(12.0).reshape(1, 3, 4, 1, 1)
     own = voxels[0, 1].mean()
     neighbours = mean_and_deviations(voxels, 2)[0, 1, 5:, 0, 0] + own
     assert neighbours.tolist() == [2, 3, 8, 9]
-
-
-def test_the_pyramid_halves_its_resolution():
-    pyramid = SpikePyramid(3, 4, levels=2)
-    levels = pyramid(torch.randn(1, 3, 4, 6))
-    assert [level.shape[1:] for level in levels] == [(4, 4, 6), (4, 2, 3)]
 
 
 @pytest.mark.parametrize(("ratio", "seen"), [(1, (16, 24)), (2, (8, 12)), (4, (8, 12))])
@@ -125,15 +111,6 @@ def test_each_scale_has_spikes_of_its_own_and_the_picture_has_them_directly():
         assert (model(blur, voxels) - restored).abs().max() > 1e-4, part
 
 
-def test_the_control_gets_the_spikes_of_other_frames():
-    shuffled = small(neighbour_bins=0, shuffled=True)
-    own = small(neighbour_bins=0)
-    own.load_state_dict(shuffled.state_dict())
-    blur, voxels = clip()
-    expected = own(blur, voxels.roll(1, dims=1))
-    torch.testing.assert_close(shuffled(blur, voxels), expected)
-
-
 def test_the_control_never_sees_a_frame_s_own_spikes():
     """Not as those next to the exposure of another frame either."""
     model = small(shuffled=True)
@@ -151,12 +128,6 @@ def test_without_spikes_it_has_no_parameters_for_them():
     blur, voxels = clip()
     assert torch.equal(model(blur, voxels), model(blur, None))
     assert not [name for name in model.state_dict() if "spike" in name or "fusion" in name]
-
-
-@pytest.mark.parametrize("wrong", [None, torch.zeros(1, 3, BINS + 1, 8, 12)])
-def test_other_voxels_are_refused(wrong):
-    with pytest.raises(ValueError, match=r"expected voxels of shape \(1, 3, 6\)"):
-        small()(clip()[0], wrong)
 
 
 def test_after_a_step_every_parameter_learns():

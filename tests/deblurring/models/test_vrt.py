@@ -9,11 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from vrtspike.deblurring.models.alignment import DeformableAlignment
-from vrtspike.deblurring.models.attention import WindowAttention
-from vrtspike.deblurring.models.flow import SpyNet
-from vrtspike.deblurring.models.layers import GEGLU, DropPath, Recomputed
-from vrtspike.deblurring.models.stages import ParallelWarping
+from vrtspike.deblurring.models.layers import DropPath
 from vrtspike.deblurring.models.tmsa import TMSABlock
 from vrtspike.deblurring.models.vrt import VRT
 
@@ -24,19 +20,6 @@ def gradients(vrt: VRT, x: Tensor) -> dict[str, Tensor]:
     vrt.zero_grad()
     vrt(x).square().mean().backward()
     return {name: p.grad.clone() for name, p in vrt.named_parameters() if p.grad is not None}
-
-
-@pytest.mark.parametrize(
-    ("frames", "size"),
-    [(1, (16, 16)), (2, (17, 31)), (3, (8, 8)), (2, (1, 1)), (6, (3, 40)), (18, (16, 16))],
-)
-def test_any_clip_length_and_picture_size(
-    small_vrt: Build, frames: int, size: tuple[int, int]
-) -> None:
-    x = torch.rand(1, frames, 3, *size)
-    y = small_vrt()(x)
-    assert y.shape == x.shape
-    assert torch.isfinite(y).all()
 
 
 def test_without_flow_and_alignment(small_vrt: Build) -> None:
@@ -56,23 +39,6 @@ def test_samples_of_a_batch_do_not_meet(small_vrt: Build) -> None:
     torch.testing.assert_close(together, alone, atol=1e-5, rtol=1e-5)
 
 
-CHECKPOINTED: dict[tuple[bool, bool], set[type]] = {
-    (False, False): set(),
-    (True, False): {WindowAttention, DeformableAlignment},
-    (False, True): {GEGLU},
-    (True, True): {TMSABlock, ParallelWarping, SpyNet},
-}
-
-
-@pytest.mark.parametrize("switches", CHECKPOINTED)
-def test_what_the_switches_checkpoint(small_vrt: Build, switches: tuple[bool, bool]) -> None:
-    attn, ffn = switches
-    vrt = small_vrt(use_checkpoint_attn=attn, use_checkpoint_ffn=ffn)
-    for module in vrt.modules():
-        if isinstance(module, Recomputed):
-            assert module.checkpoint == (type(module) in CHECKPOINTED[switches]), type(module)
-
-
 @pytest.mark.parametrize(("attn", "ffn"), [(True, False), (False, True), (True, True)])
 def test_checkpointing_changes_no_bit_of_a_gradient(
     small_vrt: Build, attn: bool, ffn: bool
@@ -86,14 +52,6 @@ def test_checkpointing_changes_no_bit_of_a_gradient(
     torch.manual_seed(1)
     found = gradients(checkpointed, x)
     assert all(torch.equal(expected[name], found[name]) for name in expected)
-
-
-def test_nothing_is_dropped_in_evaluation(small_vrt: Build) -> None:
-    x = torch.rand(3, 2, 3, 16, 16)
-    vrt = small_vrt(drop_path_rate=0.5)
-    nn.init.normal_(vrt.conv_last.weight)
-    assert not torch.equal(vrt(x), vrt(x))
-    assert torch.equal(vrt.eval()(x), vrt(x))
 
 
 def test_training_after_inference_mode(small_vrt: Build) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -33,14 +33,9 @@ from vrtspike.deblurring.data.raw.spikes import (
     picture_area,
     read_packed,
 )
-from vrtspike.deblurring.data.simulation.sensor import stream_spikes
+from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
 from vrtspike.deblurring.data.store.voxels import GainMeter, voxelize_packed
-from vrtspike.deblurring.evaluation.pictures import (
-    KEPT_FRAMES,
-    ForwardReader,
-    Pictures,
-    open_pictures,
-)
+from vrtspike.deblurring.evaluation.pictures import Pictures, open_pictures
 from vrtspike.deblurring.evaluation.sources import FrameSource, SourceFrames
 from vrtspike.deblurring.settings import deblurring_settings
 from vrtspike.errors import ConfigError, DataError, list_faults
@@ -306,48 +301,31 @@ def simulated_spikes(pictures: Pictures) -> FrameSpikes:
     restores. Each exposure starts half-way from the frame before and ends half-way to the next.
 
     Args:
-        pictures: the frames, with even sides.
+        pictures: the frames, with even sides: the sensor has half their size.
 
     Raises:
         DataError: if frames have an odd side.
     """
-    height, width = pictures.size
-    if height % 2 or width % 2:
-        raise DataError(
-            f"{pictures.place}: frames of {height} x {width} pixels; the simulated sensor "
-            "has half the size, so both sides must be even: crop the frames, such as by "
-            f"ffmpeg -vf crop={width - width % 2}:{height - height % 2}"
-        )
+    ratio = _ratio(pictures, (pictures.size[0] // 2, pictures.size[1] // 2))
     count = len(pictures.names)
-    # The sensor's charge runs on from frame to frame, so they are simulated in order.
-    reader = ForwardReader(lambda: _simulate(pictures), KEPT_FRAMES)
+
+    def read(frame: int, steps: Exposure) -> PackedSpikes:
+        first, last = max(0, frame - 1), min(count - 1, frame + 1)
+        near = pictures.read(slice(first, last + 1))
+        before, seen, after = near[0], near[frame - first], near[-1]
+        begin, end = (cv2.addWeighted(other, 0.5, seen, 0.5, 0) for other in (before, after))
+        scene = [np.asarray(image, np.uint8) for image in (begin, seen, end)]
+        spikes = simulate_spikes(scene, steps_per_frame=_SIMULATED.steps // 2, seed=frame)
+        return PackedSpikes(pack_rows(spikes[steps.start : steps.stop]), spikes.shape[2])
+
     return FrameSpikes(
         SIMULATED,
         f"{pictures.place} (simulated spikes)",
-        Fraction(2),
+        ratio,
         [_SIMULATED] * count,
         [_SIMULATED.steps] * count,
-        lambda frame, steps: reader.read(frame),
+        read,
     )
-
-
-def _simulate(pictures: Pictures) -> Iterator[PackedSpikes]:
-    """The spikes of each frame, in order."""
-
-    def halves() -> Iterator[NDArray[np.uint8]]:
-        """Each frame preceded by what lies half-way from the frame before it."""
-        before: NDArray[np.uint8] | None = None
-        for number in range(len(pictures.names)):
-            frame = pictures.read(slice(number, number + 1))[0]
-            middle = frame if before is None else cv2.addWeighted(before, 0.5, frame, 0.5, 0)
-            yield np.asarray(middle, dtype=np.uint8)
-            yield frame
-            before = frame
-
-    intervals = stream_spikes(halves(), _SIMULATED.steps // 2)
-    for first, second in zip(intervals, intervals, strict=True):
-        spikes = np.concatenate([first, second]).view(np.uint8)
-        yield PackedSpikes(pack_rows(spikes), spikes.shape[2])
 
 
 def doubts(clip: GivenClip) -> list[str]:
@@ -384,10 +362,10 @@ def doubts(clip: GivenClip) -> list[str]:
 def open_clip(
     run: RunIdentity,
     frames: Path | Pictures,
-    spikes: Spikes | None,
+    spikes: Spikes | None = None,
     *,
-    simulate_spikes: bool,
-    sensor: tuple[int, int] | None,
+    simulate_spikes: bool = False,
+    sensor: tuple[int, int] | None = None,
     layout: str | None = None,
     exposures: Sequence[Exposure] | None = None,
 ) -> GivenClip:

@@ -36,6 +36,5 @@ def build_model(settings: Settings, *, pretrained: bool = True) -> Restorer:
     Raises:
         RunError: a checkpoint is missing or belongs to another model.
     """
-    build, data = MODELS[settings.MODEL.TYPE], settings.DATA
-    bins, clip_len = data.NUM_VOXEL_BINS, data.CLIP_LEN
-    return build(settings.MODEL, bins=bins, clip_len=clip_len, pretrained=pretrained)
+    build = MODELS[settings.MODEL.TYPE]
+    return build(settings.MODEL, bins=settings.DATA.NUM_VOXEL_BINS, pretrained=pretrained)

@@ -73,15 +73,12 @@ def repeat_pixels(voxels: Tensor, height: int, width: int) -> Tensor:
 class Builder(Protocol):
     """Builds the network that a preset describes."""
 
-    def __call__(
-        self, settings: ModelSettings, *, bins: int, clip_len: int, pretrained: bool
-    ) -> Restorer:
+    def __call__(self, settings: ModelSettings, *, bins: int, pretrained: bool) -> Restorer:
         """Build it.
 
         Args:
             settings: the MODEL section.
             bins: voxel bins per frame (DATA.NUM_VOXEL_BINS).
-            clip_len: frames of a training clip (DATA.CLIP_LEN).
             pretrained: load the weights that the settings start from.
 
         Raises:

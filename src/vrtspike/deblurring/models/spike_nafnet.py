@@ -250,9 +250,7 @@ class SpikeNAFNet(Restorer):
         return x + self.readout(spikes[0]) if spikes else x
 
 
-def build_spike_nafnet(
-    settings: ModelSettings, *, bins: int, clip_len: int, pretrained: bool
-) -> SpikeNAFNet:
+def build_spike_nafnet(settings: ModelSettings, *, bins: int, pretrained: bool) -> SpikeNAFNet:
     """Build a :class:`SpikeNAFNet` from MODEL.NAF; MODEL.USE_SPIKE says whether it takes spikes."""
     return SpikeNAFNet(
         settings.NAF,

@@ -104,26 +104,21 @@ class VRTSpike(VRTRestorer):
             control, each frame gets the spikes of another frame of its clip: in training in a
             random order, which PyTorch's seed decides, else in a fixed one.
         bins: voxel bins per frame.
-        clip_len: frames of a training clip; longer and shorter ones are restored as well.
     """
 
-    def __init__(self, vrt: VRT, settings: ModelSettings, *, bins: int, clip_len: int) -> None:
+    def __init__(self, vrt: VRT, settings: ModelSettings, *, bins: int) -> None:
         super().__init__(vrt)
         widths = vrt.settings.EMBED_DIMS[:SCALES]
-        reach, checkpoint = clip_len - 1, settings.VRT.USE_CHECKPOINT_ATTN
+        checkpoint = vrt.settings.USE_CHECKPOINT_ATTN
         self.bins = bins
         self.shuffled = settings.SPIKE_ORDER == "shuffled"
         self.spike_encoder = SpikeEncoder3D(bins, widths)
-        self.spike_encoder.checkpoint = (
-            vrt.settings.USE_CHECKPOINT_ATTN and vrt.settings.USE_CHECKPOINT_FFN
-        )
+        self.spike_encoder.checkpoint = checkpoint and vrt.settings.USE_CHECKPOINT_FFN
         self.spike_attention = nn.ModuleList(
-            SpikeTemporalSA(width, settings.SPIKE_TSA, reach, checkpoint=checkpoint)
-            for width in widths
+            SpikeTemporalSA(width, settings.SPIKE_TSA, checkpoint=checkpoint) for width in widths
         )
         self.fusion = nn.ModuleList(
-            TemporalCrossAttn(width, settings.FUSE, reach, checkpoint=checkpoint)
-            for width in widths
+            TemporalCrossAttn(width, settings.FUSE, checkpoint=checkpoint) for width in widths
         )
         self.readout = FrameConv(widths[0], 3)
         start_at_zero(self.readout)
@@ -169,9 +164,7 @@ class VRTSpike(VRTRestorer):
         return attended
 
 
-def build_vrt_spike(
-    settings: ModelSettings, *, bins: int, clip_len: int, pretrained: bool
-) -> VRTRestorer:
+def build_vrt_spike(settings: ModelSettings, *, bins: int, pretrained: bool) -> VRTRestorer:
     """Build a :class:`VRTSpike`, or a :class:`PlainVRT` where MODEL.USE_SPIKE is false.
 
     It starts from MODEL.VRT.PRETRAINED and MODEL.VRT.SPYNET where ``pretrained`` is set; for the
@@ -188,4 +181,4 @@ def build_vrt_spike(
             load_spynet(vrt, read_weights(settings.VRT.SPYNET), settings.VRT.SPYNET)
     if not settings.USE_SPIKE:
         return PlainVRT(vrt)
-    return VRTSpike(vrt, settings, bins=bins, clip_len=clip_len)
+    return VRTSpike(vrt, settings, bins=bins)

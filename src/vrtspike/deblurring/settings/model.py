@@ -79,10 +79,6 @@ class TemporalAttentionSettings(Section):
     """Attention along time at each pixel; the chunk keys bound memory and change no result."""
 
     HEADS: Positive = key("Attention heads", 4)
-    TIME_BIAS: bool = key(
-        "A learned score for each time difference, as in older runs; no gain",
-        False,
-    )
     ADAPTIVE_CHUNK: bool = operational(
         "Process as many pixels at once as MAX_BATCH_TOKENS allows; false: CHUNK_SIZE decides",
         True,
@@ -96,10 +92,6 @@ class FuseSettings(TemporalAttentionSettings):
 
     INIT: Literal["identity", "random"] = key(
         "identity: output projections start at zero, the network as VRT itself", "identity"
-    )
-    DIRECT: bool = key(
-        "A gated layer over the features of frame and spikes first, as in older runs; no gain",
-        False,
     )
 
 

@@ -52,7 +52,7 @@ def source_version(
         return version
     checked = {entry["path"]: entry for entry in known["files"]}
     is_same = known["blur_dir"] == blur_dir and len(checked) == len(present)
-    if is_same and all(is_unchanged(base, checked, *item) for item in present):
+    if is_same and all(is_unchanged(base, checked, path) for path in files.paths):
         return str(known["source_version"])
     return version
 
@@ -61,7 +61,7 @@ def changed_files(root: str | os.PathLike[str], manifest: dict[str, Any]) -> lis
     """Files of an ingest manifest whose contents are no longer those that were checked."""
     base = Path(root)
     files = {entry["path"]: entry for entry in manifest["files"]}
-    return [p for p in files if not is_unchanged(base, files, p, *size_and_date(base, p))]
+    return [path for path in files if not is_unchanged(base, files, path)]
 
 
 def folder_version(*folders: Path) -> str:
