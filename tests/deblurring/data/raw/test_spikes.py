@@ -39,7 +39,9 @@ def test_format_bit_by_bit(tmp_path, height, width):
     assert path.read_bytes() == pack_spikes(spikes) == raw
 
 
-@pytest.mark.parametrize("area", [Area(0, 0, 20, 24), Area(2, 8, 9, 16), Area(2, 3, 9, 13)])
+@pytest.mark.parametrize(
+    "area", [Area(0, 0, 20, 24), Area(2, 8, 9, 16), Area(2, 8, 9, 13), Area(2, 3, 9, 16)]
+)
 @pytest.mark.parametrize("kind", ["dat", np.uint8, np.bool_, np.float32])
 def test_a_part_of_a_file_of_several_blocks(tmp_path, area, kind):
     spikes = np.random.default_rng(3).integers(0, 2, (150, 20, 24), dtype=np.uint8)
