@@ -156,6 +156,12 @@ def test_sequences_whose_names_begin_alike(tmp_path):
     assert list(find_sequence(tmp_path, "train", "a", "blur").blur) == ["000047"]
 
 
+def test_a_table_beside_the_folders_of_sequences_belongs_to_none(tmp_path):
+    PUBLISHED["kair"].write(tmp_path)
+    (tmp_path / "train_GT_blurred/exposures.csv").touch()
+    assert find_sequence(tmp_path, "train", "a", "blur").exposures is None
+
+
 def test_a_layout_that_is_asked_for_is_not_guessed(dataset):
     (dataset / "train_GT").mkdir()
     match = r"split train fit the layouts kair and spk_gopro; set DATA\.LAYOUT"
