@@ -86,7 +86,9 @@ def _add_sensor(parser: argparse.ArgumentParser) -> None:
 
 def add_calibrate(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
-    parser.add_argument("--static", type=Path, metavar="SCENE", help="in which nothing moves")
+    parser.add_argument(
+        "--static", type=Path, required=True, metavar="SCENE", help="in which nothing moves"
+    )
     parser.add_argument("--moving", type=Path, metavar="SCENE", help="in which much moves")
     _add_sensor(parser)
     parser.add_argument(
@@ -114,16 +116,12 @@ def calibrate(arguments: argparse.Namespace) -> int:
     the homography between two cameras side by side, a moving one the time offset. The result is
     written with its residual error and a picture. The exit status is 1 if it is not good enough.
     """
-
-    if arguments.static is None and arguments.moving is None:
-        raise ConfigError("found neither --static nor --moving, expected one or both")
     from vrtspike.deblurring.data.gate.calibration import apply, calibrate, save
 
     sensor = tuple(arguments.sensor) if arguments.sensor else None
     found, picture = calibrate(arguments.static, arguments.moving, sensor, arguments.most_steps)
     save(arguments.output, found, picture)
-    if found.residual_pixels is not None:
-        print(f"homography: {found.residual_pixels:.2f} sensor pixels are left")
+    print(f"homography: {found.residual_pixels:.2f} sensor pixels are left")
     if found.offset_steps is not None:
         spread = "" if found.residual_steps is None else f" +- {found.residual_steps:.2f}"
         print(

@@ -203,7 +203,7 @@ def _partners(folder: Path, frames: Sequence[str]) -> list[Path]:
     faults = list[str]()
     names = {without_zeros(name): name for name in frames}
     place = folder.absolute()
-    found = numbered(place.parent, place.name, SPIKE_SUFFIXES, "", names, faults)
+    found = numbered(place.parent, f"{place.name}/", SPIKE_SUFFIXES, names, faults)
     faults += [f"{folder / name}.dat: no such file" for name in frames if name not in found]
     if faults:
         title = f"{folder}: not one spike file for each frame"

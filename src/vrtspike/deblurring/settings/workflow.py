@@ -71,7 +71,8 @@ class CalibrateSettings(Section):
     STATIC: Place | None = key("Recording of a scene in which nothing moves", None)
     MOVING: Place | None = key("Recording of a scene that moves", None)
     SENSOR: tuple[Positive, Positive] | None = key(
-        "Rows and columns of the sensor as in its files; null: found", None
+        "Rows and columns of the sensor as in its files; null: a config.yaml beside them tells",
+        None,
     )
     MOST_STEPS: Positive = key("Most steps of a time offset, either way", 200)
 

@@ -39,7 +39,9 @@ def test_format_bit_by_bit(tmp_path, height, width):
     assert path.read_bytes() == pack_spikes(spikes) == raw
 
 
-@pytest.mark.parametrize("area", [Area(0, 0, 20, 24), Area(2, 8, 9, 16), Area(2, 3, 9, 13)])
+@pytest.mark.parametrize(
+    "area", [Area(0, 0, 20, 24), Area(2, 8, 9, 16), Area(2, 8, 9, 13), Area(2, 3, 9, 16)]
+)
 @pytest.mark.parametrize("kind", ["dat", np.uint8, np.bool_, np.float32])
 def test_a_part_of_a_file_of_several_blocks(tmp_path, area, kind):
     spikes = np.random.default_rng(3).integers(0, 2, (150, 20, 24), dtype=np.uint8)
@@ -77,22 +79,33 @@ def test_damage_of_an_npz_file_is_an_error_wherever_it_is(tmp_path, save):
 
 
 @pytest.mark.parametrize(
-    ("arrays", "reason"),
+    ("contents", "size", "reason"),
     [
-        ({"other": np.zeros(3)}, "holds no array 'spk'"),
-        ({"spk": np.full((2, 4, 4), 2)}, "other than 0 and 1"),
-        ({"spk": np.full((2, 4, 4), np.nan)}, "other than 0 and 1"),
-        ({"spk": np.full((2, 4, 4), None)}, "spk holds object, not numbers"),
-        ({"spk": np.zeros((2, 4, 4), "u1, u1")}, "not numbers"),
-        ({"spk": np.zeros((2, 4, 4), order="F")}, "columns first; save numpy.ascontiguousarray"),
-        ({"spk": np.zeros((2, 4, 4), np.complex64)}, "spk holds complex64, not numbers"),
+        (b"", (8, 8), "empty"),
+        (bytes(15), (8, 8), r"15 bytes are not a whole number of 8 x 8 .* 1 frames and 7 bytes"),
+        (bytes(17), (8, 8), "1 bytes over"),
+        (bytes(16), (3, 5), "whole bytes"),
+        (bytes(16), (0, 8), "positive"),
+        (bytes(16), (8, -8), "positive"),
+        ({"other": np.zeros(3)}, (4, 4), "holds no array 'spk'"),
+        ({"spk": np.full((2, 4, 4), 2)}, (4, 4), "other than 0 and 1"),
+        ({"spk": np.full((2, 4, 4), np.nan)}, (4, 4), "other than 0 and 1"),
+        ({"spk": np.full((2, 4, 4), None)}, (4, 4), "spk holds object, not numbers"),
+        ({"spk": np.zeros((2, 4, 4), "u1, u1")}, (4, 4), "not numbers"),
+        ({"spk": np.zeros((2, 4, 4), np.complex64)}, (4, 4), "spk holds complex64, not numbers"),
+        ({"spk": np.zeros((2, 4, 4), order="F")}, (4, 4), "save numpy.ascontiguousarray"),
+        ({"spk": np.zeros((2, 4, 4))}, (2, 8), r"has the shape \(2, 4, 4\), \(T, 2, 8\) expected"),
     ],
 )
-def test_npz_files_of_other_things(tmp_path, arrays, reason):
-    path = tmp_path / "a.npz"
-    np.savez(path, **arrays)
+def test_what_are_no_spikes_of_a_sensor_is_refused(tmp_path, contents, size, reason):
+    if isinstance(contents, bytes):
+        path = tmp_path / "a.dat"
+        path.write_bytes(contents)
+    else:
+        path = tmp_path / "a.npz"
+        np.savez(path, **contents)
     with pytest.raises(DataError, match=reason):
-        read_spikes(path, 4, 4)
+        read_spikes(path, *size)
 
 
 def test_packed_spikes_are_unpacked_step_by_step():
@@ -102,24 +115,6 @@ def test_packed_spikes_are_unpacked_step_by_step():
     np.testing.assert_array_equal(packed.total(), spikes.sum(axis=0))
     for step in range(5):
         np.testing.assert_array_equal(packed[step], spikes[step])
-
-
-@pytest.mark.parametrize(
-    ("contents", "size", "reason"),
-    [
-        (b"", (8, 8), "empty"),
-        (bytes(15), (8, 8), r"15 bytes are not a whole number of 8 x 8 .* 1 frames and 7 bytes"),
-        (bytes(17), (8, 8), "1 bytes over"),
-        (bytes(16), (3, 5), "whole bytes"),
-        (bytes(16), (0, 8), "positive"),
-        (bytes(16), (8, -8), "positive"),
-    ],
-)
-def test_wrong_sizes_are_refused(tmp_path, contents, size, reason):
-    path = tmp_path / "a.dat"
-    path.write_bytes(contents)
-    with pytest.raises(DataError, match=reason):
-        read_spikes(path, *size)
 
 
 def test_missing_file_and_frames_beyond_the_end(tmp_path):

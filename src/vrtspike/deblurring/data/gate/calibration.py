@@ -70,8 +70,8 @@ class Calibration:
     """Of the sensor as in its files."""
     homography: list[list[float]]
     """3 x 3, from (x, y, 1) of a sensor pixel's centre to that of a frame's pixel."""
-    residual_pixels: float | None
-    """Median distance that is left, in sensor pixels; None without a static scene."""
+    residual_pixels: float
+    """Median distance that is left, in sensor pixels."""
     covered: float
     """Share of the sensor's pixels that frames show."""
     offset_steps: float | None
@@ -84,7 +84,7 @@ class Calibration:
     @property
     def faults(self) -> list[str]:
         """What speaks against the result."""
-        pixels, steps = self.residual_pixels or 0.0, self.residual_steps or 0.0
+        pixels, steps = self.residual_pixels, self.residual_steps or 0.0
         likeness = 1.0 if self.correlation is None else self.correlation
         is_wrong = {
             f"{pixels:.2f} sensor pixels are left, expected at most {GOOD_PIXELS}: the scene "
@@ -92,7 +92,8 @@ class Calibration:
             f"the time offset is known to {steps:.2f} steps, expected at most {GOOD_STEPS}: record "
             "more frames, or faster motion": steps > GOOD_STEPS,
             f"frames and spikes of the moving scene correlate by {likeness:.2f}, expected "
-            f"{DOUBTED}: record a static scene with the cameras as they are": likeness < DOUBTED,
+            f"{DOUBTED}: record a static scene with the cameras as they are now": likeness
+            < DOUBTED,
             f"frames show {self.covered:.0%} of what the sensor sees, expected {MIN_COVERED:.0%}: "
             "turn the cameras to the same view, or use a wider lens": self.covered < MIN_COVERED,
         }
@@ -100,7 +101,7 @@ class Calibration:
 
 
 def calibrate(
-    static: Path | None,
+    static: Path,
     moving: Path | None,
     sensor_size: tuple[int, int] | None = None,
     most_steps: int = 200,
@@ -108,8 +109,7 @@ def calibrate(
     """Find homography and time offset.
 
     Args:
-        static: recording of a scene in which nothing moves; None where frames and sensor see the
-            same, as behind one lens.
+        static: recording of a scene in which nothing moves.
         moving: recording of a scene that moves; None leaves the offset open.
         sensor_size: rows and columns of the sensor as in its files; None finds them.
         most_steps: of an offset, either way.
@@ -120,18 +120,14 @@ def calibrate(
     Raises:
         DataError: if files are missing or do not fit, or a scene does not tell.
     """
-    recording = static or moving
-    if recording is None:
-        raise DataError("nothing to calibrate with: give a static or a moving scene")
-    spikes = recording / SPIKES
+    spikes = static / SPIKES
     sensor = find_sensor(spikes, sensor_size, sensor_file(spikes))
-    frames = [read_gray(path) for path in frame_files(recording / "blur")[:STATIC_FRAMES]]
+    frames = [read_gray(path) for path in frame_files(static / "blur")[:STATIC_FRAMES]]
     gray: NDArray[np.float32] = np.stack(frames).mean(axis=0, dtype=np.float32)
     steps = min(STATIC_STEPS, count_spike_frames(spikes, *sensor))
-    packed = _spikes(recording, sensor, 0, steps)
+    packed = _spikes(static, sensor, 0, steps)
     rate = (packed.total() / steps).astype(np.float32)
-    start = _same_view((gray.shape[0], gray.shape[1]), packed.shape[1:])
-    homography = find_homography(gray, rate) if static else start
+    homography = find_homography(gray, rate)
     registered = on_sensor(gray, homography, packed.shape[1:])
     offset = find_offset(moving, sensor, homography, most_steps) if moving else None
     found = Calibration(
@@ -139,11 +135,11 @@ def calibrate(
         sensor_size=(packed.shape[1], packed.shape[2]),
         file_size=sensor,
         homography=homography.tolist(),
-        residual_pixels=_distance(registered, rate) if static else None,
+        residual_pixels=_distance(registered, rate),
         covered=_covered(homography, gray.shape, packed.shape[1:]),
         **(offset or {"offset_steps": None, "residual_steps": None, "correlation": None}),
     )
-    before = on_sensor(gray, start, packed.shape[1:])
+    before = on_sensor(gray, _same_view(gray.shape, packed.shape[1:]), packed.shape[1:])
     red, cyan = np.hstack([_bytes(rate)] * 2), np.hstack([_bytes(before), _bytes(registered)])
     return found, np.dstack([red, cyan, cyan])
 

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.data.exposure import read_exposures
 from vrtspike.deblurring.data.gate.alignment import (
     CENTER_PRECISION,
     align,
@@ -245,15 +244,11 @@ class _Checks:
         frames = sorted(files.blur, key=frame_order)
         paths = dict.fromkeys(frames, files.stream) if files.stream else files.spikes
         wanted = {name: paths[name] for name in frames if name in paths}
-        found, faults = find_recordings(self.root, wanted, self.file_size, layout, files.exposures)
+        known = {*files.blur, *files.sharp}
+        found, faults = find_recordings(
+            self.root, wanted, self.file_size, layout, files.exposures, known
+        )
         self.faults += faults
-        if files.exposures:
-            table = self.root / files.exposures
-            if odd := sorted(set(read_exposures(table)) - {*files.blur, *files.sharp}):
-                self.faults.append(
-                    f"{table}: found {len(odd)} lines without a frame, the first of {odd[0]}; "
-                    "remove them, or put the frames back"
-                )
         return found
 
     def _frame(

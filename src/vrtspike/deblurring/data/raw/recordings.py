@@ -6,7 +6,7 @@ A table ``exposures.csv`` tells it, else the layout of the files.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,6 +94,7 @@ def find_recordings(
     size: tuple[int, int],
     layout: Layout,
     table: str | None = None,
+    known: Collection[str] | None = None,
 ) -> tuple[dict[str, Recording], list[str]]:
     """Find the spikes of each frame; frames of one file have equal parts of it, in order.
 
@@ -103,6 +104,7 @@ def find_recordings(
         size: rows and columns of the sensor as in the files.
         layout: of the files.
         table: path of a table of exposures, which says otherwise.
+        known: names of all frames; lines of the table for others are a fault. None allows them.
 
     Returns:
         the recordings of frames, and what is wrong with the others.
@@ -115,6 +117,11 @@ def find_recordings(
     found: dict[str, Recording] = {}
     ends: dict[str, int] = {}
     faults: list[str] = []
+    if known is not None and (odd := sorted(set(exposures or ()) - set(known))):
+        faults.append(
+            f"{root / str(table)}: found {len(odd)} lines without a frame, the first of {odd[0]}; "
+            "remove them, or put the frames back"
+        )
     for name, path in paths.items():
         try:
             total = count_spike_frames(root / path, *size)

@@ -73,7 +73,7 @@ def survey(
             continue
         layouts[split] = kind
         if not names:
-            where = kind.places(split, "<sequence>", blur_dir).sharp
+            where = f"{kind.places(split, '<sequence>', blur_dir).sharp}*.png"
             alike = in_other_case(base, split)
             hint = f"; found the folder {alike}: rename it" if alike else ""
             excluded[split] = [f"no sequence folders; expected {base / where}{hint}"]
@@ -92,7 +92,7 @@ def survey(
             if faults := _missing_frames(files, places):
                 excluded[sequence] = faults
             if not files.has_spikes:
-                without_spikes[sequence] = places.spikes
+                without_spikes[sequence] = places.spikes_wanted
     spikes = spike_root is not None or len(without_spikes) < len(sequences)
     why = "other sequences have them" if spike_root is None else "DATA.SPIKE_ROOT is set"
     for name, place in without_spikes.items() if spikes else ():
@@ -174,9 +174,9 @@ def _require_usable(name: str) -> None:
 def _missing_frames(files: SequenceFiles, places: Places) -> list[str]:
     faults = list(files.faults)
     if not files.blur:
-        faults.append(f"no blurry frames ({places.blur})")
+        faults.append(f"no blurry frames ({places.blur}*.png)")
     if not files.sharp:
-        faults.append(f"no sharp frames ({places.sharp}); vrtspike restore does without them")
+        faults.append(f"no sharp frames ({places.sharp}*.png); vrtspike restore does without them")
     if files.spikes and files.stream:
         first = next(iter(files.spikes.values()))
         faults.append(f"both {first} and {files.stream}; remove the one not meant")

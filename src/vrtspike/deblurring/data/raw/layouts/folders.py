@@ -47,7 +47,6 @@ def numbered(
     root: Path,
     place: str,
     suffixes: tuple[str, ...],
-    prefix: str,
     known: dict[str, str],
     faults: list[str],
 ) -> dict[str, str]:
@@ -55,9 +54,8 @@ def numbered(
 
     Args:
         root: the data set's folder.
-        place: the folder below it.
+        place: how the files' paths below it begin, with a folder and perhaps of a name.
         suffixes: of the files, in small letters; capitals are read as well.
-        prefix: what their names begin with before the number.
         known: names of frames by name :func:`without_zeros`; filled. The folder that is asked for
             first gives the names, so that ``1.png`` and ``000001.dat`` belong together.
         faults: what is wrong is added: two files for a frame, and files or a folder that somebody
@@ -66,6 +64,7 @@ def numbered(
     Raises:
         DataError: if the folder cannot be listed.
     """
+    place, _, prefix = place.rpartition("/")
     if not (root / place).is_dir():
         if (alike := in_other_case(root, place)) is not None:
             faults.append(f"found the folder {alike}, expected {place}; rename it")
@@ -89,13 +88,12 @@ def numbered(
             faults.append(f"two files for frame {frame}: {found[frame]} and {place}/{name}")
         else:
             found[frame] = f"{place}/{name}"
-    # Only a name like those of frames is one that somebody must have meant.
-    like = {"#", *(re.sub("[0-9]+", "#", number) for number in known)}
+    # Only the name of a frame is one that somebody must have meant.
     unread = [
         name
         for number, name in others
-        if known.get(number) not in found
-        and re.sub("[0-9]+", "#", number) in like
+        if (number.isdecimal() or number in known)
+        and known.get(number) not in found
         and not (root / place / name).is_dir()
     ]
     if unread:

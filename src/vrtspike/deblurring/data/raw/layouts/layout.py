@@ -35,12 +35,25 @@ NESTED = "__"
 
 
 class Places(NamedTuple):
-    """Where the parts of a sequence are expected, as patterns of files, for messages."""
+    """How the paths of a sequence's files begin: with ``train/walk/blur/``, ``train/input/walk-``.
+
+    Attributes:
+        blur: those of the blurry frames, before the number.
+        sharp: those of the sharp frames; empty in a set without truth.
+        spike: those of the spikes of each frame; empty where one file serves the sequence.
+        streams: those of a spike file for the whole sequence, before its suffix.
+    """
 
     blur: str
     sharp: str
-    spikes: str
-    """Every way to have them, in words."""
+    spike: str
+    streams: list[str]
+
+    @property
+    def spikes_wanted(self) -> str:
+        """Every way to have spikes, in words."""
+        each = [f"{self.spike}*.dat"] if self.spike else []
+        return " or ".join([*each, *(f"{stream}.dat" for stream in self.streams[:1])])
 
 
 @dataclass(frozen=True)
@@ -125,15 +138,18 @@ class Layout:
     def places(self, split: str, name: str, blur_dir: str, spike_root: str | None = None) -> Places:
         """Where the parts of a sequence are expected; arguments as for :meth:`find`.
 
-        >>> layout = Layout("a", "", (), "blur", "sharp", None, streams=("{sequence}/spike",))
-        >>> layout.places("train", "walk", "blur").spikes
-        'walk/spike.dat'
+        >>> layout = Layout("a", "", (), "{sequence}/blur", "sharp", None)
+        >>> layout.places("train", "walk", "blur").blur
+        'walk/blur/'
         """
-        blur, sharp, spike, streams = self._paths(split, name, blur_dir, spike_root)
-        prefix = self.prefix.format(sequence=name)
-        spikes = [f"{spike}/{prefix}*.dat"] if spike else []
-        spikes += [f"{stream}.dat" for stream in streams[:1]]
-        return Places(f"{blur}/{prefix}*.png", f"{sharp}/{prefix}*.png", " or ".join(spikes))
+        parts = {"split": split, "sequence": _path(name), "gamma": blur_dir.removeprefix("blur")}
+        above, prefix = _above(spike_root), self.prefix.format(**parts)
+        blur, sharp, spike = (
+            f"{pattern.format(**parts)}/{prefix}" if pattern else ""
+            for pattern in (self.blur, self.sharp, self.spike)
+        )
+        streams = [above + each.format(**parts) for each in self.streams]
+        return Places(blur, sharp, above + spike if spike else "", streams)
 
     @naming_closed_folders()
     def sequence_names(
@@ -152,14 +168,15 @@ class Layout:
         Raises:
             DataError: if a folder cannot be listed.
         """
-        parts = [root / part for part in (self.blur, self.sharp) if part]
-        if self.spike and not self.prefix:
-            parts.append(root / f"{_above(spike_root)}{self.spike}")
-        patterns = {str(part).split("{sequence}")[0] for part in parts}
+        patterns = (("", self.blur), ("", self.sharp), (_above(spike_root), self.spike))
+        places = {
+            root / (above + pattern.split("{sequence}")[0].format(split=split, gamma=gamma))
+            for above, pattern in patterns
+            if pattern
+            for gamma in ("", "_gamma")
+        }
         names: set[str] = set()
-        for place in {p.format(split=split, gamma=g) for p in patterns for g in ("", "_gamma")}:
-            if not Path(place).is_dir():
-                continue
+        for place in filter(Path.is_dir, places):
             for entry in _own_entries(place, foreign):
                 if self.prefix:
                     if entry.name.lower().endswith(PICTURE_SUFFIXES) and "-" in entry.name:
@@ -187,8 +204,7 @@ class Layout:
         Raises:
             DataError: if a folder cannot be listed.
         """
-        blur, sharp, spike, streams = self._paths(split, name, blur_dir, spike_root)
-        prefix = self.prefix.format(sequence=name)
+        blur, sharp, spike, streams = self.places(split, name, blur_dir, spike_root)
         faults: list[str] = []
         if blur_dir != "blur" and "{gamma}" not in self.blur:
             faults.append(
@@ -196,22 +212,18 @@ class Layout:
                 f"{blur_dir}; set it to blur"
             )
         known: dict[str, str] = {}
-        blurry = numbered(root, blur, PICTURE_SUFFIXES, prefix, known, faults)
-        sharps = numbered(root, sharp, PICTURE_SUFFIXES, prefix, known, faults) if sharp else {}
+        blurry = numbered(root, blur, PICTURE_SUFFIXES, known, faults)
+        sharps = numbered(root, sharp, PICTURE_SUFFIXES, known, faults) if sharp else {}
         if self.more_sharp:
             sharps = {number: path for number, path in sharps.items() if number in blurry}
-        spikes = numbered(root, spike, SPIKE_SUFFIXES, prefix, known, faults) if spike else {}
+        spikes = numbered(root, spike, SPIKE_SUFFIXES, known, faults) if spike else {}
         spikes.pop("spike", None)
         stream = _only(root, [f"{s}{suffix}" for s in streams for suffix in SPIKE_SUFFIXES], faults)
-        own = [PurePosixPath(p) for p in (*streams, spike, blur) if p]
-        folders = {folder.as_posix() for path in own for folder in (path, path.parent)}
-        tables = [
-            f"{folder}/{prefix}{TABLE}"
-            for folder in sorted(folders)
-            if prefix or _path(name) in folder
-        ]
-        above_spikes = PurePosixPath(spike or streams[0] if streams or spike else blur)
-        sensors = (f"{p.as_posix()}/{SENSOR_FILE}" for p in (above_spikes, *above_spikes.parents))
+        own = [part for part in (spike, blur, *(f"{each}/" for each in streams)) if part]
+        above = (f"{PurePosixPath(part).parent}/" for part in own)
+        own += (folder for folder in above if f"/{_path(name)}/" in f"/{folder}")
+        spikes_at = PurePosixPath(spike or (streams[0] if streams else blur))
+        sensors = (f"{folder}/{SENSOR_FILE}" for folder in (spikes_at, *spikes_at.parents))
         return SequenceFiles(
             split=split,
             name=name,
@@ -221,31 +233,17 @@ class Layout:
             spikes=spikes,
             stream=stream,
             sensor_file=next((p for p in sensors if (root / p).is_file()), None),
-            exposures=_only(root, tables, faults),
+            exposures=_only(root, [f"{part}{TABLE}" for part in dict.fromkeys(own)], faults),
             faults=tuple(faults),
         )
-
-    def _paths(
-        self, split: str, name: str, blur_dir: str, spike_root: str | None
-    ) -> tuple[str, str, str, list[str]]:
-        """Folders of the blurry frames, the sharp frames and the spikes; empty where none.
-
-        And where a spike file for the whole sequence may lie, without its suffix.
-        """
-        gamma, above = blur_dir.removeprefix("blur"), _above(spike_root)
-        blur, sharp, spike, *streams = (
-            (pattern or "").format(split=split, sequence=_path(name), gamma=gamma)
-            for pattern in (self.blur, self.sharp, self.spike, *self.streams)
-        )
-        return blur, sharp, above + spike if spike else "", [above + each for each in streams]
 
 
 def advice(layout: Layout, blur_dir: str) -> str:
     """What someone must know whose data set could not be used."""
     places = layout.places("<split>", "<sequence>", blur_dir)
     return (
-        f"Expected in the layout {layout.name} ({layout.used_by}): {places.blur}, {places.sharp} "
-        f"and, where there are spikes, {places.spikes}."
+        f"Expected in the layout {layout.name} ({layout.used_by}): {places.blur}*.png, "
+        f"{places.sharp}*.png and, where there are spikes, {places.spikes_wanted}."
     )
 
 
@@ -268,7 +266,7 @@ def _matches(root: Path, pattern: str) -> bool:
     return any(FOREIGN.isdisjoint(p.relative_to(root).parts) for p in root.glob(pattern))
 
 
-def _own_entries(folder: str, foreign: set[str]) -> Iterator[os.DirEntry[str]]:
+def _own_entries(folder: str | Path, foreign: set[str]) -> Iterator[os.DirEntry[str]]:
     """What lies in a folder and is neither hidden nor foreign; ``foreign`` takes what is."""
     with os.scandir(folder) as entries:
         for entry in entries:
