@@ -111,7 +111,7 @@ def view_spikes(
             it, or frame and sensor do not fit together.
     """
     gray = read_gray(frame) if frame is not None else None
-    sensor = sensor_of(*size, "as given") if size is not None else _sensor(path, gray)
+    sensor = find_sensor(path) if size is None else sensor_of(*size, "as given")
     if gray is not None:
         area = picture_area((sensor.height, sensor.width), (gray.shape[0], gray.shape[1]))
         sensor = replace(sensor, area=area)
@@ -129,19 +129,6 @@ def view_spikes(
     if layout is not None and layout.exposure is not None:
         expected = layout.exposure_of(total, path).sharp
     return SpikeView(path, sensor, total, start, spikes, gray, found, expected)
-
-
-def _sensor(path: Path, gray: NDArray[np.uint8] | None) -> Sensor:
-    """What the file tells; where it does not, half the frame's size if the file permits it."""
-    try:
-        return find_sensor(path)
-    except DataError:
-        if gray is None or not path.is_file():
-            raise
-        half = sensor_of(gray.shape[0] // 2, gray.shape[1] // 2, "half the frame's")
-        if path.stat().st_size * 8 % (half.height * half.width):
-            raise
-        return half
 
 
 def describe(view: SpikeView) -> list[str]:
