@@ -23,6 +23,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._inductor.exc import InductorError
+from torch.optim import Optimizer
+from torch.profiler import ProfilerActivity, profile
 
 from vrtspike.deblurring.evaluation.tiling import even_side, recomputation, tile_unit, tiling_for
 from vrtspike.deblurring.losses.charbonnier import charbonnier
@@ -31,7 +34,7 @@ from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.settings.schema import load_video_preset
 from vrtspike.errors import RunError
 from vrtspike.io.files import finite_or_null, read_json, write_json
-from vrtspike.monitoring.timing import clock_for
+from vrtspike.monitoring.timing import Event, HostEvent
 from vrtspike.system import cli
 from vrtspike.training.optimizers import build_optimizer
 from vrtspike.training.precision import Precision
@@ -44,6 +47,8 @@ MORE = ("reproduce", "compact", "low_memory", "low_ram", "opt", "demo", "light_d
 SMALL, SIDE = ("light_demo", "demo"), 32
 """Presets, and the side of their frames, that try the parts on a CPU."""
 ATTENTION = ("sdpa", "recompute")
+MOST = 12
+"""Kernels of each preset whose times are shown."""
 CLIP = (60, 720, 1280)
 """Frames, height and width of the clip whose restoring is timed."""
 LIMITS = {"32": 1e-2, "bf16-mixed": 0.05}
@@ -82,17 +87,18 @@ def clips(settings: Settings, device: torch.device, shape: Sequence[int], batch:
 
 
 def milliseconds(device: torch.device, call: Callable[[], object]) -> float:
-    """The median time of a call after two that are not counted; on a CPU of one call."""
-    warm, repeats = (2, 7) if device.type == "cuda" else (0, 1)
-    for _ in range(warm):
+    """The median time of 3 to 7 calls, in 3 s if they allow, after a first one; on a CPU of one."""
+    times: list[float] = []
+    on_gpu = device.type == "cuda"
+    while len(times) < (8 if on_gpu else 1) and (len(times) < 4 or sum(times) < 3e3):
+        start: Event = torch.cuda.Event(enable_timing=True) if on_gpu else HostEvent()
+        end: Event = torch.cuda.Event(enable_timing=True) if on_gpu else HostEvent()
+        start.record()
         call()
-    clock, marks = clock_for(device), []
-    for _ in range(repeats):
-        start = clock.mark()
-        call()
-        marks.append((start, clock.mark()))
-    clock.wait(marks[-1][1])
-    return statistics.median(clock.milliseconds(*pair) for pair in marks)
+        end.record()
+        end.synchronize()
+        times.append(start.elapsed_time(end))
+    return statistics.median(times[1:] or times)
 
 
 def loss(restored: Tensor) -> Tensor:
@@ -145,16 +151,38 @@ def attention(device: torch.device) -> Figures:
         yield name, train(settings, device, compiled=False)
 
 
-def train(settings: Settings, device: torch.device, compiled: bool) -> dict[str, Any]:
-    """Time and peak memory of a micro-step; too little memory is a finding."""
+def kernels(device: torch.device) -> Figures:
+    """What takes most of the device's time in a micro-step."""
+    on_gpu = device.type == "cuda"
+    activity = ProfilerActivity.CUDA if on_gpu else ProfilerActivity.CPU
+    for name in presets(device, FIRST[:2]):
+        micro_step, _ = prepare(load(name), device, compiled=False)
+        micro_step()
+        with profile(activities=[activity]) as profiler:
+            micro_step()
+        rows = profiler.key_averages()
+        times = {
+            row.key: row.self_device_time_total if on_gpu else row.self_cpu_time_total
+            for row in rows
+        }
+        calls = {row.key: row.count for row in rows}
+        for key in sorted(times, key=times.__getitem__, reverse=True)[:MOST]:
+            share = times[key] / sum(times.values())
+            yield f"{name}, {key[:80]}", {"share": share, "ms": times[key] / 1e3, "n": calls[key]}
+
+
+def prepare(
+    settings: Settings, device: torch.device, compiled: bool
+) -> tuple[Callable[[], None], Optimizer]:
+    """A micro-step of a preset, and its optimizer."""
     gc.collect()  # the preset before this one
     torch._dynamo.reset()
     on_gpu = device.type == "cuda"
-    side, batch = (settings.DATA.CROP_SIZE, settings.TRAIN.BATCH_SIZE) if on_gpu else (SIDE, 1)
     precision = Precision(settings.TRAIN, device)
     model = precision.prepare(build(settings, device))
     groups: list[dict[str, object]] = [{"params": list(model.parameters()), "lr": 1e-6}]
     optimizer = build_optimizer(groups, settings.TRAIN.OPTIM)
+    side, batch = (settings.DATA.CROP_SIZE, settings.TRAIN.BATCH_SIZE) if on_gpu else (SIDE, 1)
     clip = clips(settings, device, (settings.DATA.CLIP_LEN, side, side), batch)
     if compiled:
         # Without a GPU only the tracing is tried, not the compiler behind it.
@@ -165,7 +193,15 @@ def train(settings: Settings, device: torch.device, compiled: bool) -> dict[str,
             restored = model(*clip)
         precision.backward(loss(restored))
 
+    return micro_step, optimizer
+
+
+def train(settings: Settings, device: torch.device, compiled: bool) -> dict[str, Any]:
+    """Time and peak memory of a micro-step; too little memory is a finding."""
+    on_gpu = device.type == "cuda"
+    batch = settings.TRAIN.BATCH_SIZE if on_gpu else 1
     try:
+        micro_step, optimizer = prepare(settings, device, compiled)
         micro_step()
         optimizer.step()  # makes the moments
         if on_gpu:
@@ -175,6 +211,8 @@ def train(settings: Settings, device: torch.device, compiled: bool) -> dict[str,
         update = milliseconds(device, optimizer.step)
     except torch.OutOfMemoryError:
         return {"note": "out of memory"}
+    except InductorError as error:
+        return {"note": f"does not compile: {str(error).splitlines()[0]}"}
     return {"clips/s": 1e3 * batch / ms, "peak GiB": peak, "ms": ms, "optimizer ms": update}
 
 
@@ -195,12 +233,13 @@ def restoring(device: torch.device) -> Figures:
 
 
 PARTS: dict[str, tuple[int, Callable[[torch.device], Figures]]] = {
-    "agreement": (50, agreement),
-    "training": (60, partial(training, names=FIRST)),
-    "attention": (40, attention),
-    "restoring": (40, restoring),
-    "compiled": (180, partial(training, names=FIRST, compiled=True)),
-    "training, more": (110, partial(training, names=MORE)),
+    "agreement": (40, agreement),
+    "training": (50, partial(training, names=FIRST)),
+    "attention": (50, attention),
+    "kernels": (30, kernels),
+    "restoring": (30, restoring),
+    "training, more": (130, partial(training, names=MORE)),
+    "compiled": (150, partial(training, names=FIRST[1::-1], compiled=True)),
     "compiled, more": (400, partial(training, names=MORE, compiled=True)),
 }
 """Time limits in seconds, and what finds the figures on a device."""

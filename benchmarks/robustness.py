@@ -4,7 +4,7 @@ The preset ``light_demo``, without spikes of neighbouring frames, is trained wit
 DATA.THRESHOLD_AUGMENT and DATA.FAULT_AUGMENT, those of the preset ``light`` last. Its test
 sequences are filmed again by sensors of other thresholds and with faults; the table in
 docs/model.md says what each costs: PSNR less that of the sensor of the training data. A training
-takes minutes of a core; what is known stays.
+takes minutes of a core.
 
 Examples:
     snakemake --cores 2 results/data/demo/k32/dataset.json
@@ -15,31 +15,31 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from learning import CPU, PAGE, ROOT, preset_settings, trained
-from measured_figures import experiment_options, markdown, require_current, with_part
+from experiments import CPU, ROOT, markdown, run_experiment, trained
 from vrtspike.deblurring.data.clips.dataset import DatasetManifest, load_dataset
 from vrtspike.deblurring.data.simulation.demo import FRAMES_PER_EXPOSURE, SCENES, Scene, render
 from vrtspike.deblurring.data.simulation.sensor import SensorModel, simulate_spikes
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.evaluation.given_clips import array_spikes, given_clip
 from vrtspike.deblurring.evaluation.pictures import array_pictures
-from vrtspike.deblurring.evaluation.restore import restore_frames, torch_compute
+from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, torch_compute
 from vrtspike.deblurring.evaluation.sources import sharp_frame, stored_sequence
 from vrtspike.deblurring.evaluation.tiling import tiling_for
 from vrtspike.deblurring.metrics.psnr import psnr
 from vrtspike.deblurring.settings import Settings
+from vrtspike.deblurring.settings.schema import deblurring_settings, load_video_preset
 from vrtspike.errors import DataError
-from vrtspike.io.files import atomic_write_text, read_json, write_json
+from vrtspike.runs.names import WEIGHTS
 from vrtspike.system import cli
 
-RESULTS = ROOT / "benchmarks" / "results" / "robustness.json"
 STEPS_PER_FRAME = 8
 
 Spikes = NDArray[np.uint8]
@@ -52,7 +52,7 @@ OTHERS = ("0, 0", "0.3, 0", "0, 0.8")
 
 def shipped() -> str:
     """Their values in the preset ``light``."""
-    data = preset_settings("light", {}).DATA
+    data = load_video_preset(ROOT / "config" / "presets" / "light.yaml").DATA
     return f"{data.THRESHOLD_AUGMENT:g}, {data.FAULT_AUGMENT:g}"
 
 
@@ -121,25 +121,22 @@ def figures(model: nn.Module, settings: Settings, dataset: DatasetManifest) -> d
     return {name: statistics.fmean(values) for name, values in found.items()}
 
 
-def measured(dataset: DatasetManifest, known: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The figures of all augmentations so far, one more each time; ``known`` is kept."""
-    values = dict(known)
-    for name in augmentations():
-        if name in values:
-            continue
-        augmentation = zip(KEYS, map(float, name.split(",")), strict=True)
-        settings = preset_settings("light_demo", {**GIVEN, **dict(augmentation)})
-        model = trained(settings, dataset)
-        if model is None:
-            raise SystemExit(f"training with the augmentation {name} diverged")
-        values[name] = figures(model, settings, dataset)
-        print(name, values[name], flush=True)
-        yield values
+def measured(dataset: Path, results: dict[str, Any]) -> Iterator[None]:
+    """Train with the augmentations that are not known yet, and measure."""
+    for name in (name for name in augmentations() if name not in results):
+        augmentation = zip(KEYS, name.split(","), strict=True)
+        with TemporaryDirectory() as folder:
+            run = trained("light_demo", {**GIVEN, **dict(augmentation)}, dataset, Path(folder))
+            settings = deblurring_settings(run.settings, run.name)
+            model = load_model(Path(folder) / "result" / WEIGHTS, settings, CPU)
+        results[name] = figures(model, settings, load_dataset(dataset))
+        print(name, results[name], flush=True)
+        yield
 
 
 def section(results: Mapping[str, Mapping[str, float]]) -> str:
     """The part of the page that this program writes."""
-    names = [name for name in augmentations() if name in results]
+    names = augmentations()
     rows = [
         (sensor, *(f"{results[name][sensor] - results[name][CLEAN]:+.2f}" for name in names))
         for sensor in (*SENSORS, FLIPPED)
@@ -150,23 +147,6 @@ def section(results: Mapping[str, Mapping[str, float]]) -> str:
     return markdown(("sensor; thresholds, faults:", *titles), [clean, *rows])
 
 
-def page(results: Mapping[str, Mapping[str, float]]) -> str:
-    """docs/model.md with these results."""
-    return with_part(PAGE, "robustness.py", section(results))
-
-
-def main() -> None:
-    """Measure what is not known yet and write the page."""
-    arguments = experiment_options(__doc__).parse_args()
-    results: dict[str, Any] = read_json(RESULTS) if RESULTS.is_file() else {}
-    if arguments.check:
-        require_current(PAGE, page(results), "robustness.py")
-        return
-    torch.set_num_threads(arguments.threads)
-    for results in measured(load_dataset(arguments.dataset), results):  # noqa: B020 - the same
-        write_json(RESULTS, results)
-    atomic_write_text(PAGE, page(results))
-
-
 if __name__ == "__main__":
-    cli.run(main)
+    page = ROOT / "docs" / "model.md"
+    cli.run(lambda: run_experiment("robustness", page, section, measured, __doc__))

@@ -11,16 +11,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from measured_figures import write_figures
+from experiments import write_figures
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.manifests import SURVEY
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
@@ -28,7 +26,7 @@ from vrtspike.deblurring.data.raw.versions import source_version
 from vrtspike.deblurring.data.simulation.demo import SCENES, make_demo_data
 from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.io.files import write_json
-from vrtspike.system.cli import positive_int, run
+from vrtspike.system.cli import HelpFormatter, positive_int, run
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DATA = "data/many"
@@ -38,32 +36,16 @@ FIRST = SCENES[0].name
 Row = tuple[str, float, str]
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What a program took, the processes that it started included."""
-
-    cpu: float
-    """Seconds of all processes."""
-    largest: float
-    """Peak of the largest process, MB."""
-
-
-def measure(folder: Path, *arguments: str) -> Cost:
-    """Run Python in a copy of the project."""
-    environment = {**os.environ, "PYTHONPATH": str(folder / "src")}
-    process = subprocess.Popen([sys.executable, *arguments], cwd=folder, env=environment)
+def measure(folder: Path, program: str, *arguments: str) -> tuple[float, float]:
+    """Run one of the scripts in a folder; gives CPU seconds and peak memory in MB."""
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "src")}
+    command = [sys.executable, str(REPOSITORY / "scripts" / f"{program}.py"), *arguments]
+    process = subprocess.Popen(command, cwd=folder, env=environment)
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise SystemExit(f"{arguments[0]} ended with {process.returncode}")
-    return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss / 1e3)
-
-
-def copy_project(folder: Path) -> None:
-    """Copy what the programs are made of."""
-    for part in ("config", "scripts", "src"):
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(REPOSITORY / part, folder / part, ignore=ignored)
+        raise SystemExit(f"{program} ended with {process.returncode}")
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1e3
 
 
 def names(sequences: int) -> Iterator[tuple[str, str]]:
@@ -101,52 +83,43 @@ def write_quickly(path: Path, manifest: dict[str, Any], split: str, name: str) -
 
 
 def measure_programs(folder: Path, sequences: int) -> list[Row]:
-    """The programs that look at all manifests, for all sequences and for a quarter of them."""
+    """The programs that look at all manifests."""
     ingested = ("--ingested", str(RESULTS / "ingest"))
     found = [{"split": split, "name": name, "frames": 2} for split, name in names(sequences)]
     survey = {"schema": SURVEY.schema, "root": DATA, "layout": "", "spikes": True, "excluded": {}}
+    write_json(folder / "survey.json", {**survey, "sequences": found})
+    surveyed = ("--survey", "survey.json", *ingested)
+    stores = (
+        "--accepted",
+        "accepted.json",
+        "--stores",
+        str(RESULTS / "k8"),
+    )
     rows: list[Row] = []
-    for part in (sequences // 4, sequences):
-        write_json(folder / "survey.json", {**survey, "sequences": found[-part:]})
-        for program, arguments in (
-            ("accept", ["--survey", "survey.json", *ingested, "--output", "accepted.json"]),
-            (
-                "alignment_table",
-                ["--survey", "survey.json", *ingested, "--table", "a.csv", "--plot", "a.svg"],
-            ),
-            (
-                "dataset_statistics",
-                [
-                    *("--accepted", "accepted.json", "--stores", str(RESULTS / "k8")),
-                    *("--bins", "8", "--dataset", "many", "--output", "dataset.json"),
-                ],
-            ),
-        ):
-            cost = measure(folder, f"scripts/{program}.py", *arguments)
-            rows.append((f"{program}, {part} sequences: CPU time", cost.cpu, "s"))
-            rows.append((f"{program}, {part} sequences: peak memory", cost.largest, "MB"))
+    for program, *arguments in (
+        ("accept", *surveyed, "--output", "accepted.json"),
+        ("alignment_table", *surveyed, "--table", "a.csv", "--plot", "a.svg"),
+        ("dataset_statistics", *stores, "--dataset", "many", "--output", "dataset.json"),
+    ):
+        seconds, megabytes = measure(folder, program, *arguments)
+        rows.append((f"{program}: CPU time", seconds, "s"))
+        rows.append((f"{program}: peak memory", megabytes, "MB"))
     return rows
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--sequences", type=positive_int, default=2000)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
+    parser.add_argument("--sequences", type=positive_int, default=2000, help="how many")
     parser.add_argument("--frames", type=int, default=100, help="frames in each manifest")
     parser.add_argument("--output", type=Path, help="folder for scale.csv")
     arguments = parser.parse_args()
-    rows: list[Row] = [("sequences", arguments.sequences, "")]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        copy_project(folder)
         make_demo_data(folder / DATA, height=64, width=96, exposures=2)
         write_manifests(folder, arguments.sequences, arguments.frames)
-        rows += measure_programs(folder, arguments.sequences)
-    for title, value, unit in rows:
-        print(f"{title:60} {value:10.1f} {unit}")
-    write_figures(rows, arguments.output, "scale")
+        rows = measure_programs(folder, arguments.sequences)
+    write_figures([("sequences", arguments.sequences, ""), *rows], arguments.output, "scale")
 
 
 if __name__ == "__main__":

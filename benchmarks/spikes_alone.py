@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from measured_figures import experiment_options, markdown, require_current, with_part
+from experiments import CPU, ROOT, markdown, run_experiment
 from vrtspike.deblurring.data.clips.dataset import SequenceEntry, load_dataset
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.store.reading import Store
-from vrtspike.deblurring.evaluation.measure import ClipMeter, FrameImages, Scores, select_metrics
+from vrtspike.deblurring.evaluation.measure import ClipMeter, FrameImages, Scores
 from vrtspike.deblurring.evaluation.sources import sharp_frame, stored_sequence
 from vrtspike.deblurring.evaluation.spikes_alone import (
     RECONSTRUCTIONS,
@@ -35,16 +34,10 @@ from vrtspike.deblurring.evaluation.spikes_alone import (
     to_frame,
 )
 from vrtspike.deblurring.metrics.psnr import PSNR_Y
-from vrtspike.deblurring.metrics.registry import METRICS
 from vrtspike.deblurring.metrics.ssim import SSIM_Y
 from vrtspike.deblurring.metrics.tof import TOF
 from vrtspike.deblurring.spike_images import tfp
-from vrtspike.io.files import atomic_write_text, read_json, write_json
 from vrtspike.system import cli
-
-ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "spikes_alone.json"
-PAGE = ROOT / "docs" / "metrics.md"
 
 WINDOWS = (16, 24, 32, 40, 88)
 MEASURED = (PSNR_Y, SSIM_Y, TOF)
@@ -85,48 +78,34 @@ def frames(entry: SequenceEntry, rate: Reconstruction) -> Iterator[FrameImages]:
         yield {"spikes": seen, "gray": gray_frame(sharp_frame(store, number))}
 
 
-def table(results: Mapping[str, Any]) -> str:
-    """The results as a table; the best of each column in bold."""
-    rows = {row["reconstruction"]: row for row in results["figures"]}
-    metrics = [METRICS[name] for name in results["metrics"]]
-    best = {m.name: m.best(row[m.name] for row in rows.values()) for m in metrics}
-    body = []
-    for name, row in rows.items():
-        cells = [
-            f"**{m.text(row[m.name])}**" if row[m.name] == best[m.name] else m.text(row[m.name])
-            for m in metrics
-        ]
-        body.append([name, *cells])
-    return markdown(["reconstruction", *(metric.title for metric in metrics)], body)
-
-
-def page(results: Mapping[str, Any]) -> str:
-    """The page with today's table."""
-    return with_part(PAGE, "spikes_alone.py", table(results))
-
-
-def main() -> None:
-    """Measure, keep the results and write the page."""
-    arguments = experiment_options(__doc__).parse_args()
-    if arguments.check:
-        require_current(PAGE, page(read_json(RESULTS)), "spikes_alone.py")
+def measured(dataset: Path, results: dict[str, Any]) -> Iterator[None]:
+    """Measure the test sequences, if that was not done."""
+    if results:
         return
-    torch.set_num_threads(arguments.threads)
-    entries = load_dataset(arguments.dataset).split("test")
-    scores = select_metrics(MEASURED, "no weights needed", torch.device("cpu"))
-    figures: list[dict[str, Any]] = []
+    entries = load_dataset(dataset).split("test")
+    scores: Scores = {metric: metric.load(Path("none"), CPU) for metric in MEASURED}
+    results |= {"sequences": len(entries), "metrics": [m.name for m in MEASURED], "figures": []}
     for name, rate in reconstructions().items():
         rows = [measure(entry, rate, scores) for entry in entries]
         means = {m.name: statistics.fmean(row[m.name] for row in rows) for m in MEASURED}
-        figures.append({"reconstruction": name, **means})
-    results = {
-        "sequences": len(entries),
-        "metrics": [metric.name for metric in MEASURED],
-        "figures": figures,
-    }
-    write_json(RESULTS, results)
-    atomic_write_text(PAGE, page(results))
+        results["figures"].append({"reconstruction": name, **means})
+    yield
+
+
+def section(results: Mapping[str, Any]) -> str:
+    """The results as a table; the best of each column in bold."""
+    rows = results["figures"]
+    best = {m.name: m.best(row[m.name] for row in rows) for m in MEASURED}
+    body = []
+    for row in rows:
+        cells = [
+            f"**{m.text(row[m.name])}**" if row[m.name] == best[m.name] else m.text(row[m.name])
+            for m in MEASURED
+        ]
+        body.append([row["reconstruction"], *cells])
+    return markdown(["reconstruction", *(metric.title for metric in MEASURED)], body)
 
 
 if __name__ == "__main__":
-    cli.run(main)
+    page = ROOT / "docs" / "metrics.md"
+    cli.run(lambda: run_experiment("spikes_alone", page, section, measured, __doc__))

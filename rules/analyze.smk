@@ -18,8 +18,6 @@ rule analyze_performance:
         ),
         page=in_report("performance/{preset}/findings.html", "Performance"),
         time=in_report("performance/{preset}/time_per_section.svg", "Performance"),
-        throughput=in_report("performance/{preset}/throughput.svg", "Performance"),
-        memory=in_report("performance/{preset}/memory.svg", "Performance"),
     log:
         "<logs>/analyze_performance/{preset}.log",
     benchmark:
@@ -43,10 +41,6 @@ rule compare:
         table="<results>/compare/table.csv",
         differences="<results>/compare/differences.csv",
         page=in_report("compare/table.html", "Comparison", "compare"),
-        loss=in_report("compare/loss.svg", "Comparison", "compare_loss"),
-        validation=in_report(
-            "compare/validation.svg", "Comparison", "compare_validation"
-        ),
     log:
         "<logs>/compare.log",
     benchmark:

@@ -26,5 +26,5 @@ checkpoint statistics:
         stores=subpath(output[0], parent=True),
     shell:
         "python scripts/dataset_statistics.py --accepted {input.accepted:q} --stores {params.stores:q}"
-        " --dataset {wildcards.dataset} --bins {wildcards.bins} --train-split {params.train_split:q}"
+        " --dataset {wildcards.dataset} --train-split {params.train_split:q}"
         " --output {output:q} > {log:q} 2>&1"

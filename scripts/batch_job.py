@@ -11,14 +11,13 @@ import sys
 from pathlib import Path
 
 from vrtspike.cluster.batch_systems import FOLDER, SYSTEMS, Job, cancel, state, submit
-from vrtspike.errors import EXIT_USER_ERROR
 from vrtspike.system.cli import run
 
 _DEFAULT = "none"
 """Value in profiles for the batch system's default."""
 
 
-def main() -> int:
+def main() -> None:
     """Parse the arguments, call the batch system."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -41,15 +40,11 @@ def main() -> int:
     add("jobs", nargs="+", help="what submit printed")
     arguments = parser.parse_args()
     if arguments.command == "submit":
-        name = submit(arguments.system, _job(arguments))
-        if name is None:
-            return EXIT_USER_ERROR  # the first attempt has shown the error
-        print(name)
+        print(submit(arguments.system, _job(arguments)))
     elif arguments.command == "state":
         print(state(arguments.job))
     elif fault := cancel(arguments.jobs):
         print(fault, file=sys.stderr)
-    return 0
 
 
 def _job(arguments: argparse.Namespace) -> Job:

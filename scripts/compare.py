@@ -1,4 +1,4 @@
-"""Compare runs: a table of speed, memory and quality, and curves."""
+"""Compare runs: a table of speed, memory and quality."""
 
 from __future__ import annotations
 

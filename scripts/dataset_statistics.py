@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from vrtspike.deblurring.data.clips.dataset import merge_dataset
-from vrtspike.deblurring.data.manifests import ACCEPTED, manifest_paths
+from vrtspike.deblurring.data.manifests import ACCEPTED
 from vrtspike.io.files import write_json
 from vrtspike.io.manifests import read_manifest
 from vrtspike.system.cli import HelpFormatter, run
@@ -28,19 +28,12 @@ def main() -> None:
         help="folder of their stores' manifests, <split>/<sequence>.json",
     )
     parser.add_argument("--dataset", required=True, help="name of the data set")
-    parser.add_argument("--bins", type=int, default=32, help="voxel bins (DATA.NUM_VOXEL_BINS)")
     parser.add_argument("--train-split", default="train", help="split the statistics come from")
     parser.add_argument("--output", type=Path, required=True, help="manifest to write (JSON)")
     arguments = parser.parse_args()
     accepted = read_manifest(arguments.accepted, ACCEPTED)
     merged = merge_dataset(
-        manifest_paths(arguments.stores, accepted["sequences"]),
-        dataset=arguments.dataset,
-        bins=arguments.bins,
-        folder=arguments.output.parent,
-        train_split=arguments.train_split,
-        excluded=accepted["excluded"],
-        overlaps=accepted["overlaps"],
+        accepted, arguments.stores, dataset=arguments.dataset, train_split=arguments.train_split
     )
     write_json(arguments.output, merged)
     statistics = merged["statistics"]

@@ -13,7 +13,7 @@ from pathlib import Path
 from vrtspike.deblurring.data.manifests import SURVEY, surveyed
 from vrtspike.deblurring.data.raw.layouts.registry import AUTO, LAYOUTS
 from vrtspike.deblurring.data.shard_jobs import Ingestion, make_shard
-from vrtspike.deblurring.data.shards import Shard
+from vrtspike.deblurring.data.shards import members
 from vrtspike.io.manifests import read_manifest
 from vrtspike.system.cli import HelpFormatter, add_shard, run
 
@@ -52,7 +52,7 @@ def main() -> None:
             spike_size=(size[0], size[1]) if size else None,
             spike_root=arguments.spike_root,
         ),
-        Shard.parse(arguments.shard).of(surveyed(read_manifest(arguments.survey, SURVEY))),
+        members(arguments.shard, surveyed(read_manifest(arguments.survey, SURVEY))),
         arguments.output,
         arguments.threads,
         partial(print, flush=True),

@@ -12,6 +12,8 @@ import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from vrtspike.deblurring.data.raw.layouts.registry import AUTO, LAYOUTS, find_sequence
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
 from vrtspike.deblurring.data.raw.survey import survey
@@ -136,7 +138,7 @@ def main() -> None:
     # All folders are looked at before the first of them is simulated, which takes long.
     for_each(
         folders,
-        lambda folder: frame_files(folder.path),
+        lambda folder: look_at(folder, arguments.output),
         "folders that cannot be simulated, nothing was written",
         "Fix these and run again.",
     )
@@ -146,6 +148,18 @@ def main() -> None:
         "folders that could not be simulated",
         "The other folders are done; fix these and run again.",
     )
+
+
+def look_at(source: FrameFolder, output: Path) -> None:
+    """Refuse frames that cannot be simulated, or that the results would replace.
+
+    Raises:
+        DataError: naming the folder.
+    """
+    frame_files(source.path)
+    folder = output / source.split / source.sequence
+    if source.path.resolve().is_relative_to(folder.resolve()):
+        raise DataError(f"{source.path}: --output would replace these frames; give another folder")
 
 
 def refuse_idle_options(arguments: argparse.Namespace) -> None:
@@ -199,9 +213,7 @@ def for_each(
         try:
             action(folder)
         except DataError as error:
-            if len(folders) == 1:
-                raise
-            faults.append(str(error))
+            faults.append(f"{folder.path}: {str(error).removeprefix(f'{folder.path}: ')}")
     if faults:
         raise DataError(list_faults(title, faults, advice))
 
@@ -231,8 +243,15 @@ def simulate_spikes_of_pairs(arguments: argparse.Namespace) -> None:
 
 
 def sensor_model(arguments: argparse.Namespace) -> SensorModel:
-    """The sensor that the options describe."""
-    return SensorModel(**{name: getattr(arguments, name) for name in SENSOR_OPTIONS})
+    """The sensor that the options describe.
+
+    Raises:
+        ConfigError: naming options out of their range.
+    """
+    try:
+        return SensorModel(**{name: getattr(arguments, name) for name in SENSOR_OPTIONS})
+    except ValidationError as error:
+        raise ConfigError(f"the sensor's options: {error}") from error
 
 
 def simulate(source: FrameFolder, arguments: argparse.Namespace) -> None:

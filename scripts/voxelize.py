@@ -11,7 +11,7 @@ from pathlib import Path
 
 from vrtspike.deblurring.data.manifests import ACCEPTED
 from vrtspike.deblurring.data.shard_jobs import Building, make_shard
-from vrtspike.deblurring.data.shards import Shard
+from vrtspike.deblurring.data.shards import members
 from vrtspike.io.manifests import read_manifest
 from vrtspike.system.cli import HelpFormatter, add_shard, run
 
@@ -45,7 +45,7 @@ def main() -> None:
             *(arguments.root, arguments.stores, arguments.ingested),
             *(arguments.bins, arguments.context),
         ),
-        Shard.parse(arguments.shard).of(accepted["sequences"]),
+        members(arguments.shard, accepted["sequences"]),
         arguments.output,
         arguments.threads,
         partial(print, flush=True),

@@ -1,12 +1,16 @@
-"""What tests with several processes share: waiting for events, ports, and who waits for a lock."""
+"""What tests with several processes share: programs, waiting for events, ports, locks."""
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 def wait_until(happened: Callable[[], object], seconds: float = 800.0) -> None:
@@ -15,6 +19,18 @@ def wait_until(happened: Callable[[], object], seconds: float = 800.0) -> None:
     while not happened():
         assert time.monotonic() < deadline, f"not within {seconds:g} s"
         time.sleep(0.02)
+
+
+def run_python(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run Python to its end; ``env`` has more variables than those of this process."""
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        env={**os.environ, **options.pop("env", {})},
+        capture_output=True,
+        text=True,
+        timeout=800,
+        **options,
+    )
 
 
 def is_waited_for(path: Path) -> bool:

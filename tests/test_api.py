@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import subprocess
-import sys
 
 import nbformat
 import numpy as np
@@ -13,6 +11,7 @@ import pytest
 from nbclient import NotebookClient
 
 import vrtspike
+from tests.concurrency import run_python
 from tests.deblurring.evaluation.conftest import arrays, small_run
 from vrtspike.deblurring.evaluation.trained import load
 from vrtspike.deblurring.video import read_video
@@ -72,8 +71,7 @@ print(*[name for name in ("numpy", "torch", "cv2", "av", "zarr", "yaml") if name
 vrtspike.read_spikes, vrtspike.voxelize
 print("torch" in sys.modules, "numpy" in sys.modules)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["", "False True"]
+    assert run_python("-c", code).stdout.splitlines() == ["", "False True"]
 
 
 @pytest.mark.slow

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
+from tests.concurrency import run_python
 from vrtspike.config.problems import PROBLEMS
 
 WITHOUT = {
@@ -25,7 +23,6 @@ WITHOUT = {
 
 @pytest.mark.parametrize("module", WITHOUT)
 def test_what_a_module_does_without(module):
-    command = [sys.executable, "-c", f"import sys, {module}; print(*sys.modules)"]
-    imported = subprocess.check_output(command, text=True).split()
+    imported = run_python("-c", f"import sys, {module}; print(*sys.modules)").stdout.split()
     assert module in imported
     assert WITHOUT[module].isdisjoint(imported)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+
+from tests.concurrency import run_python
 
 SKIPS = """\
 import pytest
@@ -31,6 +30,5 @@ def test_a_skip_is_a_failure_where_all_is_installed(
 ):
     (tmp_path / "test_it.py").write_text(source)
     monkeypatch.setenv("CI", ci)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", str(tmp_path)]
-    done = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=False)
+    done = run_python("-m", "pytest", "-q", "-p", "tests.conftest", tmp_path, cwd=repository)
     assert done.returncode == status, done.stdout + done.stderr

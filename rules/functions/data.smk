@@ -10,6 +10,7 @@ from vrtspike.deblurring.data.manifests import (
 from vrtspike.deblurring.planning import (
     calibration_options,
     clip_options,
+    damaged_sequences,
     inputs_version,
     raw_file_options,
     sensor_option,
@@ -44,22 +45,18 @@ def dataset_of_preset(name):
     return checkpoints.statistics.get(**found).output[0]
 
 
-def damaged_checks(wildcards):
-    """The fault of the manifests of a shard's sequences; empty without one."""
-    return SHARDS.damaged_checks(dataset_of(wildcards), wildcards.shard)
-
-
-def damaged_stores(wildcards):
-    """The fault of the stores of a shard's sequences; empty without one."""
-    bins = int(wildcards.bins)
-    return SHARDS.damaged_stores(dataset_of(wildcards), bins, wildcards.shard)
+def damaged_results(folder, kind):
+    """A function for the fault of the results of a shard's sequences; empty without one."""
+    return lambda wildcards: damaged_sequences(
+        Path(f"{RESULTS}/data", folder.format(**wildcards)), wildcards.shard, kind
+    )
 
 
 rerun_damaged_checks = rerun_damaged(
     "data/{dataset}/ingest/shards/{shard}.json",
     INGEST_SHARD,
     ["data/{dataset}/alignment.csv"],
-    damaged_checks,
+    damaged_results("{dataset}/ingest", INGEST_SHARD),
 )
 MADE_OF_STORES = ["data/{dataset}/k{bins}/dataset.json"]
 rerun_damaged_gate = rerun_damaged(
@@ -69,7 +66,7 @@ rerun_damaged_stores = rerun_damaged(
     "data/{dataset}/k{bins}/shards/{shard}.json",
     STORE_SHARD,
     MADE_OF_STORES,
-    damaged_stores,
+    damaged_results("{dataset}/k{bins}", STORE_SHARD),
 )
 
 

@@ -1,6 +1,6 @@
 """How Snakemake shows plans and runs of this project: ``--logger vrtspike``, as in its profiles.
 
-``--verbose``, ``--printshellcmds`` and ``--debug-dag`` show Snakemake's own messages.
+``--verbose``, ``--quiet``, ``--printshellcmds`` and ``--debug-dag`` show Snakemake's own messages.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 
 from vrtspike.errors import EXIT_USER_ERROR
 from vrtspike.system.surroundings import environment_faults
-from vrtspike.workflow.messages import MessageRewriter
+from vrtspike.workflow.messages import rewrite
 from vrtspike.workflow.views import SUMMARY_LINES, SUMMARY_ONLY, PlanView, RunView
 
 __all__ = ["LogHandler"]
@@ -39,24 +39,22 @@ class LogHandler(LogHandlerBase):
             print("\n".join(f"error: {fault}" for fault in faults), file=sys.stderr)
             raise SystemExit(EXIT_USER_ERROR)  # later Snakemake would end with a traceback
         settings = self.common_settings
-        self._rewriter = MessageRewriter(sys.argv[1:])
         self._view: PlanView | RunView | None = None
         if os.environ.get(SUMMARY_ONLY):
             self._view = PlanView(self._show, sys.stdout, None)
         elif settings.dryrun:
             self._view = PlanView(self._show, sys.stderr, SUMMARY_LINES)
-        elif not (settings.verbose or settings.printshellcmds or settings.debug_dag):
-            self._view = RunView(self._show, sys.stderr, bool(settings.quiet))
+        elif not any(
+            (settings.verbose, settings.quiet, settings.printshellcmds, settings.debug_dag)
+        ):
+            self._view = RunView(self._show, sys.stderr)
         if threading.current_thread() is threading.main_thread() and not settings.verbose:
             signal.signal(signal.SIGINT, _leave)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show a message."""
-        rewritten = self._rewriter.rewrite(record)
-        if rewritten is not None and self._view is not None:
-            self._view.show(rewritten)
-        elif rewritten is not None:
-            self._show(rewritten)
+        rewrite(record, sys.argv[1:])
+        (self._show if self._view is None else self._view.show)(record)
 
     def _show(self, record: logging.LogRecord) -> None:
         """Show a message as Snakemake does."""

@@ -30,10 +30,6 @@ class DataError(UserError):
     """A raw file, a sequence or a store is missing, broken or does not match its partner."""
 
 
-class DiskFullError(DataError):
-    """There is no space for what was to be written, and so for nothing that would come after it."""
-
-
 class RunError(UserError):
     """A training run cannot start, continue or be read."""
 

@@ -21,59 +21,57 @@ def runs(publish, tmp_path):
     return find_candidates(folders)
 
 
-def stored(path, **changes):
+def stored(path, changes):
     """A baseline of the run ``one`` in which some figures are other ones."""
-    figures = FIGURES | {
-        name.replace("_restored", " restored"): value for name, value in changes.items()
-    }
-    contents = {"schema": 1, "runs": {"one": {"fingerprint": "x", "figures": figures}}}
-    path.write_text(json.dumps(contents))
+    runs = {"one": {"fingerprint": "x", "figures": FIGURES | changes}}
+    path.write_text(json.dumps({"schema": 1, "runs": runs}))
     return path
 
 
-def judge(tmp_path, runs, tolerances=(), **changes):
-    path = stored(tmp_path / "baseline.json", **changes)
-    return below_baseline(path, runs[:1], parse_tolerances(tolerances))
+@pytest.mark.parametrize(
+    ("changes", "tolerances", "told"),
+    [
+        ({}, [], []),
+        # Better by any amount is well.
+        ({"psnr restored": 20.0, "ssim restored": 0.5, "lpips restored": 0.9}, [], []),
+        ({"psnr restored": 31.549, "ssim restored": 0.9005, "lpips restored": 0.1235}, [], []),
+        (
+            {"psnr restored": 31.7},
+            [],
+            ["psnr restored: 31.5, the baseline is 31.7: worse by 0.2, 0.05 is allowed"],
+        ),
+        ({"psnr restored": 31.7}, ["psnr=0.3"], []),
+        (
+            {"ssim restored": 0.902, "lpips restored": 0.122},
+            ["psnr=0.3"],
+            ["ssim restored: 0.9, the", "lpips restored: 0.125, the baseline is 0.122: worse by"],
+        ),
+        # Speed and memory are judged where it is asked for.
+        ({"samples/s": 2.5, "memory MB": 900.0}, [], []),
+        (
+            {"samples/s": 2.5, "memory MB": 900.0},
+            ["samples/s=10%", "memory MB=99"],
+            [
+                "samples/s: 2, the baseline is 2.5: worse by 0.5, 10% is allowed",
+                "memory MB: 1000, the baseline is 900: worse by 100, 99 is allowed",
+            ],
+        ),
+        ({"samples/s": 2.5, "memory MB": 900.0}, ["samples/s=20%", "memory MB=100"], []),
+        ({"psnr_y restored": 33.0}, [], ["psnr_y restored: no longer measured, the baseline is 3"]),
+    ],
+)
+def test_figures_are_judged_in_their_own_direction(tmp_path, runs, changes, tolerances, told):
+    path = stored(tmp_path / "baseline.json", changes)
+    found = below_baseline(path, runs[:1], parse_tolerances(tolerances))
+    assert len(found) == len(told)
+    for text, expected in zip(found, told, strict=True):
+        assert text.startswith(f"one: {expected}")
 
 
-def test_metrics_are_judged_in_their_own_direction(tmp_path, runs):
-    assert judge(tmp_path, runs) == []
-    # Better by any amount is well.
-    better = {"psnr_restored": 20.0, "ssim_restored": 0.5, "lpips_restored": 0.9}
-    assert judge(tmp_path, runs, **better) == []
-    assert judge(tmp_path, runs, psnr_restored=31.549) == []
-    assert judge(tmp_path, runs, psnr_restored=31.7) == [
-        "one: psnr restored: 31.5, the baseline is 31.7: worse by 0.2, 0.05 is allowed"
-    ]
-    assert len(judge(tmp_path, runs, ssim_restored=0.902, lpips_restored=0.122)) == 2
-    assert judge(tmp_path, runs, ssim_restored=0.9005, lpips_restored=0.1235) == []
-
-
-def test_speed_and_memory_are_judged_where_asked_for(tmp_path, runs):
-    faster = {"samples/s": 2.5}
-    assert judge(tmp_path, runs, **faster) == []
-    assert judge(tmp_path, runs, ["samples/s=10%"], **faster) == [
-        "one: samples/s: 2, the baseline is 2.5: worse by 0.5, 10% is allowed"
-    ]
-    assert judge(tmp_path, runs, ["samples/s=20%"], **faster) == []
-    memory = {"memory MB": 900.0}  # 1000 MB now
-    assert judge(tmp_path, runs, ["memory MB=100"], **memory) == []
-    assert len(judge(tmp_path, runs, ["memory MB=99"], **memory)) == 1
-
-
-def test_a_tolerance_of_ones_own(tmp_path, runs):
-    assert judge(tmp_path, runs, ["psnr=0.3"], psnr_restored=31.7) == []
-    assert len(judge(tmp_path, runs, ["ssim=1%"], psnr_restored=31.7)) == 1
-    for wrong in ("psnr", "psnr=", "psnr=a", "nosuch=1", "psnr=-1"):
-        with pytest.raises(RunError, match=r"--tolerance .*expected NAME=NUMBER.*psnr"):
-            parse_tolerances([wrong])
-
-
-def test_what_is_no_longer_measured_is_worse(tmp_path, runs):
-    gone = {"psnr_y restored": 33.0}
-    assert judge(tmp_path, runs, **gone) == [
-        "one: psnr_y restored: no longer measured, the baseline is 33"
-    ]
+@pytest.mark.parametrize("wrong", ["psnr", "psnr=", "psnr=a", "nosuch=1", "psnr=-1"])
+def test_a_tolerance_that_is_none_is_refused(wrong):
+    with pytest.raises(RunError, match=r"--tolerance .*expected NAME=NUMBER.*psnr"):
+        parse_tolerances([wrong])
 
 
 def test_a_baseline_keeps_other_runs(tmp_path, runs):
@@ -89,8 +87,8 @@ def test_a_baseline_keeps_other_runs(tmp_path, runs):
 
 
 def test_what_cannot_be_judged_is_refused(tmp_path, runs, publish):
-    path = stored(tmp_path / "baseline.json")
-    with pytest.raises(RunError, match=r"missing runs \(1\):\n  - two\nFound: one; add them"):
+    path = stored(tmp_path / "baseline.json", {})
+    with pytest.raises(RunError, match="no run two, found: one; add it with --write"):
         below_baseline(path, runs, {})
     with pytest.raises(RunError, match="write it with --write-baseline"):
         below_baseline(tmp_path / "nosuch.json", runs, {})
@@ -104,7 +102,7 @@ def test_what_cannot_be_judged_is_refused(tmp_path, runs, publish):
     with pytest.raises(RunError, match=r"three: found no evaluation .* snakemake evaluate_three"):
         write_baseline(tmp_path / "new.json", unmeasured)
     assert not (tmp_path / "new.json").exists()
-    with pytest.raises(RunError, match="one run of a preset, found: one, one"):
+    with pytest.raises(RunError, match="different names, found: one, one"):
         write_baseline(tmp_path / "new.json", [runs[0], runs[0]])
 
 

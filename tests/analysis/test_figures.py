@@ -1,4 +1,4 @@
-"""Figures of a run with irregular logs, worked out again with NumPy."""
+"""Figures of a run with irregular logs, worked out again with pandas."""
 
 from __future__ import annotations
 
@@ -22,82 +22,62 @@ from vrtspike.analysis.performance import figures_table
 from vrtspike.analysis.run_logs import read_run_logs
 from vrtspike.deblurring.metrics.registry import METRICS
 
-STEPS, MICRO = 41, 3
-LEAVES = ("vrt/stage1", "vrt/stage2", "spike_encoder")
+STEPS, MICRO = 61, 3
+PARTS = {
+    "step/data": (10, 90), "step/forward/vrt/stage1": (20, 40), "step/forward/vrt/stage2": (60, 80),
+    "step/forward/spike_encoder": (5, 9), "step/backward/recomputation": (20, 60),
+    "own": (100, 200), "validation": (50, 150),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def raw() -> dict[str, Any]:
-    """What a run measured; nothing is regular, and the first step is far off."""
+def ms() -> pd.DataFrame:
+    """Sections of a run by step; nothing is regular, and the first step is far off."""
     rng = np.random.default_rng(5)
-    ms = {
-        "step/data": rng.uniform(10, 90, STEPS),
-        "step/forward/vrt/stage1": rng.uniform(20, 40, STEPS),
-        "step/forward/vrt/stage2": rng.uniform(60, 80, STEPS),
-        "step/forward/spike_encoder": rng.uniform(5, 9, STEPS),
-        "step/backward/recomputation": rng.uniform(20, 60, STEPS),
-    }
-    ms["step/forward/vrt"] = sum(ms[f"step/forward/vrt/stage{n}"] for n in (1, 2)) + 1
+    ms = pd.DataFrame({name: rng.uniform(*ends, STEPS) for name, ends in PARTS.items()})
+    ms["step/forward/vrt"] = ms["step/forward/vrt/stage1"] + ms["step/forward/vrt/stage2"] + 1
     ms["step/forward"] = ms["step/forward/vrt"] + ms["step/forward/spike_encoder"] + 1
-    ms["step/backward"] = ms["step/backward/recomputation"] + rng.uniform(100, 200, STEPS)
+    ms["step/backward"] = ms["step/backward/recomputation"] + ms.pop("own")
     ms["step"] = ms["step/data"] + ms["step/forward"] + ms["step/backward"] + 20
-    for values in ms.values():
-        values[0] *= 50
-    return {
-        "ms": ms,
-        "samples": rng.integers(3, 9, STEPS),
-        "frames": rng.integers(20, 60, STEPS),
-        "loss": rng.uniform(0.1, 2, STEPS),
-        "norm": rng.lognormal(0, 1, STEPS),
-        "psnr": [20.0, 31.5, 29.0],
-        "ssim": [0.95, 0.8, 0.9],
-        "memory": {
-            "process_mb": [900, 1500, 1000],
-            "children_mb": [500, 100, 700],
-            "system_percent": [30.0, 70.0, 50.0],
-        },
-        "gpu": {
-            "peak_mb": [5000, 8000, 7000],
-            "total_mb": [9000, 9000, 9000],
-            "utilisation_percent": [40, 95, 60],
-        },
-        "hits": [0.1, 0.7, 0.4],
-    }
+    ms.iloc[0] *= 50
+    ms.loc[ms.index % 10 != 9, "validation"] = math.nan
+    return ms
 
 
 @pytest.fixture(scope="module")
-def folder(raw, tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("run")
-    steps = range(1, STEPS + 1)
-    train = [
-        {"kind": "train", "step": n, "loss": raw["loss"][n - 1], "grad_norm": raw["norm"][n - 1]}
-        for n in steps
-    ]
-    validation = [
-        {"kind": "validation", "step": 10 * n, "psnr": psnr, "ssim": ssim}
-        for n, (psnr, ssim) in enumerate(zip(raw["psnr"], raw["ssim"], strict=True), 1)
-    ]
-    timing = [
-        {
-            "kind": "step", "step": n, "time": float(n), "samples": int(raw["samples"][n - 1]),
-            "frames": int(raw["frames"][n - 1]),
-            "ms": {name: float(values[n - 1]) for name, values in raw["ms"].items()},
-        }
-        for n in steps
-    ]  # fmt: skip
+def records(ms) -> dict[str, list[dict[str, Any]]]:
+    """The lines of its logs."""
+    rng, steps = np.random.default_rng(6), range(1, STEPS + 1)
+    train = pd.DataFrame({"kind": "train", "step": steps, "loss": rng.uniform(0.1, 2, STEPS)})
+    train["grad_norm"] = rng.lognormal(0, 1, STEPS)
+    validation = {"step": [10, 20, 30], "psnr": [20.0, 31.5, 29.0], "ssim": [0.95, 0.8, 0.9]}
+    timing = pd.DataFrame({"kind": "step", "step": steps, "time": 0.0})
+    timing["samples"], timing["frames"] = rng.integers(3, 9, STEPS), rng.integers(20, 60, STEPS)
+    timing["ms"] = [row.dropna().to_dict() for _, row in ms.iterrows()]
     memory = [
         {
-            "kind": "memory", "step": n + 1, "time": float(n),
-            **{name: values[n] for name, values in raw["memory"].items()},
-            "gpu": {name: values[n] for name, values in raw["gpu"].items()},
-            "cache": {"hit_rate": raw["hits"][n]},
+            "kind": "memory", "step": step, "time": 0.0, "process_mb": own, "children_mb": children,
+            "system_percent": percent, "cache": {"hit_rate": rate},
+            "gpu": {"peak_mb": peak, "total_mb": 9000, "utilisation_percent": busy},
         }
-        for n in range(3)
+        for step, own, children, percent, rate, peak, busy in (
+            (1, 900, 500, 30.0, 0.1, 5000, 40), (2, 1500, 100, 70.0, 0.7, 8000, 95),
+            (3, 1000, 700, 50.0, 0.4, 7000, 60),
+        )
     ]  # fmt: skip
-    memory.append({"kind": "gpu_categories", "activations_mb": 123.0, "peak_mb": 8000.0})
-    for name, lines in (
-        ("metrics", train + validation), ("timing", timing), ("memory", memory)
-    ):  # fmt: skip
+    categories = {"kind": "gpu_categories", "activations_mb": 123.0, "peak_mb": 8000.0}
+    validated = pd.DataFrame({"kind": "validation", **validation})
+    return {
+        "metrics": train.to_dict("records") + validated.to_dict("records"),
+        "timing": timing.to_dict("records"),
+        "memory": [*memory, categories],
+    }
+
+
+@pytest.fixture(scope="module")
+def folder(records, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    for name, lines in records.items():
         write_lines(folder / f"{name}.jsonl", lines)
     return folder
 
@@ -107,32 +87,35 @@ def figures(folder) -> RunFigures:
     return run_figures(read_run_logs(folder), MICRO, metrics=METRICS)
 
 
-def test_speed(raw, figures):
-    ms = {name: values[1:] for name, values in raw["ms"].items()}
-    whole = ms["step"].sum()
-    speed = figures.speed
-    assert speed.step_ms == pytest.approx(ms["step"].mean())
-    assert speed.data_ms == pytest.approx(ms["step/data"].mean() / MICRO)
-    assert speed.data_share == pytest.approx(ms["step/data"].sum() / whole)
-    assert speed.forward_ms == pytest.approx(ms["step/forward"].mean() / MICRO)
-    share = ms["step/backward/recomputation"].sum() / whole
-    assert speed.recomputation_share == pytest.approx(share)
-    assert speed.slowest_section == (
-        "vrt/stage2", pytest.approx(ms["step/forward/vrt/stage2"].mean() / MICRO)
-    )  # fmt: skip
-    parts = {name: ms[f"step/{name}"].sum() / whole for name in ("data", "forward", "backward")}
-    assert speed.step_parts == pytest.approx(parts | {"other": 20 * (STEPS - 1) / whole})
-    assert speed.samples_per_second == pytest.approx(raw["samples"][1:].sum() / whole * 1e3)
+def test_speed(ms, records, figures):
+    ms, speed, samples = ms[1:], figures.speed, pd.DataFrame(records["timing"])["samples"][1:]
+    total = ms.sum()
+    mean, share = ms.mean(), total / total["step"]
+    assert speed.step_ms == pytest.approx(mean["step"])
+    assert speed.data_ms == pytest.approx(mean["step/data"] / MICRO)
+    assert speed.data_share == pytest.approx(share["step/data"])
+    assert speed.forward_ms == pytest.approx(mean["step/forward"] / MICRO)
+    assert speed.recomputation_share == pytest.approx(share["step/backward/recomputation"])
+    stage, slowest = speed.slowest_section
+    assert (stage, slowest * MICRO) == ("vrt/stage2", pytest.approx(mean[f"step/forward/{stage}"]))
+    parts = {name: share[f"step/{name}"] for name in ("data", "forward", "backward")}
+    assert speed.step_parts == pytest.approx(parts | {"other": 20 * len(ms) / total["step"]})
+    assert speed.samples_per_second == pytest.approx(samples.sum() / total["step"] * 1e3)
 
 
-def test_health_and_memory(raw, figures):
+def test_health_and_memory(records, figures):
     health, memory = figures.health, figures.memory
+    train = pd.DataFrame(records["metrics"])[:STEPS]
     assert (health.logged_steps, health.losses_not_finite) == (STEPS, 0)
-    assert health.last_loss == pytest.approx(raw["loss"][-1])
-    assert health.gradient_norm_median == pytest.approx(np.median(raw["norm"]))
-    assert health.gradient_norm_max == pytest.approx(raw["norm"].max())
+    assert health.last_loss == pytest.approx(train["loss"].iloc[-1])
+    # A tenth is six steps.
+    assert health.first_losses == pytest.approx(train["loss"][:6].median())
+    assert health.last_losses == pytest.approx(train["loss"][-6:].median())
+    assert health.last_gradient_norms == pytest.approx(train["grad_norm"][-6:].median())
+    assert health.gradient_norm_median == pytest.approx(train["grad_norm"].median())
+    assert health.gradient_norm_max == pytest.approx(train["grad_norm"].max())
     assert health.best == {"psnr": 31.5, "ssim": 0.95}
-    # The largest sum, not the sum of the largest.
+    # The largest sum, not the sum of the largest; the GPU is judged by what it usually does.
     assert memory.process_mb == 1700
     assert memory.system_percent == 70
     assert (memory.gpu_peak_mb, memory.gpu_total_mb) == (8000, 9000)
@@ -140,7 +123,7 @@ def test_health_and_memory(raw, figures):
     assert memory.cache_hit_rate == 0.4
 
 
-def test_the_page_shows_them_with_their_units(raw, figures):
+def test_the_page_shows_them_with_their_units(figures):
     speed = figures.speed
     shown = dict(figures_table(figures, METRICS).itertuples(index=False))
     assert shown == {
@@ -151,7 +134,7 @@ def test_the_page_shows_them_with_their_units(raw, figures):
         "slowest section": f"vrt/stage2, {speed.slowest_section[1]:.1f} ms",
         "throughput": f"{speed.samples_per_second:.3f} samples/s",
         "logged steps": str(STEPS),
-        "last loss": f"{raw['loss'][-1]:.4g}",
+        "last loss": f"{figures.health.last_loss:.4g}",
         "best validation PSNR": "31.50 dB",
         "best validation SSIM": "0.9500",
         "memory of the run": "1700 MB",
@@ -162,35 +145,35 @@ def test_the_page_shows_them_with_their_units(raw, figures):
     assert set(figures_table(RunFigures(), METRICS)["value"]) == {"–", "0"}
 
 
-def test_sections(raw, folder):
+def test_sections(ms, folder):
     table = summarize_sections(read_run_logs(folder).timing).set_index("section")
-    assert set(table.index) == set(raw["ms"])
-    whole = raw["ms"]["step"][1:].sum()
-    for name, values in raw["ms"].items():
-        steady = values[1:]
-        assert table.loc[name].to_dict() == pytest.approx(
-            {
-                "depth": name.count("/"),
-                "count": STEPS - 1,
-                "mean": steady.mean(),
-                "p50": np.median(steady),
-                "p95": np.quantile(steady, 0.95),
-                "min": steady.min(),
-                "max": steady.max(),
-                "share": steady.sum() / whole,
-            }
-        )
+    steady = ms[1:]
+    expected = pd.DataFrame(
+        {
+            "depth": [name.count("/") for name in ms],
+            "count": steady.count(), "mean": steady.mean(), "p50": steady.median(),
+            "p95": steady.quantile(0.95), "min": steady.min(), "max": steady.max(),
+            "share": steady.sum() / steady["step"].sum(),
+        }
+    )  # fmt: skip
+    pd.testing.assert_frame_equal(table.sort_index(), expected.sort_index(), check_dtype=False,
+                                  check_names=False)  # fmt: skip
+    one = pd.DataFrame({"step": [1], "section": ["step"], "ms": [7.0]})
+    assert summarize_sections(one)["p50"].tolist() == [7.0]
 
 
-@pytest.mark.parametrize(("points", "width"), [(100, 1), (41, 1), (40, 2), (10, 5)])
-def test_throughput_of_neighbouring_steps(raw, folder, points, width):
+@pytest.mark.parametrize(("points", "width"), [(100, 1), (61, 1), (60, 2), (10, 7)])
+def test_throughput_of_neighbouring_steps(ms, records, folder, points, width):
     logs = read_run_logs(folder)
     table = throughput(logs.steps, logs.timing, points=points)
-    parts = [slice(start, min(start + width, STEPS)) for start in range(0, STEPS, width)]
-    assert table["step"].tolist() == [part.stop for part in parts]
-    for column, counts in (("samples_per_second", "samples"), ("frames_per_second", "frames")):
-        expected = [1e3 * raw[counts][part].sum() / raw["ms"]["step"][part].sum() for part in parts]
-        assert table[column].tolist() == pytest.approx(expected)
+    counts = pd.DataFrame(records["timing"])[["samples", "frames"]]
+    groups = np.arange(STEPS) // width
+    sums = pd.concat([counts, ms["step"]], axis=1).groupby(groups).sum()
+    assert table["step"].tolist() == [min(width * (n + 1), STEPS) for n in sums.index]
+    for name in counts:
+        expected = 1e3 * sums[name] / sums["step"]
+        assert table[f"{name}_per_second"].tolist() == pytest.approx(expected.tolist())
+    assert throughput(logs.steps.iloc[:0], logs.timing).empty
 
 
 def test_a_loss_that_is_lost_at_last_is_no_figure(folder, tmp_path):
@@ -204,23 +187,42 @@ def test_a_loss_that_is_lost_at_last_is_no_figure(folder, tmp_path):
     assert pd.notna(health.gradient_norm_median)
 
 
-def test_the_best_validation_is_the_lowest_where_lower_is_better(publish):
+def test_a_short_run_has_no_trends_and_its_best_is_the_lowest_where_lower_is_better(publish):
     folder = publish()
+    records = [
+        {"kind": "validation", "step": 6, "psnr": 29.0, "lpips": 0.25},
+        # Of equal frames.
+        {"kind": "validation", "step": 7, "psnr": None, "lpips": 0.5, "psnr_y": math.inf},
+    ]
     with (folder / "metrics.jsonl").open("a") as stream:
-        for step, psnr, lpips in ((6, 29.0, 0.25), (7, None, 0.5)):
-            record = {"kind": "validation", "step": step, "psnr": psnr, "lpips": lpips}
-            record["psnr_y"] = math.inf  # of equal frames
-            stream.write(json.dumps(record) + "\n")
-    best = run_figures(read_run_logs(folder), 1, metrics=METRICS).health.best
-    assert best == {"psnr": 30, "ssim": 0.9, "lpips": 0.25}
+        stream.writelines(json.dumps(record) + "\n" for record in records)
+    figures = run_figures(read_run_logs(folder), 1, metrics=METRICS)
+    assert figures.health.best == {"psnr": 30, "ssim": 0.9, "lpips": 0.25}
+    assert (figures.health.first_losses, figures.memory.growth_mb) == (None, None)
 
 
-def timing(*steps: dict[str, float]) -> pd.DataFrame:
-    rows = [(n, name, ms) for n, step in enumerate(steps, 1) for name, ms in step.items()]
-    return pd.DataFrame(rows, columns=["step", "section", "ms"])
-
-
-def test_nothing_and_a_single_step():
-    assert summarize_sections(timing({"step": 7.0}))["p50"].tolist() == [7.0]
-    steps = pd.DataFrame({"step": [1], "samples": [2], "frames": [6]})
-    assert throughput(steps.iloc[:0], timing()).empty
+@pytest.mark.parametrize(
+    ("each_step", "cached", "peak", "growth"),
+    [
+        # Lines at 0, 4 ... 60: from the ninth, at 32, on; the least of three lines each.
+        (50, 500, 1000, 50 * (52 - 32)),
+        # A peak of one line is no growth.
+        (1, 500, 9000, 52 - 32),
+        # While a cache is being filled growth is normal.
+        (50, None, 1000, None),
+    ],
+)
+def test_growth_of_memory(tmp_path, each_step, cached, peak, growth):
+    lines = [
+        {
+            "kind": "memory", "step": step, "time": 0.0, "process_mb": 4000 + each_step * step,
+            "children_mb": peak if step == 60 else 1000,
+            "cache": {"hit_rate": 0.9, "full": True, "items": cached or 10 * step},
+        }
+        for step in range(0, 61, 4)
+    ]  # fmt: skip
+    write_lines(tmp_path / "memory.jsonl", lines)
+    write_lines(tmp_path / "metrics.jsonl", [{"kind": "train", "step": 1, "loss": 1.0}])
+    memory = run_figures(read_run_logs(tmp_path), 1).memory
+    assert (memory.growth_mb, memory.growth_steps) == (growth, growth and 60 - 32)
+    assert memory.cache_is_full

@@ -4,7 +4,6 @@ import pytest
 
 from vrtspike.analysis.findings import Finding, preset_text, proposed_keys
 from vrtspike.config import load_preset
-from vrtspike.deblurring.settings import Settings
 
 
 def finding(symptom: str, **keys: object) -> Finding:
@@ -12,36 +11,26 @@ def finding(symptom: str, **keys: object) -> Finding:
     return Finding(symptom, "warning", 0.5, f"figure of {symptom}", "change", "effect", dotted)
 
 
-@pytest.fixture(scope="module")
-def preset() -> Settings:
-    return Settings()
+FIRST = finding("first", TRAIN__BATCH_SIZE=2)
+SECOND = finding("second", TRAIN__BATCH_SIZE=4, TRAIN__COMPILE_MODEL=True)
+FILLS = finding("fills the memory", MODEL__VRT__USE_CHECKPOINT_FFN=False)
 
 
-def test_the_more_important_finding_wins(preset):
-    findings = [
-        finding("first", TRAIN__BATCH_SIZE=2),
-        finding("second", TRAIN__BATCH_SIZE=4, TRAIN__COMPILE_MODEL=True),
-    ]
-    assert proposed_keys(findings, preset) == {"TRAIN.BATCH_SIZE": 2, "TRAIN.COMPILE_MODEL": True}
-
-
-def test_what_fills_the_memory_is_taken_from_one_finding(preset):
-    findings = [
-        finding("first", MODEL__VRT__USE_CHECKPOINT_FFN=False),
-        finding("second", TRAIN__BATCH_SIZE=2, TRAIN__COMPILE_MODEL=True),
-        finding("third", TRAIN__SCALE_LR="sqrt"),
-    ]
-    first = {"MODEL.VRT.USE_CHECKPOINT_FFN": False, "TRAIN.COMPILE_MODEL": True}
-    assert proposed_keys(findings, preset) == first
-    assert proposed_keys(findings[1:], preset) == {
-        "TRAIN.BATCH_SIZE": 2,
-        "TRAIN.COMPILE_MODEL": True,
-    }
-
-
-def test_what_the_schema_refuses_is_left_out(preset):
-    findings = [finding("bad", TRAIN__BATCH_SIZE=0), finding("good", TRAIN__BATCH_SIZE=2)]
-    assert proposed_keys(findings, preset) == {"TRAIN.BATCH_SIZE": 2}
+@pytest.mark.parametrize(
+    ("findings", "expected"),
+    [
+        # The more important finding wins.
+        ([FIRST, SECOND], {"TRAIN.BATCH_SIZE": 2, "TRAIN.COMPILE_MODEL": True}),
+        # What fills the memory is taken from one finding.
+        (
+            [FILLS, SECOND, finding("third", TRAIN__SCALE_LR="sqrt")],
+            {"MODEL.VRT.USE_CHECKPOINT_FFN": False, "TRAIN.COMPILE_MODEL": True},
+        ),
+        ([FIRST, finding("third", TRAIN__SCALE_LR="sqrt")], {"TRAIN.BATCH_SIZE": 2}),
+    ],
+)
+def test_keys_of_several_findings(findings, expected):
+    assert proposed_keys(findings) == expected
 
 
 @pytest.mark.parametrize(
@@ -56,13 +45,9 @@ def test_the_text_is_a_preset_that_differs_from_its_base_in_these_keys(tmp_path,
     assert load_preset(tmp_path / "proposed.yaml") == expected
 
 
-def test_every_key_stands_with_the_figure_that_proposed_it(preset):
-    findings = [
-        finding("first", TRAIN__BATCH_SIZE=2),
-        finding("second", TRAIN__BATCH_SIZE=4, TRAIN__COMPILE_MODEL=True),
-        finding("third", TRAIN__COMPILE_MODEL=False),
-    ]
-    text = preset_text("slow", proposed_keys(findings, preset), findings)
+def test_every_key_stands_with_the_figure_that_proposed_it():
+    findings = [FIRST, SECOND, finding("third", TRAIN__COMPILE_MODEL=False)]
+    text = preset_text("slow", proposed_keys(findings), findings)
     assert set(text.splitlines()[1:3]) == {
         "# TRAIN.BATCH_SIZE: first: figure of first",
         "# TRAIN.COMPILE_MODEL: second: figure of second",

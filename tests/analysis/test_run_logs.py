@@ -17,12 +17,12 @@ def train(step: int, loss: float | None) -> dict:
 
 def test_reads_what_the_timing_logger_writes(tmp_path):
     write_lines(tmp_path / "metrics.jsonl", [train(1, 0.5)])
-    logger = TimingLogger(tmp_path / "logs", "cpu", console=False, file_interval=1)
+    logger = TimingLogger(tmp_path / "logs", "cpu", file_interval=1)
     with logger.activate() as timing:
-        for _ in range(3):
+        for number in (1, 2, 3):
             with section("step"), section("forward"):
                 timing.log("extra", 2.5)
-            timing.step(samples=2, frames=10)
+            timing.step(number, samples=2, frames=10)
     logger.print_summary()
     logger.close()
     logs = read_run_logs(tmp_path)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import tomllib
 
 import pytest
 
 from snakemake_executor_plugin_slurm_vrtspike import _LOWEST, _PLUGIN
+from tests.concurrency import run_python
 
 PLUGIN = """
 from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
@@ -45,13 +45,7 @@ def test_other_versions_of_the_slurm_plugin_stop_only_its_users(tmp_path, versio
     paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
 
     def snakemake(*options: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "snakemake", *options],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": paths},
-            capture_output=True,
-            text=True,
-        )
+        return run_python("-m", "snakemake", *options, cwd=tmp_path, env={"PYTHONPATH": paths})
 
     assert snakemake("--cores", "1").returncode == 0
     assert (tmp_path / "a").exists()

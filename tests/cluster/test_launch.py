@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.concurrency import run_python
 from tests.runs.test_identity import STATISTICS, finish, write_dataset
 from vrtspike.cluster.gpus import lock_gpu
 from vrtspike.cluster.launch import has_advanced, launch, run_end_hook
@@ -142,8 +143,7 @@ def test_a_run_holds_devices_that_share_its_batches_to_its_end(tmp_path, install
 def test_the_end_of_a_job_stops_training(tmp_path, monkeypatch):
     (tmp_path / "waiting.py").write_text(WAITING)
     monkeypatch.setenv("VRTSPIKE_JOB_ENDS", str(int(time.time())))
-    command = [sys.executable, "-c", LAUNCHER, str(tmp_path), "0"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=800)
+    done = run_python("-c", LAUNCHER, tmp_path, 0)
     assert done.returncode == 75, done.stdout + done.stderr
     assert "the time limit of the job is near: asking training to stop" in done.stdout
 
@@ -158,23 +158,17 @@ def test_a_signal_to_every_process_of_a_job_stops_training_in_order(family, tmp_
     assert (tmp_path / "stopped").read_text() == "SIGTERM"
 
 
-def test_a_failure_names_the_process_and_how_to_continue(tmp_path, install_gpus):
+def test_a_failure_names_the_signal_and_how_to_continue(tmp_path, install_gpus):
     install_gpus(*TWO)
-    for gpus, which, said in (
-        ("0", 1, "its process was"),
-        ("2", 1, "torchrun was"),
-        ("2", 2, "one of its processes was"),
-    ):
+    for gpus, killed in (("0", slice(1, 2)), ("2", slice(1, 4)), ("2", slice(2, 3))):
         with start(tmp_path, gpus) as (launcher, found):
-            found[which].kill()
-            if said == "torchrun was":  # the real programs end with torchrun
-                for process in found[2:]:
-                    process.kill()
+            for process in found[killed]:  # the real programs end with torchrun
+                process.kill()
             output, _ = launcher.communicate(timeout=800)
         assert launcher.returncode == 1
         assert output.splitlines()[-1] == (
-            f"training failed: {said} ended by SIGKILL, as when memory is full. What was saved "
-            f"stays in {tmp_path}; the same command continues from there"
+            "training failed: a process was ended by SIGKILL, as when memory is full. What was "
+            f"saved stays in {tmp_path}; the same command continues from there"
         )
 
 

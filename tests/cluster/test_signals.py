@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
-from tests.concurrency import free_port
+from tests.concurrency import free_port, run_python
 from vrtspike.cluster.signals import (
     STATUS_FILE,
     read_status,
@@ -41,13 +37,6 @@ def test_status_goes_to_the_launcher(tmp_path, monkeypatch, status, world, expec
     assert not list(tmp_path.iterdir())
 
 
-def test_what_a_killed_launcher_has_left_is_removed(tmp_path):
-    (tmp_path / ".status-left").touch()
-    with status_file(tmp_path) as path:
-        assert [*tmp_path.iterdir()] == [path]
-    assert not list(tmp_path.iterdir())
-
-
 BUSY_AT_THE_END = """
 import atexit, time
 import torch
@@ -74,12 +63,6 @@ leave(75)
 def test_leaves_while_a_thread_of_the_process_group_is_busy():
     alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
     with free_port() as port:
-        done = subprocess.run(
-            [sys.executable, "-c", BUSY_AT_THE_END],
-            env=os.environ | alone | {"MASTER_PORT": str(port)},
-            capture_output=True,
-            text=True,
-            timeout=800,
-        )
+        done = run_python("-c", BUSY_AT_THE_END, env=alone | {"MASTER_PORT": str(port)})
     assert done.returncode == 75, done.stderr
     assert done.stdout.splitlines() == ["trained", "registered"]

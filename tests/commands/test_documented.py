@@ -107,9 +107,10 @@ def test_exit_status_of_a_guard(folder, capsys):
 
 
 def test_results_go_where_they_are_asked_for(folder, capsys):
-    main.run_command(["show", "000226.dat", "-o", "a/b.png", "--video", "c.mp4"])
+    size = ["--sensor", "48", "64"]
+    main.run_command(["show", "000226.dat", *size, "-o", "a/b.png", "--video"])
     assert (folder / "a/b.png").is_file()
-    assert (folder / "c.mp4").is_file()
+    assert (folder / "a/b.mp4").is_file()
     write_png(folder / "other.png", film(9, 1, 96, 128)[0])
     assert main.run_command(["show", "000226.dat", "--frame", "other.png"]) == 1
     assert "the spikes do not show the frame" in capsys.readouterr().out

@@ -1,30 +1,46 @@
 from __future__ import annotations
 
-from vrtspike.commands.hardware import GPUS as SHEETS
-from vrtspike.commands.hardware import GpuKind, find_gpus
+import pytest
+import torch
+
+from vrtspike.commands import hardware
+from vrtspike.commands.hardware import (
+    GpuKind,
+    find_gpus,
+    known_bandwidth,
+    measure_bandwidth,
+    measure_speed,
+    named_gpu,
+)
+from vrtspike.errors import RunError
 from vrtspike.system.surroundings import nearest_existing
 
 GPUS = [
     {"uuid": f"GPU-{n}", "total": total, "used": 1, "name": f"NVIDIA A100 {n}"}
     for n, total in enumerate((80, 40, 24))
 ]
+A100 = "570.1", 2.039
 
 
-def test_the_smallest_of_the_gpus_that_can_be_used_counts(install_gpus, monkeypatch):
-    install_gpus(*GPUS)
-    known = SHEETS["A100"].tflops
-    assert find_gpus() == GpuKind("NVIDIA A100 0", 3, 24.0, "570.1", known)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,0")
-    assert find_gpus() == GpuKind("NVIDIA A100 1", 2, 40.0, "570.1", known)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert find_gpus() is None
-
-
-def test_without_a_driver_there_is_no_gpu(install_gpus, monkeypatch):
-    assert find_gpus() is None
-    # Names that a batch system gives have no size.
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    assert find_gpus() is None
+@pytest.mark.parametrize(
+    ("gpus", "visible", "expected"),
+    [
+        (GPUS, None, GpuKind("NVIDIA A100 0", 3, 24.0, *A100)),
+        (GPUS, "1,0", GpuKind("NVIDIA A100 1", 2, 40.0, *A100)),
+        (GPUS, "", None),
+        (None, None, None),
+        # Names that a batch system gives have no size.
+        (None, "0", None),
+    ],
+)
+def test_the_smallest_of_the_gpus_that_can_be_used_counts(
+    install_gpus, monkeypatch, gpus, visible, expected
+):
+    if gpus is not None:
+        install_gpus(*gpus)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert find_gpus() == expected
 
 
 def test_the_nearest_folder_that_exists(tmp_path):
@@ -32,3 +48,37 @@ def test_the_nearest_folder_that_exists(tmp_path):
     assert nearest_existing(tmp_path / "a" / "b") == tmp_path
     # The system refuses to look for it, as it does below a folder of another user.
     assert nearest_existing(tmp_path / ("x" * 300) / "b") == tmp_path
+
+
+def test_gpus_are_known_by_name():
+    names = ("NVIDIA GeForce RTX 4090", "NVIDIA RTX A6000", "NVIDIA A10", "NVIDIA RTX A1000")
+    assert list(map(known_bandwidth, names)) == [1.008, 0.768, None, None]
+    with pytest.raises(RunError, match=r"--gpu T4: expected .*A6000"):
+        named_gpu("T4", 1)
+
+
+def test_the_speed_of_this_machine_is_measured():
+    # From an old laptop on which others work to a large server.
+    assert 0.0002 < measure_speed(None).tflops < 20
+
+
+def test_a_gpu_that_is_not_in_the_table_is_measured(monkeypatch):
+    unknown = GpuKind("NVIDIA A10", 1, 24)
+    monkeypatch.setattr(hardware, "measure_bandwidth", lambda device: 0.6)
+    assert measure_speed(unknown) == (
+        pytest.approx(2.52),
+        "2.5 TFLOP/s in a training step, by 0.60 TB/s of memory of a copy now",
+    )
+
+    def broken(*_: object) -> float:
+        raise RuntimeError("no kernel image")
+
+    monkeypatch.setattr(hardware, "measure_bandwidth", broken)
+    with pytest.raises(RunError, match=r"A10 does not compute \(no kernel image\); see vrtspike"):
+        measure_speed(unknown)
+
+
+def test_the_bytes_of_a_copy_are_those_read_and_written(monkeypatch):
+    clock = iter([0.0, 2.0, 2.0, 3.0, 3.0, 5.0, 5.0, 7.0, 7.0, 9.0])
+    monkeypatch.setattr(hardware.time, "perf_counter", lambda: next(clock))
+    assert measure_bandwidth(torch.device("cpu")) == pytest.approx(2 * 2**28 / 1e12)

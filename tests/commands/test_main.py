@@ -31,10 +31,11 @@ def test_version():
     assert vrtspike_command("--version").stdout.split() == ["vrtspike", vrtspike.__version__]
 
 
-def test_an_unknown_command_is_answered_with_the_nearest():
+def test_an_unknown_command_is_answered_with_those_that_there_are():
     answer = vrtspike_command("verfy", "results")
     assert answer.returncode == 2
-    assert "no command verfy; did you mean verify?" in answer.stderr
+    assert "invalid choice: 'verfy'" in answer.stderr
+    assert "verify" in answer.stderr
 
 
 def test_a_package_that_cannot_be_imported_is_an_error_of_one_line(tmp_path, monkeypatch):

@@ -37,6 +37,54 @@ def checks(*overrides):
     return {c.name: c for c in project_checks([], overrides) if isinstance(c, Check)}
 
 
+WRONG = {"mine": "TRAIN: {EPOCH: 3}\n"}
+TAUGHT = {"mine": "BASE: demo\nTRAIN: {DISTILL: {TEACHER: results/train/demo}}\n"}
+ABSENT = "missing data set folder data/gopro_spike does not exist -> set DATA.ROOT in config/config"
+FIRST = "weights.safetensors is not there: that preset is trained first"
+
+
+@pytest.mark.parametrize(
+    ("presets", "asked", "expected"),
+    [
+        ({}, None, {"configuration": "ok", "data (gopro_spike)": ABSENT, "disk (RUNS)": "ok"}),
+        ({}, None, {"weights (TEST.METRICS)": "-> snakemake --cores 1 weights"}),
+        # The demo needs nothing.
+        ({}, "demo", {"data (demo)": "note data/demo is generated", "weights": "ok none are need"}),
+        # A preset that nobody asks for may be broken.
+        (WRONG, "demo", {"configuration": "ok", "preset mine": "EPOCH"}),
+        # Else a wrong configuration is told and nothing else.
+        (WRONG, "mine", {"configuration": "EPOCH"}),
+        ({}, "nosuch", {"configuration": "nosuch"}),
+        (TAUGHT, "mine", {"weights (TRAIN.DISTILL.TEACHER)": FIRST}),
+        # Of another problem: raw files that the user gives, and those that the workflow generates.
+        ({}, "sst", {"data (sst)": "missing data/era5"}),
+        (
+            {},
+            "sst_demo baseline",
+            {"data (sst_demo)": "ok generated", "data (gopro_spike)": ABSENT},
+        ),
+    ],
+)
+def test_what_presets_need(project, presets, asked, expected):
+    for name, text in presets.items():
+        (project / f"config/presets/{name}.yaml").write_text(text)
+    found = checks(*([] if asked is None else [f"PRESETS={asked}"]))
+    told = {name: f"{c.state} {c.found} -> {c.cure}" for name, c in found.items()}
+    assert all(words in told[name] for name, words in expected.items())
+    if not told["configuration"].startswith("ok"):
+        assert list(told) == ["configuration"]
+        assert told["configuration"].startswith("broken")
+    assert asked != "sst" or not any("gopro" in name for name in told)
+
+
+def test_files_of_data(project):
+    (project / "data/gopro_spike").mkdir(parents=True)
+    assert checks()["data (gopro_spike)"].state == "broken"
+    (project / "data/era5").mkdir(parents=True)
+    (project / "data/era5/one.nc").touch()
+    assert checks("PRESETS=sst")["data (sst)"] == Check("data (sst)", "ok", "1 files")
+
+
 def test_a_missing_and_an_old_package_are_named(monkeypatch):
     assert packages_check() == Check("packages", "ok", "all are there")
     lines = ["numpy>=99", "nosuchpackage>=1", "wandb; extra == 'tracking'", "pandas>=1"]
@@ -48,23 +96,29 @@ def test_a_missing_and_an_old_package_are_named(monkeypatch):
     assert "wandb" not in found.found
 
 
-def test_a_gpu_is_tried(monkeypatch):
-    gpu = GpuKind("A", 1, 24.0, "535.104.05")
+OLD = "The NVIDIA driver on your system is too old"
+
+
+@pytest.mark.parametrize(
+    ("value", "state", "found", "cure"),
+    [
+        (1, "ok", "", ""),
+        (2, "broken", "", "it computes wrong products, replace it"),
+        (None, "broken", f"; {OLD}", "docs/install.md"),
+    ],
+)
+def test_a_gpu_is_tried(monkeypatch, value, state, found, cure):
     ones = torch.ones
 
     def stand_in(*size, device):
-        raise RuntimeError("The NVIDIA driver on your system is too old\nUpdate it")
+        if value is None:
+            raise RuntimeError(f"{OLD}\nUpdate it")
+        return value * ones(*size)
 
     monkeypatch.setattr("torch.ones", stand_in)
-    _, old = torch_checks(gpu)
-    assert old.state == "broken"
-    assert old.found == (
-        "1 x A, 24 GiB, driver 535.104.05; The NVIDIA driver on your system is too old"
-    )
-    monkeypatch.setattr("torch.ones", lambda *size, device: 2 * ones(*size))
-    assert list(torch_checks(gpu))[1].cure == "it computes wrong products, replace it"
-    monkeypatch.setattr("torch.ones", lambda *size, device: ones(*size))
-    assert list(torch_checks(gpu))[1].state == "ok"
+    _, check = torch_checks(GpuKind("A", 1, 24.0, "535.104.05"))
+    assert (check.state, check.found) == (state, f"1 x A, 24 GiB, driver 535.104.05{found}")
+    assert check.cure.startswith(cure)
     assert [check.state for check in torch_checks(None)] == ["ok", "note"]
 
 
@@ -93,47 +147,6 @@ def test_little_shared_memory(monkeypatch):
     assert "--shm-size" in shared.cure
     monkeypatch.setattr(readiness, "system_memory", lambda: SystemMemory(8000, 5000, 0, 2048, 0, 0))
     assert shared_memory_check() == Check("shared memory", "ok", "2.0 GiB")
-
-
-def test_a_project_without_data_and_weights(project):
-    found = checks()
-    assert found["configuration"].state == "ok"
-    assert found["disk (RUNS)"].state == "ok"
-    data = found["data (gopro_spike)"]
-    assert data.state == "missing"
-    assert data.found == "data set folder data/gopro_spike does not exist"
-    assert "set DATA.ROOT in config/config.yaml" in data.cure
-    (project / "data/gopro_spike").mkdir(parents=True)
-    assert checks()["data (gopro_spike)"].state == "broken"
-    weights = found["weights (TEST.METRICS)"]
-    assert weights.state == "missing"
-    assert weights.cure == "snakemake --cores 1 weights"
-
-
-def test_the_demo_needs_nothing(project):
-    found = checks("PRESETS=[demo]")
-    assert {check.state for check in found.values()} <= {"ok", "note"}
-    assert found["data (demo)"].found == "data/demo is generated by the workflow"
-    assert found["weights"].found == "none are needed"
-
-
-def test_a_wrong_configuration_is_told_and_nothing_else(project):
-    (found,) = checks("PRESETS=[nosuch]").values()
-    assert found.name == "configuration"
-    assert found.state == "broken"
-    assert "nosuch" in found.found
-
-
-def test_a_preset_that_nobody_asks_for_may_be_broken(project):
-    (project / "config/presets/mine.yaml").write_text("TRAIN: {EPOCH: 3}\n")
-    found = checks("PRESETS=[demo]")
-    assert found["configuration"].state == "ok"
-    assert found["preset mine"].state == "note"
-    assert "EPOCH" in found["preset mine"].found
-    presets_of = checks("PRESETS=[mine]")
-    assert list(presets_of) == ["configuration"]
-    assert presets_of["configuration"].state == "broken"
-    assert "EPOCH" in presets_of["configuration"].found
 
 
 def test_data_that_are_there(project, tmp_path_factory):
@@ -180,15 +193,6 @@ def test_disks(tmp_path, monkeypatch):
     assert "set RUNS to" in no_folder.cure
 
 
-def test_weights_that_a_preset_is_trained_to_have_are_no_fault(project):
-    (project / "config/presets/mine.yaml").write_text(
-        "BASE: demo\nTRAIN: {DISTILL: {TEACHER: results/train/demo}}\n"
-    )
-    found = checks("PRESETS=[mine]")["weights (TRAIN.DISTILL.TEACHER)"]
-    assert found.state == "note"
-    assert found.found.endswith("weights.safetensors is not there: that preset is trained first")
-
-
 def test_weights(tmp_path, monkeypatch):
     published = tmp_path / "alexnet-owt-7be5be79.pth"
     published.write_bytes(b"something else")
@@ -230,17 +234,3 @@ def test_what_is_ready_is_told_at_the_end(machine, presets, ending, is_sound):
     assert [line for line in lines if line.endswith(":")] == [
         "every command, make demo too:", "your presets (PRESETS):",
     ]  # fmt: skip
-
-
-def test_data_of_another_problem(project):
-    """Raw files that the user gives, and those that the workflow generates."""
-    missing = checks("PRESETS=sst")
-    assert missing["data (sst)"].state == "missing"
-    assert "data/era5" in missing["data (sst)"].found
-    assert not any(name.startswith("data (gopro") for name in missing)
-    (project / "data/era5").mkdir(parents=True)
-    (project / "data/era5/one.nc").touch()
-    assert checks("PRESETS=sst")["data (sst)"].found == "1 files"
-    found = checks("PRESETS=sst_demo baseline")
-    assert found["data (sst_demo)"] == Check("data (sst_demo)", "ok", "generated by the workflow")
-    assert found["data (gopro_spike)"].state == "missing"

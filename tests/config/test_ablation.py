@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from vrtspike.config.workflow import load_workflow
@@ -13,15 +15,14 @@ CONFIG = ["config.yaml"]
 
 
 @pytest.fixture
-def presets(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "config/presets"
-    folder.mkdir(parents=True)
-    (folder / "spiky.yaml").write_text("SEED: 7\nTRAIN: {MAX_STEPS: 9}\n")
-    (folder / "short.yaml").write_text("DATA: {CLIP_LEN: 1}\n")
-    (folder / "plain.yaml").write_text("MODEL: {USE_SPIKE: false}\n")
-    (tmp_path / "config.yaml").write_text("PRESETS: [spiky]\nDATA: {ROOT: data/here}\n")
-    return folder
+def presets(configured) -> Path:
+    files = {
+        "spiky": "SEED: 7\nTRAIN: {MAX_STEPS: 9}\n",
+        "short": "DATA: {CLIP_LEN: 1}\n",
+        "plain": "MODEL: {USE_SPIKE: false}\n",
+        "config": "PRESETS: [spiky]\nDATA: {ROOT: data/here}\n",
+    }
+    return configured(**files) / "config/presets"
 
 
 @pytest.mark.parametrize(
@@ -37,13 +38,10 @@ def test_a_derived_preset_differs_in_one_key(presets, name, key, value):
     assert (expected["SEED"], expected["TRAIN"]["OPTIM"]["LR"]) == (7, 3e-3)
     assert expected["MODEL"][key] != value
     expected["MODEL"][key] = value
-    assert load_workflow(CONFIG, overrides).preset(name).model_dump() == expected
-
-
-def test_derived_presets_train_on_the_same_data(presets):
-    workflow = DeblurringWorkflow(load_workflow(CONFIG))
-    for variant in ABLATION.variants:
-        assert workflow.dataset(f"spiky{variant.suffix}") == workflow.dataset("spiky")
+    workflow = load_workflow(CONFIG, overrides)
+    assert workflow.preset(name).model_dump() == expected
+    deblurring = DeblurringWorkflow(workflow)
+    assert deblurring.dataset(name) == deblurring.dataset("spiky")
 
 
 def test_derived_presets_have_names_but_are_no_presets_of_the_folder(presets):
@@ -55,27 +53,30 @@ def test_derived_presets_have_names_but_are_no_presets_of_the_folder(presets):
         load_workflow(CONFIG, {"PRESETS": ["spiky-without-spikes"]})
 
 
-@pytest.mark.parametrize("name", ["nosuch-without-spikes", "spiky-without", "-without-spikes"])
-def test_unknown_names_are_refused_with_the_presets_of_the_folder(presets, name):
-    with pytest.raises(ConfigError, match=f"no preset '{name}'; there are: plain, short, spiky$"):
-        load_workflow(CONFIG).preset(name)
+SHUFFLED = "MODEL.SPIKE_ORDER=shuffled DATA.CLIP_LEN=3"
 
 
-def test_a_preset_without_spikes_has_nothing_to_compare(presets):
-    with pytest.raises(ConfigError, match=r"preset plain: MODEL.USE_SPIKE is false; an ablation"):
-        load_workflow(CONFIG).preset("plain-shuffled-spikes")
-    shuffled = {"SET": "MODEL.SPIKE_ORDER=shuffled DATA.CLIP_LEN=3"}
-    with pytest.raises(
-        ConfigError, match=r'preset short: MODEL.SPIKE_ORDER is "shuffled"; an ablation'
-    ):
-        load_workflow(CONFIG, shuffled).preset("short-without-spikes")
-
-
-def test_too_short_clips_are_refused_for_shuffled_spikes_only(presets):
+@pytest.mark.parametrize(
+    ("name", "overrides", "message"),
+    [
+        *(
+            (name, "", f"no preset '{name}'; there are: plain, short, spiky$")
+            for name in ("nosuch-without-spikes", "spiky-without", "-without-spikes")
+        ),
+        ("plain-shuffled-spikes", "", "preset plain: MODEL.USE_SPIKE is false; an ablation"),
+        ("short-without-spikes", SHUFFLED, 'short: MODEL.SPIKE_ORDER is "shuffled"; an ablation'),
+        (
+            "short-shuffled-spikes",
+            "",
+            "preset short has no ablation with shuffled spikes: .*CLIP_LEN is 1; expected 3",
+        ),
+    ],
+)
+def test_what_cannot_be_derived_is_refused(presets, name, overrides, message):
+    # Clips may be short where spikes are not shuffled.
     assert not load_workflow(CONFIG).preset("short-without-spikes").MODEL.USE_SPIKE
-    message = r"preset short has no ablation with shuffled spikes: .*DATA.CLIP_LEN is 1; expected 3"
     with pytest.raises(ConfigError, match=message):
-        load_workflow(CONFIG).preset("short-shuffled-spikes")
+        load_workflow(CONFIG, {"SET": overrides}).preset(name)
 
 
 @pytest.mark.parametrize("variant", ABLATION.variants, ids=lambda variant: variant.label)

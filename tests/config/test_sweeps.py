@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from vrtspike.config.workflow import Workflow, load_workflow
@@ -20,15 +22,9 @@ LIST:
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "config/presets").mkdir(parents=True)
-    (tmp_path / "config/sweeps").mkdir()
-    (tmp_path / "config/presets/small.yaml").write_text("SEED: 7\n")
-    (tmp_path / "config/presets/plain.yaml").write_text("")
-    (tmp_path / "config/sweeps/rates.yaml").write_text(SWEEP)
-    (tmp_path / "config.yaml").write_text("PRESETS: [small]\n")
-    return tmp_path / "config"
+def folder(configured) -> Path:
+    files = {"small": "SEED: 7\n", "plain": "", "sweeps/rates": SWEEP}
+    return configured(config="PRESETS: [small]\n", **files) / "config"
 
 
 def load(**overrides) -> Workflow:

@@ -17,16 +17,12 @@ from vrtspike.sst.settings import SSTSettings
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    presets = tmp_path / "config/presets"
-    presets.mkdir(parents=True)
-    (presets / "plain.yaml").write_text("TRAIN: {BATCH_SIZE: 3}\n")
-    (presets / "rooted.yaml").write_text("DATA: {ROOT: data/demo, NUM_VOXEL_BINS: 16}\n")
-    (tmp_path / "config.yaml").write_text(
-        "DATA: {ROOT: /somewhere/go pro, NUM_VOXEL_BINS: 24}\nPRESETS: [plain]\n"
+def folder(configured) -> Path:
+    return configured(
+        plain="TRAIN: {BATCH_SIZE: 3}\n",
+        rooted="DATA: {ROOT: data/demo, NUM_VOXEL_BINS: 16}\n",
+        config="DATA: {ROOT: /somewhere/go pro, NUM_VOXEL_BINS: 24}\nPRESETS: [plain]\n",
     )
-    return tmp_path
 
 
 def deblurring(**overrides: object) -> DeblurringWorkflow:
@@ -113,16 +109,6 @@ def test_a_wrong_override_is_refused_for_the_presets_that_it_concerns(folder):
     ]
 
 
-def test_presets_with_one_fault_are_named_together(folder):
-    for name in ("one", "two"):
-        (folder / f"config/presets/{name}.yaml").write_text("BASE: wrong\n")
-    (folder / "config/presets/wrong.yaml").write_text("SEEDING: 1\n")
-    (notice,) = load_workflow(["config.yaml"]).notices
-    first, second, _ = notice.splitlines()
-    assert first == "preset one, two, wrong cannot be used, others can:"
-    assert "wrong.yaml:1: unknown key SEEDING" in second
-
-
 def test_a_command_line_value_is_a_number_or_an_error_that_names_the_option(folder):
     presets = load_workflow(["config.yaml"], {"SETTINGS": {"TRAIN": {"EPOCHS": "4"}}}).presets
     assert presets["plain"].TRAIN.EPOCHS == 4
@@ -149,32 +135,12 @@ def test_presets_of_another_problem_have_other_data_and_no_ablation(folder):
         workflow.derived("sea")
 
 
-def test_older_names_of_one_problem_are_unknown_keys_of_another(folder):
-    (folder / "config/presets/sea.yaml").write_text("TASK: sst\nTOTAL_WORKERS: 3\n")
-    # The problem is named by the parent alone, and the spike encoder has no layers to ignore.
-    (folder / "config/presets/deep.yaml").write_text("BASE: sea\nMODEL: {LAYERS: 4}\n")
-    (folder / "config/presets/old.yaml").write_text("MODEL: {LAYERS: 4}\nDATA: {K: 8}\n")
-    with pytest.warns(DeprecationWarning, match=r"old\.yaml:1: MODEL\.LAYERS has no effect"):
-        workflow = load_workflow(["config.yaml"])
-    assert workflow.preset("sea").DATALOADER.TOTAL_WORKERS == 3
-    assert DeblurringWorkflow(workflow).preset("old").DATA.NUM_VOXEL_BINS == 8
-    assert "deep.yaml:2: unknown key MODEL.LAYERS" in workflow.broken["deep"]
-
-
 def test_older_names_in_the_workflow_are_read(folder):
     (folder / "config.yaml").write_text("DATA: {K: 12}\nPRESETS: [plain]\nSHARES: {SEQUENCES: 7}\n")
     workflow = load_workflow(["config.yaml"])
     bins = [workflow.presets[name].DATA.NUM_VOXEL_BINS for name in ("plain", "rooted")]
     assert bins == [12, 16]
     assert workflow.settings.SHARDS.SEQUENCES == 7
-
-
-def test_a_task_among_overrides_decides_how_keys_are_spelled(folder):
-    path = folder / "config/presets/blank.yaml"
-    path.write_text("SEED: 1\n")
-    assert load_preset(path, ["DATA.K=8"]).DATA.NUM_VOXEL_BINS == 8
-    with pytest.raises(ConfigError, match=r"unknown key DATA\.K"):
-        load_preset(path, ["TASK=sst", "DATA.K=8"])
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_phases_cost_their_mean_and_need_memory_for_the_largest():
     found = training_cost("compact", preset("compact"), gpus=1, **GOPRO)
     row = table()["presets"]["compact"]
     # Half of the epochs on a quarter of the area.
-    assert found.mean.tflop == pytest.approx(row["tflop"] * (1 + 0.25) / 2)
+    assert found.run_tflop == pytest.approx(row["run_tflop"] * (1 + 0.25) / 2)
     state = 16 * row["parameters"] / 2**30
     assert found.gpu_gib == pytest.approx(state + found.batch * row["clip_gib"])
     assert found.batch == preset("compact").TRAIN.BATCH_SIZE

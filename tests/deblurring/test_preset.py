@@ -39,8 +39,8 @@ from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import read_rgb
-from vrtspike.runs.code import read_code, record_code, write_code
-from vrtspike.runs.identity import RunIdentity, identify
+from vrtspike.runs.code import record_code, write_code
+from vrtspike.runs.identity import RunIdentity, identify, write_statistics
 from vrtspike.runs.published import publish
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.fit import run_preset
@@ -155,7 +155,7 @@ def test_changed_code_is_told_and_trains_again_only_when_asked(place, repository
     run = RunIdentity.read(result)
     folder = tmp_path / "runs" / "tiny" / run.fingerprint
     shutil.copytree(result, folder)
-    code = read_code(folder)
+    code = read_json(folder / "code.json")["files"]
     write_code(folder, code | {"training/loop.py": "of old"})
 
     def launch(*options: str) -> str:
@@ -180,7 +180,7 @@ def test_changed_code_is_told_and_trains_again_only_when_asked(place, repository
 
     again = launch("--retrain")
     assert f"the former run is now {folder}.1: training/loop.py" in again
-    assert read_code(folder) == code
+    assert read_json(folder / "code.json")["files"] == code
     assert json.loads((tmp_path / "result/run.json").read_text())["starts"][0]["step"] == 0
     assert json.loads((folder.with_name(f"{folder.name}.1") / "run.json").read_text()) == (
         json.loads((result / "run.json").read_text())
@@ -243,6 +243,7 @@ def train_here(place: Path, folder: Path, *overrides: str) -> Settings:
     settings = load_preset(place / "presets" / "tiny.yaml", overrides)
     identify("tiny", settings, place / "k4" / "dataset.json").write(folder)
     record_code(folder, Path(__file__).parents[2] / "scripts" / "train.py", settings.TASK)
+    write_statistics(folder)
     assert run_preset(folder) == 0
     return settings
 

@@ -133,18 +133,17 @@ def test_a_video_has_frames_of_one_size_or_leaves_no_file(tmp_path, widths, told
 
 
 @pytest.mark.parametrize(
-    ("curve", "primaries", "name", "toned"),
+    ("curve", "primaries", "told"),
     [
-        (16, 9, r"HDR \(PQ", True),
-        (18, 9, r"HDR \(HLG", True),
-        (14, 9, r"BT\.2020", False),
-        (1, 12, "Display P3", False),
+        (16, 9, "high dynamic range.*tonemap"),
+        (18, 9, "high dynamic range.*tonemap"),
+        (14, 9, "a wide gamut.* -vf zscale=p"),
+        (1, 12, "a wide gamut.* -vf zscale=p"),
     ],
+    ids=["PQ", "HLG", "BT.2020", "Display P3"],
 )
-def test_what_is_no_standard_video_is_refused_with_its_conversion(
-    tmp_path, curve, primaries, name, toned
-):
-    path = tmp_path / "my phone.mov"
+def test_what_is_no_standard_video_is_refused_with_its_conversion(tmp_path, curve, primaries, told):
+    path = tmp_path / "phone.mov"
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", rate=24)
         stream.width = stream.height = 32
@@ -154,7 +153,5 @@ def test_what_is_no_standard_video_is_refused_with_its_conversion(
         picture = np.full((32, 32, 3), 128, np.uint8)
         container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
         container.mux(stream.encode(None))
-    told = rf"my phone.mov: found {name}.* video, expected .*'my phone_sdr"
-    with pytest.raises(DataError, match=told) as refused:
+    with pytest.raises(DataError, match=rf"phone\.mov: found video of {told}"):
         next(read_video(path))
-    assert ("tonemap" in str(refused.value)) is toned

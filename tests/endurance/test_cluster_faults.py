@@ -10,6 +10,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.endurance.submitted import SECOND_STEP, TIMEOUT_S, OnCluster
+from tests.faults.processes import Command
 
 pytestmark = [pytest.mark.endurance, pytest.mark.workflow, pytest.mark.slow]
 pytestmark.append(pytest.mark.timeout(TIMEOUT_S))
@@ -65,33 +66,58 @@ def test_a_submission_that_meets_no_controller_is_made_later(prepared: OnCluster
     assert steps_computed(prepared, "late") == [0]
 
 
-def test_a_job_that_the_controller_has_forgotten_is_made_again(prepared: OnCluster):
+def forget(on: OnCluster, run: Command) -> None:
     """A controller that has lost its state knows no job; nodes end those that it does not know."""
-    prepared.preset("lost", 12)
-    with prepared.start("train_lost", stops_at=SECOND_STEP) as run:
-        with run.held("rank"):
-            prepared.cluster.stop_controller()
-            prepared.cluster.start_controller(empty=True)
-            run.wait_for(lambda: bool(failures(run.text)))
-        output = run.succeed()
-    (failed,) = failures(output)
-    assert "Slurm no longer knows it, and its results are not there" in failed
-    first, second = steps_computed(prepared, "lost")
-    assert first == 0 < second
+    on.cluster.stop_controller()
+    on.cluster.start_controller(empty=True)
+    run.wait_for(lambda: bool(failures(run.text)))
 
 
-@pytest.mark.core
-def test_a_cancelled_job_is_continued(prepared: OnCluster):
-    prepared.preset("cancelled", 12)
-    with prepared.start("train_cancelled", stops_at=SECOND_STEP) as run:
+def cancel(on: OnCluster, run: Command) -> None:
+    (job,) = on.cluster.jobs("running")
+    on.cluster.call("scancel", job)
+
+
+def kill(on: OnCluster, run: Command) -> None:
+    (launcher,) = run.find("launcher")
+    launcher.kill()
+
+
+def lose_node(on: OnCluster, run: Command) -> None:
+    (node,) = on.cluster.call("squeue", "-h", "-o", "%N").split()
+    on.cluster.kill_node(node)
+    assert run.find("launcher") == []
+    on.cluster.start_node(node)
+
+
+KILLED = "its program was ended by SIGKILL, as when memory is full"
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (forget, "^error: .*Slurm no longer knows it, and its results are not there"),
+        pytest.param(
+            *(cancel, r"^error: .*Slurm job \d+: it was cancelled, by scancel or by the site"),
+            marks=pytest.mark.core,
+        ),
+        (kill, f"^error: .*{KILLED}"),
+        (lose_node, r"Slurm job \d+ \(train\) is queued again: .* its node failed"),
+    ],
+)
+def test_a_job_that_ends_early_is_continued_and_says_why(prepared: OnCluster, fault, message):
+    preset = fault.__name__
+    prepared.preset(preset, 12)
+    with prepared.start(f"train_{preset}", stops_at=SECOND_STEP) as run:
         with run.held("rank"):
-            (job,) = prepared.cluster.jobs("running")
-            prepared.cluster.call("scancel", job)
+            saved = prepared.saved(preset)
+            fault(prepared, run)
         output = run.succeed()
-    (failed,) = failures(output)
-    assert f"Slurm job {job}: it was cancelled, by scancel or by the site" in failed
-    first, second = steps_computed(prepared, "cancelled")
-    assert first == 0 < second
+    assert re.search(message, output, re.MULTILINE), output
+    assert len(failures(output)) == message.startswith("^error")
+    first, second = steps_computed(prepared, preset)
+    assert first == 0
+    assert second >= saved >= 1
 
 
 def test_a_training_longer_than_its_wall_time_is_continued_and_uses_up_no_retry(
@@ -128,18 +154,6 @@ def test_a_cause_that_is_not_going_away_is_reported_once(prepared: OnCluster, pa
     assert causes[partition] in failed
 
 
-def test_a_program_that_is_killed_on_its_node_is_reported_by_the_signal(prepared: OnCluster):
-    prepared.preset("killed", 12)
-    with prepared.start("train_killed", "--retries", "0", stops_at=SECOND_STEP) as run:
-        with run.held("rank"):
-            (launcher,) = run.find("launcher")
-            launcher.kill()
-        assert run.wait() != 0
-        output = run.text
-    (failed,) = failures(output)
-    assert "its program was ended by SIGKILL, as when memory is full" in failed
-
-
 SLOW = """#!/bin/sh
 sleep 6
 SLURM_CONF={folder}/slurm.conf exec {scancel} "$@"
@@ -161,22 +175,6 @@ def test_a_run_that_is_stopped_waits_until_its_jobs_are_cancelled(prepared: OnCl
             program.write_text(fast)
         assert prepared.cluster.jobs("pending", "running", "suspended") == []
         assert "jobs may go on" not in run.text
-
-
-def test_a_node_that_goes_down_and_comes_back_costs_no_step_that_was_saved(prepared: OnCluster):
-    prepared.preset("down", 12)
-    with prepared.start("train_down", stops_at=SECOND_STEP) as run:
-        with run.held("rank"):
-            (node,) = prepared.cluster.call("squeue", "-h", "-o", "%N").split()
-            prepared.cluster.kill_node(node)
-        assert run.find("launcher") == []
-        saved = prepared.saved("down")
-        prepared.cluster.start_node(node)
-        output = run.succeed()
-    assert re.search(r"Slurm job \d+ \(train\) is queued again: .* its node failed", output)
-    first, second = steps_computed(prepared, "down")
-    assert first == 0
-    assert second >= saved >= 1
 
 
 def test_a_second_snakemake_waits_for_the_job_of_one_that_was_killed(prepared: OnCluster):

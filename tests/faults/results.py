@@ -39,7 +39,7 @@ def results(folder: Path, preset: str = "tiny") -> dict[str, Any]:
         name = path.relative_to(top).as_posix()
         if name.startswith(tuple(each.format(preset=preset) for each in WITHOUT)):
             continue
-        if path.suffix == ".lock":  # held while a shard is made; its contents say nothing
+        if path.suffix == ".lock":  # held while data are prepared; its contents say nothing
             continue
         found[name] = None if name.startswith(FROM_MEASURED) else _contents(path)
     for run in (folder / "runs" / preset).iterdir():

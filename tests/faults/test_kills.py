@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.faults.processes import CHECKPOINT, Command, started, stop_at, wait_until_signalled
-from tests.faults.results import leftovers, results
+from tests.faults.results import results
 
 pytestmark = [pytest.mark.endurance, pytest.mark.workflow, pytest.mark.timeout(1500)]
 
@@ -70,10 +70,10 @@ STRIKES = [
     Strike("rank", HUP, (SAVED, "run the same command again")),
     Strike(
         *("rank", KILL),
-        ("its process was ended by SIGKILL, as when memory is full", SAVED),
+        ("a process was ended by SIGKILL, as when memory is full", SAVED),
         often=True,
     ),
-    Strike("worker", KILL, ("a data loading worker was killed", "DATALOADER.TOTAL_WORKERS")),
+    Strike("worker", KILL, ("a data loading worker failed", "DATALOADER.TOTAL_WORKERS")),
     Strike(ALL, KILL, (), often=True),
 ]
 
@@ -113,7 +113,6 @@ def test_a_training_ends_as_without_signals(after, undisturbed, strikes):
     found = results(project.folder)
     assert found == {name: undisturbed.results[name] for name in found}
     assert "train/tiny/weights.safetensors" in found
-    assert leftovers(project.folder) == []
     (run,) = (project.folder / "runs").glob("*/*/run.json")
     starts = json.loads(run.read_text())["starts"]
     assert len(starts) == len(strikes) + 2
@@ -155,4 +154,3 @@ def test_every_stage_is_done_as_without_signals(after, undisturbed):
                 end_of(command)
     project.make("all")
     assert results(project.folder) == undisturbed.results
-    assert leftovers(project.folder) == []

@@ -47,4 +47,3 @@ def test_a_waiting_process_can_be_ended_and_a_killed_one_is_not_waited_for(after
                 with contextlib.suppress(psutil.NoSuchProcess):  # it ended with its starter
                     process.kill()
             assert other.wait() == 0, other.text
-    assert leftovers(project.folder) == []

@@ -14,7 +14,6 @@ from vrtspike.io.manifests import (
     file_entry,
     is_unchanged,
     read_manifest,
-    size_and_date,
 )
 
 
@@ -25,7 +24,7 @@ def test_a_file_is_the_same_by_its_date_or_else_by_its_contents(tmp_path):
     assert files["gone"] == {"path": "gone", "size": -1, "mtime_ns": -1, "digest": ""}
 
     def look(name: str = "a") -> tuple[bool, str]:
-        known = is_unchanged(tmp_path, files, name, *size_and_date(tmp_path, name))
+        known = is_unchanged(tmp_path, files, name)
         return known, contents_digest(tmp_path, files, name)
 
     own = files["a"]["digest"]

@@ -3,17 +3,12 @@ from __future__ import annotations
 import io
 import os
 import pty
-import re
 from types import SimpleNamespace
 
 import pytest
 
 from vrtspike.monitoring import display as module
-from vrtspike.monitoring.display import Display, Messages, Status
-
-
-def status(step: int, total: int = 100) -> Status:
-    return Status(step, total, 2, 0.04123, ("psnr", 27.314), 3.21, 0.42, 3661.0)
+from vrtspike.monitoring.display import Display, Messages
 
 
 def test_plain_lines_hold_everything_and_do_not_flood(monkeypatch):
@@ -22,16 +17,12 @@ def test_plain_lines_hold_everything_and_do_not_flood(monkeypatch):
     stream = io.StringIO()
     display = Display(stream)
     for step in range(1, 101):
-        display.update(status(step))
-        # Ten seconds have passed after twenty steps.
-        now += 0.5
+        display.update(f"step {step}/100 | loss 0.1", step / 100)
+        # Thirty seconds have passed after twenty steps.
+        now += 1.5
     lines = stream.getvalue().splitlines()
-    assert lines[0] == (
-        "[train] step 1/100 | eta 1:01:01 | epoch 2 | loss 0.0412 | psnr 27.31 | 3.21 samples/s"
-        " | data 0.4 ms"
-    )
-    shown = [int(re.search(r"step (\d+)/100", line).group(1)) for line in lines]
-    assert shown == [1, 21, 41, 61, 81, 100]
+    shown = [1, 21, 41, 61, 81, 100]
+    assert lines == [f"[train] step {step}/100 | loss 0.1" for step in shown]
 
 
 def test_notes_are_marked_line_by_line():
@@ -49,7 +40,7 @@ def test_terminal_shows_bar_timings_and_notes(step, bar):
         display = Display(terminal)
         display.note("validation after step 50: psnr 27.3 [best]")
         display.draw(["┌─ Timing", "└─ Total"], "plain")
-        display.update(status(step))
+        display.update(f"step {step}", step / 100)
         display.close()
         written = b""
         # A terminal hands out what was written in pieces; the last one shows the cursor again.
@@ -71,29 +62,23 @@ def test_beside_a_log_the_screen_shows_what_one_waits_for(tmp_path, monkeypatch)
     display.note("data loading")
     display.show("validation after step 1: psnr 27.3")
     for step in range(1, 14):
-        display.update(status(step))
+        display.update(f"step {step}", step / 100)
         now += 5.0
     display.draw(["block"], "timing line")
     display.note("timing summary")
     display.close()
-    shown = [re.sub(r"step (\d+)/.*", r"step \1", line) for line in screen.getvalue().splitlines()]
-    assert shown == [
-        "[train] validation after step 1: psnr 27.3",
-        "[train] step 1",
-        "[train] step 13",
-    ]
-    written = [re.sub(r"step (\d+)/.*", r"step \1", line) for line in log.read_text().splitlines()]
-    assert written == [
+    steps = [f"[train] step {step}" for step in (1, 7, 13)]
+    assert screen.getvalue().splitlines() == ["[train] validation after step 1: psnr 27.3", *steps]
+    assert log.read_text().splitlines() == [
         "before", "[train] data loading", "[train] validation after step 1: psnr 27.3",
-        *(f"[train] step {step}" for step in (1, 3, 5, 7, 9, 11, 13)),
-        "[train] timing line", "[train] timing summary",
+        *steps, "[train] timing line", "[train] timing summary",
     ]  # fmt: skip
 
 
 def test_other_processes_show_nothing(tmp_path, capsys):
     display = Display(log=tmp_path / "train.log")
     display.show("important")
-    display.update(status(100))
+    display.update("step 100", 1.0)
     display.draw(["block"], "line")
     display.close()
     assert not list(tmp_path.iterdir())

@@ -14,7 +14,6 @@ from vrtspike.monitoring.memory import (
     gpu_utilisation,
     measure_memory,
     memory_line,
-    memory_record,
     memory_warnings,
 )
 
@@ -53,16 +52,13 @@ def test_a_driver_that_tells_no_utilisation_is_no_error():
 
 
 def test_full_memory_warns_with_the_keys_to_lower():
-    record = memory_record(7, CPU)
-    assert (record["kind"], record["step"]) == ("memory", 7)
-    record["gpu"] = {"peak_mb": 890, "total_mb": 1000}
-    assert list(memory_warnings({**record, "system_percent": 89.0})) == []
-    record["gpu"]["peak_mb"] = 899
-    assert len(list(memory_warnings({**record, "system_percent": 90.0}))) == 1
-    record["gpu"]["peak_mb"] = 900
-    assert len(list(memory_warnings({**record, "system_percent": 89.9}))) == 1
-    record["gpu"]["peak_mb"] = 930
-    system, gpu = memory_warnings({**record, "system_percent": 93.0})
+    def warnings(percent: float, peak: int) -> list[str]:
+        gpu = {"peak_mb": peak, "total_mb": 1000}
+        return list(memory_warnings({**measure_memory(CPU), "system_percent": percent, "gpu": gpu}))
+
+    counts = [len(warnings(*at)) for at in ((89.0, 890), (90.0, 899), (89.9, 900))]
+    assert counts == [0, 1, 1]
+    system, gpu = warnings(93.0, 930)
     for warning, keys in (
         (system, ("DATA.CACHE_SIZE_GB", "DATALOADER.TRAIN_WORKERS")),
         (gpu, ("TRAIN.BATCH_SIZE",)),
@@ -90,7 +86,7 @@ def test_a_line_shows_process_system_gpu_and_cache():
         **{"hits": 30, "misses": 10, "evictions": 2, "items": 8, "hit_rate": 0.75},
         **{"limit_mb": 512.0, "full": True},
     }
-    record = memory_record(200, CPU, cache)
+    record = {"step": 200, **measure_memory(CPU), "cache": cache}
     gpu = {"allocated_mb": 900, "reserved_mb": 1200, "peak_mb": 1100, "total_mb": 24000}
     line = memory_line({**record, "gpu": gpu})
     assert line.startswith(f"memory after step 200: process {record['process_mb']} MB and ")

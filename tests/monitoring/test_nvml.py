@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 
-from vrtspike.monitoring.nvml import Gpu, driver_version, gpu_processes, installed_gpus
-from vrtspike.monitoring.process_memory import gpu_memory
+from vrtspike.monitoring.nvml import Gpu, driver_version, gpu_memory, installed_gpus
 
 GIB = 2**30
 
 
 def test_without_a_driver_there_is_nothing(install_gpus):
     assert installed_gpus() == []
-    assert gpu_processes() == []
     assert driver_version() == ""
     assert gpu_memory() == {}
 
@@ -45,9 +43,4 @@ def test_processes_and_their_memory_on_all_gpus(install_gpus):
         {"uuid": "GPU-a", "total": 40, "used": 1, "processes": [mine, 77]},
         {"uuid": "GPU-b", "total": 40, "used": 3, "parts": [part]},
     )
-    assert gpu_processes() == [
-        ("GPU-a", mine, GIB),
-        ("GPU-a", 77, GIB),
-        ("MIG-1", 77, 2 * GIB),
-    ]
     assert gpu_memory() == {mine: 1024.0, 77: 3072.0}

@@ -14,71 +14,39 @@ from vrtspike.monitoring.process_memory import (
     system_memory,
 )
 
-# A "training" process holds 40 MB that it shares with a child that it forks, which takes 20 MB of
-# its own and 8 MB of shared memory; the child's parent is called as Python's server of workers is.
+# A training with a process of its own, and one of that one's, as multiprocessing starts workers.
 PROGRAM = """
-import mmap, os, sys, time
-shared = bytearray(os.urandom(40 << 20))
-if os.fork() == 0:
-    os.execv(sys.executable, [sys.executable, "-c", SERVER, "forkserver"])
-print("ready", flush=True)
+import os, subprocess, sys, time
+held = bytearray(40 << 20)
+subprocess.Popen([sys.executable, "-c", HELPER])
 time.sleep(60)
 """
-SERVER = """
-import mmap, os, time
-held = bytearray(os.urandom(40 << 20))
-if os.fork() == 0:
-    own = bytearray(os.urandom(20 << 20))
-    block = mmap.mmap(-1, 8 << 20)
-    block.write(os.urandom(8 << 20))
-    print("ready", flush=True)
-time.sleep(60)
-"""
+HELPER = "import os, time; os.fork(); print('ready', flush=True); time.sleep(60)"
 
 
-@pytest.fixture(scope="module")
-def training(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("run")
+def test_a_run_is_known_by_its_option_with_all_its_descendants(tmp_path):
     # In a file: its words are not among those of the command line.
-    program = folder / "train.py"
-    program.write_text(f"SERVER = {SERVER!r}\n{PROGRAM}")
-    command = [sys.executable, str(program), "--run-dir", folder.name]
+    program = tmp_path / "train.py"
+    program.write_text(f"HELPER = {HELPER!r}\n{PROGRAM}")
     process = subprocess.Popen(
-        command, cwd=folder.parent, stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
-    assert process.stdout is not None
-    assert [process.stdout.readline() for _ in range(2)] == ["ready\n"] * 2
-    yield folder, process.pid
-    os.killpg(process.pid, 9)
-    process.wait()
-
-
-def test_a_run_is_known_by_its_option_with_all_its_children(training):
-    folder, pid = training
-    found = processes_of_run(folder)
-    assert [(process.role, process.depth) for process in found] == [
-        ("training", 0),
-        ("helper", 1),
-        ("worker", 2),
-    ]
-    assert found[0].pid == pid
-    assert processes_of_run(folder.parent) == []
-
-
-def test_shared_pages_are_divided(training):
-    folder, _ = training
-    program, server, worker = processes_of_run(folder)
-    assert 40 < program.own < program.proportional <= program.resident
-    # Server and worker share the 40 MB that the server held before.
-    assert worker.resident > 68
-    assert 28 < worker.own < 48
-    assert server.own < 30 < server.resident
-    for process in (server, worker):
-        assert process.proportional == pytest.approx((process.resident + process.own) / 2, abs=12)
-    assert 8 <= worker.shared_memory < 9
-    assert program.shared_memory < 1
-    assert worker.taken == worker.proportional
-    assert all(process.gpu is None for process in (program, server, worker))
+        [sys.executable, str(program), "--run-dir", tmp_path.name],
+        cwd=tmp_path.parent, stdout=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        # Two processes write at the same time.
+        assert process.stdout.read(len("ready\n") * 2).count("ready") == 2
+        found = processes_of_run(tmp_path)
+        assert processes_of_run(tmp_path.parent) == []
+    finally:
+        os.killpg(process.pid, 9)
+        process.wait()
+    roles = [("training", 0), ("helper", 1), ("worker", 2)]
+    assert [(each.role, each.depth) for each in found] == roles
+    program, *others = found
+    assert program.pid == process.pid
+    assert 40 < program.own < program.proportional == program.taken <= program.resident
+    assert all(each.own < 30 for each in others)
+    assert [each.gpu for each in found] == [None] * 3
 
 
 def test_shared_memory_is_no_page_cache(monkeypatch):
@@ -94,11 +62,11 @@ def test_the_container_s_limit_counts_where_it_is_lower(tmp_path):
     free = system_memory(tmp_path)
     assert (free.limit, free.bound) == (None, (free.total - free.available, free.total))
     assert free.available_within_limit == free.available
-    assert SystemMemory(100, 60, 0, None, 0, 0, limit=4, limit_used=8).available_within_limit == 0
-    large = SystemMemory(100, 60, 0, None, 0, 0, limit=200, limit_used=1)
+    assert SystemMemory(100, 60, 0, None, 0, limit=4, limit_used=8).available_within_limit == 0
+    large = SystemMemory(100, 60, 0, None, 0, limit=200, limit_used=1)
     assert (large.bound, large.available_within_limit) == ((40, 100), 60)
     # A machine may be full before a container's limit is reached.
-    assert SystemMemory(100, 5, 0, None, 0, 0, limit=50, limit_used=20).available_within_limit == 5
+    assert SystemMemory(100, 5, 0, None, 0, limit=50, limit_used=20).available_within_limit == 5
 
 
 VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")

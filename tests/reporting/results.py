@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -136,51 +136,6 @@ def make_evaluation(
     index = {"schema": 1, "choice": choice, "examples": examples}
     write_json(folder / "examples" / "examples.json", index)
     return folder
-
-
-def make_performance(results: Path, name: str, findings: Sequence[Mapping[str, Any]] = ()) -> Path:
-    """The files of an analysis that a page reads."""
-    folder = results / "performance" / name
-    folder.mkdir(parents=True)
-    speed = {
-        "step_ms": 1000.0,
-        "samples_per_second": 2.0,
-        "data_share": 0.3,
-        "step_parts": {"data": 0.3, "forward": 0.2, "backward": 0.4, "other": 0.1},
-    }
-    memory = {"process_mb": 1000.0, "gpu_peak_mb": 10_000.0, "gpu_total_mb": 80_000.0}
-    contents = {
-        "preset": name,
-        "fingerprint": f"print of {name}",
-        "figures": {"speed": speed, "memory": memory},
-        "findings": list(findings),
-    }
-    write_json(folder / "findings.json", contents)
-    (folder / "timing.csv").write_text(
-        "section,depth,count,mean,p50,p95,min,max,share\n"
-        "step,0,39,1000,990,1100,900,1200,1\n"
-        "step/forward,1,39,200,190,220,180,230,0.2\n"
-        "step/forward/vrt/stage1,3,39,50,50,50,50,50,0.05\n"
-        "validation,0,2,9000,9000,9000,9000,9000,\n"
-    )
-    (folder / "throughput.csv").write_text(
-        "step,samples_per_second,frames_per_second\n2,2,6\n4,2.5,7.5\n"
-    )
-    (folder / "memory.csv").write_text(
-        "step,time,process_mb,children_mb,gpu.peak_mb\n0,1,800,0,9000\n40,9,1000,0,10000\n"
-    )
-    return folder
-
-
-FINDING = {
-    "severity": "warning",
-    "symptom": "waits for data",
-    "weight": 0.3,
-    "figure": "30 % of a step",
-    "change": "more loading processes",
-    "effect": "shorter steps",
-    "keys": {"DATALOADER.TRAIN_WORKERS": 4, "DATA.USE_RAM_CACHE": True},
-}
 
 
 def make_alignment(results: Path, data: str = "gopro", rows: str | None = None) -> Path:

@@ -13,15 +13,14 @@ from playwright.sync_api import Browser, Page
 
 from tests.reporting.browser import PROGRAM, chromium, drag, opened, place, touch
 from tests.reporting.results import (
-    FINDING,
     HEIGHT,
     WIDTH,
     make_alignment,
     make_evaluation,
-    make_performance,
     make_run,
     picture,
 )
+from vrtspike.analysis.performance import analyze_run
 from vrtspike.deblurring.video import video_file
 from vrtspike.io.files import read_json, write_json
 from vrtspike.reporting.page import write_report_page
@@ -41,9 +40,8 @@ pytestmark = [
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Two runs: one with spikes, two scales, a video and findings; one without spikes."""
     results = tmp_path_factory.mktemp("results")
-    make_run(results, "with_spikes")
+    analyze_run(make_run(results, "with_spikes"), results / "performance/with_spikes")
     folder = make_evaluation(results, "with_spikes", ("街道_夜间", "GOPR2"), scales=(1.0, 0.5))
-    make_performance(results, "with_spikes", [FINDING])
     make_run(results, "without", MODEL={"USE_SPIKE": False})
     make_evaluation(results, "without", ("街道_夜间",), gain=-1.0, spikes=False)
     make_alignment(results)
@@ -440,12 +438,14 @@ def test_charts_and_costs_show_the_figures_of_the_results(page):
     assert second == [[21, 22, 23], [20, 21, 22]]  # worse than blurry
     assert line == [[16, 23], [16, 23]]
     shares = dict(traces("Where a step goes", "[t.name, t.x[0]]"))
-    assert shares == pytest.approx({"data": 30, "forward": 20, "backward": 40, "other": 10})
+    assert shares == pytest.approx({"data": 30, "forward": 22, "backward": 40, "other": 8})
     ((names, medians, more),) = traces("Time per section", "[t.y, t.x, t.error_x.array]")
-    assert (names, medians, more) == (["step", "step/forward"], [990, 190], [110, 30])
-    assert traces("Samples per second", "[t.x, t.y]") == [[[2, 4], [2, 2.5]]]
+    assert names == ["step", "step/data", "step/forward", "step/forward/vrt", "step/backward"]
+    assert (medians, more) == ([1000, 300, 220, 210, 400], [0] * 5)
+    ((steps, rates),) = traces("Samples per second", "[t.x, t.y]")
+    assert (steps, rates[1:]) == (list(range(1, 41)), [2] * 39)
     memory = dict(traces("Memory", "[t.name, t.y]"))
-    assert memory["with_spikes, GPU, peak"] == [9000, 10_000]
+    assert memory["with_spikes, GPU, peak"] == [10_000]
     assert traces("Correlation", "t.x") == [[0.95, 0.8]]
     offsets = traces("Found less expected", "[t.x, t.error_x.array, t.error_x.arrayminus]")
     assert offsets == [[[0.5, 0.5], [0, 1.5], [0, 1.5]]]
@@ -462,9 +462,10 @@ def test_a_video_plays(page):
 
 def test_findings_data_and_origin_in_words(page):
     findings = page.text_content("#findings")
-    assert "Worth fixing: waits for data" in findings
-    assert "To do: more loading processes. Then: shorter steps." in findings
-    assert "DATALOADER.TRAIN_WORKERS: 4" in findings
+    assert "Worth fixing: waiting for data" in findings
+    assert "To do: more workers, a longer queue, a cache that is used" in findings
+    assert "Then: at most 43% more samples a second" in findings
+    assert "DATALOADER.TOTAL_WORKERS: cpu*1.0" in findings
     assert "not analysed" in findings
     data = page.text_content("#data")
     assert "4 exposures: spikes and sharp frame correlate by 0.900" in data

@@ -69,27 +69,18 @@ def test_facts_of_a_run(tmp_path):
     assert facts["weights"] == f"weights.safetensors, 0.0 MB, SHA-256 {digest}"
 
 
-def test_what_else_can_be_said_of_code_and_state(tmp_path):
+def test_what_else_can_be_said_of_code(tmp_path):
     folder = make_run(tmp_path, "mine")
     (folder / "weights.safetensors").unlink()
-    environment = {
-        "git": {"commit": "c0ffee", "changed": True},
-        "device": {"name": "x86"},
-        "batch_job": "77",
-    }
-    found = origin(folder, tmp_path, environment=environment, code_changed=["a.b"], status="failed")
-    facts = dict(found["facts"])
-    assert (
-        facts["code"] == "c0ffee; with changes that were not committed; changed during the run: a.b"
-    )
-    assert facts["machine"] == "x86 (CPU), job 77"
-    assert facts["training"].endswith(", failed")
-    assert facts["weights"] == "missing"
+    git = {"commit": "c0ffee", "changed": True}
+    environment = {"git": git, "device": {"name": "x86"}}
+    facts = dict(origin(folder, tmp_path, environment=environment, code_changed=["a.b"])["facts"])
+    changes = "with changes that were not committed; changed during the run: a.b"
+    assert facts["code"] == f"c0ffee; {changes}"
+    assert (facts["machine"], facts["weights"]) == ("x86 (CPU)", "missing")
     found = origin(folder, tmp_path, environment={"git": None})
-    assert (found["commit"], dict(found["facts"])["code"]) == (
-        "",
-        "no commit known: trained outside a git checkout",
-    )
+    none = "no commit known: trained outside a git checkout"
+    assert (found["commit"], dict(found["facts"])["code"]) == ("", none)
 
 
 def test_time_between_starts_does_not_count():

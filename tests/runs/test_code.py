@@ -8,11 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from vrtspike.runs.code import (
-    read_code,
-    training_code,
-    write_code,
-)
+from vrtspike.io.files import read_json
+from vrtspike.runs.code import code_changes, training_code
 from vrtspike.training.checkpoints import save_checkpoint
 
 
@@ -43,29 +40,27 @@ def record(folder: Path, program: Path) -> str:
 def test_code_is_recorded_until_the_first_checkpoint_and_compared_afterwards(tmp_path, program):
     folder = tmp_path / "run"
     assert record(folder, program) == "[]"
-    begun = read_code(folder)
+    begun = read_json(folder / "code.json")["files"]
     own = {name for name in begun if name.startswith("scripts/")}
     assert own == {"scripts/train.py", "scripts/helper.py"}
     helper = program.with_name("helper.py")
     helper.write_text(helper.read_text().replace("2 * x", "x + x"))
     # Nothing was computed yet: the run begins with today's code.
     assert record(folder, program) == "[]"
-    assert read_code(folder) != begun
+    assert read_json(folder / "code.json")["files"] != begun
     save_checkpoint(folder / "checkpoints", {"step": 1}, 1)
-    begun = read_code(folder)
+    begun = read_json(folder / "code.json")
     helper.write_text(helper.read_text().replace("x + x", "2 * x"))
     program.write_text(program.read_text().replace("FACTOR = 3", "FACTOR = 4"))
     assert record(folder, program) == "['scripts/helper.py', 'scripts/train.py']"
-    assert read_code(folder) == begun
+    assert read_json(folder / "code.json") == begun
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"files": 3}', '{"schema": 1}'])
-def test_a_missing_or_damaged_record_of_code_is_none(tmp_path, text):
-    assert read_code(tmp_path) is None
+def test_with_a_missing_or_damaged_record_no_changes_are_known(tmp_path, program, text):
+    assert code_changes(tmp_path, program, "sst") is None
     (tmp_path / "code.json").write_text(text)
-    assert read_code(tmp_path) is None
-    write_code(tmp_path, {"a.py": "1"})
-    assert read_code(tmp_path) == {"a.py": "1"}
+    assert code_changes(tmp_path, program, "sst") is None
 
 
 def test_the_code_of_training_is_that_of_the_network_and_not_of_the_logs(repository):

@@ -73,7 +73,8 @@ def write_dataset(path: Path, statistics: dict[str, float] | None, digest: str =
         "bins": 4,
         "context": 0,
         "blur_dir": "auto",
-        "excluded": [],
+        "excluded": {},
+        "overlaps": {},
     }
     found = {"splits": {}, "held_out": ["a"], "statistics": statistics, "digest": digest}
     write_json(path, {**manifest, **found})
@@ -285,8 +286,11 @@ def test_a_new_run_has_the_settings_of_its_preset_and_continues_with_them(place)
     run = start_run(place)
     assert (run.name, run.settings.TRAIN.OPTIM.LR) == ("p", 1e-3)
     assert run.dataset == str(place / "dataset.json")
-    assert continue_run(place) == run
-    assert start_run(place) == run
+    statistics = place / "run" / "statistics.json"
+    for go_on in (continue_run, start_run):
+        statistics.unlink()
+        assert go_on(place) == run
+        assert read_json(statistics)["statistics"] == STATISTICS
 
 
 def test_a_folder_that_holds_another_run_is_refused(place):
@@ -298,17 +302,18 @@ def test_a_folder_that_holds_another_run_is_refused(place):
     assert RunIdentity.read(place / "run") == run
 
 
-def test_changed_data_are_refused(place):
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("dataset.json", r"dataset\.json has changed since this run began"),
+        ("spynet.pth", r"MODEL\.VRT\.SPYNET \(.*spynet\.pth\) has changed since"),
+    ],
+)
+def test_changed_data_and_weights_are_refused(place, name, message):
     start_run(place)
-    write_dataset(place / "dataset.json", STATISTICS, "of other data")
-    with pytest.raises(RunError, match=r"dataset\.json has changed since this run began"):
-        continue_run(place)
-
-
-def test_changed_weights_are_refused(place):
-    start_run(place)
-    (place / "spynet.pth").write_bytes(b"flaw")
-    with pytest.raises(RunError, match=r"MODEL\.VRT\.SPYNET \(.*spynet\.pth\) has changed since"):
+    changed = (place / name).read_bytes().replace(b'"d"', b'"e"').replace(b"flow", b"flaw")
+    (place / name).write_bytes(changed)
+    with pytest.raises(RunError, match=message):
         continue_run(place)
 
 
@@ -333,75 +338,55 @@ def make_run(tmp_path, **sections):
     return folder
 
 
-def test_statistics_json_names_the_data_set_and_its_statistics(tmp_path):
-    folder = make_run(tmp_path)
-    write_statistics(folder)
-    assert read_json(folder / "statistics.json") == {
-        "schema": 1, "dataset": "x", "dataset_digest": "d", "bins": 4, "statistics": STATISTICS,
-    }  # fmt: skip
-    (tmp_path / "dataset.json").unlink()
-    assert read_statistics(folder) == Statistics(0.1, 0.2, 3)
-
-
 @pytest.mark.parametrize(
     ("sections", "kept", "read"),
     [
+        ({}, STATISTICS, Statistics(0.1, 0.2, 3)),
         # A model without spikes has none, given values win.
         ({"MODEL": {"USE_SPIKE": False}}, None, None),
         (
             {"DATA": {"NUM_VOXEL_BINS": 4, "NORM": {"MEAN": 0.5, "STD": 2.0}}},
-            *({"mean": 0.5, "std": 2.0, "count": 0}, Statistics(0.5, 2.0, 0)),
+            {"mean": 0.5, "std": 2.0, "count": 0},
+            Statistics(0.5, 2.0, 0),
         ),
     ],
 )
 def test_settings_decide_which_statistics_are_kept(tmp_path, sections, kept, read):
     folder = make_run(tmp_path, **sections)
     write_statistics(folder)
-    found = read_json(folder / "statistics.json")
-    assert (found["statistics"], found["bins"], found["dataset_digest"]) == (kept, 4, "d")
+    assert read_json(folder / "statistics.json") == {
+        "schema": 1, "dataset": "x", "dataset_digest": "d", "bins": 4, "statistics": kept,
+    }  # fmt: skip
+    (tmp_path / "dataset.json").unlink()
     assert read_statistics(folder) == read
-
-
-def test_statistics_are_written_when_a_run_starts_and_when_it_continues(place):
-    start_run(place)
-    path = place / "run" / "statistics.json"
-    assert read_json(path)["statistics"] == STATISTICS
-    path.unlink()
-    continue_run(place)
-    assert read_json(path)["statistics"] == STATISTICS
 
 
 def finish(folder):
     """What else a finished run holds."""
+    write_statistics(folder)
     write_json(folder / "run.json", {"status": "finished"})
     for name in ("weights.safetensors", "code.json", "metrics.jsonl", "logs/memory.jsonl"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).touch()
 
 
-def test_a_run_of_an_earlier_version_is_published_with_statistics(tmp_path):
-    folder = make_run(tmp_path)
+def test_a_run_is_published_with_digests_and_a_table_of_its_records(tmp_path):
+    folder, output = make_run(tmp_path), tmp_path / "out"
     finish(folder)
     (folder / "metrics.jsonl").write_text('{"kind": "train", "step": 1, "losses": {"a": 2}}\n')
-    output = tmp_path / "out"
     publish(folder, output)
     assert (output / "metrics.csv").read_text().splitlines() == [
         "kind,step,epoch,loss,lr,grad_norm,losses.a", "train,1,,,,,2",
     ]  # fmt: skip
-    assert read_json(output / "statistics.json")["statistics"] == STATISTICS
-    kept = read_json(output / "run.json")["digests"]
-    assert kept == {
-        name: file_digest(output / name) for name in ("statistics.json", "weights.safetensors")
+    files = ("statistics.json", "weights.safetensors")
+    assert read_json(output / "run.json")["digests"] == {
+        name: file_digest(output / name) for name in files
     }
-
-
-def test_a_run_of_fit_is_published_without_statistics(tmp_path):
-    folder = make_run(tmp_path)
+    # A run of `fit` has no statistics.
     identity = read_json(folder / "settings.json") | {"dataset_digest": None}
     write_json(folder / "settings.json", identity)
-    finish(folder)
-    publish(folder, tmp_path / "out")
-    assert not (tmp_path / "out" / "statistics.json").exists()
+    publish(folder, output)
+    assert not (output / "statistics.json").exists()
 
 
 @pytest.mark.parametrize("contents", ["{", "[]", "{}", '{"statistics": {"mean": 1}}'])

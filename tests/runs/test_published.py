@@ -24,7 +24,7 @@ def test_a_folder_without_its_files_is_refused(publish, name):
 
 
 @pytest.mark.parametrize("name", ["weights.safetensors", "statistics.json"])
-def test_what_was_changed_after_it_was_published_is_refused(tmp_path, capsys, name):
+def test_what_was_changed_after_it_was_published_is_refused(tmp_path, name):
     weights = tmp_path / "weights.safetensors"
     for number, path in enumerate((weights, tmp_path / "statistics.json")):
         path.write_bytes(bytes([number]) * 1000)
@@ -32,15 +32,11 @@ def test_what_was_changed_after_it_was_published_is_refused(tmp_path, capsys, na
     digests = {path.name: file_digest(path) for path in tmp_path.iterdir()}
     write_json(tmp_path / "run.json", {"status": "finished", "digests": digests})
     require_published(str(weights))
-    assert capsys.readouterr().err == ""
     changed = bytearray((tmp_path / name).read_bytes())
     changed[500] ^= 1
     (tmp_path / name).write_bytes(changed)
     with pytest.raises(RunError, match=f"{name}: was changed after it was published"):
         require_published(weights)
-    write_json(tmp_path / "run.json", {"status": "finished"})
-    require_published(weights)
-    assert "published by an earlier version without digests" in capsys.readouterr().err
 
 
 def test_only_the_evaluation_can_be_replaced(publish):

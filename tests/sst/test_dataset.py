@@ -86,9 +86,6 @@ def test_samples_with_missing_months_are_left_out_and_counted(download, tmp_path
     ("options", "words"),
     [
         ({"seq_len": 0}, "seq_len\n  Input should be greater than or equal to 1"),
-        ({"offset": -1}, "offset\n"),
-        ({"lead": 1.5}, "lead\n"),
-        ({"resolution": 0}, "resolution\n  Input should be greater than 0"),
         ({"split": "training"}, "split\n  String should match pattern"),
         ({"area": {"name": "A", "lon": [0, 0], "lat": [0, 1]}}, "area A: found lon"),
         ({"store": None, "area": asdict(PACIFIC), "years": {"train": [1, 2]}}, "VAL\n  Field req"),
@@ -154,19 +151,3 @@ def test_no_gradient_comes_from_land_even_where_it_is_not_a_number():
     assert said.grad is not None
     assert (said.grad[..., land] == 0).all()
     assert (said.grad[..., ~land] != 0).all()
-
-
-def test_the_task_is_that_of_the_store(store):
-    task = SSTTask(store.weights, store.fields["deviation"])
-    given = {
-        "past": torch.zeros(1, 2, 10, 20),
-        "future": torch.zeros(1, 1, 10, 20),
-        "month": torch.tensor([11]),
-    }
-    # An error of one standard deviation everywhere: the weighted mean of January's variances.
-    (found,) = task.metrics(torch.ones(1, 1, 10, 20), given)
-    rows = np.cos(np.deg2rad(store.grid.latitudes))[:, None] * store.fields["sea"].values
-    expected = np.sqrt(
-        (rows / rows.sum() * store.fields["deviation"].values[0].astype(np.float64) ** 2).sum()
-    )
-    assert found["rmse"] == pytest.approx(expected, rel=1e-5)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 
-import matplotlib.image
 import numpy as np
 import pytest
 import torch
@@ -19,7 +18,6 @@ from vrtspike.sst.evaluate import (
     Evaluation,
     block_choices,
     compare,
-    draw_evaluation,
     evaluate,
     metric_tables,
 )
@@ -198,14 +196,6 @@ def test_a_model_is_asked_as_it_is_used(data):
     told = []
     evaluate(Last().train(), data, batch_size=8, progress=lambda *at: told.append(at))
     assert told == [(8, 19), (16, 19), (19, 19)]
-
-
-def test_scores_and_maps_are_drawn(found, tmp_path):
-    draw_evaluation(tmp_path, found, "Pacific")
-    for name in ("error_maps.png", "leads.png"):
-        assert matplotlib.image.imread(tmp_path / name).std() > 0.05
-    low, error, high = (score(found, f"rmse_k{end}", "lim", 2) for end in ("_low", "", "_high"))
-    assert low < error < high
 
 
 def test_tables_of_the_pipeline_agree_with_the_figures(found):

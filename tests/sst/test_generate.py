@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import xarray
 
-from tests.sst.conftest import GLOBE
 from vrtspike.sst.generate import (
     DECAY,
     FREEZING_K,
@@ -15,7 +13,6 @@ from vrtspike.sst.generate import (
     TREND_K,
     WEATHER_K,
     Globe,
-    write_example,
 )
 
 LONG = Globe(years=150, step=15.0)
@@ -24,22 +21,6 @@ LONG = Globe(years=150, step=15.0)
 def by_month(field: np.ndarray) -> np.ndarray:
     """(N, h, w) to (years, 12, h, w)."""
     return field.reshape(-1, 12, *field.shape[1:])
-
-
-def test_a_file_looks_like_a_download(tmp_path):
-    path = write_example(tmp_path, GLOBE)
-    with xarray.open_dataset(path, engine="h5netcdf", decode_times=False) as raw:
-        assert raw["sst"].dims == ("valid_time", "latitude", "longitude")
-        assert (raw["sst"].attrs["units"], raw["siconc"].attrs["units"]) == ("K", "(0 - 1)")
-        assert raw["valid_time"].attrs["units"] == "seconds since 1970-01-01"
-        assert raw["valid_time"].values[0] == 10 * 365 * 86_400 + 2 * 86_400
-        assert (np.diff(raw["latitude"]) < 0).all()
-        assert (raw["longitude"].values[0], raw["longitude"].values[-1]) == (0, 352)
-        assert set(raw["expver"].values) == {"0001"}
-        land = np.isnan(raw["sst"].values)
-        np.testing.assert_array_equal(land, np.isnan(raw["siconc"].values))
-    assert (land == land[0]).all()
-    assert 0.02 < land[0].mean() < 0.3
 
 
 def test_it_has_seasons_and_warms():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import matplotlib.image
 import numpy as np
 import pytest
 import torch
@@ -144,3 +145,5 @@ def test_figures_of_the_years_that_validation_looked_at_say_so(store, tmp_path):
     (warning,) = read_json(tmp_path / "out/summary.json")["warnings"]
     assert warning.startswith("chosen on the validation split: validation looked at it")
     assert warning in (tmp_path / "out/metrics.html").read_text()
+    for name in ("error_maps.png", "leads.png"):
+        assert matplotlib.image.imread(tmp_path / "out/pictures" / name).std() > 0.05

@@ -67,15 +67,6 @@ def test_climatology_deviation_and_trend_are_those_of_the_training_years(store):
     assert np.isnan(mean[:, ~sea]).all()
 
 
-def test_anomalies_are_standardised_by_their_months(store):
-    anomaly, sea = store.standardised.values, store.fields["sea"].values
-    sst, mean, deviation = (store.fields[n].values for n in ("sst", "climatology", "deviation"))
-    # A March.
-    expected = (sst[86] - mean[2]) / deviation[2]
-    np.testing.assert_allclose(anomaly[86][sea], expected[sea], rtol=1e-5)
-    np.testing.assert_array_equal(np.isfinite(anomaly), np.tile(sea, (108, 1, 1)))
-
-
 @pytest.mark.parametrize("given", ["siconc", "temperature"])
 def test_ice_is_masked_and_its_share_of_months_decides(tmp_path, given):
     """Cells under ice: never, in one July, in most Julys, always."""
@@ -234,11 +225,6 @@ def test_fields_that_are_no_sea_are_refused(tmp_path, kelvin, words):
     with pytest.raises(DataError, match=words):
         series_store(kelvin, tmp_path, SERIES_YEARS)
     assert list((tmp_path / "out").iterdir()) == []
-
-
-def test_without_a_choice_all_whole_years_are_divided(download, tmp_path):
-    store = prepare(download, PACIFIC, 8, tmp_path / "p.json")
-    assert store.years == Years(TRAIN=(1980, 1986), VAL=(1987, 1987), TEST=(1988, 1988))
 
 
 def test_a_prepared_store_is_found_again(tmp_path, capsys):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
 
+from tests.concurrency import run_python
 from vrtspike.system.cpus import available_cpus
 
 MACHINE = 64
@@ -77,9 +76,9 @@ def test_the_least_of_all_limits_counts(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("given", "told"), [({}, "2000"), ({"GOMP_SPINCOUNT": "77"}, "77")])
-def test_threads_of_every_program_sleep_while_they_wait(given, told):
+def test_threads_of_every_program_sleep_while_they_wait(monkeypatch, given, told):
     names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
     program = f"import os, vrtspike; print(*map(os.environ.get, {names}))"
-    environment = {name: value for name, value in os.environ.items() if name not in names} | given
-    done = subprocess.check_output([sys.executable, "-c", program], text=True, env=environment)
-    assert done == f"PASSIVE {told}\n"
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    assert run_python("-c", program, env=given).stdout == f"PASSIVE {told}\n"

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from tests.concurrency import run_python
 from vrtspike.system.endings import SNAKEMAKE_PROCESS, is_running, process_identity
 
 PROGRAM = """
@@ -25,8 +26,22 @@ subprocess.run(["bash", "-c", "set -e; " + sys.argv[1], "bash", sys.executable, 
 """A process that has a program run by a shell, as Snakemake does."""
 
 
-def told_by_the_program(command: list[str], environment: dict[str, str]) -> str:
-    """What it says when the process that was started is killed."""
+IN_A_SHELL = [sys.executable, "-c", STARTS]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        [*IN_A_SHELL, 'exec "$1" -c "$2"', PROGRAM],
+        [*IN_A_SHELL, '"$1" -c "$2"; true', PROGRAM],
+        [*IN_A_SHELL, '("$1" -c "$2" | cat); true', PROGRAM],
+        # The shell dies that waits for the job.
+        ["bash", "-c", '"$0" -c "$1"; true', sys.executable, PROGRAM],
+    ],
+)
+def test_a_job_ends_with_its_snakemake_or_a_shell_in_between(command):
+    """When the process that was started is killed."""
+    environment = {**os.environ, SNAKEMAKE_PROCESS: process_identity() or ""}
     # The end of the program closes the pipe: that of the last process which holds it.
     started = subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -34,21 +49,7 @@ def told_by_the_program(command: list[str], environment: dict[str, str]) -> str:
     assert started.stdout is not None
     assert started.stdout.readline() == "ready\n"
     started.kill()
-    return started.communicate(timeout=800)[1]
-
-
-@pytest.mark.parametrize(
-    "call", ['exec "$1" -c "$2"', '"$1" -c "$2"; true', '("$1" -c "$2" | cat); true']
-)
-def test_a_job_ends_with_its_snakemake_however_many_shells_are_between(call):
-    command = [sys.executable, "-c", STARTS, call, PROGRAM]
-    assert told_by_the_program(command, dict(os.environ)) == "ended by SIGTERM\n"
-
-
-def test_a_job_ends_with_the_shell_that_waits_for_it():
-    environment = {**os.environ, SNAKEMAKE_PROCESS: process_identity() or ""}
-    command = ["bash", "-c", '"$0" -c "$1"; true', sys.executable, PROGRAM]
-    assert told_by_the_program(command, environment) == "ended by SIGTERM\n"
+    assert started.communicate(timeout=800)[1] == "ended by SIGTERM\n"
 
 
 @pytest.mark.parametrize(("place", "status"), [(0, 3), (1, 3), (3, 128 + signal.SIGTERM)])
@@ -58,10 +59,8 @@ def test_a_job_of_a_dead_snakemake_ends_and_one_of_another_machine_does_not(plac
     words[place] = "1"
     words[3] = "1"  # here it is another process
     assert is_running(" ".join(words)) is (False if place == 3 else None)
-    done = subprocess.run(
-        [sys.executable, "-c", "from vrtspike.system.cli import run; run(lambda: 3)"],
-        env={**os.environ, SNAKEMAKE_PROCESS: " ".join(words)},
-    )
+    program = "from vrtspike.system.cli import run; run(lambda: 3)"
+    done = run_python("-c", program, env={SNAKEMAKE_PROCESS: " ".join(words)})
     assert done.returncode == status
 
 
@@ -73,11 +72,8 @@ def test_a_snakemake_that_restarts_itself_does_not_end_with_its_former_shell():
         "os.environ[SNAKEMAKE_PROCESS] = process_identity() if given == 'own' else given\n"
         "exit_with_snakemake(); print([each.name for each in threading.enumerate()])"
     )
-    waiting = {
-        starter: subprocess.check_output([sys.executable, "-c", program, starter], text=True)
-        for starter in ("own", process_identity() or "")
-    }
-    assert ["exit_with" in text for text in waiting.values()] == [False, True]
+    for starter, waits in (("own", False), (process_identity(), True)):
+        assert ("exit_with" in run_python("-c", program, starter).stdout) == waits
 
 
 @pytest.mark.parametrize(
@@ -88,9 +84,8 @@ def test_sighup_ends_a_program_except_under_nohup(handler, status):
         "import os, signal; from vrtspike.system.cli import run; "
         "run(lambda: os.kill(os.getpid(), signal.SIGHUP) or 3)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], preexec_fn=lambda: signal.signal(signal.SIGHUP, handler)
-    )
+    begin = lambda: signal.signal(signal.SIGHUP, handler)  # noqa: E731
+    done = run_python("-c", program, preexec_fn=begin)
     assert done.returncode == status
 
 
@@ -100,5 +95,5 @@ def test_a_program_that_shall_end_with_a_dead_process_ends_at_once():
     program = (
         f"from vrtspike.system import endings as e; e.exit_with_process({gone.pid}); print('on')"
     )
-    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE)
-    assert (done.returncode, done.stdout) == (-signal.SIGTERM, b"")
+    done = run_python("-c", program)
+    assert (done.returncode, done.stdout) == (-signal.SIGTERM, "")

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.concurrency import run_python
+
 ASK = """
 import os
 from vrtspike.system.surroundings import environment_faults, set_default_user
@@ -52,14 +54,8 @@ def test_a_user_without_a_name_gets_one_and_closed_folders_are_named(tmp_path):
 
 
 def test_snakemake_answers_without_a_traceback(repository):
-    done = subprocess.run(
-        [sys.executable, "-m", "snakemake", "-n", "demo"],
-        cwd=repository,
-        env={**os.environ, "HOME": "/proc/nowhere", "SLURM_CONF": os.devnull, "XDG_CACHE_HOME": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = {"HOME": "/proc/nowhere", "SLURM_CONF": os.devnull, "XDG_CACHE_HOME": ""}
+    done = run_python("-m", "snakemake", "-n", "demo", cwd=repository, env=environment)
     assert done.returncode == 2
     assert "/proc/nowhere/.cache cannot be written" in done.stderr
     assert "Traceback" not in done.stderr

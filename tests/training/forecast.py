@@ -7,6 +7,7 @@ ones. Nothing here knows images, blur or spikes.
 from __future__ import annotations
 
 import os
+import signal
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from vrtspike.monitoring.timing import section
 from vrtspike.training.batches import mix_seed
 
 PAST, FUTURE, SIZE = 3, 2, 16
+TERM = signal.SIGTERM
 
 
 class Waves:
@@ -117,16 +119,17 @@ class ForecastTask:
         return {"forecast": np.repeat(grey[..., None], 3, axis=2)}
 
 
-class StopAfter(ForecastTask):
-    """Sends this process a signal while it computes a given micro-batch; never for 0."""
+class Disturbed(ForecastTask):
+    """Gets a signal, or raises an error, while it computes a given micro-batch; never for 0."""
 
-    def __init__(self, micro_batches: int, number: int) -> None:
+    def __init__(self, micro_batches: int = 0, by: signal.Signals | Exception = TERM) -> None:
         super().__init__()
-        self._left = micro_batches
-        self._signal = number
+        self._left, self._by = micro_batches, by
 
     def losses(self, output, batch, step):
         self._left -= 1
         if self._left == 0:
-            os.kill(os.getpid(), self._signal)
+            if isinstance(self._by, Exception):
+                raise self._by
+            os.kill(os.getpid(), self._by)
         return super().losses(output, batch, step)

@@ -15,9 +15,8 @@ import sys
 import time
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -25,7 +24,7 @@ import torch
 import torch._dynamo
 
 from tests.concurrency import free_port
-from tests.training.forecast import Forecaster, StopAfter
+from tests.training.forecast import Disturbed, Forecaster
 from tests.training.setup_run import forecast_settings, forecast_trainer
 from vrtspike.cluster.signals import EXIT_INTERRUPTED, StopRequest
 from vrtspike.monitoring.records import read_records
@@ -41,21 +40,19 @@ FROZEN = 12
 """Steps in which a part of the model does not learn."""
 
 
-def train_as_one_of_many(
-    folder: Path, train: dict[str, Any], last: int = 0, end: signal.Signals = signal.SIGKILL
-) -> int:
-    """Train as the environment's RANK says; after ``last`` micro-batches get a signal, if not 0.
+Fate: TypeAlias = tuple[int, signal.Signals]
+"""Micro-batches before a process gets a signal, and the signal."""
 
-    Returns:
-        the exit status.
-    """
+
+def train_as_one_of_many(folder: Path, train: dict[str, Any], task: Disturbed) -> int:
+    """Train as the environment's RANK says; returns the exit status."""
     with StopRequest() as stop, join("cpu") as ranks:
         trainer = forecast_trainer(
             folder,
             forecast_settings(train, DATALOADER={"DROP_LAST": False}),
             ranks=ranks,
             timing=ranks.is_main,
-            task=StopAfter(last, end),
+            task=task,
             model=lambda: forecaster(ranks.rank),
             samples=11,
             # Some stops and kills come before it, some after.
@@ -80,31 +77,18 @@ def forecaster(rank: int) -> Forecaster:
     return model
 
 
-@dataclass(frozen=True)
-class Fate:
-    """What becomes of a process by itself.
-
-    Attributes:
-        last: micro-batches before it gets a signal; 0 for none.
-        end: the signal.
-    """
-
-    last: int = 0
-    end: signal.Signals = signal.SIGKILL
-
-
 def start(folder: Path, train: dict[str, Any], fates: dict[int, Fate]) -> list[int]:
     """Fork the processes of a run; returns their ids."""
     pids = []
     for rank in range(RANKS):
         pid = os.fork()
         if pid == 0:
-            _be(rank, folder, train, fates.get(rank, Fate()))
+            _be(rank, folder, train, Disturbed(*fates.get(rank, ())))
         pids.append(pid)
     return pids
 
 
-def _be(rank: int, folder: Path, train: dict[str, Any], fate: Fate) -> None:
+def _be(rank: int, folder: Path, train: dict[str, Any], task: Disturbed) -> None:
     stop_with_parent()
     os.environ |= {
         **{"RANK": str(rank), "LOCAL_RANK": str(rank)},
@@ -112,7 +96,7 @@ def _be(rank: int, folder: Path, train: dict[str, Any], fate: Fate) -> None:
     }
     status = 1
     try:
-        status = train_as_one_of_many(folder, train, fate.last, fate.end)
+        status = train_as_one_of_many(folder, train, task)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -151,7 +135,7 @@ def interrupted(
     for number in ends:
         both = number == signal.SIGKILL and rng.random() < 0.3
         victims = list(range(RANKS)) if both else [rng.randrange(RANKS)]
-        fate = Fate(rng.randrange(1, 9), number)
+        fate = rng.randrange(1, 9), number
         statuses = end(start(folder, train, dict.fromkeys(victims, fate)))
         saved = (folder / "checkpoints" / f"step_{last_step(folder):08d}.pt").is_file()
         history.append({"statuses": statuses, "saved": saved})

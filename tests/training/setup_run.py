@@ -74,9 +74,13 @@ class Notes(Display):
     def __init__(self) -> None:
         super().__init__()
         self.notes: list[str] = []
+        self.lines: list[str] = []
 
     def note(self, text: str) -> None:
         self.notes.append(text)
+
+    def update(self, line: str, share: float) -> None:
+        self.lines.append(line)
 
 
 def forecast_trainer(
@@ -105,7 +109,7 @@ def forecast_trainer(
         **options,
     )
     log = RunLog(folder, fingerprint, ranks.is_main, settings.LOG.TENSORBOARD, display)
-    timer = TimingLogger(folder / "logs", ranks.device, enabled=timing, console=False)
+    timer = TimingLogger(folder / "logs", ranks.device, enabled=timing)
     return Trainer(problem, settings, ranks, log, timer, display)
 
 

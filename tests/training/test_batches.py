@@ -154,13 +154,3 @@ def test_batches_for_a_gpu_come_from_page_locked_memory(device, asked, pinned):
     ranks = replace(ALONE, device=torch.device(device))
     validation = ValidationBatches(Recorder(4), settings, loading(0), ranks)
     assert validation._loader.pin_memory == pinned
-
-
-def test_a_worker_without_room_for_a_page_is_reported_as_too_little_shared_memory():
-    class Full(Recorder):
-        def __getitem__(self, index):
-            raise RuntimeError("DataLoader worker (pid 7) is killed by signal: Bus error.")
-
-    batches = batches_of(Full(4), 2)
-    with pytest.raises(RunError, match="MB, too little for loading workers"):
-        list(batches.stream(0, 1, 2))

@@ -7,6 +7,7 @@ from vrtspike.config.run_schema import TrainSettings
 from vrtspike.errors import RunError
 from vrtspike.training.checkpoints import (
     BEST,
+    FORMAT,
     checkpoint_path,
     latest_checkpoint,
     list_checkpoints,
@@ -24,12 +25,15 @@ def save(folder, *steps, keep=3):
 
 def test_newest_is_read_and_old_ones_are_removed(tmp_path):
     assert latest_checkpoint(tmp_path) is None
+    write_checkpoint(tmp_path / BEST, {"step": 5})
     save(tmp_path, 5, 10, 15, keep=2)
     assert [step for step, _ in list_checkpoints(tmp_path)] == [15, 10]
     state = latest_checkpoint(tmp_path)
     assert state["step"] == 15
     assert torch.equal(state["weights"], torch.full((1000,), 15))
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["step_00000010.pt", "step_00000015.pt"]
+    kept = ["best.pt", "step_00000010.pt", "step_00000015.pt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == kept
+    assert read_checkpoint(tmp_path / BEST)["step"] == 5
 
 
 @pytest.mark.parametrize("length", [0, 1, 100, 3000, -700, -100, -1])
@@ -72,31 +76,25 @@ def test_damage_is_an_error_wherever_it_is(tmp_path):
     assert refused > 125
 
 
-def test_foreign_files_are_refused(tmp_path):
-    path = checkpoint_path(tmp_path, 1)
-    torch.save({"state_dict": {}}, path)
-    with pytest.raises(RunError, match="no checkpoint of this project"):
-        read_checkpoint(path)
-    path.write_text("not a checkpoint")
-    with pytest.raises(RunError, match="no older one"):
-        read_checkpoint(path)
-    # What cannot even be opened is not called damaged.
-    path.unlink()
-    path.mkdir()
-    with pytest.raises(IsADirectoryError):
-        read_checkpoint(path)
-
-
 class Payload:
     def __reduce__(self):
         return print, ("executed",)
 
 
-def test_code_in_a_checkpoint_is_not_executed(tmp_path, capsys):
-    torch.save({"format": "vrtspike-checkpoint-1", "step": Payload()}, checkpoint_path(tmp_path, 1))
-    with pytest.raises(RunError):
-        read_checkpoint(checkpoint_path(tmp_path, 1))
+@pytest.mark.parametrize(
+    "state", [{"state_dict": {}}, {"format": FORMAT, "step": Payload()}, {"format": "other"}]
+)
+def test_foreign_files_are_refused_and_no_code_in_them_is_run(tmp_path, capsys, state):
+    path = checkpoint_path(tmp_path, 1)
+    torch.save(state, path)
+    with pytest.raises(RunError, match=r"cannot be read as a checkpoint .* no older one"):
+        read_checkpoint(path)
     assert "executed" not in capsys.readouterr().out
+    # What cannot even be opened is not called damaged.
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(IsADirectoryError):
+        read_checkpoint(path)
 
 
 def test_a_run_keeps_its_batches_per_step_on_other_numbers_of_processes():
@@ -105,12 +103,3 @@ def test_a_run_keeps_its_batches_per_step_on_other_numbers_of_processes():
     assert micro_batches_per_step(train, 2, {"micro_batches": 12}) == 12
     with pytest.raises(RunError, match=r"12 batches per optimiser step.*5 processes"):
         micro_batches_per_step(train, 5, {"micro_batches": 12})
-
-
-def test_the_best_state_stays_beside_the_newest_ones(tmp_path):
-    for best in (5, 10):
-        save(tmp_path, best, best + 1, keep=1)
-        write_checkpoint(tmp_path / BEST, {"step": best, "weights": torch.full((1000,), best)})
-    assert latest_checkpoint(tmp_path)["step"] == 11
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["best.pt", "step_00000011.pt"]
-    assert read_checkpoint(tmp_path / "best.pt")["step"] == 10

@@ -1,28 +1,28 @@
 from __future__ import annotations
 
 import torch
-from torch import nn
 
 from tests.training.forecast import Forecaster
 from tests.training.setup_run import forecast_settings, train
 
 
-def test_a_run_compiles_what_its_compiler_says(tmp_path):
-    asked = []
+class PartlyCompiled(Forecaster):
+    """Compiles its outlet, with a backend that needs no C++ compiler."""
 
-    def compile_outlet(model: nn.Module, mode: str) -> None:
-        asked.append(mode)
-        # A backend that needs no C++ compiler.
-        model.outlet.compile(backend="aot_eager")
+    def compile(self, *, mode: str) -> None:
+        self.mode = mode
+        self.outlet.compile(backend="aot_eager")
 
-    results = []
-    for name, compiled in (("eager", False), ("compiled", True)):
+
+def test_a_run_compiles_what_its_model_says(tmp_path):
+    models = []
+    for compiled in (False, True):
         torch.manual_seed(7)
-        model = Forecaster()
+        model = PartlyCompiled()
         wanted = {"MAX_STEPS": 5, "COMPILE_MODEL": compiled, "COMPILE_MODE": "max-autotune"}
         settings = forecast_settings(wanted)
-        train(tmp_path / name, settings, model=lambda model=model: model, compiler=compile_outlet)
-        results.append(model.state_dict())
-    assert asked == ["max-autotune"]
-    for name, value in results[0].items():
-        torch.testing.assert_close(results[1][name], value, rtol=1e-3, atol=1e-4)
+        train(tmp_path / str(compiled), settings, model=lambda model=model: model)
+        models.append(model)
+    assert [vars(model).get("mode") for model in models] == [None, "max-autotune"]
+    for expected, found in zip(*(model.parameters() for model in models), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)

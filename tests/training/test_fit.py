@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.training.forecast import Forecaster, ForecastTask, Waves
+from tests.training.forecast import Disturbed, Forecaster, ForecastTask, Waves
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.monitoring.records import read_records
 from vrtspike.training.fit import Outcome, fit
@@ -131,18 +131,10 @@ def test_settings_without_effect_are_refused(tmp_path):
         fit(tmp_path, ForecastTask(), settings={"TRAIN": {"EARLY_STOPPING": {}}}, **options)
 
 
-class Greedy(ForecastTask):
-    """Asks for more memory than there is, in the third step."""
-
-    def losses(self, output, batch, step):
-        if step == 2:
-            raise torch.OutOfMemoryError("tried to allocate 20 GiB")
-        return super().losses(output, batch, step)
-
-
 def test_full_memory_leaves_a_snapshot_and_advice(tmp_path):
     with pytest.raises(RunError, match=r"(?s)20 GiB.*TRAIN\.BATCH_SIZE.*out_of_memory\.json"):
-        run(tmp_path, Greedy())
+        # In the third step.
+        run(tmp_path, Disturbed(5, torch.OutOfMemoryError("tried to allocate 20 GiB")))
     snapshot = json.loads((tmp_path / "logs" / "out_of_memory.json").read_text())
     assert snapshot["process_mb"] > 0
     assert snapshot["categories"]["parameters_mb"] == pytest.approx(0.0, abs=0.1)

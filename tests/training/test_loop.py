@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.training.forecast import Forecaster, ForecastTask, StopAfter
+from tests.training.forecast import Disturbed, Forecaster, ForecastTask
 from tests.training.setup_run import Notes, forecast_settings, forecast_trainer, records, train
 from vrtspike.cluster.signals import StopRequest
 from vrtspike.deblurring.settings import Settings
@@ -17,25 +18,11 @@ from vrtspike.training.checkpoints import list_checkpoints
 from vrtspike.training.optimizers import total_steps
 
 
-class CrashAfter(ForecastTask):
-    """Raises while it computes a given micro-batch, as a bug or a full disk would."""
-
-    def __init__(self, micro_batches: int) -> None:
-        super().__init__()
-        self._left = micro_batches
-
-    def losses(self, output, batch, step):
-        self._left -= 1
-        if self._left == 0:
-            raise ZeroDivisionError
-        return super().losses(output, batch, step)
-
-
 def final_state(folder: Path) -> dict[str, torch.Tensor]:
     _, path = list_checkpoints(folder / "checkpoints")[0]
     state = torch.load(path, weights_only=True)
-    # The one part that depends on the clock.
-    assert state.pop("pace")["seconds"] >= 0
+    # The one figure that depends on the clock.
+    assert state["progress"].pop("epoch_seconds") >= 0
     return state
 
 
@@ -71,7 +58,7 @@ def test_stopped_and_resumed_is_bit_identical(tmp_path, variant):
     settings = forecast_settings(variant)
     train(tmp_path / "whole", settings, model=wide_model)
     accumulation = settings.TRAIN.GRADIENT_ACCUMULATION_STEPS
-    task = StopAfter(6 * accumulation, signal.SIGTERM)
+    task = Disturbed(6 * accumulation)
     assert train(tmp_path / "cut", settings, model=wide_model, task=task).outcome == "interrupted"
     assert list_checkpoints(tmp_path / "cut" / "checkpoints")[0][0] == 6
     assert train(tmp_path / "cut", settings, model=wide_model).outcome == "finished"
@@ -86,7 +73,7 @@ def wide_model() -> Forecaster:
 
 @pytest.mark.parametrize("name", ["SIGUSR1", "SIGINT"])
 def test_other_signals_stop_between_steps(tmp_path, name):
-    task = StopAfter(5, getattr(signal, name))
+    task = Disturbed(5, getattr(signal, name))
     assert train(tmp_path, forecast_settings(), task=task).outcome == "interrupted"
     # The fifth micro-batch is the first of the third step, which is completed.
     assert [r["step"] for r in records(tmp_path) if r["kind"] == "train"] == [1, 2, 3]
@@ -96,7 +83,7 @@ def test_crash_continues_from_the_last_checkpoint_without_repeats(tmp_path):
     settings = forecast_settings()
     train(tmp_path / "whole", settings)
     with pytest.raises(ZeroDivisionError):
-        train(tmp_path / "cut", settings, task=CrashAfter(2 * 7 + 1))
+        train(tmp_path / "cut", settings, task=Disturbed(2 * 7 + 1, ZeroDivisionError()))
     # Steps 5 to 7 were recorded after the checkpoint of step 4; a line was cut off as well.
     assert records(tmp_path / "cut")[-1]["step"] == 7
     with (tmp_path / "cut" / "metrics.jsonl").open("a") as stream:
@@ -104,6 +91,11 @@ def test_crash_continues_from_the_last_checkpoint_without_repeats(tmp_path):
     display = Notes()
     train(tmp_path / "cut", settings, display=display)
     assert display.notes[0] == "resuming after step 4 of 12"
+    assert re.fullmatch(
+        r"step 12/12 \| eta 0:00 \| epoch 5 \| loss [\d.]+ \| skill -?[\d.]+ "
+        r"\| [\d.e+]+ samples/s \| data [\d.]+ ms",
+        display.lines[-1],
+    )
     assert records(tmp_path / "whole") == records(tmp_path / "cut")
     assert_same(final_state(tmp_path / "whole"), final_state(tmp_path / "cut"))
 
@@ -111,23 +103,29 @@ def test_crash_continues_from_the_last_checkpoint_without_repeats(tmp_path):
 def test_resumed_with_another_number_of_workers_is_bit_identical(tmp_path):
     settings = forecast_settings({"MAX_STEPS": 8})
     train(tmp_path / "none", settings)
-    train(tmp_path / "cut", settings, workers=2, task=StopAfter(2 * 4, signal.SIGTERM))
+    train(tmp_path / "cut", settings, workers=2, task=Disturbed(2 * 4))
     assert records(tmp_path / "cut")[-1]["step"] == 4
     train(tmp_path / "cut", settings)
     assert_same(final_state(tmp_path / "none"), final_state(tmp_path / "cut"))
     assert records(tmp_path / "none") == records(tmp_path / "cut")
 
 
-def test_total_steps():
-    settings = forecast_settings({"MAX_STEPS": None, "EPOCHS": 4})
-    assert total_steps(settings, per_epoch=10, micro_batches=3) == 13
-    assert total_steps(settings, per_epoch=1, micro_batches=100) == 1
-    fewer = forecast_settings({"MAX_STEPS": 7, "EPOCHS": 4})
-    assert total_steps(fewer, per_epoch=10, micro_batches=3) == 7
-    assert total_steps(fewer, per_epoch=4, micro_batches=3) == 5
-    phases = [{"CROP_SIZE": 8, "EPOCHS": 2}, {"CROP_SIZE": 16, "EPOCHS": 1}]
-    settings = Settings.model_validate({"TRAIN": {"PROGRESSIVE": phases}})
-    assert total_steps(settings, per_epoch=10, micro_batches=3) == 10
+PHASES = [{"CROP_SIZE": 8, "EPOCHS": 2}, {"CROP_SIZE": 16, "EPOCHS": 1}]
+
+
+@pytest.mark.parametrize(
+    ("train", "per_epoch", "micro_batches", "steps"),
+    [
+        ({"EPOCHS": 4}, 10, 3, 13),
+        ({"EPOCHS": 4}, 1, 100, 1),
+        ({"EPOCHS": 4, "MAX_STEPS": 7}, 10, 3, 7),
+        ({"EPOCHS": 4, "MAX_STEPS": 7}, 4, 3, 5),
+        ({"PROGRESSIVE": PHASES}, 10, 3, 10),
+    ],
+)
+def test_total_steps(train, per_epoch, micro_batches, steps):
+    settings = Settings.model_validate({"TRAIN": train})
+    assert total_steps(settings, per_epoch, micro_batches) == steps
 
 
 class SpoiledTask(ForecastTask):
@@ -151,7 +149,9 @@ def test_a_run_that_never_recovers_stops_with_advice(tmp_path):
 
 def test_a_crash_after_a_checkpoint_leaves_no_gap_in_the_timings(tmp_path):
     settings = forecast_settings({"MAX_STEPS": 8})
-    trainer = forecast_trainer(tmp_path, settings, timing=True, task=CrashAfter(2 * 5 + 1))
+    trainer = forecast_trainer(
+        tmp_path, settings, timing=True, task=Disturbed(2 * 5 + 1, ZeroDivisionError())
+    )
     with pytest.raises(ZeroDivisionError), StopRequest() as stop:
         trainer.run(stop)
     # As a kill would leave it: what was not written by now is lost.
@@ -161,15 +161,11 @@ def test_a_crash_after_a_checkpoint_leaves_no_gap_in_the_timings(tmp_path):
     assert [r["step"] for r in written if r["kind"] == "step"] == [1, 2, 3, 4]
 
 
-class Constant(ForecastTask):
+class Constant(Disturbed):
     """Never gets any better."""
 
     def metrics(self, output, batch):
         return [{"psnr": 1.0, "skill": 1.0} for _ in super().metrics(output, batch)]
-
-
-class ConstantStopped(StopAfter, Constant):
-    """The same, asked to stop."""
 
 
 def test_early_stopping_ends_the_run(tmp_path):
@@ -184,7 +180,7 @@ def test_early_stopping_ends_the_run(tmp_path):
     assert sum(samples for *_, samples in epochs) == 60
 
     # Stopped before the last validation, which ends the run; killed right after it as well.
-    task = ConstantStopped(30, signal.SIGTERM)
+    task = Constant(30)
     assert train(tmp_path / "cut", settings, task=task, samples=14).outcome == "interrupted"
     checkpoints = tmp_path / "cut" / "checkpoints"
     kept = {path: path.read_bytes() for path in checkpoints.iterdir()}
@@ -206,28 +202,19 @@ class Scripted(ForecastTask):
 
     metric = "error"
     lower_is_better = ("error",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.errors = iter([0.5, 0.25, 0.125, 0.375, 0.25, 0.1875])
+    errors = (0.5, 0.25, 0.125, 0.375, 0.25, 0.1875)
 
     def metrics(self, output, batch):
-        return [{"error": self.error} for _ in range(len(output))]
-
-    def pictures(self, output, batch):
-        return {}
-
-    def prepare(self, batch, device):
-        if not torch.is_grad_enabled() and batch["index"][0] == 0:  # a validation begins
-            self.error = next(self.errors)
-        return super().prepare(batch, device)
+        # A validation has three batches.
+        self.count = getattr(self, "count", 0) + 1
+        return [{"error": self.errors[(self.count - 1) // 3]} for _ in output]
 
 
 def test_the_best_and_the_end_follow_a_metric_of_which_lower_is_better(tmp_path):
     settings = forecast_settings({"MAX_STEPS": 60, "EARLY_STOPPING": {"PATIENCE": 3}})
     trainer = train(tmp_path, settings, task=Scripted())
     found = [r["error"] for r in records(tmp_path) if r["kind"] == "validation"]
-    assert found == [0.5, 0.25, 0.125, 0.375, 0.25, 0.1875]
+    assert found == list(Scripted.errors)
     assert trainer.progress.best == {"error": 0.125}
     assert trainer.progress.best_step == 15
     assert torch.load(tmp_path / "checkpoints/best.pt", weights_only=True)["step"] == 15
@@ -237,9 +224,9 @@ def test_validation_that_no_checkpoint_knows_is_not_recorded_twice(tmp_path):
     settings = forecast_settings({"MAX_STEPS": 8})
     train(tmp_path / "whole", settings)
     # Stopped before the validation of step 5; killed right after it was made up for.
-    train(tmp_path / "cut", settings, task=StopAfter(10, signal.SIGTERM))
+    train(tmp_path / "cut", settings, task=Disturbed(10))
     with pytest.raises(ZeroDivisionError):
-        train(tmp_path / "cut", settings, task=CrashAfter(1))
+        train(tmp_path / "cut", settings, task=Disturbed(1, ZeroDivisionError()))
     assert records(tmp_path / "cut")[-1]["kind"] == "validation"
     train(tmp_path / "cut", settings)
     assert records(tmp_path / "whole") == records(tmp_path / "cut")

@@ -63,24 +63,19 @@ def test_unscaled_gradients_have_their_true_size():
 
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
-def test_determinism_is_asked_for_and_only_a_warning_on_a_gpu(monkeypatch, kind):
+@pytest.mark.parametrize("asked", [True, False])
+def test_determinism_is_asked_for_and_only_a_warning_on_a_gpu(monkeypatch, kind, asked):
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
-    benchmark = torch.backends.cudnn.benchmark
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)
     try:
-        torch.backends.cudnn.benchmark = False
-        set_arithmetic(Settings(DETERMINISTIC=True), torch.device(kind))
-        assert torch.are_deterministic_algorithms_enabled()
-        assert torch.is_deterministic_algorithms_warn_only_enabled() is (kind == "cuda")
-        assert not torch.backends.cudnn.benchmark
-        torch.use_deterministic_algorithms(False)
-        set_arithmetic(Settings(DETERMINISTIC=False), torch.device(kind))
-        assert not torch.are_deterministic_algorithms_enabled()
+        set_arithmetic(Settings(DETERMINISTIC=asked), torch.device(kind))
+        assert torch.are_deterministic_algorithms_enabled() is asked
+        assert torch.is_deterministic_algorithms_warn_only_enabled() is (asked and kind == "cuda")
         # The fastest algorithm is looked for where results need not repeat.
-        assert torch.backends.cudnn.benchmark is (kind == "cuda")
+        assert torch.backends.cudnn.benchmark is (kind == "cuda" and not asked)
         # Sums of products are not cut to half precision.
         matmul = torch.backends.cuda.matmul
         assert not matmul.allow_bf16_reduced_precision_reduction
         assert not matmul.allow_fp16_reduced_precision_reduction
     finally:
         torch.use_deterministic_algorithms(False)
-        torch.backends.cudnn.benchmark = benchmark

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tests.training.setup_run import Notes
 from vrtspike.io.images import read_rgb
-from vrtspike.monitoring.display import Status
+from vrtspike.monitoring.display import Display
 from vrtspike.monitoring.records import CacheUse, read_records
-from vrtspike.training.progress import StepResult
 from vrtspike.training.run_log import RunLog
 
 CPU = torch.device("cpu")
 
 
-def status(step: int) -> Status:
-    return Status(step, 20, 3, 0.75, ("psnr", 30.0), 1.23456, 4.0, 60.0)
-
-
-def result(step: int) -> StepResult:
+def figures(step: int) -> dict[str, Any]:
     losses = {"pixel": 0.5 * step, "other": 0.25}
-    return StepResult(losses, 1e-3 / step, 7.0 + step, step == 2, 4, 12, 8.7654)
-
-
-@pytest.fixture
-def notes() -> Notes:
-    return Notes()
+    return {"loss": 0.5 * step + 0.25, "losses": losses, "lr": 1e-3 / step, "skipped": step == 2}
 
 
 class Tracked(list):
@@ -48,60 +39,43 @@ def tracked() -> Tracked:
 
 
 @pytest.fixture
-def log(tmp_path, notes, tracked) -> RunLog:
-    log = RunLog(tmp_path, "the fingerprint", True, True, notes, None, [tracked])
+def log(tmp_path, tracked) -> RunLog:
+    log = RunLog(tmp_path, "the fingerprint", True, True, Display(), None, [tracked])
     log.begin(0)
     return log
 
 
-def test_a_step_stands_in_the_records_on_the_board_and_in_trackers(log, tmp_path, tracked):
+def test_figures_stand_in_the_records_on_the_board_and_in_trackers(log, tmp_path, tracked):
     for step in (1, 2, 3):
-        log.step(status(step), result(step))
+        log.write("train", step, 7, figures(step))
+    log.write("validation", 3, 7, {"psnr": 31.5})
     log.close()
-    records = read_records(tmp_path / "metrics.jsonl")
+    *records, last = read_records(tmp_path / "metrics.jsonl")
     for step, record in enumerate(records, 1):
         assert record.pop("time") > 0
-        assert record == {
-            "kind": "train", "step": step, "epoch": 3, "loss": 0.5 * step + 0.25,
-            "losses": {"pixel": 0.5 * step, "other": 0.25}, "lr": 1e-3 / step,
-            "grad_norm": 7.0 + step, "skipped": step == 2, "samples_per_second": 1.2346,
-            "data_ms": 8.765,
-        }  # fmt: skip
+        assert record == {"kind": "train", "step": step, "epoch": 7, **figures(step)}
+    assert (last["kind"], last["psnr"]) == ("validation", 31.5)
     board = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
-    for name in ("loss", "lr", "grad_norm", "samples_per_second", "data_ms"):
-        shown = [(event.step, event.value) for event in board.Scalars(f"train/{name}")]
-        expected = [(record["step"], pytest.approx(record[name])) for record in records]
-        assert shown == expected
-    shown = [event.value for event in board.Scalars("loss/pixel")]
-    assert shown == pytest.approx([0.5, 1.0, 1.5])
-    step, figures = tracked[1]
-    assert (step, sorted(figures)) == (2, sorted(board.Tags()["scalars"]))
-    assert (figures["train/lr"], figures["loss/other"]) == (5e-4, 0.25)
+    for tag, values in (
+        ("train/lr", [1e-3, 5e-4, 1e-3 / 3]),
+        ("train/skipped", [0, 1, 0]),
+        ("loss/pixel", [0.5, 1.0, 1.5]),
+    ):
+        shown = [(event.step, event.value) for event in board.Scalars(tag)]
+        assert shown == [(step, pytest.approx(value)) for step, value in enumerate(values, 1)]
+    (event,) = board.Scalars("validation/psnr")
+    assert (event.step, event.value) == (3, 31.5)
+    assert {tag for _, curves in tracked for tag in curves} == set(board.Tags()["scalars"])
+    step, curves = tracked[1]
+    assert (step, curves["train/lr"], curves["loss/other"]) == (2, 5e-4, 0.25)
 
 
-def test_pictures_keep_their_colours(log, tmp_path, tracked):
+def test_pictures_keep_their_colours(log, tmp_path):
     picture = np.random.default_rng(0).integers(0, 256, (8, 12, 3), dtype=np.uint8)
-    log.validation(7, 2, {"psnr": 31.5}, {"restored": picture})
+    log.pictures(7, {"restored": picture})
     log.close()
     stored = read_rgb(tmp_path / "pictures" / "step_00000007_restored.png")
     np.testing.assert_array_equal(stored, picture)
-    (record,) = read_records(tmp_path / "metrics.jsonl")
-    assert record.pop("time") > 0
-    assert record == {"kind": "validation", "step": 7, "epoch": 2, "psnr": 31.5}
-    board = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
-    (event,) = board.Scalars("validation/psnr")
-    assert (event.step, event.value) == (7, 31.5)
-    assert tracked == [(7, {"validation/psnr": 31.5})]
-
-
-def test_an_epoch_is_recorded_and_printed(log, notes, tmp_path):
-    figures = {"seconds": 125.0, "samples": 50, "samples_per_second": 0.4}
-    log.epoch(9, 2, figures)
-    log.close()
-    (record,) = read_records(tmp_path / "metrics.jsonl")
-    assert record.pop("time") > 0
-    assert record == {"kind": "epoch", "step": 9, "epoch": 2, **figures}
-    assert notes.notes == ["epoch 2: 2:05, 50 samples, 0.4 samples/s"]
 
 
 def test_use_of_the_cache_stands_beside_the_memory(log, tmp_path):
@@ -128,10 +102,10 @@ def test_weights_carry_the_fingerprint_of_their_run(log, tmp_path):
 
 
 def test_other_processes_write_nothing(tmp_path):
-    log = RunLog(tmp_path, "f", False, True, Notes())
+    log = RunLog(tmp_path, "f", False, True, Display())
     log.begin(0)
-    log.step(status(1), result(1))
-    log.validation(1, 1, {"psnr": 1.0}, {"a": np.zeros((2, 2, 3), np.uint8)})
+    log.write("train", 1, 1, figures(1))
+    log.pictures(1, {"a": np.zeros((2, 2, 3), np.uint8)})
     log.memory(1, CPU)
     log.weights(torch.nn.Linear(2, 3), "weights.safetensors")
     log.close()

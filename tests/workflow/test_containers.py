@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from tests.concurrency import run_python
 from tests.workflow.project import PARTS, Project
 
 FOLDER = Path("workflow/containers")
@@ -87,9 +86,7 @@ def test_what_is_copied_can_be_installed_and_planned(repository, docker, tmp_pat
         else:
             shutil.copy(repository / name, image / name)
     build = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir"]
-    done = subprocess.run(
-        [sys.executable, *build, str(tmp_path), "."], cwd=image, capture_output=True, text=True
-    )
+    done = run_python(*build, tmp_path, ".", cwd=image)
     assert done.returncode == 0, done.stderr
     assert list(tmp_path.glob("vrtspike-*.whl"))
     assert any(job.rule == "train" for job in Project(image).plan("train_demo"))

@@ -62,9 +62,6 @@ def test_evaluations_take_one_gpu_each():
     found = devices("auto", due=["evaluate a", "evaluate b", "train c"], here=3)
     assert found.threads(1, 42) == 14
     assert devices("auto", due=[]).threads(1, 42) == 42
-
-
-def test_few_cores_are_not_divided_into_none():
     assert devices(1).threads(1, 1) == 1
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 
 import pytest
 
-from vrtspike.workflow.messages import MessageRewriter
+from tests.concurrency import run_python
+from vrtspike.workflow.messages import rewrite
 
 
 def error(text: str, exception: str, *arguments: str) -> str:
     record = logging.makeLogRecord({"msg": text, "levelno": 40, "exception": exception})
-    found = MessageRewriter(arguments).rewrite(record)
-    assert found is not None
-    return str(found.msg)
+    rewrite(record, arguments)
+    return str(record.msg)
 
 
 def test_other_errors_stay():
@@ -67,8 +65,6 @@ with notices.user_errors():
     ],
 )
 def test_notices_are_reported_once_and_last(then, status, printed):
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM + then], capture_output=True, text=True, check=False
-    )
+    done = run_python("-c", PROGRAM + then)
     assert (done.returncode, done.stdout) == (status, "plan\n")
     assert done.stderr.splitlines() == printed

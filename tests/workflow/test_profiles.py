@@ -6,14 +6,13 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
-from tests.concurrency import wait_until
+from tests.concurrency import run_python, wait_until
 
 SHARED = ("ingest", "voxelize")
 """Rules whose jobs take as many cores as they are given."""
@@ -63,13 +62,8 @@ def test_what_a_job_asks_for_reaches_the_batch_system(repository, tmp_path):
     (tmp_path / "job.sh").touch()
     words = shlex.split(command)
     assert words[:2] == ["python", "scripts/batch_job.py"]
-    done = subprocess.run(
-        [sys.executable, repository / words[1], *words[2:], "job.sh"],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-    )
+    path = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    done = run_python(repository / words[1], *words[2:], "job.sh", cwd=tmp_path, env=path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("lsf:7:")
     asked = " ".join((tmp_path / "asked").read_text().split())

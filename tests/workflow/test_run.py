@@ -1,14 +1,9 @@
-"""One complete run, and what does and does not run again after a change."""
+"""One complete run, and what its user is told."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import re
-import shutil
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
@@ -22,11 +17,6 @@ pytestmark = [
     pytest.mark.workflow,
     pytest.mark.slow,
 ]
-
-TRAIN = "GOPR0001_11_00"
-STORE = f"data/tiny/k8/train/{TRAIN}.zarr"
-SPIKES = f"data/tiny/train/{TRAIN}/spike/000002.dat"
-
 
 OPEN = "decided when the data are made again"
 
@@ -84,174 +74,6 @@ def test_every_log_holds_the_text_of_its_job(finished):
 
 
 SOURCE = ("src/vrtspike/training/loop.py", "MAX_SKIPPED_IN_A_ROW = 20", "MAX_SKIPPED_IN_A_ROW = 21")
-AGAIN = "what it reads is made again"
-LATER = ("alignment tiny", "accept tiny", "voxelize tiny", "statistics tiny")
-
-
-@contextlib.contextmanager
-def other_contents(project: Project) -> Iterator[None]:
-    """As many bytes as before."""
-    path = project.folder / SPIKES
-    contents = path.read_bytes()
-    path.write_bytes(contents[:100] + bytes([contents[100] ^ 1]) + contents[101:])
-    try:
-        yield
-    finally:
-        path.write_bytes(contents)
-
-
-@contextlib.contextmanager
-def new_sequence(project: Project) -> Iterator[None]:
-    split = project.folder / "data/tiny/train"
-    shutil.copytree(split / TRAIN, split / "GOPR0009_11_00")
-    try:
-        yield
-    finally:
-        shutil.rmtree(split / "GOPR0009_11_00")
-
-
-@contextlib.contextmanager
-def comments(project: Project) -> Iterator[None]:
-    os.utime(project.folder / SPIKES)
-    voxels = "src/vrtspike/deblurring/data/store/voxels.py"
-    with (
-        project.replaced(voxels, "def voxelize(", "# Why\ndef voxelize("),
-        project.replaced("src/vrtspike/training/loop.py", '"""', '"""New words. '),
-        project.replaced("rules/voxelize.smk", "    input:", "\n    input:   "),
-    ):
-        yield
-
-
-@contextlib.contextmanager
-def cut(project: Project, *names: str) -> Iterator[None]:
-    """Manifests lose their second halves."""
-    whole = {project.folder / "results/data/tiny" / name: b"" for name in names}
-    for path in whole:
-        whole[path] = path.read_bytes()
-        path.write_bytes(whole[path][: len(whole[path]) // 2])
-    try:
-        yield
-    finally:
-        for path, contents in whole.items():
-            path.write_bytes(contents)
-
-
-@contextlib.contextmanager
-def lost(project: Project, *names: str) -> Iterator[None]:
-    """As after a job that failed, or a user who needs space."""
-    paths = [project.folder / "results" / name for name in names]
-    aside = [path.rename(project.folder / f"aside{n}") for n, path in enumerate(paths)]
-    try:
-        yield
-    finally:
-        for path, place in zip(paths, aside, strict=True):
-            place.rename(path)
-
-
-MISSED = "no result yet"
-LATE = {
-    "data/tiny/ingest/shards/0-of-1.json": "ingest tiny",
-    "data/tiny/alignment.csv": "alignment tiny",
-    "data/tiny/k8/accepted.json": "accept tiny",
-    "data/tiny/k8/dataset.json": "statistics tiny",
-    "evaluate/tiny/summary.json": "evaluate tiny",
-    "performance/tiny/findings.json": "analyze_performance tiny",
-    "compare/table.csv": "compare",
-    "index.html": "page",
-}
-LOST = [
-    ("data/tiny/survey.json", "train_tiny", "survey tiny", MISSED, ["ingest tiny", *LATER]),
-    (
-        STORE,
-        "train_tiny",
-        "voxelize tiny",
-        f"stores missing or damaged: 1, the first train/{TRAIN}",
-        LATER[3:],
-    ),
-    ("train/tiny/weights.safetensors", "evaluate_tiny", "train tiny", MISSED, ["evaluate tiny"]),
-]
-"""What is lost, what is asked for, the stage that makes it, why, and those after it."""
-DAMAGED = {
-    "survey.json": "survey tiny",
-    "ingest/shards/0-of-1.json": "ingest tiny",
-    "k8/accepted.json": "accept tiny",
-    "k8/shards/0-of-1.json": "voxelize tiny",
-    "k8/dataset.json": "statistics tiny",
-}
-STALE: dict[str, tuple[Callable[[Project], Any], list[str], dict[str, str]]] = {
-    # Before any raw file has another date than that with which it was checked.
-    "data that were removed": (lambda p: lost(p, "data"), ["all"], {}),
-    "a touched raw file, comments, layout, settings that change no result": (
-        comments,
-        [
-            *("all", "--config", "GPUS=3", "RUNS=elsewhere"),
-            "SETTINGS={TEST: {NUM_WORKERS: 1}, DATALOADER: {TOTAL_WORKERS: 1}}",
-        ],
-        {},
-    ),
-    "a changed raw file": (
-        other_contents,
-        ["train_tiny"],
-        {"ingest tiny": f"raw files of train/{TRAIN} changed"} | dict.fromkeys(LATER, AGAIN),
-    ),
-    "a new sequence": (
-        new_sequence,
-        ["train_tiny"],
-        {"survey tiny": "names below the data's folder changed"}
-        | dict.fromkeys(["ingest tiny", *LATER], AGAIN),
-    ),
-    "a learning rate, settings of the evaluation": (
-        lambda p: p.replaced("config/presets/other.yaml", "1.0e-4", "3.0e-4"),
-        [
-            *("evaluate_tiny", "train_other"),
-            *("--config", "SETTINGS={TEST: {TILE: {SIZE: 64}}}"),
-        ],
-        {
-            "evaluate tiny": "TEST.TILE.SIZE 96 -> 64",
-            "train other": "TRAIN.OPTIM.LR 0.0001 -> 0.0003",
-        },
-    ),
-    "code of trainings, asked for": (
-        lambda p: p.replaced(*SOURCE),
-        ["evaluate_tiny", "--config", "RETRAIN=tiny"],
-        {"train tiny": "asked for", "evaluate tiny": AGAIN},
-    ),
-    **{
-        f"a lost {name}": (
-            lambda project, name=name: lost(project, name),
-            [target],
-            {stage: reason} | dict.fromkeys(later, AGAIN),
-        )
-        for name, target, stage, reason, later in LOST
-    },
-    "results of many stages lost": (
-        lambda p: lost(p, *LATE),
-        ["all"],
-        dict.fromkeys(LATE.values(), MISSED) | {"voxelize tiny": AGAIN},
-    ),
-    "damaged manifests": (
-        lambda p: cut(p, *DAMAGED),
-        ["train_tiny"],
-        {
-            **{"alignment tiny": AGAIN},
-            **{stage: f"results/data/tiny/{name} is damaged" for name, stage in DAMAGED.items()},
-        },
-    ),
-}
-"""A change, what is asked for, and the stages that are stale, each with its reason."""
-
-
-@pytest.mark.parametrize("case", STALE)
-def test_what_is_stale_is_reported_with_its_reason(finished, case):
-    change, target, expected = STALE[case]
-    changed = change(finished)
-    with changed if hasattr(changed, "__enter__") else contextlib.nullcontext():
-        found = why(finished, *target)
-    # Whether it runs is known when the data are there again.
-    found = {stage: reason for stage, reason in found.items() if OPEN not in reason}
-    reasons = {stage: reason.partition(";")[0] for stage, reason in found.items()}
-    assert reasons == expected
-    assert all("; took " in reason for reason in found.values())
 
 
 def test_nodes_and_gpus_of_the_configuration_reach_the_scheduler(finished):

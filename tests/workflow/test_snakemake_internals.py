@@ -10,12 +10,11 @@ import inspect
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.concurrency import run_python
 from vrtspike.workflow import snakemake_internals
 
 pytestmark = pytest.mark.workflow
@@ -79,13 +78,8 @@ onstart:
 def snakemake(folder: Path, *arguments: str) -> dict:
     """Run the workflow; returns what it wrote down before its first job."""
     (folder / "Snakefile").write_text(SNAKEFILE)
-    done = subprocess.run(
-        [sys.executable, "-m", "snakemake", "--cores", "2", *arguments],
-        cwd=folder,
-        env={**os.environ, "SLURM_CONF": os.devnull},
-        capture_output=True,
-        text=True,
-    )
+    command = ("-m", "snakemake", "--cores", 2, *arguments)
+    done = run_python(*command, cwd=folder, env={"SLURM_CONF": os.devnull})
     assert done.returncode == 0, done.stderr
     found: dict = json.loads((folder / "found.json").read_text())
     return found

@@ -1,21 +1,20 @@
-"""Which stages a change makes stale, by real runs: those that ``vrtspike why`` has named.
+"""Which stages a change makes stale: what ``vrtspike why`` names, and what a real run then does.
 
-Which sequences of a stage are done again is tested by tests/deblurring/data/test_shard_jobs.py.
+Which sequences of a stage are done again is tested by tests/deblurring/planning/test_shards.py.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.workflow.project import CONFIG, Project, make_sequence
-from tests.workflow.staleness import copied, outcome
+from tests.workflow.staleness import copied, outcome, why
 
 pytestmark = [
     pytest.mark.workflow,
@@ -23,12 +22,13 @@ pytestmark = [
     pytest.mark.endurance,
 ]
 
-TRAIN, OTHER, TEST = "train/GOPR0001_11_00", "train/GOPR0002_11_00", "test/GOPR0101_11_00"
-SEQUENCES = (TRAIN, OTHER, TEST)
-NEW = "train/GOPR0003_11_00"
-SPIKES = f"data/tiny/{TRAIN}/spike/000002.dat"
-BOTH = ("tiny", "other")
+NAME, OTHER = "train/GOPR0001_11_00", "train/GOPR0002_11_00"
+SPIKES = f"data/tiny/{NAME}/spike/000002.dat"
+STORE = f"results/data/tiny/k8/{NAME}.zarr"
+
 OPEN = "decided when the data are made again"
+AGAIN = "what it reads is made again"
+MISSED = "no result yet"
 
 Change = Callable[[Project], None]
 
@@ -41,16 +41,32 @@ def project(finished_once: Project, tmp_path: Path) -> Project:
 
 def edit(path: str, old: str, new: str) -> Change:
     """Replace a text in a file."""
-
-    def change(project: Project) -> None:
-        project.replace(path, old, new)
-
-    return change
+    return lambda project: project.replace(path, old, new)
 
 
 def configured(lines: str) -> Change:
     """Append to the configuration."""
     return lambda project: project.write("config/config.yaml", CONFIG + lines) and None
+
+
+def deleted(*paths: str) -> Change:
+    """Remove files or folders, as after a job that failed, or a user who needs space."""
+
+    def change(project: Project) -> None:
+        for path in (project.folder / name for name in paths):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return change
+
+
+def cut(*paths: str) -> Change:
+    """Manifests lose their second halves."""
+
+    def change(project: Project) -> None:
+        for path in (project.folder / name for name in paths):
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+    return change
 
 
 def other_content_with_an_older_date(project: Project) -> None:
@@ -67,19 +83,9 @@ def sequence_added(project: Project) -> None:
 
 def store_cut(project: Project) -> None:
     """The largest file of a store loses its end."""
-    files = (project.folder / f"results/data/tiny/k8/{TRAIN}.zarr").rglob("*")
-    largest = max((path for path in files if path.is_file()), key=lambda path: path.stat().st_size)
+    files = (path for path in (project.folder / STORE).rglob("*") if path.is_file())
+    largest = max(files, key=lambda path: path.stat().st_size)
     largest.write_bytes(largest.read_bytes()[:-5])
-
-
-def deleted(path: str) -> Change:
-    """Remove a file."""
-    return lambda project: (project.folder / path).unlink()
-
-
-def forgotten(project: Project) -> None:
-    """What Snakemake remembers is removed, as people do to get rid of a lock."""
-    shutil.rmtree(project.folder / ".snakemake")
 
 
 def results_moved(project: Project) -> None:
@@ -97,67 +103,53 @@ def both(*changes: Change) -> Change:
     return change
 
 
-CORE = (
-    "nothing remembered, and another environment",
-    "other content of the same size with an older date",
-    "damaged store",
-    "deleted manifest of a store",
-    "learning rate, the training was stopped before its end, and nothing is remembered",
-)
-"""The cases of both tables that CI runs."""
-
-
-def with_core(cases: Mapping[str, Any]) -> list[Any]:
-    """Parameters of a test, a case each."""
-    return [
-        pytest.param(case, id=name, marks=[pytest.mark.core] * (name in CORE))
-        for name, case in cases.items()
-    ]
-
-
-NOTHING: dict[str, Change] = {
-    "results moved": results_moved,
-    "nothing remembered, and another environment": both(
-        forgotten,
-        lambda project: project.write("environment.yml", "name: other\n") and None,
-        lambda project: project.write("requirements.lock", "numpy==2\n") and None,
-    ),
-}
-"""Plans of other changes that cost nothing are those of test_run.py."""
-
-
-@pytest.mark.parametrize("change", with_core(NOTHING))
-def test_nothing_runs(project, change):
-    change(project)
-    found = outcome(project, "all")
-    assert found.reasons == {}
-    assert found.ran == set()
-
-
-def folders_of_runs(project: Project) -> set[Path]:
-    return {path.relative_to(project.folder) for path in project.folder.glob("runs/*/*")}
-
-
 @dataclass(frozen=True)
 class Case:
     """A change and what it costs.
 
     Attributes:
         change: made to a finished project.
-        ran: stages that run.
-        runs: how many trainings begin; other jobs of them publish a run that is there.
         targets: what is asked for.
+        reasons: stages that are named before a run, each with its reason; None: not looked at.
+        ran: stages that then run; None: only planned.
+        runs: how many trainings begin; other jobs of them publish a run that is there.
+        core: whether CI does the run, too.
     """
 
     change: Change
-    ran: set[str]
-    runs: int = 0
     targets: tuple[str, ...] = ("all",)
+    reasons: dict[str, str] | None = None
+    ran: set[str] | None = None
+    runs: int = 0
+    core: bool = False
 
 
+# What Snakemake remembers is removed, as people do to get rid of a lock.
+FORGOTTEN = deleted(".snakemake")
 SHOWN = {"compare", "page", "report"}
 STORES = {"voxelize tiny", "statistics tiny"}
 CHECKED = {"ingest tiny", "alignment tiny", "accept tiny"}
+RUN = {"train tiny", "evaluate tiny"}
+EVALUATED = ("train_tiny", "evaluate_tiny")
+EVERYTHING = CHECKED | STORES | RUN
+AFTER_CHECKS = dict.fromkeys(["alignment tiny", "accept tiny", *STORES], AGAIN)
+MANIFESTS = {
+    "survey.json": "survey tiny",
+    "ingest/shards/0-of-1.json": "ingest tiny",
+    "k8/accepted.json": "accept tiny",
+    "k8/shards/0-of-1.json": "voxelize tiny",
+    "k8/dataset.json": "statistics tiny",
+}
+LATE = {
+    "data/tiny/ingest/shards/0-of-1.json": "ingest tiny",
+    "data/tiny/alignment.csv": "alignment tiny",
+    "data/tiny/k8/accepted.json": "accept tiny",
+    "data/tiny/k8/dataset.json": "statistics tiny",
+    "evaluate/tiny/summary.json": "evaluate tiny",
+    "performance/tiny/findings.json": "analyze_performance tiny",
+    "compare/table.csv": "compare",
+    "index.html": "page",
+}
 
 
 def trained(*presets: str) -> set[str]:
@@ -166,74 +158,176 @@ def trained(*presets: str) -> set[str]:
     return {f"{rule} {preset}" for rule in rules for preset in presets}
 
 
-RUN = {"train tiny", "evaluate tiny"}
-EVALUATED = ("train_tiny", "evaluate_tiny")
-EVERYTHING = CHECKED | STORES | RUN
 CASES: dict[str, Case] = {
+    "prepared data that were removed": Case(deleted("results/data"), reasons={}),
+    "a touched raw file, comments, layout, settings that change no result": Case(
+        both(
+            lambda project: os.utime(project.folder / SPIKES),
+            edit("src/vrtspike/deblurring/data/store/voxels.py", "def vox", "# Why\ndef vox"),
+            edit("src/vrtspike/training/loop.py", '"""', '"""New words. '),
+            edit("rules/voxelize.smk", "    input:", "\n    input:   "),
+        ),
+        (
+            *("all", "--config", "GPUS=3", "RUNS=elsewhere"),
+            "SETTINGS={TEST: {NUM_WORKERS: 1}, DATALOADER: {TOTAL_WORKERS: 1}}",
+        ),
+        reasons={},
+    ),
+    "results moved": Case(results_moved, reasons={}, ran=set()),
+    "nothing remembered, and another environment": Case(
+        both(
+            FORGOTTEN,
+            lambda project: project.write("environment.yml", "name: other\n") and None,
+            lambda project: project.write("requirements.lock", "numpy==2\n") and None,
+        ),
+        reasons={},
+        ran=set(),
+        core=True,
+    ),
     "new sequence": Case(
         sequence_added,
-        {"survey tiny"} | EVERYTHING,
+        EVALUATED,
+        reasons={
+            "survey tiny": "names below the data's folder changed",
+            "ingest tiny": AGAIN,
+            **AFTER_CHECKS,
+        },
+        ran={"survey tiny"} | EVERYTHING,
         runs=1,
-        targets=EVALUATED,
     ),
     "other content of the same size with an older date": Case(
         other_content_with_an_older_date,
-        EVERYTHING,
+        EVALUATED,
+        reasons={"ingest tiny": f"raw files of {NAME} changed", **AFTER_CHECKS},
+        ran=EVERYTHING,
         runs=1,
-        targets=EVALUATED,
+        core=True,
     ),
-    "damaged store": Case(store_cut, STORES),
-    "deleted manifest of a store": Case(deleted(f"results/data/tiny/k8/{OTHER}.json"), STORES),
+    "a learning rate, settings of the evaluation": Case(
+        edit("config/presets/other.yaml", "1.0e-4", "3.0e-4"),
+        (
+            *("evaluate_tiny", "train_other"),
+            *("--config", "SETTINGS={TEST: {TILE: {SIZE: 64}}}"),
+        ),
+        reasons={
+            "evaluate tiny": "TEST.TILE.SIZE 96 -> 64",
+            "train other": "TRAIN.OPTIM.LR 0.0001 -> 0.0003",
+        },
+    ),
+    "code of trainings, asked for": Case(
+        edit("src/vrtspike/training/loop.py", "IN_A_ROW = 20", "IN_A_ROW = 21"),
+        ("evaluate_tiny", "--config", "RETRAIN=tiny"),
+        reasons={"train tiny": "asked for", "evaluate tiny": AGAIN},
+    ),
+    "lost survey": Case(
+        deleted("results/data/tiny/survey.json"),
+        ("train_tiny",),
+        reasons={"survey tiny": MISSED, "ingest tiny": AGAIN, **AFTER_CHECKS},
+    ),
+    "lost results of many stages": Case(
+        deleted(*(f"results/{name}" for name in LATE)),
+        reasons=dict.fromkeys(LATE.values(), MISSED) | {"voxelize tiny": AGAIN},
+    ),
+    "damaged manifests": Case(
+        cut(*(f"results/data/tiny/{name}" for name in MANIFESTS)),
+        ("train_tiny",),
+        reasons={
+            **{"alignment tiny": AGAIN},
+            **{stage: f"results/data/tiny/{name} is damaged" for name, stage in MANIFESTS.items()},
+        },
+    ),
+    "damaged store": Case(store_cut, ran=STORES, core=True),
+    "lost store": Case(
+        deleted(STORE),
+        ("train_tiny",),
+        reasons={
+            "voxelize tiny": f"results missing or damaged: 1, the first {NAME}",
+            "statistics tiny": AGAIN,
+        },
+    ),
+    "deleted manifest of a store": Case(
+        deleted(f"results/data/tiny/k8/{OTHER}.json"), ran=STORES, core=True
+    ),
     "deleted manifest of a check": Case(
-        deleted(f"results/data/tiny/ingest/{OTHER}.json"), CHECKED | STORES
+        deleted(f"results/data/tiny/ingest/{OTHER}.json"), ran=CHECKED | STORES
     ),
     "other bins": Case(
         edit("config/presets/tiny.yaml", "NUM_VOXEL_BINS: 8", "NUM_VOXEL_BINS: 4"),
-        {"accept tiny"} | STORES | RUN,
+        EVALUATED,
+        ran={"accept tiny"} | STORES | RUN,
         runs=1,
-        targets=EVALUATED,
     ),
-    "more shards": Case(configured("SHARDS: {SEQUENCES: 1}\n"), CHECKED | STORES),
+    "more shards": Case(configured("SHARDS: {SEQUENCES: 1}\n"), ran=CHECKED | STORES),
     "the size of the spike sensor is given": Case(
         edit("config/config.yaml", "data/tiny}", "data/tiny, SPIKE_SIZE: [32, 48]}"),
+        EVALUATED,
         # It is a setting of the run, too.
-        EVERYTHING,
+        ran=EVERYTHING,
         runs=1,
-        targets=EVALUATED,
     ),
     "a gate that says the same": Case(
         # The shortest clip of all presets of a data set is what the gate asks for.
         edit("config/presets/other.yaml", "TRAIN:", "DATA: {CLIP_LEN: 1}\nTRAIN:"),
-        {"accept tiny"} | STORES,
-        targets=EVALUATED,
+        EVALUATED,
+        ran={"accept tiny"} | STORES,
     ),
     "deleted weights": Case(
         # They are published again; the run is finished.
         deleted("results/train/tiny/weights.safetensors"),
-        trained("tiny") | SHOWN,
+        ("evaluate_tiny",),
+        reasons={"train tiny": MISSED, "evaluate tiny": AGAIN},
+        ran={"train tiny", "evaluate tiny"},
     ),
     "learning rate, the training was stopped before its end, and nothing is remembered": Case(
         # Snakemake removes what is published before a training begins.
         both(
-            forgotten,
+            FORGOTTEN,
             edit("config/presets/other.yaml", "1.0e-4", "4.0e-4"),
             deleted("results/train/other/weights.safetensors"),
         ),
-        trained("other") | SHOWN,
+        ran=trained("other") | SHOWN,
         runs=1,
+        core=True,
     ),
 }
 
 
-@pytest.mark.parametrize("case", with_core(CASES))
+def decided(found: dict[str, str]) -> dict[str, str]:
+    """Stages that will run in any case; of others it is known when the data are made again."""
+    return {stage: reason for stage, reason in found.items() if OPEN not in reason}
+
+
+PLANNED = {name: case for name, case in CASES.items() if case.reasons is not None}
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("case", PLANNED.values(), ids=PLANNED)
+def test_what_is_stale_is_named_with_its_reason(project, case):
+    case.change(project)
+    found = decided(why(project, *case.targets))
+    assert {stage: reason.partition(";")[0] for stage, reason in found.items()} == case.reasons
+    assert all("; took " in reason for reason in found.values())
+
+
+def folders_of_runs(project: Project) -> set[Path]:
+    return {path.relative_to(project.folder) for path in project.folder.glob("runs/*/*")}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=name, marks=[pytest.mark.core] * case.core)
+        for name, case in CASES.items()
+        if case.ran is not None
+    ],
+)
 def test_what_depends_on_it_runs_and_nothing_else(project, case):
     runs = folders_of_runs(project)
     case.change(project)
     found = outcome(project, *case.targets)
     assert found.ran == case.ran
     # The stages reported before have run, but for those decided when the data are made again.
-    undecided = {stage for stage, reason in found.reasons.items() if OPEN in reason}
-    assert found.reasons.keys() - undecided <= found.ran <= found.reasons.keys()
+    assert decided(found.reasons).keys() <= found.ran <= found.reasons.keys()
     # No run is lost.
     assert runs < folders_of_runs(project) if case.runs else runs == folders_of_runs(project)
     assert len(folders_of_runs(project)) == len(runs) + case.runs

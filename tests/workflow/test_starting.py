@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from tests.concurrency import is_waited_for
-from vrtspike.workflow.starting import reserve_files
+from vrtspike.errors import RunError
+from vrtspike.io.locks import locked
+from vrtspike.workflow.starting import refuse_future_dates, reserve_files
 
 OWN = f"{socket.gethostname()}-{os.getpid()}.plan"
 """The list of this process, which stays until it ends."""
@@ -46,29 +47,6 @@ def holder(tmp_path) -> Callable[..., subprocess.Popen[str]]:
     return start
 
 
-class Second:
-    """Another one, in a thread; what it says, and whether it waited."""
-
-    def __init__(self, folder: Path, *files: str) -> None:
-        self.said: list[str] = []
-        self.waited: list[bool] = []
-        self.waits = threading.Event()
-
-        def show(text: str) -> None:
-            self.said.append(text)
-            self.waits.set()
-
-        def acquire() -> None:
-            self.waited.append(reserve_files(folder, files, show))
-
-        self.thread = threading.Thread(target=acquire)
-        self.thread.start()
-
-    def end(self) -> list[bool]:
-        self.thread.join(60)
-        return self.waited
-
-
 def test_a_snakemake_that_makes_the_same_file_is_named_and_waited_for(
     holder, tmp_path, monkeypatch
 ):
@@ -77,30 +55,21 @@ def test_a_snakemake_that_makes_the_same_file_is_named_and_waited_for(
     # One file has one name wherever Snakemake was started.
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    unconcerned = Second(tmp_path, "a", "b")
-    assert (unconcerned.end(), unconcerned.said) == ([False], [])
-    second = Second(tmp_path, "../b", "../c", "../d")
-    assert second.waits.wait(60)
-    assert f"process {other.pid} of " in second.said[0]
-    assert "which makes ../b and 1 more of the files that are due here, too" in second.said[0]
-    assert not second.waited
-    other.communicate()
+    assert not reserve_files(tmp_path, ["a", "b"], pytest.fail)
+    said: list[str] = []
+
+    def show(text: str) -> None:
+        said.append(text)
+        assert other.poll() is None
+        other.stdin.close()
+
     # It has the right to nothing: it plans once more before it begins.
-    assert (second.end(), len(second.said)) == ([True], 1)
-    assert [path.name for path in tmp_path.glob("*.plan")] == [OWN]  # of the unconcerned
-
-
-def test_only_files_that_are_not_made_yet_are_waited_for(holder, tmp_path):
-    made = tmp_path / "made"
-    made.touch()
-    os.utime(made, (1e9, 1e9))
-    other = holder(str(made), str(tmp_path / "b"))
-    second = Second(tmp_path, str(made))
-    assert second.waits.wait(60)
-    os.utime(made)
-    assert second.end() == [True]
-    assert other.poll() is None
-    other.communicate()
+    assert reserve_files(tmp_path, ["../b", "../c", "../d"], show)
+    assert other.wait(60) == 0
+    (text,) = said
+    assert f"process {other.pid} of " in text
+    assert "which makes ../b and 1 more of the files that are due here, too" in text
+    assert [path.name for path in tmp_path.glob("*.plan")] == [OWN]  # of the first call
 
 
 def test_lists_of_killed_snakemakes_are_removed(holder, tmp_path):
@@ -110,15 +79,32 @@ def test_lists_of_killed_snakemakes_are_removed(holder, tmp_path):
     # A link that leads nowhere is listed, and cannot be opened.
     (tmp_path / "gone.plan").symlink_to(tmp_path / "nowhere")
     assert len([*tmp_path.glob("*.plan")]) == 2
-    assert Second(tmp_path, "a").end() == [False]
+    assert not reserve_files(tmp_path, ["a"], pytest.fail)
     assert {path.name for path in tmp_path.glob("*.plan")} == {"gone.plan", OWN}
 
 
 def test_files_are_reserved_by_one_process_at_a_time(tmp_path):
-    with (tmp_path / "lock").open("w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        second = Second(tmp_path, "a")
+    waited: list[bool] = []
+    second = threading.Thread(
+        target=lambda: waited.append(reserve_files(tmp_path, ["a"], pytest.fail))
+    )
+    with locked(tmp_path / "lock"):
+        second.start()
         while not is_waited_for(tmp_path / "lock"):
-            assert second.thread.is_alive()
+            assert second.is_alive()
         assert not [*tmp_path.glob("*.plan")]
-    assert second.end() == [False]
+    second.join(60)
+    assert waited == [False]
+
+
+def test_files_dated_in_the_future_are_refused_with_what_to_do(tmp_path):
+    files = [tmp_path / name for name in ("a.json", "b.json")]
+    for file in files:
+        file.touch()
+    plan = [*map(str, files), str(tmp_path / "missing.json")]
+    refuse_future_dates(plan)
+    os.utime(files[1], (time.time() + 86400,) * 2)
+    with pytest.raises(RunError, match=r"future.*\(1\):\n  - \S*b.json\n.*: (touch .*)") as told:
+        refuse_future_dates(plan)
+    subprocess.run(str(told.value).rpartition(": ")[2], shell=True, check=True)
+    refuse_future_dates(plan)

@@ -80,28 +80,19 @@ def publish(sections: dict, digest: str = "ab") -> None:
     RunIdentity("p", settings, str(DATA), "abc", "d", weights).write(Path("results/train/p"))
 
 
-def test_given_weights_must_be_there_until_the_preset_is_trained(here):
-    notices: list[str] = []
-    found = trainings(notices.append, p=GIVEN)
-    with pytest.raises(ConfigError, match=MISSING):
-        found.require_files("p")
-    publish(GIVEN)
-    assert notices == []
-    found.require_files("p")
-    (notice,) = notices
-    assert "MODEL.VRT.PRETRAINED (vrt.pth)" in notice
-    assert "Its result stays" in notice
-
-
 @pytest.mark.parametrize("changed", ["settings", "data", "other weights", "again", "no weights"])
-def test_given_weights_must_be_there_where_a_trained_preset_is_trained_again(here, changed):
+def test_given_weights_must_be_there_where_a_preset_is_trained(here, changed):
     sections: dict = {"MODEL": {"VRT": {**GIVEN["MODEL"]["VRT"], "SPYNET": "spynet.pth"}}}
     digest = give("spynet.pth")
     publish(sections)
     identity = RunIdentity.read(Path("results/train/p"))
     identity.weights["MODEL.VRT.SPYNET"] = digest
     identity.write(Path("results/train/p"))
-    trainings(p=sections).require_files("p")
+    notices: list[str] = []
+    trainings(notices.append, p=sections).require_files("p")
+    (notice,) = notices
+    assert "MODEL.VRT.PRETRAINED (vrt.pth)" in notice
+    assert "Its result stays" in notice
     if changed == "settings":
         sections = {**sections, "SEED": 4}
     elif changed == "data":
@@ -161,17 +152,18 @@ def test_changed_code_of_a_trained_preset_is_one_line(here):
     assert found.code_notice("q") is None
 
 
-def test_retrain_means_all_seeds_of_a_preset():
-    workflow = Workflow(WorkflowSettings(RETRAIN="p"), {"p": Settings(SEEDS=2), "q": Settings()})
-    assert retrained(workflow) == {"p", "p-seed-2"}
-
-
 @pytest.mark.parametrize(
     ("retrain", "expected"),
-    [("", set()), ("p", {"p"}), ("p-without-spikes", {"p-without-spikes"}), ("p q", {"p", "q"})],
+    [
+        ("", set()),
+        ("p", {"p"}),
+        ("p-without-spikes", {"p-without-spikes"}),
+        ("p s", {"p", "s", "s-seed-2"}),
+    ],
 )
 def test_retrain_names_trainings(retrain, expected):
-    workflow = Workflow(WorkflowSettings(RETRAIN=retrain), {"p": Settings(), "q": Settings()})
+    presets = {"p": Settings(), "q": Settings(), "s": Settings(SEEDS=2)}
+    workflow = Workflow(WorkflowSettings(RETRAIN=retrain), presets)
     assert retrained(workflow) == expected
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -87,23 +86,21 @@ def ablation_table(ablations: Sequence[Models], metrics: Measured) -> pd.DataFra
     """
     rows, summaries = [], []
     for models in ablations:
-        preset, labels = models[0][0].run, _ablation_of(models[0][0].run).labels
-        figures = [seeds_quality([each.summary for each in seeds], metrics) for seeds in models]
-        for seeds, label, this in zip(models, labels, figures, strict=True):
-            row: dict[str, Any] = {"preset": preset.name, "model": label, "seeds": len(seeds)}
-            for name, metric in metrics.items():
-                row |= {column: this[column] for column in seeds_quality([None], {name: metric})}
-                found, own = (each[f"{name} {metric.after}"] for each in (this, figures[0]))
-                row[f"{name} difference"] = (
-                    None if found is None or own is None else metric.gain(found, own)
-                )
-            run = seeds[0].run
-            rows.append(row | {"steps": run.steps, "parameters": run.parameters})
-            summaries.append([each.summary for each in seeds])
+        labels = _ablation_of(models[0][0].run).labels
+        for seeds, label in zip(models, labels, strict=True):
+            run, of_seeds = seeds[0].run, [each.summary for each in seeds]
+            row = {"preset": models[0][0].run.name, "model": label, "seeds": len(seeds)}
+            counts = {"steps": run.steps, "parameters": run.parameters}
+            rows.append(row | seeds_quality(of_seeds, metrics) | counts)
+            summaries.append(of_seeds)
     table = pd.DataFrame(rows)
     numbers = dict.fromkeys(table.columns.drop(["preset", "model"]), "float64")
-    whole = dict.fromkeys(("seeds", "steps", "parameters"), "Int64")
-    table = table.astype({**numbers, **whole})
+    table = table.astype({**numbers, **dict.fromkeys(("seeds", "steps", "parameters"), "Int64")})
+    own = table.drop_duplicates("preset").set_index("preset").loc[table["preset"]].reset_index()
+    for name, metric in metrics.items():
+        result = f"{name} {metric.after}"
+        difference = table[result] - own[result]
+        table[f"{name} difference"] = difference if metric.larger_is_better else -difference
     if (table["seeds"] == 1).all():
         table = table.drop(columns=["seeds", *(f"{name} {SPREAD}" for name in metrics)])
     return with_notes(table, summaries)

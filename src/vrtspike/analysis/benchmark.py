@@ -10,24 +10,24 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from vrtspike.cluster.signals import EXIT_INTERRUPTED
 from vrtspike.config.documents import parse_overrides
 from vrtspike.config.loading import override_settings
 from vrtspike.config.run_schema import UNLIMITED, RunSettings
+from vrtspike.config.workflow import Workflow
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import write_json
 from vrtspike.io.flatten import unequal
 from vrtspike.monitoring.records import iter_records
-from vrtspike.runs.folder import latest_run, read_record
+from vrtspike.runs.folder import read_record
 from vrtspike.runs.names import LOGS, MEMORY, TIMING_OF_STARTS
 from vrtspike.system.processes import stop_with_parent
 
@@ -35,7 +35,6 @@ NAMES = ("as it is", "changed")
 """Of the two settings."""
 CONFIDENCE = 0.95
 """Of the interval around a ratio."""
-_ORIGIN = "--against"
 WIDE_INTERVAL = 1.5
 """If the ends of an interval differ by more than this factor, more turns are recommended."""
 PROGRAM = Path("scripts/launch_training.py")
@@ -44,26 +43,21 @@ PROGRAM = Path("scripts/launch_training.py")
 _PRESET = "timed"
 _POLL_S = 0.2
 _LAST_LINES = 15
-
-
-@dataclass(frozen=True)
-class Length:
-    """Numbers of turns and steps.
-
-    Attributes:
-        turns: of each setting.
-        steps: timed steps of a turn.
-        warm_up: steps before them, which are not timed.
-    """
-
-    turns: int
-    steps: int
-    warm_up: int
-
-    @property
-    def last_step(self) -> int:
-        """The number of a turn's last step."""
-        return self.warm_up + self.steps
+_TIMED = (
+    "TRAIN.MAX_STEPS=null",
+    f"TRAIN.EPOCHS={UNLIMITED}",
+    "TRAIN.EARLY_STOPPING=null",
+    f"TRAIN.SAVE_EVERY_STEPS={UNLIMITED}",
+    f"LOG.VAL_EVERY_STEPS={UNLIMITED}",
+    "LOG.ENABLE_TIMING_LOG=true",
+    "LOG.TIMING_FILE=true",
+    "LOG.TIMING_FILE_INTERVAL=1",
+    "LOG.WANDB=null",
+    "LOG.MLFLOW=null",
+    "LOG.ON_END=null",
+)
+"""Keys of a timed training, which is stopped after some steps. It has no last step, because a
+validation would come first, and informs nobody."""
 
 
 @dataclass(frozen=True)
@@ -78,47 +72,131 @@ class Turn:
         device: description.
     """
 
-    step_s: tuple[float, ...]
+    step_s: Sequence[float]
     samples: float
     memory_mb: float
     on_gpu: bool
     device: str
 
 
-def _train(
-    name: str,
-    settings: RunSettings,
-    dataset: Path,
-    length: Length,
-    gpus: int | Literal["auto"],
+def run_benchmark(
+    workflow: Workflow,
+    preset: str,
+    changes: Sequence[str],
+    turns: int,
+    steps: int,
+    warm_up: int,
     show: Callable[[str], None],
-) -> Turn:
-    """Start a training in a temporary folder, stop it after its steps, and read its records."""
-    with tempfile.TemporaryDirectory(prefix="vrtspike-benchmark-") as temporary:
-        folder = Path(temporary)
-        process = _launch(settings, dataset, folder, gpus)
-        try:
-            shown = 0
-            while len(_timed_steps(folder)) < length.last_step:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    raise _failure(name, folder, process.wait(_POLL_S))
-                # It may wait for free GPUs.
-                waiting = [x for x in _lines(folder / "terminal.txt") if x.startswith("waiting: ")]
-                for line in waiting[shown:]:
-                    show(line)
-                shown = len(waiting)
-            turn = _read(folder, length)
-            process.terminate()
-            if process.wait() != EXIT_INTERRUPTED:
-                raise _failure(name, folder, process.returncode)
-            return turn
-        finally:
-            process.terminate()
-            process.wait()
+) -> str:
+    """Train a few steps of a preset with its own and with changed keys, in alternating turns.
+
+    Args:
+        workflow: the configuration.
+        preset: its name.
+        changes: ``KEY=value``.
+        turns: number of trainings of each setting.
+        steps: timed steps of a training.
+        warm_up: steps before them, which are not timed.
+        show: called with a line for every turn.
+
+    Returns:
+        the result as text.
+
+    Raises:
+        ConfigError: if a key or value is invalid, or changes nothing.
+        RunError: if the data are not prepared, a training fails, or the turns ran on different
+            devices.
+    """
+    before = workflow.preset(preset)
+    after = override_settings(before, parse_overrides(changes, "--against"), "the preset")
+    pair = timed_settings(before, after, warm_up + steps)
+    changed = replace(workflow, presets={**workflow.presets, preset: after})
+    manifests = [_manifest(each, preset) for each in (workflow, changed)]
+    differing = _differences(*pair)
+    words = " ".join(f"{key}={value}" for key, (_, value) in differing.items())
+    names = (NAMES[0], f"{NAMES[1]} ({words})")
+    done: tuple[list[Turn], list[Turn]] = [], []
+    for number in range(2 * turns):
+        side = number % 2
+        with tempfile.TemporaryDirectory(prefix="vrtspike-benchmark-") as folder:
+            process = _launch(pair[side], manifests[side], Path(folder), workflow.settings.GPUS)
+            try:
+                turn = _time(process, names[side], Path(folder), warm_up, steps, show)
+            finally:
+                process.terminate()
+                process.wait()
+        median = statistics.median(turn.step_s)
+        show(f"turn {number + 1} of {2 * turns}, {names[side]}: {median:.4g} s a step")
+        done[side].append(turn)
+        device = done[0][0].device
+        if turn.device != device:
+            raise RunError(
+                f"turns on different devices: the first ran on {device}, this one on "
+                f"{turn.device}; set a number of GPUs that stay free: --config GPUS=1"
+            )
+    first_steps = dict.fromkeys([*before.first_steps, *after.first_steps])
+    lines = [
+        f"{preset} on {device}",
+        *(f"  {key}: {one} -> {other}" for key, (one, other) in differing.items()),
+        f"{turns} turns of each, {steps} steps of a turn timed after {warm_up}",
+        *(f"timed are the first steps, with {key}" for key in first_steps),
+        "",
+        comparison_text(*done),
+    ]
+    return "\n".join(lines)
+
+
+def timed_settings(
+    before: RunSettings, after: RunSettings, last_step: int
+) -> tuple[RunSettings, RunSettings]:
+    """Both settings with the keys of a timed training; all else is as in the preset.
+
+    Args:
+        before: of the preset.
+        after: the changed ones.
+        last_step: the step after which memory is logged.
+
+    Raises:
+        ConfigError: if nothing is changed, or a key that timing sets itself.
+    """
+
+    def timed(settings: RunSettings) -> RunSettings:
+        keys = [*_TIMED, f"LOG.MEMORY_EVERY_STEPS={last_step}", *settings.first_steps]
+        return override_settings(settings, parse_overrides(keys, "benchmark"), "the preset")
+
+    pair = timed(before), timed(after)
+    changed = _differences(before, after).keys()
+    if not changed:
+        raise ConfigError(
+            "--against: the preset has these values already, there is nothing to compare; give "
+            "other values"
+        )
+    if lost := changed - _differences(*pair).keys():
+        raise ConfigError(
+            f"--against {', '.join(sorted(lost))}: the benchmark sets this key itself, for both "
+            "settings; leave it out"
+        )
+    return pair
+
+
+def _differences(before: RunSettings, after: RunSettings) -> dict[str, tuple[str, ...]]:
+    """The keys whose values differ, with both values as JSON."""
+    return unequal(*(each.model_dump(mode="json") for each in (before, after)), absent="-")
+
+
+def _manifest(workflow: Workflow, preset: str) -> Path:
+    """The manifest of a preset's prepared data."""
+    path = workflow.manifest(preset)
+    if not path.is_file():
+        raise RunError(
+            f"{path}: no such file, the data of preset {preset} are not prepared; prepare them: "
+            f"snakemake --cores 2 {path}"
+        )
+    return path
 
 
 def _launch(
-    settings: RunSettings, dataset: Path, folder: Path, gpus: int | Literal["auto"]
+    settings: RunSettings, dataset: Path, folder: Path, gpus: int | str
 ) -> subprocess.Popen[bytes]:
     """Start the launcher of a training, which writes below a folder."""
     presets, config, log = folder / "presets", folder / "config.yaml", folder / "log.txt"
@@ -147,18 +225,28 @@ def _launch(
         )
 
 
-def _timed_steps(folder: Path) -> list[dict[str, Any]]:
-    """The records of the steps that a training has timed so far."""
-    path = next((folder / "runs" / _PRESET).glob(f"*/{LOGS}/{TIMING_OF_STARTS}"), None)
-    records = () if path is None else iter_records(path)
-    return [record for record in records if record["kind"] == "step"]
-
-
-def _read(folder: Path, length: Length) -> Turn:
-    """The records of a training that has made its steps."""
-    run = latest_run(folder / "runs" / _PRESET)
-    assert run is not None
-    timed = _timed_steps(folder)[length.warm_up : length.last_step]
+def _time(
+    process: subprocess.Popen[bytes],
+    name: str,
+    folder: Path,
+    warm_up: int,
+    steps: int,
+    show: Callable[[str], None],
+) -> Turn:
+    """Wait until a training has made its steps, and read its records."""
+    with (folder / "terminal.txt").open(encoding="utf-8", errors="replace") as terminal:
+        while len(timed := _timed_steps(folder)) < warm_up + steps:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                status = process.wait(_POLL_S)
+                log = (folder / "log.txt").read_text(encoding="utf-8", errors="replace")
+                last = [f"  {line}" for line in log.splitlines() if line.strip()][-_LAST_LINES:]
+                title = f"training {name} ended with status {status} before it was timed; its last"
+                raise RunError("\n".join([f"{title} lines:", *last]))
+            for line in terminal:
+                if line.startswith("waiting: "):  # for free GPUs
+                    show(line.rstrip())
+    timed = timed[warm_up : warm_up + steps]
+    (run,) = (folder / "runs" / _PRESET).iterdir()
     record = read_record(run) or {}
     device = record["environment"]["device"]
     memory = [line for line in iter_records(run / LOGS / MEMORY) if line["kind"] == "memory"]
@@ -168,47 +256,25 @@ def _read(folder: Path, length: Length) -> Turn:
     else:
         peaks = [line["process_peak_mb"] + line["children_mb"] for line in memory]
     return Turn(
-        step_s=tuple(each["ms"]["step"] / 1e3 for each in timed),
-        samples=sum(each["samples"] for each in timed) / len(timed),
+        step_s=[each["ms"]["step"] / 1e3 for each in timed],
+        samples=statistics.fmean(each["samples"] for each in timed),
         memory_mb=float(max(peaks)),
         on_gpu=on_gpu,
         device=f"{record['processes']} x {device['type']} ({device['name']})",
     )
 
 
-def _failure(name: str, folder: Path, status: int) -> RunError:
-    """The error for a training that failed."""
-    lines = [f"  {line}" for line in _lines(folder / "log.txt") if line.strip()][-_LAST_LINES:]
-    title = f"training {name} ended with status {status} before it was timed; its last lines:"
-    return RunError("\n".join([title, *lines]))
+def _timed_steps(folder: Path) -> list[dict[str, Any]]:
+    """The records of the steps that a training has timed so far."""
+    path = next((folder / "runs" / _PRESET).glob(f"*/{LOGS}/{TIMING_OF_STARTS}"), None)
+    records = () if path is None else iter_records(path)
+    return [record for record in records if record["kind"] == "step"]
 
 
-def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8", errors="replace").splitlines()
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """A ratio of times and its confidence interval; above 1 the second setting is faster.
-
-    Attributes:
-        value: geometric mean over the pairs of turns.
-        low: lower end of the interval.
-        high: upper end.
-    """
-
-    value: float
-    low: float
-    high: float
-
-    @property
-    def is_significant(self) -> bool:
-        """Whether the interval excludes 1."""
-        return not self.low <= 1.0 <= self.high
-
-
-def ratio_of_times(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> Ratio:
-    """Ratio of the step times of two settings.
+def ratio_of_times(
+    before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]
+) -> tuple[float, float, float]:
+    """Ratio of the step times of two settings, and the ends of its confidence interval.
 
     Steps of one turn are correlated (memory layout, load of the machine), so that a turn is one
     observation, its median, and successive turns are a pair. The interval is Student's, for the
@@ -218,215 +284,40 @@ def ratio_of_times(before: Sequence[Sequence[float]], after: Sequence[Sequence[f
     Args:
         before: step times of each turn of the first setting, in any unit.
         after: those of the second, as many turns, in the same order.
-
-    Raises:
-        ValueError: if there are fewer than two pairs, or the numbers of turns differ.
     """
-    if len(before) < 2:
-        raise ValueError(f"found {len(before)} pairs of turns, expected 2 or more")
     pairs = zip(before, after, strict=True)
     logs = np.log([np.median(one) / np.median(other) for one, other in pairs])
     interval = stats.ttest_1samp(logs, 0.0).confidence_interval(CONFIDENCE)
-    return Ratio(*np.exp([logs.mean(), interval.low, interval.high]).tolist())
+    value, low, high = np.exp([logs.mean(), interval.low, interval.high]).tolist()
+    return value, low, high
 
 
-@dataclass(frozen=True)
-class Benchmark:
-    """Result of a benchmark of two settings.
-
-    Attributes:
-        preset: its name.
-        settings: changed keys, with original and changed value as JSON.
-        length: of the turns.
-        before: turns with the original settings.
-        after: turns with the changed settings, as many.
-        notes: differences between the timed steps and those of a complete training.
-    """
-
-    preset: str
-    settings: Mapping[str, tuple[str, ...]]
-    length: Length
-    before: Sequence[Turn]
-    after: Sequence[Turn]
-    notes: Sequence[str] = ()
-
-    @property
-    def step_ratio(self) -> Ratio:
-        """Of the times of a step."""
-        return ratio_of_times([t.step_s for t in self.before], [t.step_s for t in self.after])
-
-    @property
-    def samples(self) -> tuple[float, float]:
-        """Samples of a step, original and changed."""
-        before, after = ([turn.samples for turn in turns] for turns in (self.before, self.after))
-        return statistics.fmean(before), statistics.fmean(after)
-
-    @property
-    def sample_ratio(self) -> Ratio:
-        """Of the times per sample."""
-        before, after = self.samples
-        times, work = self.step_ratio, after / before
-        return Ratio(times.value * work, times.low * work, times.high * work)
-
-
-def apply_changes(settings: RunSettings, changes: Sequence[str]) -> RunSettings:
-    """The settings with changed keys.
-
-    Args:
-        settings: of the preset.
-        changes: ``KEY=value``.
-
-    Raises:
-        ConfigError: if a key or value is invalid, or nothing is changed.
-    """
-    changed = override_settings(settings, parse_overrides(changes, _ORIGIN), "the preset")
-    if not differences(settings, changed):
-        raise ConfigError(
-            f"{_ORIGIN} {' '.join(changes)}: the preset has these values already, there is nothing "
-            "to compare; give other values"
-        )
-    return changed
-
-
-def differences(before: RunSettings, after: RunSettings) -> dict[str, tuple[str, ...]]:
-    """The keys whose values differ, with both values as JSON."""
-    trees = (settings.model_dump(mode="json") for settings in (before, after))
-    return unequal(*trees, absent="-")
-
-
-def timing_settings(settings: RunSettings, last_step: int) -> RunSettings:
-    """The settings of a timed training, which is stopped after some steps.
-
-    It has no last step, because a validation would come first, no trackers, and the crops of the
-    first phase. All else is as in the preset.
-
-    Args:
-        settings: of the preset.
-        last_step: the step after which memory is logged.
-    """
-    keys = [
-        "TRAIN.MAX_STEPS=null",
-        f"TRAIN.EPOCHS={UNLIMITED}",
-        "TRAIN.EARLY_STOPPING=null",
-        f"TRAIN.SAVE_EVERY_STEPS={UNLIMITED}",
-        f"LOG.VAL_EVERY_STEPS={UNLIMITED}",
-        f"LOG.MEMORY_EVERY_STEPS={last_step}",
-        "LOG.ENABLE_TIMING_LOG=true",
-        "LOG.TIMING_FILE=true",
-        "LOG.TIMING_FILE_INTERVAL=1",
-        "LOG.WANDB=null",
-        "LOG.MLFLOW=null",
-        "LOG.ON_END=null",
-    ]
-    keys += settings.first_steps
-    return override_settings(settings, parse_overrides(keys, "benchmark"), "the preset")
-
-
-def timing_settings_pair(
-    before: RunSettings, after: RunSettings, last_step: int
-) -> tuple[RunSettings, RunSettings]:
-    """:func:`timing_settings` of both.
-
-    Raises:
-        ConfigError: if a changed key is one that timing sets itself.
-    """
-    pair = timing_settings(before, last_step), timing_settings(after, last_step)
-    lost = differences(before, after).keys() - differences(*pair).keys()
-    if lost:
-        raise ConfigError(
-            f"{_ORIGIN} {', '.join(sorted(lost))}: the benchmark sets this key itself, for both "
-            "settings; leave it out"
-        )
-    return pair
-
-
-def run_benchmark(
-    preset: str,
-    settings: tuple[RunSettings, RunSettings],
-    datasets: tuple[Path, Path],
-    length: Length,
-    gpus: int | Literal["auto"],
-    show: Callable[[str], None],
-) -> Benchmark:
-    """Train a few steps with each of two settings, in alternating turns.
-
-    Args:
-        preset: its name.
-        settings: original and changed.
-        datasets: dataset manifest of each.
-        length: numbers of turns and steps.
-        gpus: of this machine; ``auto`` for all free ones.
-        show: called with a line for every turn.
-
-    Raises:
-        ConfigError: if a changed key is one that timing sets itself.
-        RunError: if a training fails, or the turns ran on different devices.
-    """
-    before, after = settings
-    pair = timing_settings_pair(before, after, length.last_step)
-    changes = differences(*pair)
-    words = " ".join(f"{key}={value}" for key, (_, value) in changes.items())
-    names = (NAMES[0], f"{NAMES[1]} ({words})")
-    turns: tuple[list[Turn], list[Turn]] = [], []
-    for number in range(2 * length.turns):
-        side = number % 2
-        turn = _train(names[side], pair[side], datasets[side], length, gpus, show)
-        median = statistics.median(turn.step_s)
-        show(f"turn {number + 1} of {2 * length.turns}, {names[side]}: {median:.4g} s a step")
-        turns[side].append(turn)
-        if turn.device != turns[0][0].device:
-            raise RunError(
-                f"turns on different devices: the first ran on {turns[0][0].device}, this one on "
-                f"{turn.device}; set a number of GPUs that stay free: --config GPUS=1"
-            )
-    keys = dict.fromkeys([*before.first_steps, *after.first_steps])
-    notes = [f"timed are the first steps, with {each}" for each in keys]
-    return Benchmark(preset, changes, length, *turns, notes)
-
-
-def benchmark_text(found: Benchmark) -> str:
-    """The result as text, with a newline at the end."""
-    length, first = found.length, found.before[0]
+def comparison_text(before: Sequence[Turn], after: Sequence[Turn]) -> str:
+    """Times and memory of two settings as a table, and the ratio, with a newline at the end."""
     rows = []
-    for turns in (found.before, found.after):
+    for turns in (before, after):
         times = [seconds for turn in turns for seconds in turn.step_s]
         low, median, high = np.quantile(times, (0.25, 0.5, 0.75))
         peak = max(turn.memory_mb for turn in turns)
         rows.append((f"{median:.4g}", f"{low:.4g} to {high:.4g}", f"{peak:.0f} MB"))
-    heads = ["s a step", "middle half", "GPU memory" if first.on_gpu else "memory"]
-    samples, changed = found.samples
-    if samples == changed:
-        verdict = [_ratio("ratio of step times", found.step_ratio)]
+    heads = ["s a step", "middle half", "GPU memory" if before[0].on_gpu else "memory"]
+    table = pd.DataFrame(rows, index=list(NAMES), columns=heads).to_string(col_space=10)
+
+    def line(name: str, value: float, low: float, high: float) -> str:
+        return f"{name}: {value:.3f} ({CONFIDENCE:.0%}: {low:.3f} to {high:.3f})"
+
+    ratio = ratio_of_times([turn.step_s for turn in before], [turn.step_s for turn in after])
+    lines = [table, "", line("ratio of step times", *ratio)]
+    one, other = (statistics.fmean(turn.samples for turn in turns) for turns in (before, after))
+    value, low, high = (each * other / one for each in ratio)
+    if one != other:
+        lines.insert(2, f"samples of a step: {one:g} as it is, {other:g} changed")
+        lines.append(line("ratio of times per sample", value, low, high))
+    if low <= 1 <= high:
+        more = "; more --turns would narrow it" if high > WIDE_INTERVAL * low else ""
+        meaning = f"no difference seen{more}"
+    elif value > 1:
+        meaning = f"changed is {value:.2f} x as fast"
     else:
-        verdict = [
-            f"samples of a step: {samples:g} as it is, {changed:g} changed",
-            _ratio("ratio of step times", found.step_ratio),
-            _ratio("ratio of times per sample", found.sample_ratio),
-        ]
-    verdict[-1] += f"; {_meaning(found.sample_ratio)}"
-    lines = [
-        f"{found.preset} on {first.device}",
-        *(f"  {key}: {before} -> {after}" for key, (before, after) in found.settings.items()),
-        f"{length.turns} turns of each, {length.steps} steps of a turn timed after "
-        f"{length.warm_up}",
-        *found.notes,
-        "",
-        pd.DataFrame(rows, index=list(NAMES), columns=heads).to_string(col_space=10),
-        "",
-        *verdict,
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _ratio(name: str, ratio: Ratio) -> str:
-    interval = f"{CONFIDENCE:.0%}: {ratio.low:.3f} to {ratio.high:.3f}"
-    return f"{name}: {ratio.value:.3f} ({interval})"
-
-
-def _meaning(ratio: Ratio) -> str:
-    if not ratio.is_significant:
-        more = "; more --turns would narrow it" if ratio.high > WIDE_INTERVAL * ratio.low else ""
-        return f"no difference seen{more}"
-    if ratio.value > 1:
-        return f"changed is {ratio.value:.2f} x as fast"
-    return f"changed is slower: {1 / ratio.value:.2f} x the time"
+        meaning = f"changed is slower: {1 / value:.2f} x the time"
+    return "\n".join(lines) + f"; {meaning}\n"

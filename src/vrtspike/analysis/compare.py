@@ -26,17 +26,16 @@ from vrtspike.analysis.evaluations import (
     test_frames,
     with_notes,
 )
-from vrtspike.analysis.performance import Analysis, plot_lines, read_analysis
+from vrtspike.analysis.performance import Analysis, read_analysis
 from vrtspike.config.problems import Metric, all_metrics
 from vrtspike.config.run_schema import shown_settings
-from vrtspike.errors import RunError, list_faults
+from vrtspike.errors import RunError
 from vrtspike.io.files import atomic_write_text, read_mapping, write_json
 from vrtspike.io.flatten import unequal
 from vrtspike.plotting.pages import Table, texts, write_tables
 from vrtspike.runs.published import PublishedRun
 
 DIFFERENCES = "differences.csv"
-PLOTS = ("loss.svg", "validation.svg")
 ABSENT = "–"
 
 Format = Literal["text", "csv", "markdown"]
@@ -74,12 +73,11 @@ class Candidate:
 
 
 def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFrame:
-    """Write tables and plots of a comparison into a folder.
+    """Write the tables of a comparison into a folder.
 
     Args:
         candidates: the runs; those without evaluation have no metrics.
-        output: folder for ``table.csv``, ``table.html``, ``differences.csv``, ``loss.svg`` and
-            ``validation.svg``.
+        output: folder for ``table.csv``, ``table.html`` and ``differences.csv``.
 
     Returns:
         one row per run.
@@ -88,7 +86,7 @@ def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFr
         RunError: if two runs have one name.
     """
     require_names([candidate.name for candidate in candidates])
-    metrics = metrics_of(candidates)
+    metrics = _metrics_of(candidates)
     table = comparison_table(candidates, metrics)
     differences = setting_differences(candidates)
     atomic_write_text(output / DIFFERENCES, differences.to_csv(index=False))
@@ -96,13 +94,12 @@ def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFr
         output,
         "Presets compared",
         "Times are means over the steps after the first, for one micro-batch (forward) or one "
-        f"optimiser step (step). {quality_note(metrics)} {evaluations_note(candidates)}".strip(),
+        f"optimiser step (step). {_note(candidates, metrics)}".strip(),
         [
             Table(table, formats=comparison_formats(metrics)),
             Table(differences, "Differences of the configurations"),
         ],
     )
-    _plot(output, candidates)
     return table
 
 
@@ -128,14 +125,13 @@ def with_unique_names(candidates: Sequence[Candidate], paths: Sequence[Path]) ->
     ]
 
 
-def metrics_of(candidates: Sequence[Candidate]) -> Measured:
-    """The metrics of all evaluations of the runs."""
+def _metrics_of(candidates: Sequence[Candidate]) -> Measured:
     return measured_metrics(c.evaluation for c in candidates if c.evaluation is not None)
 
 
-def evaluations_note(candidates: Sequence[Candidate]) -> str:
-    """A warning if the runs were evaluated on different frames; else empty."""
-    return frames_note({c.name: c.evaluation for c in candidates})
+def _note(candidates: Sequence[Candidate], metrics: Measured) -> str:
+    """Explanation of the metrics, with a warning if the runs have different test frames."""
+    return f"{quality_note(metrics)} {frames_note({c.name: c.evaluation for c in candidates})}"
 
 
 def comparison_formats(metrics: Measured) -> dict[str, str]:
@@ -174,28 +170,6 @@ def setting_differences(candidates: Sequence[Candidate]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["key", *(candidate.name for candidate in candidates)])
 
 
-def _validation_curves(
-    candidates: Sequence[Candidate],
-) -> dict[str, dict[str, tuple[pd.Series, pd.Series]]]:
-    """The curves of the main metric of each problem, by its title."""
-    found: dict[str, dict[str, tuple[pd.Series, pd.Series]]] = {}
-    for candidate in candidates:
-        validation = candidate.analysis.logs.validation
-        metric = next(iter(candidate.analysis.metrics.values()))
-        if metric.name in validation:
-            curve = validation["step"], validation[metric.name]
-            found.setdefault(f"validation {metric.label}", {})[candidate.name] = curve
-    return found
-
-
-def _plot(output: Path, candidates: Sequence[Candidate]) -> None:
-    logs = {candidate.name: candidate.analysis.logs.train for candidate in candidates}
-    losses = {name: (train["step"], train["loss"]) for name, train in logs.items()}
-    plot_lines(output / PLOTS[0], {"loss": losses}, "no training step was logged")
-    curves = _validation_curves(candidates)
-    plot_lines(output / PLOTS[1], curves, "no validation in these runs")
-
-
 def comparison_text(candidates: Sequence[Candidate], kind: Format) -> str:
     """A comparison of runs as text.
 
@@ -204,7 +178,7 @@ def comparison_text(candidates: Sequence[Candidate], kind: Format) -> str:
         kind: ``csv`` has a row for each run; the others have a column for each run, and below a
             table of different settings.
     """
-    metrics = metrics_of(candidates)
+    metrics = _metrics_of(candidates)
     table = comparison_table(candidates, metrics)
     if kind == "csv":
         return table.to_csv(index=False, float_format="%.6g")
@@ -218,8 +192,7 @@ def comparison_text(candidates: Sequence[Candidate], kind: Format) -> str:
         same = "The settings of all runs are the same.\n"
         parts.append(same if differences.empty else draw(differences.astype(str)))
     if metrics:
-        note = f"{quality_note(metrics)} {evaluations_note(candidates)}"
-        parts.append(f"{note.strip()}\n")
+        parts.append(f"{_note(candidates, metrics).strip()}\n")
     return "\n".join(parts)
 
 
@@ -277,7 +250,7 @@ def write_baseline(path: Path, candidates: Sequence[Candidate]) -> None:
             not evaluated.
     """
     runs = _read(path) if path.exists() else {}
-    _require_presets(candidates)
+    require_names([candidate.run.name for candidate in candidates])
     for candidate in candidates:
         if candidate.evaluation is None:
             raise RunError(
@@ -310,20 +283,14 @@ def below_baseline(
     Raises:
         RunError: if the file is no baseline, lacks a run, or two runs are of one preset.
     """
-    runs = _read(path)
-    _require_presets(candidates)
-    unknown = [c.run.name for c in candidates if c.run.name not in runs]
-    if unknown:
-        raise RunError(
-            list_faults(
-                f"{path}: missing runs",
-                unknown,
-                f"Found: {', '.join(runs) or 'none'}; add them with --write-baseline {path}",
-            )
-        )
-    found: list[str] = []
+    runs, found = _read(path), []
     for candidate in candidates:
         name, figures = candidate.run.name, _figures(candidate)
+        if name not in runs:
+            raise RunError(
+                f"{path}: no run {name}, found: {', '.join(runs) or 'none'}; add it with "
+                f"--write-baseline {path}"
+            )
         kept = runs[name]
         if candidate.evaluation is not None and kept.get("test_frames") is not None:
             frames = {"protocol": OWN_PROTOCOL, **kept["test_frames"]}
@@ -334,26 +301,9 @@ def below_baseline(
                 if value != frames.get(key)
             ]
         for figure, stored in kept["figures"].items():
-            tolerance = _tolerance(figure, tolerances)
-            if tolerance is not None:
-                fault = _worse(figure, figures.get(figure), stored, tolerance)
-                found += [f"{name}: {figure}: {fault}"] if fault else []
+            fault = _worse(figure, figures.get(figure), stored, tolerances)
+            found += [f"{name}: {figure}: {fault}"] if fault else []
     return found
-
-
-def _require_presets(candidates: Sequence[Candidate]) -> None:
-    presets = [candidate.run.name for candidate in candidates]
-    if len(set(presets)) < len(presets):
-        raise RunError(
-            f"a baseline keeps one run of a preset, found: {', '.join(presets)}; give each once"
-        )
-
-
-def _tolerance(name: str, given: Mapping[str, str]) -> str | None:
-    metric = _metric(name)
-    if metric is None:
-        return given.get(name)
-    return given.get(metric.name, DEFAULT_TOLERANCES.get(metric.name, DEFAULT_TOLERANCE))
 
 
 def _metric(name: str) -> Metric | None:
@@ -362,16 +312,23 @@ def _metric(name: str) -> Metric | None:
     return results.get(re.sub(r" \(\w+\)", "", name))
 
 
-def _worse(name: str, value: float | None, stored: float, tolerance: str) -> str:
-    """By how much a figure is worse than the baseline's; empty within the tolerance."""
+def _worse(
+    name: str, value: float | None, stored: float, tolerances: Mapping[str, str]
+) -> str | None:
+    """By how much a figure is worse than the baseline's; None within the tolerance."""
+    if (metric := _metric(name)) is None:
+        tolerance, larger = tolerances.get(name), name == "samples/s"
+    else:
+        default = DEFAULT_TOLERANCES.get(metric.name, DEFAULT_TOLERANCE)
+        tolerance, larger = tolerances.get(metric.name, default), metric.larger_is_better
+    if tolerance is None:
+        return None
     if value is None:
         return f"no longer measured, the baseline is {stored:g}"
-    metric = _metric(name)
-    larger = name == "samples/s" if metric is None else metric.larger_is_better
     worse = stored - value if larger else value - stored
-    number = float(tolerance.removesuffix("%"))
-    if worse <= (number * abs(stored) / 100 if tolerance.endswith("%") else number):
-        return ""
+    allowed = float(tolerance.removesuffix("%"))
+    if worse <= (allowed * abs(stored) / 100 if tolerance.endswith("%") else allowed):
+        return None
     return (
         f"{value:.6g}, the baseline is {stored:.6g}: worse by {worse:.3g}, {tolerance} is allowed"
     )
@@ -379,7 +336,7 @@ def _worse(name: str, value: float | None, stored: float, tolerance: str) -> str
 
 def _figures(candidate: Candidate) -> dict[str, float | None]:
     """All figures of a baseline: metrics of the results, speed and memory."""
-    row = comparison_table([candidate], metrics_of([candidate])).iloc[0]
+    row = comparison_table([candidate], _metrics_of([candidate])).iloc[0]
     names = [c for c in row.index if _metric(c) is not None or c in MACHINE_FIGURES]
     return {name: None if pd.isna(row[name]) else float(row[name]) for name in names}
 

@@ -89,9 +89,6 @@ def throughput(steps: pd.DataFrame, timing: pd.DataFrame, points: int = 100) -> 
     )
 
 
-VALIDATION, CHECKPOINT = "validation", "checkpoint"
-"""Sections outside of the steps."""
-
 DATA = f"{ROOT}/data"
 FORWARD = f"{ROOT}/forward"
 BACKWARD = f"{ROOT}/backward"
@@ -112,8 +109,7 @@ class Speed:
     """Times after the warm-up: means in milliseconds, shares of the step's time (0 to 1).
 
     ``data_ms``, ``forward_ms`` and ``slowest_section`` are per micro-batch and process, so that
-    presets with different gradient accumulation can be compared; ``step_ms`` is a whole step. The
-    shares of validation and checkpoints refer to all time in and between steps.
+    presets with different gradient accumulation can be compared; ``step_ms`` is a whole step.
     """
 
     step_ms: float | None = None
@@ -123,8 +119,6 @@ class Speed:
     recomputation_share: float | None = None
     slowest_section: tuple[str, float] | None = None
     step_parts: dict[str, float] = field(default_factory=dict)
-    validation_share: float | None = None
-    checkpoint_share: float | None = None
     samples_per_second: float | None = None
 
 
@@ -137,7 +131,6 @@ class Health:
     """
 
     logged_steps: int = 0
-    skipped_steps: int = 0
     losses_not_finite: int = 0
     first_not_finite: int | None = None
     last_loss: float | None = None
@@ -222,17 +215,12 @@ def _speed(logs: RunLogs, micro_batches: int) -> Speed:
     whole = steady[steady["section"] == ROOT]
     seconds = float(whole["ms"].sum()) / 1e3
     counted = logs.steps[logs.steps["step"].isin(whole["step"])]
-    # Of the run's time, in steps and between them; the table's shares are of the time in steps.
-    outside = {name: share[name] for name in (VALIDATION, CHECKPOINT) if name in share}
-    of_run = {name: part / (1 + sum(outside.values())) for name, part in outside.items()}
     return Speed(
         step_ms=mean.get(ROOT),
         data_ms=each.get(DATA),
         data_share=share.get(DATA),
         forward_ms=each.get(FORWARD),
         recomputation_share=share.get(RECOMPUTATION),
-        validation_share=of_run.get(VALIDATION),
-        checkpoint_share=of_run.get(CHECKPOINT),
         slowest_section=_slowest_leaf(each),
         step_parts=step_parts(sections),
         samples_per_second=float(counted["samples"].sum()) / seconds if seconds else None,
@@ -260,7 +248,6 @@ def _health(logs: RunLogs, metrics: Sequence[Metric]) -> Health:
     first_norms, last_norms = _ends(norms)
     return Health(
         logged_steps=len(losses),
-        skipped_steps=int(logs.train["skipped"].eq(True).sum()) if "skipped" in logs.train else 0,
         losses_not_finite=len(not_finite),
         first_not_finite=None if not_finite.empty else int(not_finite.iloc[0]),
         last_loss=None if losses.empty else _finite(losses.iloc[-1]),

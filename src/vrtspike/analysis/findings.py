@@ -22,10 +22,9 @@ from ruamel.yaml import YAML
 from vrtspike.analysis import rules
 from vrtspike.analysis.figures import RunFigures
 from vrtspike.analysis.rules import WARNING_SHARE, Observation, Run, Severity
-from vrtspike.config.documents import document_of, nested
-from vrtspike.config.loading import override_settings
+from vrtspike.config.documents import nested
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.errors import ConfigError, DataError
+from vrtspike.errors import DataError
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 COLUMNS = ["rank", "severity", "symptom", "figure", "change", "keys", "effect"]
@@ -187,20 +186,17 @@ MEMORY_KEYS = frozenset(
 """Keys that change the memory of a step, and the related keys of batches."""
 
 
-def proposed_keys(findings: Sequence[Finding], settings: RunSettings) -> dict[str, Any]:
+def proposed_keys(findings: Sequence[Finding]) -> dict[str, Any]:
     """The proposed keys of all findings; on conflicts the more important finding wins.
 
-    Changes that make the preset invalid are left out. Of several changes that use more GPU memory
-    only the first is taken, because each was estimated alone.
+    Of several changes that use more GPU memory only the first is taken, because each was estimated
+    alone.
     """
     accepted: dict[str, Any] = {}
     for finding in findings:
-        keys = dict(finding.keys)
-        if MEMORY_KEYS & accepted.keys():
-            keys = {key: value for key, value in keys.items() if key not in MEMORY_KEYS}
-        candidate = {**keys, **accepted}
-        if _is_valid(candidate, settings):
-            accepted = candidate
+        is_full = bool(MEMORY_KEYS & accepted.keys())
+        keys = {k: v for k, v in finding.keys.items() if not (is_full and k in MEMORY_KEYS)}
+        accepted = {**keys, **accepted}
     return accepted
 
 
@@ -224,14 +220,6 @@ def preset_text(preset: str, keys: Mapping[str, Any], findings: Sequence[Finding
     yaml.default_flow_style = False
     yaml.dump(tree, stream)
     return "\n".join(lines) + "\n" + stream.getvalue()
-
-
-def _is_valid(keys: Mapping[str, Any], settings: RunSettings) -> bool:
-    try:
-        override_settings(settings, document_of(nested(keys), "the finding"), "the run")
-    except ConfigError:
-        return False
-    return True
 
 
 def update_tables(page: str) -> str:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from vrtspike.analysis.figures import RunFigures, run_figures, summarize_sections, throughput
 from vrtspike.analysis.findings import Finding, find, findings_table, preset_text, proposed_keys
@@ -24,22 +23,11 @@ FINDINGS = "findings"
 PROPOSED = "proposed.yaml"
 
 MAX_BARS = 24
-_BLUE = "#2b6cb0"
-_LOGARITHMIC = ("loss", "gradient norm")
-"""Panels with a logarithmic y axis."""
-_TRAINING = {"loss": ["loss"], "gradient norm": ["grad_norm"], "learning rate": ["lr"]}
-_MEMORY = {
-    "run, MB": ["process_mb", "children_mb"],
-    "system, %": ["system_percent"],
-    "GPU, MB": ["gpu.allocated_mb", "gpu.reserved_mb", "gpu.peak_mb"],
-}
-"""Columns of the logs by the title of their panel."""
+_TRAINING = {"loss": "loss", "grad_norm": "gradient norm", "lr": "learning rate"}
+"""Titles of the curves of training, by column of its log."""
+_LOGARITHMIC = ("loss", "grad_norm")
 
 _FORMATS = dict.fromkeys(("mean", "p50", "p95", "min", "max"), ".2f") | {"share": ".1%"}
-
-
-Curves = dict[str, tuple[pd.Series, pd.Series]]
-"""Steps and values by label."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +92,7 @@ def read_analysis(folder: Path) -> Analysis:
 def write_analysis(analysis: Analysis, output: Path) -> None:
     """Write tables, plots, findings and proposed preset into ``output``.
 
-    The tables are of sections, throughput, memory, and training with validation; each has a plot.
+    The tables are of sections, throughput, memory, and training with validation.
     """
     logs = analysis.logs
     sections, rates = summarize_sections(logs.timing), throughput(logs.steps, logs.timing)
@@ -117,30 +105,15 @@ def write_analysis(analysis: Analysis, output: Path) -> None:
         text = table.to_csv(index=False, float_format="%.6g")
         atomic_write_text(output / f"{name}.csv", text)
     plot_time_per_section(output / "time_per_section.svg", sections)
-    validation = {f"validation {m.label}": [m.name] for m in analysis.metrics.values()}
-    untimed = "no step was timed (LOG.ENABLE_TIMING_LOG)"
-    for name, missing, table, panels in (
-        ("throughput", untimed, rates, {"samples per second": ["samples_per_second"]}),
-        ("memory", "no memory was logged", logs.memory, _MEMORY),
-        ("loss", "no training step was logged", logs.train, _TRAINING),
-        ("metrics", "no validation in this run", logs.validation, validation),
-    ):
-        curves = {title: _curves(table, columns) for title, columns in panels.items()}
-        plot_lines(output / f"{name}.svg", curves, missing)
+    plot_curves(output / "loss.svg", logs.train, _TRAINING, "no training step was logged")
+    measured = {metric.name: f"validation {metric.label}" for metric in analysis.metrics.values()}
+    plot_curves(output / "metrics.svg", logs.validation, measured, "no validation in this run")
     _write_findings(output, analysis, sections)
-
-
-def _curves(table: pd.DataFrame, columns: Sequence[str]) -> Curves:
-    return {
-        column: (table["step"], pd.to_numeric(table[column]).astype(float))
-        for column in columns
-        if column in table
-    }
 
 
 def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) -> None:
     findings, run = analysis.findings, analysis.run
-    keys = proposed_keys(findings, run.settings)
+    keys = proposed_keys(findings)
     table = findings_table(findings)
     contents = {
         "schema": 1,
@@ -197,8 +170,8 @@ def figures_table(figures: RunFigures, metrics: Mapping[str, Metric]) -> pd.Data
     return pd.DataFrame(shown, columns=["figure", "value"])
 
 
-def plot_time_per_section(path: str | Path, sections: pd.DataFrame) -> None:
-    """Median milliseconds of each section of a step, indented as a tree, with the 95th percentile.
+def plot_time_per_section(path: Path, sections: pd.DataFrame) -> None:
+    """Median milliseconds of each section of a step, with the 95th percentile.
 
     Args:
         path: of the plot.
@@ -211,55 +184,36 @@ def plot_time_per_section(path: str | Path, sections: pd.DataFrame) -> None:
         axes = figure.subplots()
         if shown.empty:
             return show_text(axes, "no section of a step was timed (LOG.ENABLE_TIMING_LOG)")
-        names = [section.removeprefix(ROOT + "/") for section in shown["section"]]
-        axes.barh(names, shown["p50"], color=_BLUE, label="median")
-        axes.plot(shown["p95"], names, "|", color="#1a202c", markersize=9, label="95th percentile")
-        rows = zip(names, shown["p50"], shown["p95"], shown["share"], strict=True)
-        for name, value, late, share in rows:
-            end = max(float(value), float(late))
-            axes.annotate(f"  {value:.1f} ms, {share:.0%}", (end, name), va="center", fontsize=8)
-        axes.set_xlabel("milliseconds per step")
-        axes.margins(x=0.22)
-        axes.grid(axis="y", visible=False)
-        axes.legend(loc="lower right", frameon=False)
+        late = shown["p95"] - shown["p50"]
+        axes.barh(shown["section"], shown["p50"], xerr=[0 * late, late])
+        axes.set_xlabel("milliseconds of a step: median and 95th percentile")
+        return None
 
     draw(path, fill, (9.0, 1.4 + 0.26 * max(len(shown), 4)))
 
 
-def plot_lines(
-    path: str | Path,
-    panels: Mapping[str, Mapping[str, tuple[pd.Series, pd.Series]]],
-    missing: str,
-) -> None:
-    """Plot curves over the steps, one panel for each quantity.
+def plot_curves(path: Path, table: pd.DataFrame, titles: Mapping[str, str], missing: str) -> None:
+    """Plot columns over the steps, one panel for each.
 
     Args:
         path: of the plot.
-        panels: curves (label to x and y) by title of the panel (quantity and unit). Values that are
-            not finite leave gaps.
+        table: with a column ``step``; values that are not finite leave gaps.
+        titles: of the panels, by column.
         missing: text of the plot if there are no values.
     """
-    filled = {
-        title: kept
-        for title, curves in panels.items()
-        if (kept := {label: (x, y) for label, (x, y) in curves.items() if y.notna().any()})
-    }
+    values = {c: pd.to_numeric(table[c]).astype(float) for c in titles if c in table}
+    values = {column: of for column, of in values.items() if of.notna().any()}
 
     def fill(figure: Figure) -> None:
-        if not filled:
+        if not values:
             return show_text(figure.subplots(), missing)
-        rows = figure.subplots(len(filled), 1, sharex=True, squeeze=False)[:, 0]
-        for axes, (title, curves) in zip(rows, filled.items(), strict=True):
-            for label, (x, y) in curves.items():
-                marker = "o" if len(x) <= 25 else ""
-                axes.plot(x, y, marker=marker, markersize=3, linewidth=1.4, label=label)
-            axes.set_ylabel(title)
-            if title in _LOGARITHMIC and min(float(y.min()) for _, y in curves.values()) > 0:
+        rows = figure.subplots(len(values), 1, sharex=True, squeeze=False)[:, 0]
+        for axes, (column, of) in zip(rows, values.items(), strict=True):
+            axes.plot(table["step"], of, marker=".")
+            axes.set_ylabel(titles[column])
+            if column in _LOGARITHMIC and of.min() > 0:
                 axes.set_yscale("log")
-            if len(curves) > 1:
-                axes.legend(frameon=False, fontsize=8)
         rows[-1].set_xlabel("optimiser step")
-        rows[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
         return None
 
-    draw(path, fill, (8.0, 1.0 + 2.4 * max(1, len(filled))))
+    draw(path, fill, (8.0, 1.0 + 2.4 * max(1, len(values))))

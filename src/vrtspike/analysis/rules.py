@@ -119,12 +119,6 @@ def vanishing_gradient(run: Run, limit: Limits) -> Observation | None:
     return Observation(0.5, keys={"TRAIN.PRECISION": "bf16-mixed"} if run.has_loss_scale else {})
 
 
-def skipped_steps(run: Run, limit: Limits) -> Observation | None:
-    """Optimiser steps that were skipped because of gradients that are not finite."""
-    share = run.health.skipped_steps / max(1, run.health.logged_steps)
-    return None if share <= limit["share"] else Observation(share, keys=_more_stable(run))
-
-
 def _more_stable(run: Run) -> Keys:
     keys: Keys = {}
     if run.has_loss_scale:
@@ -297,17 +291,6 @@ def _larger_chunks(section: str, run: Run) -> Keys:
     return {}
 
 
-def single_precision(run: Run, limit: Limits) -> Observation | None:
-    """Training in float32 on a GPU."""
-    if not run.memory.has_gpu or run.train.PRECISION != "32":
-        return None
-    if (run.speed.forward_ms or 0.0) > limit["ms"]:
-        return None  # the symptom "slow forward pass" proposes it
-    parts = run.speed.step_parts
-    share = parts.get("forward", 0.0) + parts.get("backward", 0.0)
-    return Observation(share, keys={"TRAIN.PRECISION": "bf16-mixed"})
-
-
 def low_throughput(run: Run, limit: Limits) -> Observation | None:
     """Low throughput, with advice on the largest part of a step."""
     rate, parts = run.speed.samples_per_second, run.speed.step_parts
@@ -320,9 +303,8 @@ def low_throughput(run: Run, limit: Limits) -> Observation | None:
     values = {"part": part, "what": f"{part} takes {share:.0%} of a step"}
     if part == "backward" and run.settings.recompute_keys:
         return _less_recomputation(run, share, values)
-    known = part in ("data", "loss", "sync", "optimizer", "forward", "backward")
-    change = part if known else "other"
-    # What helps against these parts, their own symptoms propose.
+    change = part if part in ("data", "optimizer", "forward", "backward") else "other"
+    # What helps against a wait for data, its own symptom proposes.
     return Observation(share, values, gain=share, severity="hint", change=change, effect="part")
 
 
@@ -344,60 +326,6 @@ def _less_recomputation(run: Run, share: float, values: Mapping[str, Any]) -> Ob
     )
 
 
-def slow_loss(run: Run, limit: Limits) -> Observation | None:
-    """Perceptual loss terms that take much of a step."""
-    share = run.speed.step_parts.get("loss", 0.0)
-    active = run.settings.value("LOSS.active", {})
-    networks = [name for name in active if name != "CHARBONNIER"]
-    if share <= limit["share"] or not networks:
-        return None
-    vgg = active.get("VGG_PERCEPTUAL")
-    keys = {"LOSS.VGG_PERCEPTUAL.EVERY": 2 * vgg.EVERY} if vgg else {}
-    return Observation(share, {"networks": ", ".join(networks)}, keys, gain=share / 2)
-
-
-def slow_sync(run: Run, limit: Limits) -> Observation | None:
-    """A slow all-reduce of gradients."""
-    share = run.speed.step_parts.get("sync", 0.0)
-    if share <= limit["share"]:
-        return None
-    twice = 2 * run.train.GRADIENT_ACCUMULATION_STEPS
-    return Observation(share, {"twice": twice}, gain=share / 2)
-
-
-def slow_validation(run: Run, limit: Limits) -> Observation | None:
-    """A run that validates too often."""
-    every = run.settings.LOG.VAL_EVERY_STEPS
-    return _too_often(run.speed.validation_share, limit, "LOG.VAL_EVERY_STEPS", every)
-
-
-def slow_checkpoints(run: Run, limit: Limits) -> Observation | None:
-    """A run that saves its state too often."""
-    every = run.train.SAVE_EVERY_STEPS
-    return _too_often(run.speed.checkpoint_share, limit, "TRAIN.SAVE_EVERY_STEPS", every)
-
-
-def _too_often(share: float | None, limit: Limits, key: str, every: int) -> Observation | None:
-    """An activity outside of the steps, to be done half as often."""
-    if share is None or share <= limit["share"]:
-        return None
-    return Observation(share, {"every": every}, {key: 2 * every}, gain=share / 2)
-
-
-def full_gpu(run: Run, limit: Limits) -> Observation | None:
-    """GPU memory nearly full."""
-    train = run.train
-    if not run.gpu_peak or not run.gpu_total or run.gpu_peak <= limit["share"] * run.gpu_total:
-        return None
-    share = run.gpu_peak / run.gpu_total
-    if train.BATCH_SIZE % 2 == 0:
-        keys = _batch_keys(train.BATCH_SIZE // 2, 2 * train.GRADIENT_ACCUMULATION_STEPS)
-        return Observation(share, keys=keys, change="batch")
-    if train.OPTIM.TYPE == "adamw":
-        return Observation(share, keys={"TRAIN.OPTIM.TYPE": "adamw8bit"}, change="moments")
-    return Observation(share)
-
-
 def gpu_headroom(run: Run, limit: Limits) -> Observation | None:
     """Unused GPU memory, for larger batches or less recomputation."""
     peak, total, batch = run.gpu_peak, run.gpu_total, run.train.BATCH_SIZE
@@ -417,10 +345,6 @@ def gpu_headroom(run: Run, limit: Limits) -> Observation | None:
     return Observation(free / total, values, keys)
 
 
-def _batch_keys(batch: int, micro_steps: int) -> Keys:
-    return {"TRAIN.BATCH_SIZE": batch, "TRAIN.GRADIENT_ACCUMULATION_STEPS": micro_steps}
-
-
 def _larger_batch(run: Run, most: int) -> Keys:
     """Batches of up to ``most`` samples, with accumulation or a scaled learning rate."""
     train = run.train
@@ -428,7 +352,7 @@ def _larger_batch(run: Run, most: int) -> Keys:
     equal = max(size for size in range(1, most + 1) if step % size == 0)
     if equal > train.BATCH_SIZE:
         # The same samples per optimiser step, in fewer micro-steps.
-        return _batch_keys(equal, step // equal)
+        return {"TRAIN.BATCH_SIZE": equal, "TRAIN.GRADIENT_ACCUMULATION_STEPS": step // equal}
     keys: Keys = {"TRAIN.BATCH_SIZE": most}
     if train.SCALE_LR == "none":
         keys |= {"TRAIN.SCALE_LR": "sqrt", "TRAIN.BASE_BATCH_SIZE": step * run.processes}

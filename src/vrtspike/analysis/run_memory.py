@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.figures import RunFigures, run_figures
 from vrtspike.analysis.findings import symptoms
-from vrtspike.analysis.rules import Run, uses_cache
-from vrtspike.analysis.run_logs import RunLogs, read_run_logs
+from vrtspike.analysis.rules import uses_cache
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.errors import RunError
-from vrtspike.io.files import folder_size
 from vrtspike.monitoring.process_memory import (
-    MEGABYTE,
     ProcessMemory,
     SystemMemory,
     processes_of_run,
     system_memory,
 )
-from vrtspike.runs.folder import latest_run, read_record
+from vrtspike.monitoring.records import iter_records
+from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import METRICS
 
@@ -33,7 +28,6 @@ _COLUMNS = {
     "resident": "RSS",
     "proportional": "PSS",
     "own": "USS",
-    "shared_memory": "shared memory",
     "gpu": "GPU",
 }
 _FULL_SHARE = 0.8
@@ -47,47 +41,17 @@ class RunMemory:
         folder: of the run.
         settings: of the run.
         record: its ``run.json``.
+        step: the last one in its log, which is newer than ``run.json``.
         processes: on this machine; empty if there are none.
         system: memory of the machine.
-        stores_mb: size of its stores; None if they are not on this machine.
-        logs: of the run; None before its first step.
     """
 
     folder: Path
     settings: RunSettings
     record: dict[str, Any]
+    step: int
     processes: Sequence[ProcessMemory]
     system: SystemMemory
-    stores_mb: float | None
-    logs: RunLogs | None = None
-
-    @cached_property
-    def figures(self) -> RunFigures:
-        """Of its logs."""
-        accumulation = self.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS
-        return RunFigures() if self.logs is None else run_figures(self.logs, accumulation)
-
-
-def find_run_folder(given: Path, runs: Path) -> Path:
-    """The folder of a run that the user named.
-
-    Args:
-        given: the run's folder; a folder of runs (``runs/<preset>``), which stands for its latest
-            run; or the name of a preset.
-        runs: folder of all runs.
-
-    Raises:
-        RunError: if there is no run.
-    """
-    for folder in (given, runs / given):
-        found = latest_run(folder)
-        if found is not None:
-            return found
-    known = sorted(path.name for path in runs.glob("*") if path.is_dir())
-    raise RunError(
-        f"{given}: no run there; expected its folder (runs/<preset>/<fingerprint>, which training "
-        f"prints when it starts) or a preset, {runs} has runs of: {', '.join(known) or 'none'}"
-    )
 
 
 def measure_run(folder: Path) -> RunMemory:
@@ -98,50 +62,55 @@ def measure_run(folder: Path) -> RunMemory:
     """
     identity, record = RunIdentity.read(folder), read_record(folder)
     assert record is not None
-    dataset = Path(identity.dataset)
+    log = folder / METRICS
+    logged = (int(line["step"]) for line in (iter_records(log) if log.is_file() else ()))
     return RunMemory(
         folder,
         identity.settings,
         record,
+        max(logged, default=int(record["step"])),
         processes_of_run(folder),
         system_memory(),
-        folder_size(dataset.parent)[1] / MEGABYTE if dataset.is_file() else None,
-        read_run_logs(folder) if (folder / METRICS).is_file() else None,
     )
 
 
 def memory_lines(found: RunMemory) -> list[str]:
     """The memory of a run as text: processes, sums, machine, warnings."""
-    lines = [_state_line(found)]
-    memory = found.figures.memory
-    if found.processes:
-        lines += ["", _table(found.processes), *_sum_lines(found.processes)]
-    elif memory.process_mb is not None and memory.system_percent is not None:
-        lines.append(
-            f"its log: {_size(memory.process_mb)} at most with its workers, the system at most "
-            f"{memory.system_percent:.0f} % full"
-        )
-    lines.append("")
-    lines += _system_lines(found)
-    return lines + [f"! {warning}" for warning in memory_advice(found)]
-
-
-def _state_line(found: RunMemory) -> str:
-    record = found.record
-    steps = f"step {_last_step(found)}"
+    record, processes, system = found.record, found.processes, found.system
+    steps = f"step {found.step}"
     if record.get("total_steps"):
         steps += f" of {record['total_steps']}"
-    if found.processes:
-        return f"{found.folder}: training, {steps}"
-    starts = record.get("starts")
-    where = f", started on {starts[-1]['host']}" if starts else ""
-    return f"{found.folder}: no process trains here ({record['status']}{where}, {steps})"
-
-
-def _last_step(found: RunMemory) -> int:
-    """The last step in its log, which is newer than ``run.json``."""
-    step = int(found.record["step"])
-    return step if found.logs is None else max([step, *map(int, found.logs.train["step"])])
+    if processes:
+        resident, taken = (
+            sum(getattr(process, name) for process in processes) for name in ("resident", "taken")
+        )
+        lines = [
+            f"{found.folder}: training, {steps}",
+            "",
+            _table(processes),
+            f"together: {_size(taken)}; the sum of RSS, {_size(resident)}, counts shared pages in "
+            "every process",
+        ]
+    else:
+        starts = record.get("starts")
+        where = f", started on {starts[-1]['host']}" if starts else ""
+        lines = [f"{found.folder}: no process trains here ({record['status']}{where}, {steps})"]
+    used, total = system.bound
+    where = "machine" if total == system.total else "container"
+    lines += [
+        "",
+        f"{where}: {_size(used)} of {_size(total)} in use ({100 * used / total:.0f} %); page "
+        f"cache {_size(system.page_cache)}, which is freed when needed",
+    ]
+    if system.shared_total is not None:
+        used_of = f"{_size(system.shared_used)} of {_size(system.shared_total)}"
+        lines.append(f"shared memory (/dev/shm): {used_of}")
+    cache = "none"
+    if uses_cache(found.settings):
+        size = found.settings.value("DATA.CACHE_SIZE_GB")
+        cache = f"at most {size:g} GB for all workers together (DATA.CACHE_SIZE_GB)"
+    lines.append(f"cache of decoded chunks: {cache}")
+    return lines + [f"! {warning}" for warning in memory_advice(found)]
 
 
 def _table(processes: Sequence[ProcessMemory]) -> str:
@@ -153,87 +122,27 @@ def _table(processes: Sequence[ProcessMemory]) -> str:
     return table.to_string(float_format="%.0f", na_rep="-", col_space=9)
 
 
-def _sum_lines(processes: Sequence[ProcessMemory]) -> Iterator[str]:
-    resident = sum(process.resident for process in processes)
-    taken = sum(process.taken for process in processes)
-    yield (
-        f"together: {_size(taken)}; the sum of RSS, {_size(resident)}, counts shared pages in "
-        "every process"
-    )
-    workers = [process for process in processes if process.role == "worker"]
-    if workers:
-        of_workers = sum(process.taken for process in workers)
-        yield (
-            f"{len(workers)} loading workers take {_size(of_workers)}, "
-            f"{of_workers / len(workers):.0f} MB each"
-        )
-
-
 def _size(megabytes: float) -> str:
     gibibytes = megabytes / 1024
     return f"{gibibytes:.1f} GiB" if gibibytes >= 1 else f"{megabytes:.0f} MB"
-
-
-def _system_lines(found: RunMemory) -> Iterator[str]:
-    system = found.system
-    used, total = system.bound
-    where = "machine" if total == system.total else "container"
-    yield (
-        f"{where}: {_size(used)} of {_size(total)} in use ({100 * used / total:.0f} %); page "
-        f"cache {_size(system.page_cache)}, which is freed when needed"
-    )
-    if system.shared_total is not None:
-        yield (
-            f"shared memory (/dev/shm): {_size(system.shared_used)} of {_size(system.shared_total)}"
-        )
-    if found.stores_mb is not None:
-        yield f"stores of its data set: {_size(found.stores_mb)}"
-    cache = "none"
-    if uses_cache(found.settings):
-        size = found.settings.value("DATA.CACHE_SIZE_GB")
-        cache = f"at most {size:g} GB for all workers together (DATA.CACHE_SIZE_GB)"
-    yield f"cache of decoded chunks: {cache}"
 
 
 def memory_advice(found: RunMemory) -> Iterator[str]:
     """Warnings on memory, with keys to lower."""
     system, loader = found.system, found.settings.DATALOADER
     used, total = system.bound
-    taken = sum(process.taken for process in found.processes)
-    less = (
-        f"lower DATALOADER.TOTAL_WORKERS ({loader.TOTAL_WORKERS}), TRAIN_PREFETCH_FACTOR "
-        f"({loader.TRAIN_PREFETCH_FACTOR})"
-    )
-    if uses_cache(found.settings):
-        less += f" or DATA.CACHE_SIZE_GB ({found.settings.value('DATA.CACHE_SIZE_GB'):g})"
     limit = symptoms()["system memory nearly full"].limit["percent"]
     if 100 * used >= limit * total:
-        if found.processes and taken < used / 2:
-            less = (
-                f"only {_size(taken)} of it are this run's, end other programs (ps aux --sort=-rss "
-                "| head)"
-            )
-        yield f"memory is {100 * used / total:.0f} % full: {less}"
-    if system.swap_used > 64 and any(process.swapped > 16 for process in found.processes):
-        swapped = sum(process.swapped for process in found.processes)
-        yield f"{_size(swapped)} of this run were moved to the disk: {less}"
+        cache = ""
+        if uses_cache(found.settings):
+            cache = f" or DATA.CACHE_SIZE_GB ({found.settings.value('DATA.CACHE_SIZE_GB'):g})"
+        yield (
+            f"memory is {100 * used / total:.0f} % full: end other programs, or lower "
+            f"DATALOADER.TOTAL_WORKERS ({loader.TOTAL_WORKERS}), TRAIN_PREFETCH_FACTOR "
+            f"({loader.TRAIN_PREFETCH_FACTOR}){cache}"
+        )
     if system.shared_total and system.shared_used > _FULL_SHARE * system.shared_total:
         yield (
             "/dev/shm is nearly full, a worker that finds no space ends with a bus error: lower "
             "DATALOADER.TRAIN_PREFETCH_FACTOR, or start the container with a larger --shm-size"
         )
-    # Available memory includes the page cache.
-    if (
-        found.stores_mb is not None
-        and found.processes
-        and found.stores_mb > system.available_within_limit
-    ):
-        yield (
-            f"the stores ({_size(found.stores_mb)}) do not fit into the page cache: every epoch "
-            "reads them from the disk; DATALOADER.SHUFFLE_BLOCK: 32 reads less of a slow one"
-        )
-    # From the run's log.
-    finding = symptoms()["memory grows"].check(Run(found.figures, found.settings))
-    if finding is not None:
-        lines = [f"{finding.figure}: {finding.change}", *finding.key_lines]
-        yield f"{finding.symptom}: {'; '.join(lines)}"

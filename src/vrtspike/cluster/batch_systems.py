@@ -7,7 +7,6 @@ queried only for jobs without that file.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import shlex
 import shutil
@@ -22,10 +21,9 @@ from typing import Literal
 
 from ruamel.yaml import YAML
 
-from vrtspike.cluster.scheduler import JOB_END, QUERY_S, REQUEUE_FILE, is_permanent, query
+from vrtspike.cluster.scheduler import JOB_END, QUERY_S, REQUEUE_FILE, query
 from vrtspike.errors import RunError
-from vrtspike.io.files import json_digest, read_json, write_json
-from vrtspike.system.endings import SNAKEMAKE_PROCESS
+from vrtspike.io.files import read_json, write_json
 
 FOLDER = Path(".snakemake/batch")
 """Folder of the jobs' files, below the project's folder."""
@@ -40,11 +38,6 @@ _CANCEL_S = 60.0
 """Seconds that cancelling jobs may take."""
 
 State = Literal["running", "success", "failed"]
-
-_UNAVAILABLE = re.compile(
-    r"(?i)no answer|connect|contact|not respond|timed out|temporar|unavailable|is down"
-)
-"""Error messages after which a submission is worth another attempt."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +106,7 @@ SYSTEMS = {name: BatchSystem(**words) for name, words in _COMMANDS.items()}
 """By the name that a profile gives."""
 
 
-def submit(system: str, job: Job) -> str | None:
+def submit(system: str, job: Job) -> str:
     """Submit a job.
 
     Args:
@@ -121,16 +114,13 @@ def submit(system: str, job: Job) -> str | None:
         job: what to run.
 
     Returns:
-        the job's name for :func:`state` and :func:`cancel`; None if an earlier attempt failed for a
-        reason that a retry cannot change, such as faulty data.
+        the job's name for :func:`state` and :func:`cancel`.
 
     Raises:
         RunError: if the batch system is not installed, refuses the job or does not answer within
             :data:`SUBMIT_S`.
     """
     batch = SYSTEMS[system]
-    if _failure_marker(job.name).exists():
-        return None
     job.logs.mkdir(parents=True, exist_ok=True)
     token = uuid.uuid4().hex[:12]
     folder = FOLDER.absolute() / token
@@ -142,13 +132,11 @@ def submit(system: str, job: Job) -> str | None:
     outer.chmod(0o755)
     log = job.logs / f"{job.name}-{token}.log"
     command = [*batch.submission(job, log), str(outer)]
-    write_json(folder / "record", {"name": job.name, "log": str(log), "command": command})
+    write_json(folder / "record", {"name": job.name, "command": command})
     try:
         return f"{system}:{_submit_command(command, batch, job.name)}:{token}"
-    except RunError as error:
+    except RunError:
         shutil.rmtree(folder)
-        if not _UNAVAILABLE.search(str(error)):
-            _failure_marker(job.name).touch()
         raise
 
 
@@ -217,9 +205,6 @@ def state(name: str) -> State:
             again = _submit_command(record["command"], SYSTEMS[system], record["name"])
             (folder / "number").write_text(again)
             return "running"
-    log = Path(record["log"])
-    if failed and log.is_file() and is_permanent(log.read_text(errors="replace")):
-        _failure_marker(record["name"]).touch()
     shutil.rmtree(folder)
     return "failed" if failed else "success"
 
@@ -246,11 +231,6 @@ def _number(folder: Path, first: str) -> str:
     """The job's present number: another one after it was submitted again."""
     again = folder / "number"
     return again.read_text() if again.is_file() else first
-
-
-def _failure_marker(name: str) -> Path:
-    """File that marks a job as failed for good within the Snakemake run that submits it."""
-    return FOLDER / f"{json_digest([os.environ.get(SNAKEMAKE_PROCESS), name])[:12]}.failed"
 
 
 def _is_gone(batch: BatchSystem, number: str) -> bool:

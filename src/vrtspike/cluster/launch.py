@@ -34,6 +34,7 @@ from vrtspike.runs.code import code_changes, describe_code_changes
 from vrtspike.runs.folder import is_finished, lock_launcher, read_record, set_aside
 from vrtspike.runs.identity import identify
 from vrtspike.runs.published import publish
+from vrtspike.system.endings import describe_status
 from vrtspike.system.processes import stop_with_parent
 
 NODE_PROGRAM = "train_node.py"
@@ -219,7 +220,7 @@ def train(
             variables = {**os.environ, **environment}
             begin = partial(stop_with_parent, _FORWARDED)
             forward = lambda srun: srun.send_signal(_FORWARDED)  # noqa: E731
-            program_exit = run(command, "srun", forward, variables, begin, limit)
+            program_exit = run(command, forward, variables, begin, limit)
         status = read_status(path)
     if isinstance(status, int):
         return status
@@ -228,8 +229,8 @@ def train(
         return EXIT_INTERRUPTED
     when = " while it was stopping" if program_exit.was_stopped else ""
     messages.show(
-        f"training failed{when}: {program_exit}. What was saved stays in {folder}; the same "
-        "command continues from there"
+        f"training failed{when}: a process {describe_status(program_exit.code)}. What was saved "
+        f"stays in {folder}; the same command continues from there"
     )
     return 1
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 import psutil
 
@@ -23,7 +24,6 @@ from vrtspike.cluster.gpus import Devices
 from vrtspike.cluster.scheduler import LIMIT_CHECK_INTERVAL_S, NEAR_END, TimeLimit
 from vrtspike.cluster.signals import LAUNCHER_DIED, STOP_SIGNALS, block, handled_signals
 from vrtspike.system.cpus import available_cpus
-from vrtspike.system.endings import describe_status
 from vrtspike.system.processes import stop_with_parent
 
 _SIGNAL_OFFSET = 128
@@ -45,25 +45,13 @@ class Rendezvous:
     endpoint: str
 
 
-@dataclass(frozen=True)
-class ProgramExit:
-    """How a program ended.
-
-    Attributes:
-        code: its exit status.
-        was_stopped: whether it was asked to stop.
-        program: its name in messages.
-    """
+class ProgramExit(NamedTuple):
+    """How a program ended."""
 
     code: int
+    """Its exit status."""
     was_stopped: bool
-    program: str
-
-    def __str__(self) -> str:
-        """The exit status in words."""
-        # A status above 128 is that of a training process, passed on by :func:`main`.
-        who = "one of its processes" if self.code > _SIGNAL_OFFSET else self.program
-        return f"{who} {describe_status(self.code)}"
+    """Whether it was asked to stop."""
 
 
 def run_training(
@@ -90,7 +78,7 @@ def run_training(
     if ranks == 1 and rendezvous is None:
         # torchrun would only take seconds to start.
         command, alone = [sys.executable, "-u", *training], {**variables, **_SINGLE_PROCESS}
-        return run(command, "its process", _stop_process, alone, _init_child, limit, devices.locks)
+        return run(command, _stop_process, alone, _init_child, limit, devices.locks)
     where = ["--standalone"]
     if rendezvous is not None:
         where = [
@@ -107,9 +95,7 @@ def run_training(
     # torchrun would not remove a log folder of its own.
     with tempfile.TemporaryDirectory(prefix="vrtspike-torchrun-") as logs:
         command = [*torchrun, "--log-dir", logs, *training]
-        return run(
-            command, "torchrun", _stop_processes, variables, _init_child, limit, devices.locks
-        )
+        return run(command, _stop_processes, variables, _init_child, limit, devices.locks)
 
 
 def training_environment(devices: Devices, ranks: int) -> dict[str, str]:
@@ -126,7 +112,6 @@ def training_environment(devices: Devices, ranks: int) -> dict[str, str]:
 
 def run(
     command: Sequence[str],
-    name: str,
     stop: Callable[[psutil.Process], None],
     environment: dict[str, str],
     begin: Callable[[], None] = stop_with_parent,
@@ -137,7 +122,6 @@ def run(
 
     Args:
         command: the program.
-        name: its name in messages.
         stop: stops the program.
         environment: all its environment variables.
         begin: called in the new process.
@@ -169,7 +153,7 @@ def run(
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(min(left, LIMIT_CHECK_INTERVAL_S))
                 break
-        return ProgramExit(process.wait(), bool(received), name)
+        return ProgramExit(process.wait(), bool(received))
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

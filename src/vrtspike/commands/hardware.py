@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +12,6 @@ from typing import NamedTuple
 import torch
 
 from vrtspike.cluster.gpus import usable_gpus
-from vrtspike.deblurring.costs import TrainingCost
 from vrtspike.errors import RunError
 from vrtspike.monitoring.nvml import driver_version, installed_gpus
 from vrtspike.monitoring.process_memory import system_memory
@@ -19,35 +19,24 @@ from vrtspike.system.cpus import available_cpus
 from vrtspike.system.surroundings import nearest_existing
 from vrtspike.training.progress import measure_peak
 
-MULTI_GPU_EFFICIENCY = 0.9
-"""Parallel efficiency of several GPUs: an assumption."""
-GPU_EFFICIENCY = 0.1
-"""FLOP/s of a training step relative to the GPU's data sheet: an assumption; many operations are
-limited by memory bandwidth."""
+GPU_FLOP_PER_BYTE = 4.2
+"""FLOP/s of a training step relative to the bytes/s of the GPU's memory, which limit most
+operations: on an H100 3.5 (``reproduce``), 4.2 (``baseline``), 4.4 (``light``), 5.2 (``compact``);
+``benchmarks/gpu.py``. Of its matrix products a step takes 1 to 2 %."""
 TRAINING_EFFICIENCY = 0.48
 """FLOP/s of a training step relative to a matrix product: measured with ``demo`` on two cores, 0.38
 to 0.48 under load."""
-_MATMUL_EFFICIENCY = 0.75
-"""FLOP/s of a large matrix product relative to the data sheet."""
-
-
-class DataSheet(NamedTuple):
-    """A GPU by its data sheet."""
-
-    memory_gib: int
-    """Memory of the device."""
-    tflops: float
-    """TFLOP/s of matrix products in half precision, dense, with sums in float32."""
-
+_COPY_BYTES, _COPIES = 1 << 28, 5
 
 GPUS = {
-    "A6000": DataSheet(48, 154.8),
-    "4090": DataSheet(24, 165.2),
-    "A100": DataSheet(80, 312.0),
-    "H100": DataSheet(80, 989.0),
-    "H200": DataSheet(141, 989.0),
+    "A6000": (48, 0.768),
+    "4090": (24, 1.008),
+    "A100": (80, 2.039),
+    "H100": (80, 3.35),
+    "H200": (141, 4.8),
 }
-"""Data sheets of NVIDIA RTX A6000, GeForce RTX 4090, A100 80 GB SXM, H100 SXM and H200 SXM."""
+"""GiB of memory, and TB/s that it gives: data sheets of NVIDIA RTX A6000, GeForce RTX 4090, A100
+80 GB SXM, H100 SXM and H200 SXM."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +48,14 @@ class GpuKind:
         count: number of usable GPUs.
         memory_gib: of the smallest GPU.
         driver: version; empty for another machine's GPU.
-        tflops: of the data sheet, if :data:`GPUS` has it.
+        bandwidth: TB/s of its memory by the data sheet, if :data:`GPUS` has it.
     """
 
     name: str
     count: int
     memory_gib: float
     driver: str = ""
-    tflops: float | None = None
+    bandwidth: float | None = None
 
 
 @dataclass(frozen=True)
@@ -101,18 +90,18 @@ def find_gpus() -> GpuKind | None:
         len(known),
         min(gpu.total for gpu in known) / 2**30,
         driver_version(),
-        known_tflops(known[0].name),
+        known_bandwidth(known[0].name),
     )
 
 
-def known_tflops(name: str) -> float | None:
-    """TFLOP/s of a GPU in :data:`GPUS`; None for others.
+def known_bandwidth(name: str) -> float | None:
+    """TB/s of the memory of a GPU in :data:`GPUS`; None for others.
 
-    >>> known_tflops("NVIDIA H100 80GB HBM3"), known_tflops("Tesla T4")
-    (989.0, None)
+    >>> known_bandwidth("NVIDIA H100 80GB HBM3"), known_bandwidth("Tesla T4")
+    (3.35, None)
     """
     words = name.replace("-", " ").split()
-    return next((sheet.tflops for kind, sheet in GPUS.items() if kind in words), None)
+    return next((rate for kind, (_, rate) in GPUS.items() if kind in words), None)
 
 
 def named_gpu(name: str, count: int) -> GpuKind:
@@ -124,7 +113,8 @@ def named_gpu(name: str, count: int) -> GpuKind:
     kind = name.upper()
     if kind not in GPUS:
         raise RunError(f"--gpu {name}: expected {', '.join(GPUS)}; or run on that machine")
-    return GpuKind(kind, count, GPUS[kind].memory_gib, "", GPUS[kind].tflops)
+    memory_gib, bandwidth = GPUS[kind]
+    return GpuKind(kind, count, memory_gib, "", bandwidth)
 
 
 def free_bytes(path: Path) -> int:
@@ -132,22 +122,13 @@ def free_bytes(path: Path) -> int:
     return shutil.disk_usage(nearest_existing(path)).free
 
 
-@dataclass(frozen=True)
-class Speed:
-    """Training speed of a machine.
-
-    Attributes:
-        tflops: TFLOP/s of a training step on one GPU, or on all CPUs.
-        source: of that figure, in words.
-    """
+class Speed(NamedTuple):
+    """Training speed of a machine."""
 
     tflops: float
+    """TFLOP/s of a training step on one GPU, or on all CPUs."""
     source: str
-
-    def seconds(self, cost: TrainingCost, gpus: int) -> float:
-        """Seconds of a complete training on a number of GPUs."""
-        share = MULTI_GPU_EFFICIENCY if gpus > 1 else 1.0
-        return cost.clips * cost.mean.run_tflop / self.tflops / share
+    """Of that figure, in words."""
 
 
 def measure_speed(gpu: GpuKind | None) -> Speed:
@@ -162,13 +143,26 @@ def measure_speed(gpu: GpuKind | None) -> Speed:
     if gpu is None:
         rate = TRAINING_EFFICIENCY * measure_peak(torch.device("cpu"), torch.float32) / 1e12
         return Speed(rate, f"{1e3 * rate:.0f} GFLOP/s in a training step, by a product now")
-    tflops, source = gpu.tflops, f"of {gpu.name}'s data sheet"
-    if tflops is None:
+    bandwidth, source = gpu.bandwidth, f"of {gpu.name}'s data sheet"
+    if bandwidth is None:
         try:
-            peak = measure_peak(torch.device("cuda"), torch.float16)
+            bandwidth, source = measure_bandwidth(torch.device("cuda")), "of a copy now"
         except (RuntimeError, AssertionError) as error:
             raise RunError(f"{gpu.name} does not compute ({error}); see vrtspike doctor") from error
-        tflops, source = peak / 1e12 / _MATMUL_EFFICIENCY, "by a product now"
+    rate = GPU_FLOP_PER_BYTE * bandwidth
     return Speed(
-        GPU_EFFICIENCY * tflops, f"{GPU_EFFICIENCY:.0%} of the {tflops:.0f} TFLOP/s {source}"
+        rate, f"{rate:.1f} TFLOP/s in a training step, by {bandwidth:.2f} TB/s of memory {source}"
     )
+
+
+def measure_bandwidth(device: torch.device) -> float:
+    """TB/s that a copy in a device's memory reads and writes, the best of several."""
+    source = torch.empty(_COPY_BYTES, dtype=torch.uint8, device=device)
+    target, times = torch.empty_like(source), []
+    for _ in range(_COPIES):
+        start = time.perf_counter()
+        target.copy_(source)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        times.append(time.perf_counter() - start)
+    return 2 * _COPY_BYTES / min(times) / 1e12

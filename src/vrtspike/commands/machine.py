@@ -6,13 +6,9 @@ import argparse
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from vrtspike.errors import RunError
-from vrtspike.system.cli import add_configuration, output_path, positive_int, positive_number
-
-if TYPE_CHECKING:
-    from vrtspike.config.workflow import Workflow
+from vrtspike.system.cli import add_configuration, positive_int, positive_number
 
 FEWEST_TURNS = 3
 """With two pairs Student's interval is 4 times as wide as with three, 7 times as with five."""
@@ -53,7 +49,7 @@ def advise(arguments: argparse.Namespace) -> int:
     Estimates come from tables of counted costs, and from the data sheet of the GPU or a short
     measurement on this machine; --gpu estimates for another machine's GPUs.
     """
-    from vrtspike.commands import preset_advice as advice
+    from vrtspike.commands import preset_advice
     from vrtspike.commands.hardware import measure_speed, named_gpu, this_machine
     from vrtspike.config.workflow import read_workflow
 
@@ -64,8 +60,8 @@ def advise(arguments: argparse.Namespace) -> int:
     elif workflow.settings.GPUS == 0:
         machine = replace(machine, gpu=None)
     speed = measure_speed(machine.gpu)
-    found = advice.advise(workflow, machine, speed, arguments.hours)
-    print("\n".join(advice.advice_lines(found)))
+    found = preset_advice.advise(workflow, machine, speed, arguments.hours)
+    print("\n".join(found.lines))
     return 0 if found.command is not None else 1
 
 
@@ -74,7 +70,6 @@ def add_memory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "run_path", type=Path, metavar="RUN", help="folder of the run, or name of its preset"
     )
-    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs (RUNS)")
 
 
 def memory(arguments: argparse.Namespace) -> None:
@@ -83,9 +78,16 @@ def memory(arguments: argparse.Namespace) -> None:
     RUN is the run's folder (runs/<preset>/<fingerprint>), or a preset, for its latest run. RSS
     counts shared pages in each process; PSS divides them among the processes.
     """
-    from vrtspike.analysis.run_memory import find_run_folder, measure_run, memory_lines
+    from vrtspike.analysis.run_memory import measure_run, memory_lines
+    from vrtspike.runs.folder import latest_run
 
-    folder = find_run_folder(arguments.run_path, arguments.runs)
+    given = arguments.run_path
+    folder = latest_run(given) or latest_run(Path("runs") / given)
+    if folder is None:
+        raise RunError(
+            f"{given}: no run there; expected its folder (runs/<preset>/<fingerprint>, which "
+            "training prints when it starts) or a preset with runs in the folder runs"
+        )
     print("\n".join(memory_lines(measure_run(folder))))
 
 
@@ -113,7 +115,6 @@ def add_benchmark(parser: argparse.ArgumentParser) -> None:
         help="first steps of a turn, which are left out",
     )
     add_configuration(parser)
-    parser.add_argument("-o", "--output", type=output_path, help="file that it is also written to")
 
 
 def _turns_option(text: str) -> int:
@@ -134,42 +135,12 @@ def benchmark(arguments: argparse.Namespace) -> None:
     their step times with a confidence interval. Each turn is a training in a temporary folder; runs
     and results are not changed.
     """
-    from vrtspike.analysis import benchmark as analysis
+    from vrtspike.analysis.benchmark import run_benchmark
     from vrtspike.config.workflow import read_workflow
-    from vrtspike.io.files import atomic_write_text
 
     def show(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    workflow, preset = read_workflow(arguments.configfile, arguments.config), arguments.preset
-    before = workflow.preset(preset)
-    after = analysis.apply_changes(before, arguments.against)
-    changed = replace(workflow, presets={**workflow.presets, preset: after})
-    found = analysis.run_benchmark(
-        preset,
-        (before, after),
-        (_dataset(workflow, preset), _dataset(changed, preset)),
-        analysis.Length(arguments.turns, arguments.steps, arguments.warm_up),
-        workflow.settings.GPUS,
-        show,
-    )
-    shown = analysis.benchmark_text(found)
-    print(shown, end="", flush=True)
-    if arguments.output is not None:
-        atomic_write_text(arguments.output, shown)
-        show(f"written to {arguments.output}")
-
-
-def _dataset(workflow: Workflow, preset: str) -> Path:
-    """The manifest of a preset's prepared data.
-
-    Raises:
-        RunError: if the data are not prepared.
-    """
-    path = workflow.manifest(preset)
-    if not path.is_file():
-        raise RunError(
-            f"{path}: no such file, the data of preset {preset} are not prepared; prepare them: "
-            f"snakemake --cores 2 {path}"
-        )
-    return path
+    workflow = read_workflow(arguments.configfile, arguments.config)
+    length = arguments.turns, arguments.steps, arguments.warm_up
+    print(run_benchmark(workflow, arguments.preset, arguments.against, *length, show), end="")

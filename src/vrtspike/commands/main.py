@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import inspect
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
 import vrtspike
-from vrtspike.errors import UserError
 from vrtspike.system import cli
 
 COMMANDS = {
@@ -38,7 +36,6 @@ _MODULES = {
 }
 """The commands by module: the function ``pack`` runs the command ``pack``, its docstring is the
 description in ``--help``, and ``add_pack`` adds its arguments to a parser."""
-_PLACES = {command: module for module, commands in _MODULES.items() for command in commands}
 
 
 def parser_for(name: str | None) -> argparse.ArgumentParser:
@@ -56,7 +53,8 @@ def parser_for(name: str | None) -> argparse.ArgumentParser:
         if command != name:
             commands.add_parser(command, help=summary)
             continue
-        module = import_module(f"vrtspike.{_PLACES[command]}")
+        (place,) = (module for module, known in _MODULES.items() if command in known)
+        module = import_module(f"vrtspike.{place}")
         run = getattr(module, command)
         own = commands.add_parser(
             command,
@@ -73,13 +71,9 @@ def run_command(words: Sequence[str]) -> int | None:
     """Run one command line.
 
     Raises:
-        UserError: for an unknown command, and from the command itself.
+        UserError: from the command itself.
     """
     name = next((word for word in words if not word.startswith("-")), None)
-    if name is not None and name not in COMMANDS:
-        near = difflib.get_close_matches(name, COMMANDS, n=1)
-        meant = f"did you mean {near[0]}? " if near else ""
-        raise UserError(f"no command {name}; {meant}There are: {', '.join(COMMANDS)}")
     arguments = parser_for(name).parse_args(words)
     status: int | None = arguments.run(arguments)
     return status

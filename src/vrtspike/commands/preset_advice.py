@@ -35,7 +35,8 @@ UNTRAINED_START = (
     "it trains from random weights, for comparisons and timing; for the best figures start from "
     "VRT's weights (reproduce, docs/training.md)"
 )
-VRT_NOTE = "VRT-Spike (reproduce) also uses neighbouring frames, but trains for days"
+_MULTI_GPU_EFFICIENCY = 0.9
+"""Parallel efficiency of several GPUs: an assumption."""
 _USABLE = 0.9
 """Share of a GPU's memory that a training may fill."""
 _PROCESS_GIB = {"cuda": 3.0, "cpu": 1.2}
@@ -46,6 +47,7 @@ _FLOAT32 = 2.0
 """Memory of float32 relative to half precision, which the table counts."""
 MAX_BATCH_GROWTH = 4
 """Largest factor on the samples of a step; beyond it a run would have too few steps."""
+_ROW = "{:<14} {:>11} {:>11} {:>11} {:>11}   {}"
 
 
 @dataclass(frozen=True)
@@ -56,19 +58,17 @@ class PresetData:
         dataset: its paths.
         size: number and size of its frames; those of GoPro where the data are missing.
         missing: why the data are missing; None if they are there.
-        store_bytes: size of its finished stores, by number of bins.
         existing_bytes: size of the stores that exist.
     """
 
     dataset: Dataset
     size: DataSize
     missing: str | None
-    store_bytes: Mapping[int, int]
     existing_bytes: int
 
     def missing_bytes(self, bins: int) -> int:
         """Bytes that are still to be written for its stores."""
-        return max(0, self.store_bytes[bins] - self.existing_bytes)
+        return max(0, self.size.store_bytes(bins) - self.existing_bytes)
 
 
 @dataclass(frozen=True)
@@ -77,17 +77,17 @@ class Fit:
 
     Attributes:
         name: of the preset.
+        reasons: why it does not fit; empty if it does.
         cost: None for a model whose cost was never counted.
         memory_gib: system memory.
         hours: of training.
-        reasons: why it does not fit; empty if it does.
     """
 
     name: str
-    cost: TrainingCost | None
-    memory_gib: float
-    hours: float | None
-    reasons: tuple[str, ...] = ()
+    reasons: Sequence[str]
+    cost: TrainingCost | None = None
+    memory_gib: float = 0.0
+    hours: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -95,20 +95,14 @@ class Advice:
     """The result of :func:`advise`.
 
     Attributes:
-        budget: that was available.
-        data: by the name of the data set.
+        lines: as text.
         fits: one for each preset.
         command: the recommended one; None where nothing fits.
-        reason: why it is recommended.
-        batches: batches that fit, by preset, from :func:`advise_batch`.
     """
 
-    budget: Budget
-    data: Mapping[str, PresetData]
+    lines: Sequence[str]
     fits: Sequence[Fit]
     command: str | None
-    reason: str
-    batches: Mapping[str, str]
 
 
 def advise(workflow: Workflow, machine: Machine, speed: Speed, max_hours: float) -> Advice:
@@ -120,24 +114,114 @@ def advise(workflow: Workflow, machine: Machine, speed: Speed, max_hours: float)
         speed: of the machine.
         max_hours: that a training may take.
     """
-    budget = Budget(machine, speed, free_bytes(Path(workflow.settings.RESULTS)), max_hours)
-    data: dict[str, PresetData] = {}
-    fits = []
-    deblurring = DeblurringWorkflow(workflow)
-    for name, settings in deblurring.presets.items():
-        if name not in workflow.presets:
-            continue  # a sweep's presets need about what their base does
-        dataset = deblurring.dataset(name)
-        if dataset.name not in data:
-            data[dataset.name] = find_data(deblurring, dataset)
-        fits.append(budget.assess(name, settings, data[dataset.name]))
-    fits += [Fit(name, None, 0.0, None, ("its file is wrong",)) for name in workflow.broken]
-    command, reason = recommend(deblurring, fits, data, machine)
+    deblurring, gpu = DeblurringWorkflow(workflow), machine.gpu
+    free = free_bytes(deblurring.results)
+    # A sweep's presets need about what their base does.
+    presets = {n: each for n, each in deblurring.presets.items() if n in workflow.presets}
+    datasets = {dataset.name: dataset for dataset in map(deblurring.dataset, presets)}
+    data = {name: find_data(deblurring.results, each) for name, each in datasets.items()}
+    fits = [
+        assess(name, settings, data[deblurring.dataset(name).name], machine, speed, free, max_hours)
+        for name, settings in presets.items()
+    ]
+    fits += [Fit(name, ["its file is wrong"]) for name in workflow.broken]
     batches = dict(batch_advice(workflow, fits, machine))
-    if not deblurring.presets and batches:
+    on = "no GPU" if gpu is None else f"{gpu.count} x {gpu.name} with {gpu.memory_gib:.0f} GiB"
+    lines = [
+        f"machine: {on}, {machine.cpus} CPUs, {machine.memory_gib:.0f} GiB of memory",
+        f"speed:   {speed.source}",
+        f"disk:    {free / GB:.0f} GB free for results",
+    ]
+    for name, each in data.items():
+        used = [n for n in presets if deblurring.dataset(n).name == name]
+        lines += _data_lines(each, {presets[n].DATA.NUM_VOXEL_BINS: None for n in used})
+    if fits:
+        lines += ["", *_table(fits, machine)]
+    if batches:
+        lines += ["", "samples of a micro-step, and the learning rate by the square-root rule:"]
+        lines += [f"  {name:<14}{text}" for name, text in batches.items()]
+    lines.append("")
+    if fits:
+        lines.append(
+            "Memory and hours are estimated from a counted step (docs/presets.md); validation is "
+            "not included."
+        )
+    command, reason = recommend(deblurring, fits, data, machine)
+    if not presets and batches:
         command = f"snakemake --cores {machine.cpus} train_{shlex.quote(next(iter(batches)))}"
         reason = "its batches fit; hours are estimated for the deblurring only"
-    return Advice(budget, data, fits, command, reason, batches)
+    if command is None:
+        return Advice([*lines, f"nothing to recommend: {reason}"], fits, None)
+    return Advice([*lines, f"recommended: {command}", f"because {reason}"], fits, command)
+
+
+def find_data(results: Path, dataset: Dataset) -> PresetData:
+    """Size of a data set and of its stores; that of GoPro where it is missing."""
+    missing: str | None = None
+    try:
+        size = measure_data(dataset)
+    except DataError as error:
+        size, missing = GOPRO, str(error).splitlines()[0]
+    return PresetData(dataset, size, missing, folder_size(results / "data" / dataset.name)[1])
+
+
+def assess(
+    name: str,
+    settings: Settings,
+    data: PresetData,
+    machine: Machine,
+    speed: Speed,
+    free: int,
+    max_hours: float,
+) -> Fit:
+    """Whether one preset fits, with all reasons against it.
+
+    Args:
+        name: of the preset.
+        settings: of the preset.
+        data: that it trains on.
+        machine: to train on.
+        speed: of the machine.
+        free: bytes for stores and checkpoints.
+        max_hours: that a training may take.
+    """
+    gpu, split = machine.gpu, settings.DATA.TRAIN_SPLIT
+    gpus = gpu.count if gpu else 0
+    frames = data.size.frames.get(split, GOPRO.frames["train"])
+    sequences = data.size.sequences.get(split, GOPRO.sequences["train"])
+    if settings.DATA.VALIDATION == "held_out":
+        trained = sequences - len(held_out([str(n) for n in range(sequences)]))
+        # As if all sequences had the same length.
+        frames, sequences = frames * trained // max(1, sequences), trained
+    cost = training_cost(name, settings, sequences, frames, gpus)
+    if cost is None:
+        return Fit(name, ["the cost of its model was never counted"])
+    memory = _memory_gib(settings, cost, gpus, machine.cpus)
+    efficiency = _MULTI_GPU_EFFICIENCY if gpus > 1 else 1.0
+    hours = cost.clips * cost.run_tflop / speed.tflops / efficiency / 3600
+    disk: float = data.missing_bytes(settings.DATA.NUM_VOXEL_BINS)
+    disk += cost.checkpoint_gib(settings.TRAIN.KEEP_LAST) * 2**30
+    reasons = []
+    if gpu is not None and cost.gpu_gib > _USABLE * gpu.memory_gib:
+        reasons.append(f"needs {cost.gpu_gib:.0f} of {gpu.memory_gib:.0f} GiB of GPU memory")
+    if memory > machine.memory_gib:
+        reasons.append(f"needs {memory:.0f} of {machine.memory_gib:.0f} GiB of memory")
+    if hours > max_hours:
+        reasons.append(f"takes more than {max_hours:.0f} hours")
+    if disk > free:
+        reasons.append(f"needs {disk / GB:.0f} GB of disk, {free / GB:.0f} are free")
+    weights = training_weights(settings).items()
+    reasons += [f"{key}: {path} is not there" for key, path in weights if not path.is_file()]
+    return Fit(name, reasons, cost, memory, hours)
+
+
+def _memory_gib(settings: Settings, cost: TrainingCost, gpus: int, cpus: int) -> float:
+    """System memory of a training: its processes, their workers, and the cache."""
+    workers = resolve_workers(settings.DATALOADER, gpus, cpus)
+    data = settings.DATA
+    cache = data.CACHE_SIZE_GB * GB / 2**30 if data.USE_RAM_CACHE else 0.0
+    each = _PROCESS_GIB["cuda" if gpus else "cpu"] + (workers.train + workers.val) * _WORKER_GIB
+    return max(1, gpus) * each + cache + (0.0 if gpus else _FLOAT32 * cost.gpu_gib)
 
 
 def batch_advice(
@@ -194,88 +278,6 @@ def advise_batch(settings: RunSettings, fixed: float, sample: float, usable: flo
     return f"{fits} fit: {keys}{how}"
 
 
-def find_data(deblurring: DeblurringWorkflow, dataset: Dataset) -> PresetData:
-    """Size of a data set and of its stores; that of GoPro where it is missing."""
-    missing: str | None = None
-    try:
-        size = measure_data(dataset)
-    except DataError as error:
-        size, missing = GOPRO, str(error).splitlines()[0]
-    numbers = [
-        settings.DATA.NUM_VOXEL_BINS
-        for name, settings in deblurring.presets.items()
-        if deblurring.dataset(name).name == dataset.name
-    ]
-    bins = {number: size.store_bytes(number) for number in numbers}
-    there = folder_size(deblurring.results / "data" / dataset.name)[1]
-    return PresetData(dataset, size, missing, bins, there)
-
-
-@dataclass(frozen=True)
-class Budget:
-    """Resources available for a training.
-
-    Attributes:
-        machine: to train on.
-        speed: of the machine.
-        free: bytes for stores and checkpoints.
-        max_hours: that a training may take.
-    """
-
-    machine: Machine
-    speed: Speed
-    free: int
-    max_hours: float
-
-    @property
-    def gpus(self) -> int:
-        """How many GPUs; 0 for a training on the CPU."""
-        return self.machine.gpu.count if self.machine.gpu else 0
-
-    def assess(self, name: str, settings: Settings, data: PresetData) -> Fit:
-        """Whether one preset fits, with all reasons against it."""
-        split = settings.DATA.TRAIN_SPLIT
-        frames = data.size.frames.get(split, GOPRO.frames["train"])
-        sequences = data.size.sequences.get(split, GOPRO.sequences["train"])
-        if settings.DATA.VALIDATION == "held_out":
-            trained = sequences - len(held_out([str(n) for n in range(sequences)]))
-            # As if all sequences had the same length.
-            frames, sequences = frames * trained // max(1, sequences), trained
-        cost = training_cost(name, settings, sequences, frames, self.gpus)
-        if cost is None:
-            return Fit(name, None, 0.0, None, ("the cost of its model was never counted",))
-        memory = self._memory_gib(settings, cost)
-        hours = self.speed.seconds(cost, max(1, self.gpus)) / 3600
-        disk: float = data.missing_bytes(settings.DATA.NUM_VOXEL_BINS)
-        disk += cost.checkpoint_gib(settings.TRAIN.KEEP_LAST) * 2**30
-        weights = training_weights(settings).items()
-        missing = [f"{key}: {path} is not there" for key, path in weights if not path.is_file()]
-        reasons = (*self._shortages(cost, memory, hours, disk), *missing)
-        return Fit(name, cost, memory, hours, reasons)
-
-    def _memory_gib(self, settings: Settings, cost: TrainingCost) -> float:
-        """System memory of a training: its processes, their workers, and the cache."""
-        workers = resolve_workers(settings.DATALOADER, self.gpus, self.machine.cpus)
-        data, processes = settings.DATA, max(1, self.gpus)
-        cache = data.CACHE_SIZE_GB * GB / 2**30 if data.USE_RAM_CACHE else 0.0
-        each = _PROCESS_GIB["cuda" if self.gpus else "cpu"]
-        each += (workers.train + workers.val) * _WORKER_GIB
-        return processes * each + cache + (0.0 if self.gpus else _FLOAT32 * cost.gpu_gib)
-
-    def _shortages(
-        self, cost: TrainingCost, memory: float, hours: float, disk: float
-    ) -> Iterator[str]:
-        gpu, here = self.machine.gpu, self.machine.memory_gib
-        if gpu is not None and cost.gpu_gib > _USABLE * gpu.memory_gib:
-            yield f"needs {cost.gpu_gib:.0f} of {gpu.memory_gib:.0f} GiB of GPU memory"
-        if memory > here:
-            yield f"needs {memory:.0f} of {here:.0f} GiB of memory"
-        if hours > self.max_hours:
-            yield f"takes more than {self.max_hours:.0f} hours"
-        if disk > self.free:
-            yield f"needs {disk / GB:.0f} GB of disk, {self.free / GB:.0f} are free"
-
-
 def recommend(
     deblurring: DeblurringWorkflow,
     fits: Sequence[Fit],
@@ -284,78 +286,44 @@ def recommend(
 ) -> tuple[str | None, str]:
     """The command for the best preset that fits, and why."""
     names = [f.name for f in fits if not f.reasons and deblurring.dataset(f.name).kind != "demo"]
-    names.sort(key=lambda n: (PREFERRED.index(n) if n in PREFERRED else len(PREFERRED), n))
     if names:
-        others = f" ({', '.join(names[1:])} would fit, too)" if len(names) > 1 else ""
-        dataset = deblurring.dataset(names[0]).name
-        first = "; its data are missing, set DATA.ROOT first" if data[dataset].missing else ""
-        model = deblurring.preset(names[0]).MODEL
-        if model.TYPE != "vrt_spike":
-            first += f"; {VRT_NOTE}"
-        elif model.VRT.PRETRAINED is None:
-            first += f"; {UNTRAINED_START}"
-        command = f"snakemake --cores {machine.cpus} train_{shlex.quote(names[0])}"
-        return command, f"it fits{others}{first}"
+        best = min(names, key=lambda n: (PREFERRED.index(n) if n in PREFERRED else 99, n))
+        reason, model = "it fits", deblurring.preset(best).MODEL
+        if data[deblurring.dataset(best).name].missing:
+            reason += "; its data are missing, set DATA.ROOT first"
+        if model.TYPE == "vrt_spike" and model.VRT.PRETRAINED is None:
+            reason += f"; {UNTRAINED_START}"
+        return f"snakemake --cores {machine.cpus} train_{shlex.quote(best)}", reason
     if any(not fit.reasons for fit in fits):
         return "make demo", "only the preset of the generated data fits this machine"
     return None, "no preset fits"
 
 
-def advice_lines(advice: Advice) -> list[str]:
-    """The advice as lines of text."""
-    budget, machine = advice.budget, advice.budget.machine
-    gpu = machine.gpu
-    on = "no GPU" if gpu is None else f"{gpu.count} x {gpu.name} with {gpu.memory_gib:.0f} GiB"
-    lines = [
-        f"machine: {on}, {machine.cpus} CPUs, {machine.memory_gib:.0f} GiB of memory",
-        f"speed:   {budget.speed.source}",
-        f"disk:    {budget.free / GB:.0f} GB free for results",
-    ]
-    for name, data in advice.data.items():
-        lines += _data_lines(name, data)
-    if advice.fits:
-        lines += ["", *_table(advice)]
-    if advice.batches:
-        lines += ["", "samples of a micro-step, and the learning rate by the square-root rule:"]
-        lines += [f"  {name:<14}{text}" for name, text in advice.batches.items()]
-    lines.append("")
-    if advice.fits:
-        lines.append(
-            "Memory and hours are estimated from a counted step (docs/presets.md); validation is "
-            "not included."
-        )
-    if advice.command is None:
-        return [*lines, f"nothing to recommend: {advice.reason}"]
-    return [*lines, f"recommended: {advice.command}", f"because {advice.reason}"]
-
-
-def _data_lines(name: str, data: PresetData) -> Iterator[str]:
-    size = data.size
-    parts = [f"{size.frames[s]} frames of {n} sequences in {s}" for s, n in size.sequences.items()]
-    height, width = size.rgb_size
-    if data.missing is not None and data.dataset.kind != "raw":
-        yield f"data:    {name}: {data.dataset.root} is generated first"
+def _data_lines(data: PresetData, bins: Mapping[int, None]) -> Iterator[str]:
+    size, dataset = data.size, data.dataset
+    if data.missing is not None and dataset.kind != "raw":
+        yield f"data:    {dataset.name}: {dataset.root} is generated first"
         return
     missing = "" if data.missing is None else " is not there; the figures are those of GoPro"
-    yield f"data:    {name}: {data.dataset.root}{missing}"
+    yield f"data:    {dataset.name}: {dataset.root}{missing}"
+    parts = [f"{size.frames[s]} frames of {n} sequences in {s}" for s, n in size.sequences.items()]
+    height, width = size.rgb_size
     yield f"         {', '.join(parts)}, {height} x {width}"
-    if size.faults:
-        yield f"         {len(size.faults)} with faults are left out (vrtspike doctor)"
-    for bins, needed in data.store_bytes.items():
+    for number in bins:
         yield (
-            f"         stores of {bins} bins need {needed / GB:.1f} GB, "
+            f"         stores of {number} bins need {size.store_bytes(number) / GB:.1f} GB, "
             f"{data.existing_bytes / GB:.1f} GB are there"
         )
 
 
-def _table(advice: Advice) -> Iterator[str]:
-    row = "{:<14} {:>11} {:>11} {:>11} {:>11}   {}"
-    yield row.format("preset", "GPU memory", "memory", "steps", "hours", "fits")
-    for fit in advice.fits:
+def _table(fits: Sequence[Fit], machine: Machine) -> Iterator[str]:
+    yield _ROW.format("preset", "GPU memory", "memory", "steps", "hours", "fits")
+    for fit in fits:
         cells = ["", "", "", ""]
-        if fit.cost is not None and fit.hours is not None:
-            gpu = "-" if advice.budget.machine.gpu is None else f"{fit.cost.gpu_gib:.1f} GiB"
+        if fit.cost is not None:
+            gpu = "-" if machine.gpu is None else f"{fit.cost.gpu_gib:.1f} GiB"
             memory = f"{fit.memory_gib:.1f} GiB"
             cells = [gpu, memory, f"{fit.cost.steps:,}", f"{fit.hours:,.2f}"]
-        fits = f"no: {'; '.join(fit.reasons)}" if fit.reasons else "yes"
-        yield row.format(fit.name, *cells, fits)
+        yield _ROW.format(
+            fit.name, *cells, f"no: {'; '.join(fit.reasons)}" if fit.reasons else "yes"
+        )

@@ -130,7 +130,7 @@ def add_compare(parser: argparse.ArgumentParser) -> None:
         help="of what is printed",
     )
     parser.add_argument(
-        "-o", "--output", type=output_path, help="folder that tables and curves are also written to"
+        "-o", "--output", type=output_path, help="folder that tables are also written to"
     )
     parser.add_argument("--baseline", type=Path, metavar="FILE", help="judge the runs by this file")
     parser.add_argument(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections import ChainMap
 from collections.abc import Sequence
-from functools import reduce
+from functools import cache, reduce
 from pathlib import Path
 
 from vrtspike.config.checking import validate
 from vrtspike.config.documents import Document, document_of, overlay, parse_overrides, read_yaml
-from vrtspike.config.old_keys import canonical
-from vrtspike.config.problems import find_problem
+from vrtspike.config.old_keys import OldKeys, canonical
+from vrtspike.config.problems import PROBLEMS, find_problem
 from vrtspike.config.run_schema import DEFAULT_TASK, Ablation, RunSettings, Variant
 from vrtspike.errors import ConfigError
 
@@ -29,7 +30,7 @@ def load_preset(path: str | Path, overrides: Sequence[str] = ()) -> RunSettings:
     Raises:
         ConfigError: naming file, line, key, what was found and what is allowed.
     """
-    return _build_with(read_preset(path), parse_overrides(overrides))
+    return build_settings(overlay(read_preset(path), present_names(parse_overrides(overrides))))
 
 
 def override_settings(settings: RunSettings, above: Document, place: str) -> RunSettings:
@@ -43,12 +44,21 @@ def override_settings(settings: RunSettings, above: Document, place: str) -> Run
     Raises:
         ConfigError: if a key or a value is wrong.
     """
-    return _build_with(document_of(settings.model_dump(mode="json"), place), above)
+    own = document_of(settings.model_dump(mode="json"), place)
+    return build_settings(overlay(own, present_names(above)))
 
 
-def _build_with(preset: Document, above: Document) -> RunSettings:
-    old_keys = settings_class(overlay(preset, above)).old_keys
-    return build_settings(overlay(preset, canonical(above, old_keys)))
+def present_names(document: Document) -> Document:
+    """The keys of a file or of one source of overrides by their present names.
+
+    Older names of all problems are known, because TASK may stand in another layer.
+    """
+    return canonical(document, _all_old_keys())
+
+
+@cache
+def _all_old_keys() -> OldKeys:
+    return ChainMap(*(dict(find_problem(task).SETTINGS.old_keys) for task in PROBLEMS))
 
 
 def preset_base(path: str | Path) -> str | None:
@@ -74,7 +84,7 @@ def read_preset(path: str | Path) -> Document:
             names = " -> ".join(p.name for p in [*chain, path])
             raise ConfigError(f"{chain[0]}: BASE is circular: {names}; remove one of them")
         chain.append(path)
-        layers.append(read_yaml(path))
+        layers.append(present_names(read_yaml(path)))
         base = layers[-1].values.pop(BASE, None)
         if base is None:
             break
@@ -85,9 +95,7 @@ def read_preset(path: str | Path) -> Document:
                 f"in {path.parent}; presets there: {', '.join(sorted(presets))}"
             )
         path = presets[str(base)]
-    # TASK, and with it the names of older keys, may be inherited from a parent.
-    old_keys = settings_class(reduce(overlay, reversed(layers))).old_keys
-    return reduce(overlay, [canonical(layer, old_keys) for layer in reversed(layers)])
+    return reduce(overlay, reversed(layers))
 
 
 def task_of(document: Document) -> str:
@@ -104,19 +112,10 @@ def task_of(document: Document) -> str:
     return str(task)
 
 
-def settings_class(document: Document) -> type[RunSettings]:
-    """The class of presets of the problem that a document names.
-
-    Raises:
-        ConfigError: if there is no such problem.
-    """
-    return find_problem(task_of(document)).SETTINGS
-
-
 def build_settings(document: Document) -> RunSettings:
     """Validate a document as a preset."""
-    kind = settings_class(document)
-    return validate(kind, kind.completed(canonical(document, kind.old_keys)), _ADVICE)
+    kind = find_problem(task_of(document)).SETTINGS
+    return validate(kind, kind.completed(document), _ADVICE)
 
 
 def missing_files(settings: RunSettings) -> dict[str, str]:

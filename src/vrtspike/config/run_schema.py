@@ -284,15 +284,6 @@ class RunSettings(Section):
             )
         return self
 
-    @classmethod
-    def upgraded(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        """The settings of a run of an older version, in this version's schema.
-
-        Args:
-            settings: complete, from ``settings.json``.
-        """
-        return settings
-
     @model_validator(mode="before")
     @classmethod
     def _accept_older_spellings(cls, data: Any) -> Any:  # noqa: ANN401 - raw YAML

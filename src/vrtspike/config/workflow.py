@@ -15,7 +15,6 @@ from pydantic import create_model, field_validator
 from vrtspike.config.checking import known_keys, validate
 from vrtspike.config.documents import (
     Document,
-    KeyPath,
     document_of,
     overlay,
     parse_overrides,
@@ -31,6 +30,7 @@ from vrtspike.config.fields import (
 from vrtspike.config.loading import (
     build_settings,
     derive,
+    present_names,
     read_preset,
     require_ablation,
     task_of,
@@ -266,20 +266,19 @@ def load_workflow(
     document = canonical(reduce(overlay, layers), _OLD_KEYS)
     settings = validate(workflow_schema(), document, _ADVICE)
     pieces = settings.SET.split() if isinstance(settings.SET, str) else list(settings.SET)
-    above = overlay(_below(document, "SETTINGS"), parse_overrides(pieces, "SET"))
+    given = parse_overrides(pieces, "SET")
+    above = overlay(present_names(_below(document, "SETTINGS")), present_names(given))
+    data = document_of({"DATA": settings.DATA}, "")
+    beneath = present_names(Document(data.values, document.places))
     presets: dict[str, RunSettings] = {}
     broken: dict[str, str] = {}
     for path in sorted(Path(settings.PRESET_DIR).glob("*.yaml")):
         try:
             own = read_preset(path)
             task = task_of(overlay(own, above))
-            old_keys = find_problem(task).SETTINGS.old_keys
             if task == DEFAULT_TASK:
-                data = document_of({"DATA": settings.DATA}, "")
-                beneath = Document(data.values, document.places)
-                own = overlay(canonical(beneath, old_keys), own)
-            upper = canonical(keys_of_task(above, task), old_keys)
-            presets[path.stem] = build_settings(overlay(own, upper))
+                own = overlay(beneath, own)
+            presets[path.stem] = build_settings(overlay(own, keys_of_task(above, task)))
         except ConfigError as error:
             broken[path.stem] = str(error)
     if not presets:
@@ -324,16 +323,10 @@ def keys_of_task(document: Document, task: str) -> Document:
         document: overrides of all presets.
         task: the problem.
     """
-    own = _spelled_keys(task)
-    others = {path for other in PROBLEMS for path in _spelled_keys(other)} - own
+    keys = {name: {*known_keys(find_problem(name).SETTINGS)} for name in PROBLEMS}
+    others = set().union(*keys.values()) - keys[task]
     values = {path: value for path, value in document.values.items() if path not in others}
     return Document(values, document.places)
-
-
-def _spelled_keys(task: str) -> set[KeyPath]:
-    """All keys of a problem's presets, with their other names."""
-    kind = find_problem(task).SETTINGS
-    return {*known_keys(kind), *kind.old_keys}
 
 
 def read_workflow(configfiles: Sequence[Path], overrides: Sequence[str]) -> Workflow:

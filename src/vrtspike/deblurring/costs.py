@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -64,15 +64,6 @@ class ClipCost:
     run_tflop: float
     parameters: int
 
-    def scaled(self, factor: float) -> ClipCost:
-        """Of a clip with so many times the pixels."""
-        return replace(
-            self,
-            clip_gib=self.clip_gib * factor,
-            tflop=self.tflop * factor,
-            run_tflop=self.run_tflop * factor,
-        )
-
 
 def model_digest(settings: Settings) -> str:
     """Tells models apart by what they compute, whatever weights they begin with."""
@@ -93,21 +84,20 @@ def clip_cost(name: str, settings: Settings, side: int | None = None) -> ClipCos
     Returns:
         None for a model that the table does not hold.
     """
-    rows = table()["presets"]
     model = model_digest(settings)
-    names = [name, *rows] if name in rows else list(rows)
-    row = next((rows[other] for other in names if rows[other]["model"] == model), None)
-    if row is None:
+    rows = {key: row for key, row in table()["presets"].items() if row["model"] == model}
+    if not rows:
         return None
-    counted = ClipCost(
+    row = rows.get(name) or next(iter(rows.values()))
+    crop = settings.DATA.CROP_SIZE if side is None else side
+    pixels = settings.DATA.CLIP_LEN * crop**2 / math.prod(row["clip"])
+    return ClipCost(
         state_bytes(row["parameters"], settings) / GIB,
-        row["clip_gib"],
-        row["tflop"],
-        row["run_tflop"],
+        row["clip_gib"] * pixels,
+        row["tflop"] * pixels,
+        row["run_tflop"] * pixels,
         row["parameters"],
     )
-    crop = settings.DATA.CROP_SIZE if side is None else side
-    return counted.scaled(settings.DATA.CLIP_LEN * crop**2 / math.prod(row["clip"]))
 
 
 @dataclass(frozen=True)
@@ -117,14 +107,14 @@ class TrainingCost:
     Attributes:
         steps: optimiser steps.
         clips: that one GPU sees, each time it does.
-        mean: of a clip, over the phases.
+        run_tflop: of a clip with what is recomputed, on average over the phases.
         largest: a clip of the largest crop, which decides about memory.
         batch: clips of a micro-step.
     """
 
     steps: int
     clips: int
-    mean: ClipCost
+    run_tflop: float
     largest: ClipCost
     batch: int
 
@@ -135,15 +125,7 @@ class TrainingCost:
 
     def checkpoint_gib(self, kept: int) -> float:
         """Disk that the checkpoints of a run take, the best and its weights included."""
-        return (kept + 1) * _CHECKPOINT * self.mean.parameters / GIB
-
-
-def training_steps(settings: Settings, sequences: int, frames: int, gpus: int = 1) -> int:
-    """Optimiser steps of a training; arguments as for :func:`training_cost`."""
-    train = settings.TRAIN
-    clips = max(1, frames - sequences * (settings.DATA.CLIP_LEN - 1))
-    per_epoch = max(1, clips // (train.BATCH_SIZE * max(1, gpus)))
-    return total_steps(settings, per_epoch, train.GRADIENT_ACCUMULATION_STEPS)
+        return (kept + 1) * _CHECKPOINT * self.largest.parameters / GIB
 
 
 def training_cost(
@@ -164,12 +146,13 @@ def training_cost(
     train, data = settings.TRAIN, settings.DATA
     phases = [(phase.CROP_SIZE, phase.EPOCHS) for phase in train.PROGRESSIVE]
     phases = phases or [(data.CROP_SIZE, train.EPOCHS)]
-    largest = clip_cost(name, settings, max(side for side, _ in phases))
+    side = max(side for side, _ in phases)
+    largest = clip_cost(name, settings, side)
     if largest is None:
         return None
-    epochs = sum(count for _, count in phases)
-    area = sum(side**2 * count for side, count in phases) / epochs
-    mean = largest.scaled(area / max(side for side, _ in phases) ** 2)
-    steps = training_steps(settings, sequences, frames, gpus)
+    area = sum(side**2 * count for side, count in phases) / sum(count for _, count in phases)
+    clips = max(1, frames - sequences * (data.CLIP_LEN - 1))
+    per_epoch = max(1, clips // (train.BATCH_SIZE * max(1, gpus)))
+    steps = total_steps(settings, per_epoch, train.GRADIENT_ACCUMULATION_STEPS)
     seen = steps * train.GRADIENT_ACCUMULATION_STEPS * train.BATCH_SIZE
-    return TrainingCost(steps, seen, mean, largest, train.BATCH_SIZE)
+    return TrainingCost(steps, seen, largest.run_tflop * area / side**2, largest, train.BATCH_SIZE)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
-from vrtspike.deblurring.data.raw.layouts.registry import find_sequence, layout_of
-from vrtspike.deblurring.data.raw.recordings import file_sensor
-from vrtspike.deblurring.data.raw.spikes import count_spike_frames, picture_area
+from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
+from vrtspike.deblurring.data.raw.recordings import sequence_sensor
+from vrtspike.deblurring.data.raw.spikes import count_spike_frames
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.datasets import Dataset
@@ -95,11 +95,11 @@ def _exposure(
     root: Path, files: SequenceFiles, frame: tuple[int, int], given: tuple[int, int] | None
 ) -> tuple[tuple[int, int], int]:
     """Size of the sensor's picture and steps of an exposure."""
-    paths = list(files.spikes.values()) or [files.stream or ""]
-    size = file_sensor(root, files, frame, given)
-    area = picture_area(size, frame, layout_of(files))
+    size, area = sequence_sensor(root, files, frame, given)
     try:
-        total = count_spike_frames(root / paths[0], *size)
+        total = count_spike_frames(
+            root / (files.stream or next(iter(files.spikes.values()))), *size
+        )
     except DataError:
         # A fault that the check of its files names.
         return (area.rows, area.columns), _USUAL_STEPS

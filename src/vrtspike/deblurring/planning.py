@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vrtspike.deblurring.data.clips.requirements import clip_length, crop_sizes, require_spikes
-from vrtspike.deblurring.data.manifests import INGEST_SHARD, STORE_SHARD, SURVEY, surveyed
+from vrtspike.deblurring.data.manifests import SURVEY, surveyed
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.raw.versions import folder_version, source_version
-from vrtspike.deblurring.data.shards import Shard, divide, shard_count, shards
+from vrtspike.deblurring.data.shards import members, shard_count, shard_names, shard_of
 from vrtspike.deblurring.datasets import Dataset, DeblurringWorkflow
 from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.settings.workflow import (
@@ -172,36 +172,31 @@ class Shards:
     def __init__(self, workflow: DeblurringWorkflow, raw_data: RawData) -> None:
         self._workflow, self._raw_data = workflow, raw_data
         # Asked once: while jobs run, their results come and go.
-        self._members = cache(self._find_members)
+        self.names = cache(self._find_names)
 
-    def names(self, dataset: Dataset) -> list[str]:
+    def _find_names(self, dataset: Dataset) -> list[str]:
         """The shards of a data set, those that hold no sequence left out as far as it is known."""
-        return [str(shard) for shard in self._members(dataset)]
+        settings, states = self._workflow.settings, self._raw_data.states(dataset)
+        is_simulated = dataset.kind == "simulated"
+        sequences = len(settings.SIMULATE.SEQUENCES) if is_simulated else len(states)
+        nbytes = sum(state.nbytes for state in states.values())
+        bounds = settings.SHARDS
+        count = shard_count(sequences, nbytes, bounds.SEQUENCES, bounds.GB * 1e9)
+        held = {shard_of(name, count) for name in self._sequences(dataset)}
+        return sorted(held) or shard_names(count)
 
     def size(self, dataset: Dataset, shard: str) -> int | None:
         """How many sequences fall into a shard; None where that is not known yet."""
-        wanted = Shard.parse(shard)
-        names = self._members(dataset).get(wanted) or wanted.of(self._surveyed(dataset))
-        return len(names) or None
+        return len(members(shard, self._sequences(dataset))) or None
 
-    def _surveyed(self, dataset: Dataset) -> list[str]:
-        """The sequences that the survey found; none where there is none yet."""
+    def _sequences(self, dataset: Dataset) -> list[str]:
+        """The sequences of a data set; none where there is no survey of it yet."""
+        if states := self._raw_data.states(dataset):
+            return list(states)
         try:
             return surveyed(read_manifest(self._raw_data.folder(dataset) / "survey.json", SURVEY))
         except DataError:
             return []
-
-    def _find_members(self, dataset: Dataset) -> dict[Shard, list[str] | None]:
-        """The shards of a data set, each with its sequences where these are known."""
-        bounds = self._workflow.settings.SHARDS
-        states = self._raw_data.states(dataset)
-        sequences = len(states)
-        if dataset.kind == "simulated":
-            sequences = len(self._workflow.settings.SIMULATE.SEQUENCES)
-        nbytes = sum(state.nbytes for state in states.values())
-        count = shard_count(sequences, nbytes, bounds.SEQUENCES, bounds.GB * 1e9)
-        known = list(states) or self._surveyed(dataset)
-        return {**divide(known, count)} if known else dict.fromkeys(shards(count))
 
     def raw_versions(self, dataset: Dataset, shard: str) -> list[str]:
         """A line for each sequence of a shard, which changes with the contents of its raw files.
@@ -209,38 +204,19 @@ class Shards:
         Only of folders that users fill: generated files change with the job that makes them.
         """
         states = self._raw_data.states(dataset)
-        names = self._members(dataset).get(Shard.parse(shard)) or ()
-        return [f"raw files of {n}: {states[n].version[:12]}" for n in names if n in states]
-
-    def damaged_checks(self, dataset: Dataset, shard: str) -> str:
-        """Which manifests of a shard are missing or damaged, or of files that were unreadable."""
-        folder = self._raw_data.folder(dataset) / "ingest"
-        return _damage(
-            "manifests", folder, shard, INGEST_SHARD, lambda name, entry: not entry["version"]
-        )
-
-    def damaged_stores(self, dataset: Dataset, bins: int, shard: str) -> str:
-        """Which stores of a shard, or their manifests, are missing or damaged."""
-        folder = self._raw_data.folder(dataset) / f"k{bins}"
-        return _damage(
-            "stores",
-            folder,
-            shard,
-            STORE_SHARD,
-            lambda name, entry: list(folder_size(folder / f"{name}.zarr")) != entry["store"],
-        )
+        return [f"raw files of {n}: {states[n].version[:12]}" for n in members(shard, states)]
 
 
-def _damage(
-    what: str,
-    folder: Path,
-    shard: str,
-    kind: ManifestKind,
-    is_damaged: Callable[[str, Mapping[str, Any]], bool],
-) -> str:
+def damaged_sequences(folder: Path, shard: str, kind: ManifestKind) -> str:
     """Which of the sequences that the file of a shard lists are damaged; empty where none is.
 
-    A manifest is damaged if it is missing, or has not the length that it was written with.
+    A manifest is damaged if it is missing, or has not the length that it was written with; a store,
+    if it has other files. A sequence with files that could not be read counts, too.
+
+    Args:
+        folder: of the results of ``ingest`` or ``voxelize``.
+        shard: its name.
+        kind: of its file.
     """
     try:
         listed = read_manifest(folder / "shards" / f"{shard}.json", kind)["sequences"]
@@ -249,9 +225,11 @@ def _damage(
     names = [
         name
         for name, entry in sorted(listed.items())
-        if size_and_date(folder, f"{name}.json")[0] != entry["bytes"] or is_damaged(name, entry)
+        if size_and_date(folder, f"{name}.json")[0] != entry["bytes"]
+        or not entry.get("version", "none")
+        or ("store" in entry and list(folder_size(folder / f"{name}.zarr")) != entry["store"])
     ]
-    return f"{what} missing or damaged: {len(names)}, the first {names[0]}" if names else ""
+    return f"results missing or damaged: {len(names)}, the first {names[0]}" if names else ""
 
 
 def inputs_version(what: str, *places: str | None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -32,10 +31,8 @@ _UNSPECIFIED = 2
 _HIGH_DEFINITION = 720
 """Rows from which on players take video of unspecified colours for BT.709, below for BT.601."""
 _MANY_RATES = 1_000_000
-_HDR = {16: "HDR (PQ, SMPTE ST 2084)", 18: "HDR (HLG, ARIB STD-B67)"}
-"""FFmpeg's numbers of the transfer curves of high dynamic range."""
-_WIDE = {9: "BT.2020", 11: "DCI-P3", 12: "Display P3"}
-"""FFmpeg's numbers of the primaries of wide gamuts."""
+_HDR, _WIDE = {16, 18}, {9, 11, 12}
+"""FFmpeg's numbers of transfer curves (PQ, HLG) and of primaries (BT.2020, DCI-P3, Display P3)."""
 _TONE_MAP = "zscale=t=linear:npl=203,format=gbrpf32le,tonemap=mobius,"
 """203 cd/m2 become white; up to a third of it light stays in proportion."""
 _TO_STANDARD = "zscale=p=bt709:t=bt709:m=bt709:r=tv,format=yuv420p -crf 12"
@@ -139,13 +136,12 @@ def _open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
         if not container.streams.video:
             raise DataError(f"{path}: holds no video; expected a video file such as .mp4")
         stream = container.streams.video[0]
-        hdr = _HDR.get(int(stream.codec_context.color_trc))
-        found = hdr or _WIDE.get(int(stream.codec_context.color_primaries))
-        if found is not None:
+        is_hdr = stream.codec_context.color_trc in _HDR
+        if is_hdr or stream.codec_context.color_primaries in _WIDE:
             raise DataError(
-                f"{path}: found {found} video, expected standard range and BT.709: its colours "
-                f"would come out pale. Convert it: ffmpeg -i {shlex.quote(str(path))} -vf "
-                f"{_TONE_MAP if hdr else ''}{_TO_STANDARD} {shlex.quote(f'{path.stem}_sdr.mp4')}"
+                f"{path}: found video of {'high dynamic range' if is_hdr else 'a wide gamut'}, "
+                "expected standard range and BT.709: its colours would come out pale. Convert it: "
+                f"ffmpeg -i {path} -vf {_TONE_MAP if is_hdr else ''}{_TO_STANDARD} standard.mp4"
             )
         stream.thread_type = "AUTO"
         yield container, stream

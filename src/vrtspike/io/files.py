@@ -20,17 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.errors import RunError, UserError, is_disk_full
-from vrtspike.system.endings import process_identity
 
 _PROBE = 1 << 16
 """Bytes of a test write that detects a full disk."""
-_TEMPORARY_NAME = re.compile(
-    r"\.(?P<machine>[0-9a-f]{8})-(?P<process>\d+)-(?P<start>\d+)-[0-9a-f]{8}"
-    r"\.(?:tmp(?:\.[^.]+)?|old)"
-)
+_TEMPORARY_NAME = re.compile(r"\.[0-9a-f]{16}\.(?:tmp(?:\.[^.]+)?|old)")
 """Names of :func:`atomic_path` for unfinished and replaced files."""
 _ABANDONED_S = 24 * 3600.0
-"""Age in seconds from which another machine's temporary file counts as abandoned."""
+"""Age in seconds from which a temporary file counts as abandoned by a killed process."""
 
 
 def _sync(path: Path) -> None:
@@ -47,7 +43,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     The body creates a file or a directory under the temporary name. If it raises, the temporary
     file is removed and ``path`` is unchanged. A directory at ``path`` is renamed first and removed
-    at the end. Temporary files of killed processes in the same folder are removed, too
+    at the end. Temporary files of killed processes in the same folder are removed after a day
     (:func:`remove_leftovers`), once in each process.
 
     Args:
@@ -138,55 +134,35 @@ def file_mark(path: Path) -> tuple[int, int, int] | None:
 
 
 def _temporary_name(target: Path, ending: str) -> Path:
-    """A name beside a file: identity of the process and a random number.
+    """A random name beside a file.
 
     It is short, because a file system may take no more than the file's own name.
     """
-    writer = "-".join([*_own_name(), secrets.token_hex(4)])
-    return target.with_name(f".{writer}.{ending}")
+    return target.with_name(f".{secrets.token_hex(8)}.{ending}")
 
 
-def _own_name() -> tuple[str, str, str]:
-    """Digest of machine and PID namespace, process ID and start time of this process."""
-    name = process_identity()
-    if name is None:
-        return "0" * 8, str(os.getpid()), "0"
-    *machine, process, start = name.split()
-    return hashlib.sha256(" ".join(machine).encode()).hexdigest()[:8], process, start
-
-
-def remove_leftovers(folder: str | os.PathLike[str], *, is_locked: bool = False) -> None:
+def remove_leftovers(folder: str | os.PathLike[str], *, older_than_s: float = _ABANDONED_S) -> None:
     """Remove temporary files of :func:`atomic_path` of processes that were killed.
-
-    Files of running processes are kept, those of other machines for a day.
 
     Args:
         folder: of the files; it may be missing.
-        is_locked: whether certainly no other process writes there now: all temporary files are
-            removed.
+        older_than_s: age in seconds from which they are removed; 0 only if certainly no other
+            process writes there now.
     """
+    latest = time.time() - older_than_s
     for path in Path(folder).glob(".*"):
-        found = _TEMPORARY_NAME.fullmatch(path.name)
-        if found is None:
+        if _TEMPORARY_NAME.fullmatch(path.name) is None:
             continue
-        if not (is_locked or _is_abandoned(path, found)):
-            continue
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):  # its process has just ended
+            if path.stat().st_mtime > latest:
+                continue
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink()
 
 
 _remove_leftovers_once = functools.cache(remove_leftovers)
-
-
-def _is_abandoned(path: Path, name: re.Match[str]) -> bool:
-    if name["machine"] == _own_name()[0]:
-        living = process_identity(int(name["process"]))
-        return living is None or living.split()[-1] != name["start"]
-    with contextlib.suppress(FileNotFoundError):
-        return time.time() - path.stat().st_mtime > _ABANDONED_S
-    return False
 
 
 def atomic_write_bytes(path: str | os.PathLike[str], contents: bytes) -> None:

@@ -114,21 +114,17 @@ def contents_digest(root: Path, files: dict[str, dict[str, Any]], path: str) -> 
     return _digest(root / path)
 
 
-def is_unchanged(
-    root: Path, files: dict[str, dict[str, Any]], path: str, size: int, date: int
-) -> bool:
+def is_unchanged(root: Path, files: dict[str, dict[str, Any]], path: str) -> bool:
     """Whether a file is unchanged since its manifest, by its time or else its contents.
 
     Args:
         root: the folder that paths are relative to.
         files: entries of the manifest by path.
         path: the file.
-        size: present size.
-        date: present modification time.
     """
     entry = files.get(path)
-    if entry is None or entry["size"] != size:
+    if entry is None or entry["size"] != size_and_date(root, path)[0]:
         return False
-    if not entry["digest"]:  # permissions change without the date
-        return not _digest(root / path)
-    return bool(entry["mtime_ns"] == date or entry["digest"] == _digest(root / path))
+    # Permissions change without the date.
+    found = contents_digest(root, files, path) if entry["digest"] else _digest(root / path)
+    return bool(found == entry["digest"])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shlex
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,12 +20,6 @@ _SHOWN = 200
 """Shown characters of the names in a file without state dictionary."""
 _MORE = re.compile(r"GLOBAL (\S+\.\S+)|(?=TorchScript archives)")
 """PyTorch's messages on files with Python objects, or with a TorchScript program."""
-_TENSORS_ONLY = (
-    'import torch; c = torch.load({}, "cpu", weights_only=False); torch.save(c.state_dict() '
-    'if hasattr(c, "state_dict") else {{k: v for k, v in c.items() if k in '
-    + json.dumps(_WRAPPERS)
-    + " or torch.is_tensor(v)}}, {})"
-)
 UNREADABLE = (
     *(UnpicklingError, struct.error, EOFError, OSError),
     *(RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError),
@@ -92,11 +84,10 @@ def _read_pytorch(file: Path) -> Mapping[str, Tensor]:
     except UNREADABLE as error:
         if more := _MORE.search(str(error)):
             kind = more[1] or "a TorchScript program"
-            paths = (json.dumps(str(path)) for path in (file, file.with_suffix(".tensors.pth")))
-            command = f"python -c {shlex.quote(_TENSORS_ONLY.format(*paths))}"
             raise RunError(
                 f"{file}: found more than tensors ({kind}), which could run code when it is read; "
-                f"if you trust it, take its tensors out and give the new file:\n  {command}"
+                "if you trust it, read it with torch.load(path, weights_only=False), write its "
+                "state dictionary with torch.save, and give the new file"
             ) from error
         raise RunError(
             f"{file}: not a whole PyTorch file of tensors ({type(error).__name__}); it is damaged "

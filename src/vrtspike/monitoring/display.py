@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from vrtspike.io.files import writes_to
-from vrtspike.system.progress_bar import format_duration
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -23,9 +22,8 @@ if TYPE_CHECKING:
 LOG_FILE = "VRTSPIKE_LOG_FILE"
 """Environment variable: file for all messages of a training."""
 
-PLAIN_INTERVAL_S = 10.0
-BRIEF_INTERVAL_S = 60.0
-"""Seconds between lines of progress, with a log file and without a terminal."""
+INTERVAL_S = 30.0
+"""Seconds between two lines of progress in a log or where the screen is no terminal."""
 
 _REDRAWS_PER_SECOND = 10
 _BAR_CELLS = 24
@@ -68,29 +66,6 @@ class Messages:
         return {} if self.log is None else {LOG_FILE: str(self.log.absolute())}
 
 
-@dataclass(frozen=True)
-class Status:
-    """State of a run after a step."""
-
-    step: int
-    total: int
-    epoch: int
-    loss: float
-    metric: tuple[str, float] | None
-    samples_per_second: float
-    data_ms: float
-    eta_s: float
-
-    def line(self) -> str:
-        """The state in one line, the most important first."""
-        metric = "" if self.metric is None else f" | {self.metric[0]} {self.metric[1]:.4g}"
-        return (
-            f"step {self.step}/{self.total} | eta {format_duration(self.eta_s)}"
-            f" | epoch {self.epoch} | loss {self.loss:.4f}{metric}"
-            f" | {self.samples_per_second:.3g} samples/s | data {self.data_ms:.1f} ms"
-        )
-
-
 class Display:
     """Shows messages, progress and timings of a training.
 
@@ -106,17 +81,14 @@ class Display:
     def __init__(self, screen: TextIO | None = None, log: str | Path | None = None) -> None:
         self._screen, self._log, self._live = screen, None, None
         self._block: Sequence[str] = ()
-        self._status: Status | None = None
-        intervals: dict[TextIO, float] = {}
+        self._progress = ""
+        self._shown_at = -math.inf
         if screen is not None and log is not None:
             self._log = Path(log).open("a", encoding="utf-8")  # noqa: SIM115 - until close()
-            intervals[self._log] = PLAIN_INTERVAL_S
         if screen is not None and screen.isatty():
             self._live = self._open_area(screen)
-        elif screen is not None:
-            intervals[screen] = PLAIN_INTERVAL_S if self._log is None else BRIEF_INTERVAL_S
-        self._intervals = intervals
-        self._shown_at = dict.fromkeys(intervals, -math.inf)
+        lines = (self._log, None if self._live else screen)
+        self._line_streams = [stream for stream in lines if stream is not None]
 
     def note(self, text: str) -> None:
         """Write a message; only to the log if there is one."""
@@ -128,19 +100,25 @@ class Display:
         if self._log is not None:
             self._write(text, self._screen)
 
-    def update(self, status: Status) -> None:
-        """Show the progress; as lines now and then, and at the end."""
-        self._status = status
+    def update(self, line: str, share: float) -> None:
+        """Show the progress; as lines now and then, and at the end.
+
+        Args:
+            line: the state of the run.
+            share: its finished part, 0 to 1.
+        """
+        filled = int(_BAR_CELLS * share)
+        self._progress = f"{'━' * filled}{'╌' * (_BAR_CELLS - filled)} {share:4.0%} {line}"
         now = time.monotonic()
-        for stream, interval in self._intervals.items():
-            if now - self._shown_at[stream] >= interval or status.step == status.total:
-                self._shown_at[stream] = now
-                self._write(status.line(), stream)
+        if now - self._shown_at >= INTERVAL_S or share == 1:
+            self._shown_at = now
+            for stream in self._line_streams:
+                self._write(line, stream)
 
     def draw(self, block: Sequence[str], line: str) -> None:
         """Show timings: ``block`` where it can be redrawn, else ``line``."""
         self._block = block
-        if self._intervals:
+        if self._line_streams:
             self.note(line)
 
     def close(self) -> None:
@@ -178,10 +156,5 @@ class Display:
     def _area(self) -> Text:
         from rich.text import Text
 
-        rows = list(self._block)
-        if self._status is not None:
-            share = self._status.step / self._status.total
-            filled = int(_BAR_CELLS * share)
-            bar = "━" * filled + "╌" * (_BAR_CELLS - filled)
-            rows.append(f"{bar} {share:4.0%} {self._status.line()}")
+        rows = [*self._block, self._progress] if self._progress else self._block
         return Text("\n".join(rows), no_wrap=True, overflow="ellipsis")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import resource
-import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -67,27 +66,8 @@ def gpu_utilisation(device: torch.device) -> int | None:
         return None
 
 
-def memory_record(
-    step: int, device: torch.device, cache: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    """One line of a memory log.
-
-    Args:
-        step: finished optimiser steps.
-        device: where the run computes.
-        cache: statistics of the data cache; None without a cache.
-    """
-    return {
-        "kind": "memory",
-        "step": step,
-        "time": round(time.time(), 3),
-        **measure_memory(device),
-        "cache": cache,
-    }
-
-
 def memory_line(record: dict[str, Any]) -> str:
-    """A record of :func:`memory_record` in words."""
+    """A line of the memory log in words."""
     parts = [
         f"process {record['process_mb']} MB and {record['children_mb']} MB in workers",
         f"system {record['system_percent']:.0f} % of {record['system_total_mb']} MB",

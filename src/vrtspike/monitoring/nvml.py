@@ -62,22 +62,19 @@ def driver_version() -> str:
         return str(pynvml.nvmlSystemGetDriverVersion()) if indices else ""
 
 
-def gpu_processes() -> list[tuple[str, int, int]]:
-    """GPU UUID, process ID and bytes of each process on a GPU.
+def gpu_memory() -> dict[int, float]:
+    """Megabytes (2**20 bytes) on all GPUs by process ID.
 
     Empty without a driver; in a container, processes outside of it may be missing.
     """
-    found: list[tuple[str, int, int]] = []
+    found: dict[int, float] = {}
     with _driver() as indices, contextlib.suppress(pynvml.NVMLError):
         for index in indices:
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
             for device in _parts(handle) or [handle]:
-                uuid = str(pynvml.nvmlDeviceGetUUID(device))
-                found += [
-                    (uuid, process.pid, process.usedGpuMemory)
-                    for process in pynvml.nvmlDeviceGetComputeRunningProcesses(device)
-                    if process.usedGpuMemory is not None
-                ]
+                for process in pynvml.nvmlDeviceGetComputeRunningProcesses(device):
+                    used = (process.usedGpuMemory or 0) / 2**20
+                    found[process.pid] = found.get(process.pid, 0.0) + used
     return found
 
 

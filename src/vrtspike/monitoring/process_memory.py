@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from vrtspike.monitoring.nvml import gpu_processes
+from vrtspike.monitoring.nvml import gpu_memory
 from vrtspike.system.cpus import ROOT, cgroup_folders
 
 MEGABYTE = 2**20
@@ -36,13 +36,12 @@ class ProcessMemory:
 
     Attributes:
         pid: process ID.
-        role: in the training: ``torchrun``, ``training``, ``worker`` or ``helper``.
+        role: in the training: ``torchrun``, ``training``, ``helper`` (of multiprocessing) or
+            ``worker`` (started by a helper).
         depth: in the tree of the run's processes.
         resident: RSS.
-        proportional: PSS; None if unknown.
+        proportional: PSS; None if unknown, as for another user's process.
         own: USS, the pages of this process alone; None if unknown.
-        shared_memory: PSS of shared memory, in which workers pass batches.
-        swapped: swapped pages.
         gpu: GPU memory; None if unknown, or if it uses none.
     """
 
@@ -52,8 +51,6 @@ class ProcessMemory:
     resident: float
     proportional: float | None = None
     own: float | None = None
-    shared_memory: float = 0.0
-    swapped: float = 0.0
     gpu: float | None = None
 
     @property
@@ -72,7 +69,6 @@ class SystemMemory:
         page_cache: cached contents of files.
         shared_total: size of ``/dev/shm``; None if there is none.
         shared_used: used bytes of it.
-        swap_used: used swap.
         limit: of the container or batch job; None for none.
         limit_used: used memory of that limit, without cached files.
     """
@@ -82,7 +78,6 @@ class SystemMemory:
     page_cache: float
     shared_total: float | None
     shared_used: float
-    swap_used: float
     limit: float | None = None
     limit_used: float | None = None
 
@@ -114,18 +109,17 @@ def processes_of_run(folder: Path) -> list[ProcessMemory]:
     Returns:
         parents before their children; empty where no process trains there.
     """
-    wanted = folder.resolve()
+    wanted, on_gpus = folder.resolve(), gpu_memory()
     own = {
         process.pid: process
         for process in psutil.process_iter()
         if process.pid != os.getpid() and _run_folder(process) == wanted
     }
-    on_gpus = gpu_memory()
     found: list[ProcessMemory] = []
     for _, process in sorted(own.items()):
         with contextlib.suppress(psutil.Error):
             if process.ppid() not in own:
-                found += _measured(process, 0, wanted, on_gpus)
+                found += _measured(process, wanted, on_gpus)
     return found
 
 
@@ -139,51 +133,36 @@ def _run_folder(process: psutil.Process) -> Path | None:
         return None
 
 
-def _role(process: psutil.Process, folder: Path) -> str:
-    words = process.cmdline()
-    if _run_folder(process) == folder:
-        return "torchrun" if _TORCHRUN.intersection(words) else "training"
-    text = " ".join(words)
-    parent = process.parent()
-    parent_command = " ".join(parent.cmdline()) if parent is not None else ""
-    if "forkserver" in text and "forkserver" in parent_command:
-        return "worker"
-    return "helper" if "forkserver" in text or "resource_tracker" in text else "worker"
-
-
 def _measured(
-    process: psutil.Process, depth: int, folder: Path, on_gpus: Mapping[int, float]
+    process: psutil.Process,
+    folder: Path,
+    on_gpus: Mapping[int, float],
+    parent: ProcessMemory | None = None,
 ) -> Iterator[ProcessMemory]:
     """The memory of a process and its descendants, without those that have just ended."""
     try:
-        role, resident = _role(process, folder), process.memory_info().rss / MEGABYTE
-        children = process.children()
+        if _run_folder(process) == folder:
+            role = "torchrun" if _TORCHRUN.intersection(process.cmdline()) else "training"
+        else:
+            role = "worker" if parent is not None and parent.role == "helper" else "helper"
+        resident, children = process.memory_info().rss / MEGABYTE, process.children()
+        pages = _pages(process)
     except psutil.Error:
         return
-    pages = page_sums(process.pid)
-    yield ProcessMemory(
-        process.pid,
-        role,
-        depth,
-        resident,
-        pages.get("Pss"),
-        pages["Private_Clean"] + pages["Private_Dirty"] if pages else None,
-        pages.get("Pss_Shmem", 0.0),
-        pages.get("SwapPss", 0.0),
-        on_gpus.get(process.pid),
-    )
+    depth = 0 if parent is None else parent.depth + 1
+    own = ProcessMemory(process.pid, role, depth, resident, *pages, on_gpus.get(process.pid))
+    yield own
     for child in children:
-        yield from _measured(child, depth + 1, folder, on_gpus)
+        yield from _measured(child, folder, on_gpus, own)
 
 
-def page_sums(pid: int) -> dict[str, float]:
-    """The sums in ``/proc/<pid>/smaps_rollup`` in megabytes, by name; empty if unreadable."""
+def _pages(process: psutil.Process) -> tuple[float | None, float | None]:
+    """PSS and USS in megabytes; None for another user's process."""
     try:
-        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    except OSError:
-        return {}
-    rows = (line.split() for line in text.splitlines() if line.endswith("kB"))
-    return {row[0].removesuffix(":"): int(row[1]) / 1024 for row in rows}
+        found = process.memory_full_info()
+    except psutil.AccessDenied:
+        return None, None
+    return found.pss / MEGABYTE, found.uss / MEGABYTE
 
 
 def system_memory(cgroups: Path = ROOT) -> SystemMemory:
@@ -204,7 +183,6 @@ def system_memory(cgroups: Path = ROOT) -> SystemMemory:
         max(0, cached - shared) / MEGABYTE,
         usage.total / MEGABYTE if usage else None,
         usage.used / MEGABYTE if usage else 0.0,
-        psutil.swap_memory().used / MEGABYTE,
         limit,
         used,
     )
@@ -234,11 +212,3 @@ def _first_number(group: Path, names: Sequence[str]) -> int:
     """The number in the first existing file of a group, by the names of version 2 and 1."""
     name = next((name for name in names if (group / name).exists()), names[0])
     return int((group / name).read_text())
-
-
-def gpu_memory() -> dict[int, float]:
-    """GPU memory in megabytes by process ID; empty without a driver."""
-    found: dict[int, float] = {}
-    for _, pid, used in gpu_processes():
-        found[pid] = found.get(pid, 0.0) + used / MEGABYTE
-    return found

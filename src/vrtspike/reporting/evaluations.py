@@ -33,13 +33,13 @@ from vrtspike.io.files import read_mapping
 _ADVICE = "evaluate again"
 
 PARTS = ("blurry", "restored", "sharp", "spikes")
-"""Pictures of an example; the first three are required."""
+"""Pictures of an example."""
 
 REQUIRED = ("dataset", "split", "frames", "sequences", "metrics")
 """Required keys of a summary, besides the fingerprint of its run."""
 
-OLDER_DEFAULTS = {"protocol": OWN_PROTOCOL, "blur_dir": "", "scale": 1.0}
-"""Values of older evaluations without these keys."""
+DEFAULTS = {"protocol": OWN_PROTOCOL, "blur_dir": "", "scale": 1.0}
+"""Values of other problems' evaluations, which lack these keys."""
 
 _METRIC_FIELDS = ("unit", "decimals", "larger_is_better", "before", "after")
 
@@ -87,15 +87,14 @@ def read_evaluation(folder: Path, fingerprint: str) -> Contents:
     )
     metrics = _metrics(summary)
     step = max(1, math.ceil(len(frames) / MAX_FRAMES))
-    unknown = "not measured by this evaluation" if "blur_dir" in summary else ""
-    of_frames = {name: summary.get(name, OLDER_DEFAULTS.get(name)) for name in TEST_FRAMES}
+    of_frames = {name: summary.get(name, DEFAULTS.get(name)) for name in TEST_FRAMES}
     return {
         **of_frames,
         "device": summary.get("device", ""),
         "seconds_per_frame": finite(summary.get("seconds_per_frame")),
         "metrics": metrics,
         "warnings": summary.get("warnings", []),
-        "spikes_note": summary.get("spikes_alone_note", unknown),
+        "spikes_note": summary.get("spikes_alone_note", ""),
         "sequence_columns": list(sequences.columns),
         "sequence_rows": rows_of(sequences),
         "frame_rows": _frame_rows(frames, metrics, of_frames["scale"], step),
@@ -240,15 +239,8 @@ def _examples(folder: Path) -> Contents:
 
 
 def _example(folder: Path, entry: Mapping[str, Any]) -> Contents:
-    files = {what: folder / entry["files"][what] for what in PARTS if what in entry["files"]}
-    for what in PARTS[:3]:
-        if what not in files or not files[what].is_file():
-            raise RunError(
-                f"{folder}: the {what} picture of frame {entry['frame']} of {entry['label']} is "
-                "missing; evaluate again"
-            )
     return {
         **{name: entry[name] for name in ("sequence", "label", "frame", "chosen")},
         "metrics": {name: finite(value) for name, value in entry["metrics"].items()},
-        "files": {what: file for what, file in files.items() if file.is_file()},
+        "files": {what: folder / entry["files"][what] for what in PARTS if what in entry["files"]},
     }

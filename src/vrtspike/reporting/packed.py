@@ -54,30 +54,24 @@ def pack_run(folder: Path, output: Path, licence: str) -> list[str]:
         raise ConfigError(f"{output}: already exists; give another name, or remove it")
     run = read_finished(folder)
     require_published(folder / WEIGHTS)
-    record, missing = read_record(folder) or {}, []
+    record = read_record(folder) or {}
     figures = find_evaluation(folder, run)
-    if figures is not None:  # without paths
-        figures = {name: figures[name] for name in _SUMMARY_KEYS if name in figures}
-    else:
-        missing.append(f"no figures: evaluate it first (snakemake evaluate_{run.name})")
     with atomic_path(output) as temporary:
         temporary.mkdir(parents=True)
-        names = [WEIGHTS]
-        if (folder / STATISTICS).is_file():
-            names.append(STATISTICS)
-        for name in names:
-            shutil.copyfile(folder / name, temporary / name)
-        portable = run.contents() | {"dataset": Path(run.dataset).name}
-        write_json(temporary / SETTINGS, portable)
-        if figures is not None:
+        for name in (WEIGHTS, STATISTICS):
+            if (folder / name).is_file():
+                shutil.copyfile(folder / name, temporary / name)
+        write_json(temporary / SETTINGS, run.contents() | {"dataset": Path(run.dataset).name})
+        if figures is not None:  # without paths
+            figures = {name: figures[name] for name in _SUMMARY_KEYS if name in figures}
             write_json(temporary / FIGURES, figures)
-        card = _card(run, figures, record, licence)
-        (temporary / CARD).write_text(card, encoding="utf-8")
-        names += [SETTINGS, *([FIGURES] if figures is not None else [])]
-        digests = {name: file_digest(temporary / name) for name in names}
+        digests = {path.name: file_digest(path) for path in sorted(temporary.iterdir())}
         kept = {name: record[name] for name in _RECORD_KEYS if name in record}
         write_json(temporary / RECORD, kept | {"digests": digests})
-    return missing
+        card = _card(run, figures, record, licence)
+        (temporary / CARD).write_text(card, encoding="utf-8")
+    missing = f"no figures: evaluate it first (snakemake evaluate_{run.name})"
+    return [missing] if figures is None else []
 
 
 def find_model(given: str | Path) -> Path:

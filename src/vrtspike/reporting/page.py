@@ -9,7 +9,7 @@ import html
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -27,9 +27,7 @@ from vrtspike.reporting.measurements import (
     read_alignment,
 )
 from vrtspike.reporting.pictures import (
-    ENCODINGS,
     ERROR_TOP,
-    Pictures,
     encode_examples,
     error_colours,
 )
@@ -163,8 +161,8 @@ ALL_VIDEO_BYTES = 6_000_000
 """Videos up to the first size are embedded in the page, up to the second size in total; others are
 linked."""
 
-EXAMPLE_BYTES = 900
-"""Size of an example's HTML elements besides the pictures."""
+OTHER_BYTES = 3_000_000
+"""Kept for the library of plots, the tables and the curves."""
 
 SCRIPTS = ("dom.js", "tables.js", "viewer.js", "charts.js", "page.js")
 _TEMPLATES = Environment(
@@ -203,26 +201,33 @@ def write_report_page(
     alignments = [table for table in tables if table is not None]
     headline, stored = verdict(runs), _store_files(runs, output)
     examples = [each for run in runs for each in run["evaluation"].get("examples", ())]
-    files = [example.pop("files") for example in examples]
+    budget = page_bytes - OTHER_BYTES - sum(map(len, stored.values()))
+    pictures = encode_examples([example.pop("files") for example in examples], budget)
     for number, example in enumerate(examples):
-        example["id"] = f"e{number}"
-
-    def page(pictures: Pictures) -> str:
-        kept = {f"e{number}": texts for number, texts in pictures.of.items()}
-        data = {
-            "best": headline.preset,
-            "alignments": alignments,
-            "runs": [_with_pictures(run, kept) for run in runs],
-            "columns": {"alignment": ALIGNMENT_COLUMNS, "sections": SECTION_COLUMNS},
-            "error": {"top": ERROR_TOP, "colours": error_colours()},
-            "pictures": {"form": str(pictures.encoding), "left_out": len(examples) - len(kept)},
-        }
-        texts = {f"{name}-{what}": text for name, of in kept.items() for what, text in of.items()}
-        return _page(headline, data, stored | texts)
-
-    empty = page(Pictures(ENCODINGS[0], {}))
-    budget = page_bytes - len(empty.encode()) - EXAMPLE_BYTES * len(examples)
-    atomic_write_text(output, page(encode_examples(files, budget)))
+        kept = pictures.of.get(number, {})
+        example |= {"id": f"e{number}", "pictures": sorted(kept)}
+        stored |= {f"e{number}-{what}": text for what, text in kept.items()}
+    for run in runs:
+        shown = [each for each in run["evaluation"].get("examples", ()) if each["pictures"]]
+        run["evaluation"]["examples"] = shown
+    data = {
+        "best": headline.preset,
+        "alignments": alignments,
+        "runs": runs,
+        "columns": {"alignment": ALIGNMENT_COLUMNS, "sections": SECTION_COLUMNS},
+        "error": {"top": ERROR_TOP, "colours": error_colours()},
+        "pictures": {"form": pictures.form, "left_out": len(examples) - len(pictures.of)},
+    }
+    sentence = re.sub(r"\*\*(.*?)\*\*", r"<strong>\1</strong>", html.escape(headline.sentence))
+    text = _TEMPLATES.get_template("page.html").render(
+        headline=headline,
+        verdict=sentence,
+        style=_asset("page.css"),
+        data=script_json(data),
+        stored={**stored, "plotly": _packed_plotly()},
+        script="\n".join(map(_asset, SCRIPTS)),
+    )
+    atomic_write_text(output, text)
     return headline
 
 
@@ -254,16 +259,6 @@ def _store_files(runs: Sequence[Contents], output: Path) -> dict[str, str]:
     return stored
 
 
-def _with_pictures(run: Contents, kept: Mapping[str, Mapping[str, str]]) -> Contents:
-    """A run with the names of the pictures of those examples that are kept."""
-    examples = [
-        example | {"pictures": sorted(kept[example["id"]])}
-        for example in run["evaluation"].get("examples", ())
-        if example["id"] in kept
-    ]
-    return run | {"evaluation": run["evaluation"] | {"examples": examples}}
-
-
 def script_json(value: Any) -> str:  # noqa: ANN401 - any JSON value
     """JSON that is safe in a script element.
 
@@ -272,18 +267,6 @@ def script_json(value: Any) -> str:  # noqa: ANN401 - any JSON value
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
-def _page(headline: Verdict, data: Contents, stored: Mapping[str, str]) -> str:
-    strong = re.sub(r"\*\*(.*?)\*\*", r"<strong>\1</strong>", html.escape(headline.sentence))
-    return _TEMPLATES.get_template("page.html").render(
-        headline=headline,
-        verdict=strong,
-        style=_asset("page.css"),
-        data=script_json(data),
-        stored={**stored, "plotly": _packed_plotly()},
-        script="\n".join(map(_asset, SCRIPTS)),
-    )
 
 
 @functools.cache

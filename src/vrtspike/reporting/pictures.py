@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import base64
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from pathlib import Path
 
 import cv2
@@ -18,8 +17,6 @@ from vrtspike.errors import DataError
 from vrtspike.io.images import read_gray, read_rgb
 from vrtspike.system.cpus import available_cpus
 
-ERROR = "error"
-THUMBNAIL = "thumbnail"
 ERROR_TOP = 32
 """Difference in grey values that error maps show in the brightest colour."""
 
@@ -29,49 +26,14 @@ GRAY = frozenset({"spikes"})
 THREADS = 4
 """As the rule asks for."""
 
-THUMBNAIL_SIDE = 176
-_LOSSLESS = 101
+THUMBNAIL = (176, 60)
+"""Longest side and quality of the pictures to choose from."""
+LEVELS = ((1920, 90), (1280, 76), (960, 62), (720, 56), (400, 44))
+"""Longest side in pixels and quality of WebP, from the best to the smallest."""
+
 _COLOURS = cv2.COLORMAP_INFERNO
 
 Picture = NDArray[np.uint8]
-
-
-@dataclass(frozen=True)
-class Encoding:
-    """Size and quality of pictures in WebP.
-
-    Attributes:
-        side: longest side in pixels; larger pictures are downscaled. None: full size.
-        quality: 1 to 100; 101 is lossless.
-    """
-
-    side: int | None
-    quality: int
-
-    def __str__(self) -> str:
-        """The encoding in words, for the page.
-
-        >>> str(Encoding(960, 70)), str(Encoding(None, 101))
-        ('WebP, quality 70, longest side 960 pixels', 'WebP, without loss, full size')
-        """
-        quality = "without loss" if self.quality >= _LOSSLESS else f"quality {self.quality}"
-        size = "full size" if self.side is None else f"longest side {self.side} pixels"
-        return f"WebP, {quality}, {size}"
-
-
-ENCODINGS = (
-    Encoding(None, _LOSSLESS),
-    Encoding(None, 92),
-    Encoding(None, 84),
-    Encoding(1280, 76),
-    Encoding(1280, 64),
-    Encoding(960, 68),
-    Encoding(960, 56),
-    Encoding(720, 56),
-    Encoding(560, 50),
-    Encoding(400, 44),
-)
-"""From the best to the smallest."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +41,13 @@ class Pictures:
     """The pictures of some examples.
 
     Attributes:
-        encoding: of all pictures.
+        form: of all pictures, in words; empty without any.
         of: pictures by index of the example and kind, WebP in base64, with the added kinds
-            ``error`` and ``thumbnail``; not of all examples if even the smallest encoding is too
-            large.
+            ``error`` and ``thumbnail``; not of all examples if they are too large even at the last
+            of :data:`LEVELS`.
     """
 
-    encoding: Encoding
+    form: str
     of: Mapping[int, Mapping[str, str]]
 
 
@@ -112,71 +74,57 @@ def error_colours() -> list[str]:
     return [f"rgb({r} {g} {b})" for r, g, b in colours.tolist()]
 
 
-def encode(picture: Picture, encoding: Encoding) -> bytes:
-    """A picture as WebP.
+def encode(picture: Picture, side: int, quality: int) -> str:
+    """A picture as WebP in base64.
 
     Args:
         picture: uint8 (H, W, 3) RGB or (H, W).
-        encoding: how.
+        side: longest side in pixels; larger pictures are downscaled.
+        quality: 1 to 100.
     """
-    longest = max(picture.shape[:2])
-    if encoding.side is not None and longest > encoding.side:
-        height, width = (max(1, round(s * encoding.side / longest)) for s in picture.shape[:2])
+    scale = side / max(picture.shape[:2])
+    if scale < 1:
+        height, width = (max(1, round(length * scale)) for length in picture.shape[:2])
         picture = np.asarray(
             cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA), dtype=np.uint8
         )
     if picture.ndim == 3:
         picture = np.ascontiguousarray(picture[..., ::-1])
-    done, contents = cv2.imencode(".webp", picture, [cv2.IMWRITE_WEBP_QUALITY, encoding.quality])
+    done, contents = cv2.imencode(".webp", picture, [cv2.IMWRITE_WEBP_QUALITY, quality])
     if not done:
         raise DataError("OpenCV cannot write WebP on this machine; install opencv-python-headless")
-    return contents.tobytes()
+    return base64.b64encode(contents.tobytes()).decode()
 
 
-def encode_examples(
-    examples: Sequence[Mapping[str, Path]], budget: int, encodings: Sequence[Encoding] = ENCODINGS
-) -> Pictures:
-    """Pictures of examples in the best encoding that fits into a size limit.
+def encode_examples(examples: Sequence[Mapping[str, Path]], budget: int) -> Pictures:
+    """Pictures of examples at the best of :data:`LEVELS` that fits into a size limit.
 
     Args:
         examples: worst first; files by kind: ``blurry``, ``restored``, ``sharp``, and ``spikes`` if
             there are any.
-        budget: characters of all pictures together.
-        encodings: from the best to the smallest. If even the last is too large, examples are left
-            out evenly.
+        budget: characters of all pictures together. If even the last level is too large, examples
+            are left out evenly.
 
     Raises:
         DataError: if a picture cannot be read.
     """
-
-    @cache
-    def encoded(number: int) -> list[dict[str, str]]:
-        return _encode_all(examples, encodings[number])
-
-    def fits(number: int) -> bool:
-        return sum(map(_characters, encoded(number))) <= budget
-
-    number = bisect_left(range(len(encodings) - 1), True, key=fits)
-    found = encoded(number)
-    sizes = np.array([_characters(each) for each in found], int)
+    # OpenCV releases the GIL.
+    with ThreadPoolExecutor(min(THREADS, available_cpus())) as threads:
+        for side, quality in LEVELS:
+            found = list(threads.map(partial(_encode, side=side, quality=quality), examples))
+            sizes = np.array([sum(map(len, each.values())) for each in found], int)
+            if sizes.sum() <= budget:
+                break
     kept = np.arange(len(found))
     while len(kept) and sizes[kept].sum() > budget:
         # Evenly spaced, with the first and the last.
         kept = np.linspace(0, len(found) - 1, len(kept) - 1).astype(int)
-    return Pictures(encodings[number], {place: found[place] for place in kept.tolist()})
+    form = f"WebP of quality {quality}, at most {side} pixels wide or high"
+    return Pictures(form, {place: found[place] for place in kept.tolist()})
 
 
-def _characters(pictures: Mapping[str, str]) -> int:
-    return sum(map(len, pictures.values()))
-
-
-def _encode_all(examples: Sequence[Mapping[str, Path]], encoding: Encoding) -> list[dict[str, str]]:
-    # OpenCV releases the GIL.
-    with ThreadPoolExecutor(min(THREADS, available_cpus())) as threads:
-        return list(threads.map(lambda files: _encode_example(files, encoding), examples))
-
-
-def _encode_example(files: Mapping[str, Path], encoding: Encoding) -> dict[str, str]:
+def _encode(files: Mapping[str, Path], side: int, quality: int) -> dict[str, str]:
+    """The pictures of an example, with its error map and thumbnail."""
     pictures: dict[str, Picture] = {
         what: read_gray(path) if what in GRAY else read_rgb(path) for what, path in files.items()
     }
@@ -186,7 +134,6 @@ def _encode_example(files: Mapping[str, Path], encoding: Encoding) -> dict[str, 
             f"{files['restored']}: {restored.shape[1]} x {restored.shape[0]} pixels, but "
             f"{files['sharp']} has {sharp.shape[1]} x {sharp.shape[0]}; evaluate again"
         )
-    pictures[ERROR] = error_map(restored, sharp)
-    encoded = {what: encode(picture, encoding) for what, picture in pictures.items()}
-    encoded[THUMBNAIL] = encode(restored, Encoding(THUMBNAIL_SIDE, 60))
-    return {what: base64.b64encode(contents).decode() for what, contents in encoded.items()}
+    pictures["error"] = error_map(restored, sharp)
+    encoded = {what: encode(picture, side, quality) for what, picture in pictures.items()}
+    return encoded | {"thumbnail": encode(restored, *THUMBNAIL)}

@@ -105,7 +105,7 @@ def read_origin(
     """
     base, there = _base(run.name, presets, run.settings)
     environment = record.get("environment") or {}
-    commit = _commit(environment)
+    git = environment.get("git") or {}
     facts = {
         "code": _code(environment, record),
         "data set": f"{Path(run.dataset).parent.parent.name}, {run.dataset_digest}",
@@ -118,10 +118,9 @@ def read_origin(
         "weights": _weights(folder),
         **{f"begins with {key}": digest for key, digest in run.weights.items()},
     }
-    git_changed = (environment.get("git") or {}).get("changed")
     return {
-        "commit": commit[:8],
-        "changed": bool(git_changed or record.get("code_changed")),
+        "commit": str(git.get("commit") or "")[:8],
+        "changed": bool(git.get("changed") or record.get("code_changed")),
         "base": base,
         "differences": setting_changes(there, run.settings),
         "facts": [(name, value) for name, value in facts.items() if value],
@@ -167,17 +166,14 @@ def _base(name: str, presets: Path, own: RunSettings) -> tuple[str, RunSettings]
     return f"preset {parent}", load_preset(file)
 
 
-def _commit(environment: Mapping[str, Any]) -> str:
-    return str((environment.get("git") or {}).get("commit") or "")
-
-
 def _code(environment: Mapping[str, Any], record: Mapping[str, Any]) -> str:
-    commit = _commit(environment)
-    if not commit:
+    git = environment.get("git") or {}
+    if not git.get("commit"):
         return "no commit known: trained outside a git checkout"
-    words = [commit]
-    if environment["git"].get("changed"):
-        words.append("with changes that were not committed")
+    words = [
+        git["commit"],
+        *(["with changes that were not committed"] if git.get("changed") else []),
+    ]
     if changed := record.get("code_changed"):
         words.append(f"changed during the run: {', '.join(map(str, changed))}")
     return "; ".join(words)
@@ -185,29 +181,23 @@ def _code(environment: Mapping[str, Any], record: Mapping[str, Any]) -> str:
 
 def _machine(environment: Mapping[str, Any], record: Mapping[str, Any]) -> str:
     device = environment.get("device") or {}
-    count, name = record.get("processes", 1), device.get("name", "")
-    parts = [f"{count} x {name}" if device.get("type") == "cuda" else f"{name} (CPU)"]
-    if device.get("memory_mb"):
-        parts.append(f"{device['memory_mb'] / 1024:.0f} GiB of GPU memory")
-    if environment.get("cpus"):
-        parts.append(f"{environment['cpus']} CPUs")
-    if environment.get("host"):
-        parts.append(f"host {environment['host']}")
-    if environment.get("batch_job"):
-        parts.append(f"job {environment['batch_job']}")
-    return ", ".join(parts) if environment else ""
+    name, memory = device.get("name", ""), device.get("memory_mb")
+    is_gpu, count = device.get("type") == "cuda", record.get("processes", 1)
+    facts = {
+        f"{count} x {name}" if is_gpu else f"{name} (CPU)": device,
+        f"{(memory or 0) / 1024:.0f} GiB of GPU memory": memory,
+        f"{environment.get('cpus')} CPUs": environment.get("cpus"),
+        f"host {environment.get('host')}": environment.get("host"),
+    }
+    return ", ".join(text for text, known in facts.items() if known)
 
 
 def _training(record: Mapping[str, Any], times: Sequence[float]) -> str:
     parts = [f"{record['step']:,} steps"] if record.get("step") is not None else []
     if starts := record.get("starts"):
-        parts.append(duration_words(training_seconds(record, times)))
         begun = datetime.datetime.fromtimestamp(starts[0]["time"], datetime.UTC)
+        parts.append(duration_words(training_seconds(record, times)))
         parts.append(f"begun {begun:%Y-%m-%d %H:%M} UTC")
-        if len(starts) > 1:
-            parts.append(f"{len(starts)} starts")
-    if record.get("status") not in (None, "finished"):
-        parts.append(str(record["status"]))
     return ", ".join(parts)
 
 

@@ -55,14 +55,6 @@ def write_code(folder: Path, files: Mapping[str, str]) -> None:
     write_json(folder / CODE, {"schema": SCHEMA, "files": dict(files)})
 
 
-def read_code(folder: Path) -> Mapping[str, str] | None:
-    """The digests in ``code.json``; None if it is missing, damaged or of another version."""
-    try:
-        return dict(read_json(folder / CODE)["files"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
 def record_code(folder: Path, program: Path, task: str) -> list[str]:
     """Write ``code.json`` of a new run; compare the code of a run that has begun.
 
@@ -92,8 +84,9 @@ def code_changes(folder: Path, program: Path, task: str) -> list[str] | None:
     Returns:
         None if ``code.json`` is missing, damaged or of another version.
     """
-    then = read_code(folder)
-    if then is None:
+    try:
+        then = dict(read_json(folder / CODE)["files"])
+    except (OSError, ValueError, KeyError, TypeError):
         return None
     now = training_code(program, task)
     return sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name))

@@ -24,7 +24,6 @@ from vrtspike.io.pretrained import PUBLISHED, require_weights
 from vrtspike.runs.names import SETTINGS, STATISTICS
 
 SCHEMA = 4
-_READABLE = (3, SCHEMA)
 STATISTICS_SCHEMA = 1
 
 
@@ -84,16 +83,15 @@ class RunIdentity:
         Raises:
             RunError: if the contents are invalid, or of another version of this project.
         """
-        schema = found.get("schema")
-        if schema not in _READABLE:
+        if found.get("schema") != SCHEMA:
             raise RunError(
                 f"{path}: not the settings of a run as this version writes them: found schema "
-                f"{schema}, expected {SCHEMA}; train the preset again, or use the "
+                f"{found.get('schema')}, expected {SCHEMA}; train the preset again, or use the "
                 "version of this project that trained it"
             )
         try:
             kind = find_problem(found["settings"].get("TASK", DEFAULT_TASK)).SETTINGS
-            settings = kind.model_validate(kind.upgraded(found["settings"]))
+            settings = kind.model_validate(found["settings"])
             known = {each.name: found[each.name] for each in fields(RunIdentity)}
             return cls(**{**known, "settings": settings})
         except (ConfigError, KeyError, ValidationError) as error:

@@ -11,26 +11,21 @@ an import. Other dynamic imports (``importlib.import_module``) are not found.
 from __future__ import annotations
 
 import ast
-import contextlib
 import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from functools import cache
-from importlib.util import cache_from_source
 from pathlib import Path
-from typing import Any
 
 import vrtspike
-from vrtspike.io.files import json_digest, read_json, write_json
+from vrtspike.io.files import json_digest
 
 PACKAGE = "vrtspike"
 NEUTRAL = ("vrtspike.system.cli", "vrtspike.errors")
 """Modules that only report to the user; a package stands for all its modules."""
 
 _SOURCES = Path(vrtspike.__file__).parent.parent
-_CACHE = Path(cache_from_source(__file__)).with_suffix(".json")
-"""By the path of a source file: SHA-256 of its contents, its digest and its imports."""
 _CLASS_NAME = re.compile(rf"{PACKAGE}(\.\w+)+\.[A-Z]\w*")
 
 
@@ -55,7 +50,6 @@ def code_digests(
     """
     script = script.resolve()
     ignored = tuple(f"{name}." for name in (*NEUTRAL, *neutral))
-    cached_before = dict(_cached_summaries())
     digests: dict[str, set[str]] = defaultdict(set)
     queue: list[tuple[Path | None, str]] = [(script, "")]
     for name in uses:
@@ -67,17 +61,10 @@ def code_digests(
         if path is None or source in seen:
             continue
         seen.add(source)
-        contents = path.read_bytes()
-        if definition:
-            digest, imports = _definition_summary(path, contents, definition)
-        else:
-            digest, imports = _file_summary(path, contents)
+        digest, imports = _summary(path, path.read_bytes(), definition)
         digests[_label(path)].add(digest)
         names = (name for name in imports if not f"{name}.".startswith(ignored))
         queue += [(_find(name, script.parent), "") for name in names]
-    if _cached_summaries() != cached_before:
-        with contextlib.suppress(OSError):  # a read-only folder
-            write_json(_CACHE, _cached_summaries())
     own = _label(script)
     files = [own, *sorted(digests.keys() - {own})]
     return {file: json_digest(sorted(digests[file]))[:12] for file in files}
@@ -107,41 +94,29 @@ def _label(path: Path) -> str:
     return f"{path.parent.name}/{path.name}"
 
 
-Summary = tuple[str, list[str]]
-"""A digest of statements, and the dotted names that they import."""
-
-
 @cache
-def _cached_summaries() -> dict[str, Any]:
-    """The contents of :data:`_CACHE`; empty if it is missing or damaged."""
-    with contextlib.suppress(OSError, ValueError):
-        return dict(read_json(_CACHE))
-    return {}
+def _summary(path: Path, contents: bytes, definition: str) -> tuple[str, list[str]]:
+    """A digest of the statements of a file, and the dotted names that they import.
 
-
-def _file_summary(path: Path, contents: bytes) -> Summary:
-    """The summary of a file, cached on disk as long as its contents are the same."""
-    cached = _cached_summaries()
-    sha256 = hashlib.sha256(contents).hexdigest()
-    known = cached.get(str(path))
-    if known is None or known[0] != sha256:
-        known = cached[str(path)] = [sha256, *_summary(_statements(contents, path), path)]
-    return known[1], known[2]
-
-
-@cache
-def _definition_summary(path: Path, contents: bytes, name: str) -> Summary:
-    """The summary of the statements of a file that define a name and those that they use."""
+    Args:
+        path: of the file.
+        contents: of the file.
+        definition: a name; only the statements count that define it and those that they use. All
+            count if it is empty.
+    """
     rest = _statements(contents, path)
-    used: list[ast.stmt] = []
-    names = {name}
+    used = [] if definition else rest
+    names = {definition}
     # Statements that define nothing run in any case.
-    while found := [each for each in rest if not (own := _defined_names(each)) or own & names]:
+    while definition and (
+        found := [each for each in rest if not (own := _defined_names(each)) or own & names]
+    ):
         used += found
         rest = [each for each in rest if each not in found]
         nodes = (node for each in found for node in ast.walk(each))
         names |= {node.id for node in nodes if isinstance(node, ast.Name)}
-    return _summary(used, path)
+    text = "\n".join(map(ast.unparse, used))
+    return hashlib.sha256(text.encode()).hexdigest(), sorted(_imports(used, path))
 
 
 def _statements(contents: bytes, path: Path) -> list[ast.stmt]:
@@ -168,8 +143,7 @@ class _Stripped(ast.NodeTransformer):
         return None if "TYPE_CHECKING" in ast.unparse(node.test) else self.generic_visit(node)
 
 
-def _summary(statements: Sequence[ast.stmt], path: Path) -> Summary:
-    text = "\n".join(map(ast.unparse, statements))
+def _imports(statements: Sequence[ast.stmt], path: Path) -> set[str]:
     names: set[str] = set()
     for node in (node for statement in statements for node in ast.walk(statement)):
         if isinstance(node, ast.Import):
@@ -180,4 +154,4 @@ def _summary(statements: Sequence[ast.stmt], path: Path) -> Summary:
             names |= {".".join([*module, alias.name]) for alias in node.names}
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             names |= {node.value} if _CLASS_NAME.fullmatch(node.value) else set()
-    return hashlib.sha256(text.encode()).hexdigest(), sorted(names)
+    return names

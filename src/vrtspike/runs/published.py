@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from vrtspike.io.flatten import flatten
 from vrtspike.monitoring.records import merged_timings, read_records
 from vrtspike.runs import names
 from vrtspike.runs.folder import read_record
-from vrtspike.runs.identity import RunIdentity, result_settings, write_statistics
+from vrtspike.runs.identity import RunIdentity, result_settings
 from vrtspike.runs.names import RECORD, SETTINGS, STATISTICS, WEIGHTS
 
 _EXPECTED = "no such file; expected the folder of a finished run, such as results/train/<preset>"
@@ -99,12 +98,6 @@ def require_published(weights: str | Path) -> None:
     record = read_record(folder)
     if record is None:
         return
-    if "digests" not in record:
-        print(
-            f"{folder}: published by an earlier version without digests; whether its weights "
-            "were changed since cannot be checked",
-            file=sys.stderr,
-        )
     for name, kept in record.get("digests", {}).items():
         if not (folder / name).is_file():
             raise RunError(
@@ -130,8 +123,7 @@ def publish(folder: Path, output: Path) -> None:
     was resumed; ``run.json`` has the SHA-256 of :data:`DIGESTED` files.
 
     Raises:
-        RunError: if the run is not finished, or its data set has changed before its statistics
-            were kept.
+        RunError: if the run is not finished.
     """
     record = read_record(folder)
     status = "not begun" if record is None else record["status"]
@@ -141,8 +133,6 @@ def publish(folder: Path, output: Path) -> None:
     copied = list(_COPIED)
     if RunIdentity.read(folder).dataset_digest is not None:
         copied.append(names.STATISTICS)
-        if not (folder / names.STATISTICS).is_file():  # finished by an earlier version
-            write_statistics(folder)
     with atomic_path(output) as temporary:
         temporary.mkdir()
         for name in copied:

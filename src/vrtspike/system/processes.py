@@ -10,12 +10,12 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from vrtspike.errors import RunError
-from vrtspike.system.endings import describe_status, exit_on_signals, exit_with_process
+from vrtspike.system.endings import exit_on_signals, exit_with_process
 
 _PR_SET_PDEATHSIG = 1
 _TERMINATE_TIMEOUT_S = 5.0
@@ -65,8 +65,11 @@ def for_each(
         for future in as_completed(left):
             error = future.exception()
             if isinstance(error, BrokenProcessPool):
-                executor.shutdown()  # sets the exit codes of all children
-                raise _killed_error(left, [child.exitcode or 0 for child in children]) from error
+                raise RunError(
+                    f"a process was killed, as when memory is full ({len(left)} left to do, the "
+                    f"first is {next(iter(left.values()))}); finished ones are kept. Give the job "
+                    "more memory or fewer cores, and run again"
+                ) from error
             yield left.pop(future), error or future.result()
     finally:
         for child in children:
@@ -76,16 +79,6 @@ def for_each(
             child.join(_TERMINATE_TIMEOUT_S)
             child.kill()
             child.join()
-
-
-def _killed_error(left: dict[Future[Any], str], statuses: Sequence[int]) -> RunError:
-    """The error for a killed process; the executor ends the others by SIGTERM."""
-    status = next((s for s in statuses if s < 0 and s != -signal.SIGTERM), -signal.SIGTERM)
-    return RunError(
-        f"a process {describe_status(status)} ({len(left)} left to do, the first is "
-        f"{next(iter(left.values()))}); finished ones are kept. Give the job more memory or fewer "
-        "cores, and run again"
-    )
 
 
 def _init_child(parent: int) -> None:

@@ -13,7 +13,6 @@ import shutil
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple, fields
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -34,11 +33,10 @@ Key: TypeAlias = tuple[int, int]
 """(epoch, index of the sample)."""
 
 _ORDER = 1
-_NO_SHARED_MEMORY = re.compile(
-    r"shared memory.*No space left|torch_\w+>: No space left|killed by signal: Bus error", re.DOTALL
+_WORKER_FAILED = re.compile(
+    r"DataLoader worker \(pid|shared memory.*No space left|torch_\w+>: No space left", re.DOTALL
 )
-"""Messages of PyTorch when shared memory is full."""
-_WORKER_DIED = re.compile(r"DataLoader worker \(pid")
+"""Messages of PyTorch when a worker was killed or shared memory is full."""
 
 
 def mix_seed(*numbers: int) -> int:
@@ -114,14 +112,7 @@ class ShuffledBatches:
                 f"the training split has {samples} samples, but TRAIN.BATCH_SIZE is {size} "
                 "and an incomplete batch is dropped; lower TRAIN.BATCH_SIZE or add data"
             )
-        self._load = partial(
-            _loader,
-            _Keyed(dataset, self._uses, observer),
-            settings.DATALOADER,
-            ranks,
-            workers=workers.train,
-            prefetch=settings.DATALOADER.TRAIN_PREFETCH_FACTOR,
-        )
+        self._settings, self._ranks, self._workers = settings.DATALOADER, ranks, workers.train
 
     def keys(self, first: int, stride: int, until: int) -> Iterator[list[Key]]:
         """The samples of micro-batches ``first``, ``first + stride`` ... below ``until``."""
@@ -136,7 +127,15 @@ class ShuffledBatches:
 
     def stream(self, first: int, stride: int, until: int) -> Iterator[Any]:
         """Micro-batches ``first``, ``first + stride`` ... below ``until``."""
-        return _explain_failures(iter(self._load(self.keys(first, stride, until))))
+        loader = _loader(
+            _Keyed(self._dataset, self._uses, self._observer),
+            self._settings,
+            self._ranks,
+            self.keys(first, stride, until),
+            workers=self._workers,
+            prefetch=self._settings.TRAIN_PREFETCH_FACTOR,
+        )
+        return _explain_failures(iter(loader))
 
     def cache_use(self) -> CacheUse | None:
         """Use of the cache so far by this process and its workers; None without a cache."""
@@ -228,26 +227,21 @@ def _explain_failures(batches: Iterator[Any]) -> Iterator[Any]:
     """The batches, with errors of the worker processes explained.
 
     Raises:
-        RunError: if shared memory is full or a worker was killed.
+        RunError: if a worker was killed or shared memory is full.
     """
     try:
         yield from batches
     except (RuntimeError, ConnectionError, EOFError) as error:
-        if _NO_SHARED_MEMORY.search(str(error)):
-            size = shutil.disk_usage(SHARED_MEMORY).total >> 20
-            raise RunError(
-                f"{SHARED_MEMORY} has {size} MB, too little for loading workers; start the "
-                "container with --shm-size=8g, lower DATALOADER.TRAIN_PREFETCH_FACTOR, or set "
-                "DATALOADER.TOTAL_WORKERS to 0; the same command continues from the last checkpoint"
-            ) from error
         # While a tensor is being received, the error comes from the standard library instead.
         place = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
-        if not (_WORKER_DIED.match(str(error)) or place.parent.name == "multiprocessing"):
+        if not (_WORKER_FAILED.search(str(error)) or place.parent.name == "multiprocessing"):
             raise
+        size = shutil.disk_usage(SHARED_MEMORY).total >> 20 if SHARED_MEMORY.is_dir() else 0
         raise RunError(
-            f"a data loading worker was killed, probably because memory is full ({error}). Lower "
-            "DATALOADER.TOTAL_WORKERS or DATA.CACHE_SIZE_GB, which change no result; the same "
-            "command continues from the last checkpoint"
+            f"a data loading worker failed, probably because memory or {SHARED_MEMORY} ({size} MB) "
+            f"is full ({error}). Lower DATALOADER.TOTAL_WORKERS, DATALOADER.TRAIN_PREFETCH_FACTOR "
+            "or DATA.CACHE_SIZE_GB, which change no result, or start the container with "
+            "--shm-size=8g; the same command continues from the last checkpoint"
         ) from error
 
 

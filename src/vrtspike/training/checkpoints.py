@@ -16,7 +16,7 @@ from vrtspike.config.run_schema import RunSettings, TrainSettings
 from vrtspike.errors import RunError
 from vrtspike.io.files import atomic_path
 
-FORMAT = "vrtspike-checkpoint-1"
+FORMAT = "vrtspike-checkpoint-2"
 BEST = "best.pt"
 _NAME = re.compile(r"step_(\d{8})\.pt$")
 _DAMAGE = (RuntimeError, ValueError, EOFError, pickle.UnpicklingError, zipfile.BadZipFile)
@@ -67,19 +67,16 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
             if damaged := archive.testzip():  # PyTorch does not read the checksums
                 raise zipfile.BadZipFile(f"{damaged} is damaged")
         state = torch.load(path, map_location="cpu", weights_only=True)
+        if not isinstance(state, dict) or state.get("format") != FORMAT:
+            raise ValueError(f"expected a file of {FORMAT}")
     except (*_DAMAGE, OSError) as error:
         if isinstance(error, OSError) and error.filename is not None:
             raise  # the file could not even be opened
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise RunError(
-            f"{path}: cannot be read as a checkpoint ({reason}); it is damaged or of another kind. "
-            f"{_offer_older(path)}"
+            f"{path}: cannot be read as a checkpoint ({reason}); it is damaged, of another kind or "
+            f"of another version. {_offer_older(path)}"
         ) from error
-    if not isinstance(state, dict) or state.get("format") != FORMAT:
-        raise RunError(
-            f"{path}: a PyTorch file, but no checkpoint of this project (expected {FORMAT}). "
-            f"{_offer_older(path)}"
-        )
     return state
 
 

@@ -14,7 +14,6 @@ from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from vrtspike.errors import RunError
 from vrtspike.monitoring.timing import TimedSection
 
 T = TypeVar("T")
@@ -98,8 +97,6 @@ class Replica:
 
     def __init__(self, model: nn.Module, ranks: Ranks) -> None:
         self.module: nn.Module = model
-        self._model = model
-        self._is_checked = False
         self._ddp: DistributedDataParallel | None = None
         self._exchange = _AllReduceHook()
         if ranks.world_size > 1:
@@ -110,22 +107,9 @@ class Replica:
             self._ddp.register_comm_hook(self._exchange, hook)
             self.module = self._ddp
 
-    @contextmanager
-    def backward(self, running: object) -> Iterator[None]:
-        """Around a backward pass.
-
-        Args:
-            running: the timing section of this backward pass.
-
-        Raises:
-            RunError: in the first pass with several processes, if a trainable parameter has no
-                gradient.
-        """
-        self._exchange.backward = running if isinstance(running, TimedSection) else None
-        yield
-        if self._ddp is not None and not self._is_checked:
-            _require_gradients(self._model)
-            self._is_checked = True
+    def time_exchange(self, backward: object) -> None:
+        """Time the wait for other processes as a sibling of ``backward``, the running section."""
+        self._exchange.backward = backward if isinstance(backward, TimedSection) else None
 
     @contextmanager
     def accumulate(self, exchange: bool) -> Iterator[None]:
@@ -151,15 +135,3 @@ class _AllReduceHook:
             self.backward.switch("sync")
         assert dist.group.WORLD is not None
         return allreduce_hook(dist.group.WORLD, bucket)
-
-
-def _require_gradients(model: nn.Module) -> None:
-    """Refuse trainable parameters without a gradient: DistributedDataParallel waits for it."""
-    named = model.named_parameters()
-    unused = [name for name, p in named if p.requires_grad and p.grad is None]
-    if unused:
-        raise RunError(
-            f"{len(unused)} parameters of the model do not affect the loss, such as {unused[0]}: "
-            "several processes cannot train it. Set requires_grad of these parameters to "
-            "False in the model's constructor, or train in one process"
-        )

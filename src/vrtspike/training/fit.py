@@ -36,7 +36,7 @@ from vrtspike.training.batches import (
 from vrtspike.training.distributed import Ranks, join
 from vrtspike.training.loop import Trainer
 from vrtspike.training.run_log import RunLog, describe_environment
-from vrtspike.training.tasks import Compiler, Task, Trainable, compile_whole
+from vrtspike.training.tasks import Task, Trainable
 from vrtspike.training.trackers import open_trackers
 from vrtspike.training.workers import Workers, hide_main_script, resolve_workers
 
@@ -108,11 +108,10 @@ def train_run(
             display.note(problem.note)
         keys = run.settings.LOG
         timing = TimingLogger(
-            folder / LOGS,
+            folder / LOGS if keys.TIMING_FILE else None,
             ranks.device,
             enabled=keys.ENABLE_TIMING_LOG and ranks.is_main,
-            console=keys.TIMING_CONSOLE and display,
-            file=keys.TIMING_FILE,
+            console=display if keys.TIMING_CONSOLE else None,
             console_interval=keys.TIMING_CONSOLE_INTERVAL,
             file_interval=keys.TIMING_FILE_INTERVAL,
         )
@@ -241,7 +240,6 @@ def fit(
     validation_parameters: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     rate_factors: Mapping[str, float] | None = None,
-    compiler: Compiler = compile_whole,
     device: str | None = None,
 ) -> Outcome:
     """Train a model, or continue the run in ``folder``.
@@ -254,7 +252,8 @@ def fit(
     Args:
         folder: of the run: checkpoints, logs, weights.
         task: loss and metrics of a batch.
-        model_class: called with ``model_parameters``.
+        model_class: called with ``model_parameters``; its method ``compile`` is called for
+            TRAIN.COMPILE_MODEL.
         dataset_class: makes a map-style data set, called with ``dataset_parameters``. Worker
             processes import it, so define it at the top level of a module; if that is the script
             itself, put the training under ``if __name__ == "__main__":``.
@@ -264,7 +263,6 @@ def fit(
         settings: any of SEED, DETERMINISTIC, DATALOADER, TRAIN and LOG, as in a preset.
         rate_factors: factors on the learning rate, by the parameter groups of the model's method
             ``rate_groups()``.
-        compiler: compiles the model in place if TRAIN.COMPILE_MODEL is set.
         device: ``cpu`` or ``cuda``; None takes a CUDA device where there is one.
 
     Raises:
@@ -292,9 +290,7 @@ def fit(
             held_out = dataset_class(**validation_parameters)
             validation = ValidationBatches(held_out, known, workers, ranks)
         model = model_class(**model_parameters).to(ranks.device)
-        return Trainable(
-            model, task, batches, validation, compiler, rate_factors=rate_factors or {}
-        )
+        return Trainable(model, task, batches, validation, rate_factors=rate_factors or {})
 
     with hide_main_script(dataset_class):
         return train_run(run, folder, build, device=device)

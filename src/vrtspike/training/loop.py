@@ -22,9 +22,10 @@ from torch.profiler import profile, schedule
 from vrtspike.cluster.signals import StopRequest
 from vrtspike.config.run_schema import MAIN_METRIC, RunSettings
 from vrtspike.errors import RunError
-from vrtspike.monitoring.display import Display, Status
+from vrtspike.monitoring.display import Display
 from vrtspike.monitoring.timing import TimingLogger, section
 from vrtspike.runs.names import BEST_WEIGHTS, LOGS
+from vrtspike.system.progress_bar import format_duration
 from vrtspike.training.batches import seed_everything
 from vrtspike.training.checkpoints import (
     RunState,
@@ -35,16 +36,15 @@ from vrtspike.training.checkpoints import (
 from vrtspike.training.distributed import Ranks, Replica
 from vrtspike.training.optimizers import (
     FrozenStart,
-    Schedule,
     build_optimizer,
     parameter_groups,
     scaled_learning_rate,
+    set_learning_rates,
     total_steps,
     trainable_groups,
 )
 from vrtspike.training.precision import Precision
 from vrtspike.training.progress import (
-    EpochPace,
     Progress,
     Speed,
     StepResult,
@@ -89,20 +89,18 @@ class Trainer:
         checkpoint = latest_checkpoint(log.checkpoints)
         self.micro_batches = micro_batches_per_step(train, ranks.world_size, checkpoint)
         self.total = total_steps(settings, batches.per_epoch, self.micro_batches)
-        rate = scaled_learning_rate(train, self.micro_batches)
+        self.learning_rate = scaled_learning_rate(train, self.micro_batches)
         groups = trainable_groups(model)
         self.frozen = FrozenStart(groups, problem.frozen_steps)
         self.optimizer = build_optimizer(
-            parameter_groups(groups, rate, problem.rate_factors), train.OPTIM
+            parameter_groups(groups, self.learning_rate, problem.rate_factors), train.OPTIM
         )
-        self.schedule = Schedule(self.optimizer, train.SCHED, rate, self.total)
         self.average: AveragedModel | None = None
         if train.EMA > 0:
             self.average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(train.EMA))
-        self.progress, self.pace = Progress(), EpochPace()
+        self.progress = Progress()
         parts: dict[str, Stateful] = {
             "progress": self.progress,
-            "pace": self.pace,
             "model": model,
             "precision": self.precision,
             "optimizer": self.optimizer,
@@ -112,7 +110,7 @@ class Trainer:
         self.state = RunState(log.checkpoints, log.fingerprint, settings, self.micro_batches, parts)
         self._resume(checkpoint)
         if train.COMPILE_MODEL:
-            problem.compiler(model, train.COMPILE_MODE)
+            model.compile(mode=train.COMPILE_MODE)
         self.replica = Replica(self.model, ranks)
 
     def run(self, stop: StopRequest) -> Literal["finished", "interrupted"]:
@@ -152,7 +150,9 @@ class Trainer:
     def _step(self, stream: Iterator[Any], stop: StopRequest) -> tuple[StepResult, bool]:
         """One optimiser step; returns its result and whether any process was asked to stop."""
         done, steps = self.progress.step, self.micro_batches // self.ranks.world_size
-        rate = self.schedule.apply(done)
+        rate = set_learning_rates(
+            self.optimizer, self.train.SCHED, self.learning_rate, done, self.total
+        )
         self.optimizer.zero_grad(set_to_none=True)
         if self.frozen.apply(done):
             # DistributedDataParallel reads requires_grad only once.
@@ -202,7 +202,8 @@ class Trainer:
             with section("loss"), self.precision.exact():
                 terms = self.task.losses(output.float(), batch, done)
                 loss = torch.stack(list(terms.values())).sum() / steps
-            with section("backward") as running, replica.backward(running):
+            with section("backward") as running:
+                replica.time_exchange(running)
                 self.precision.backward(loss)
         return {name: term.detach() / steps for name, term in terms.items()}
 
@@ -233,20 +234,29 @@ class Trainer:
     def _record(self, result: StepResult, speed: Speed) -> None:
         """Log and show a step; fail after too many skipped steps."""
         step = self.progress.step
-        self.pace.count(speed.count(result.samples), result.samples)
-        status = Status(
-            step=step,
-            total=self.total,
-            epoch=self._epoch(),
-            loss=result.loss,
-            metric=self._last_metric(),
-            samples_per_second=speed.samples_per_second,
-            data_ms=result.data_ms,
-            eta_s=speed.remaining(step),
-        )
-        self.display.update(status)
-        self.log.step(status, result)
-        epoch_ends = step * self.micro_batches // self.batches.per_epoch >= self._epoch()
+        self.progress.epoch_seconds += speed.count(result.samples)
+        epoch, metric = self._epoch(), self.progress.metrics.get(self.task.metric)
+        parts = [
+            f"step {step}/{self.total}",
+            f"eta {format_duration(speed.remaining(step))}",
+            f"epoch {epoch}",
+            f"loss {result.loss:.4f}",
+            *([] if metric is None else [f"{self.task.metric} {metric:.4g}"]),
+            f"{speed.samples_per_second:.3g} samples/s",
+            f"data {result.data_ms:.1f} ms",
+        ]
+        self.display.update(" | ".join(parts), step / self.total)
+        figures = {
+            "loss": result.loss,
+            "losses": result.losses,
+            "lr": result.learning_rate,
+            "grad_norm": result.gradient_norm,
+            "skipped": result.skipped,
+            "samples_per_second": round(speed.samples_per_second, 4),
+            "data_ms": round(result.data_ms, 3),
+        }
+        self.log.write("train", step, epoch, figures)
+        epoch_ends = step * self.micro_batches // self.batches.per_epoch >= epoch
         if epoch_ends or step >= self.total:
             self._close_epoch()
         if step % self.settings.LOG.MEMORY_EVERY_STEPS == 0:
@@ -276,30 +286,37 @@ class Trainer:
             )
         if found is None:
             return False
+        metrics, pictures = found
         watched = self._watched_metric()
-        if watched not in found.metrics:
+        if watched not in metrics:
             raise RunError(
                 f"TRAIN.EARLY_STOPPING.METRIC is {watched}, but validation gives "
-                f"{', '.join(found.metrics)}; set it to {MAIN_METRIC} for {self.task.metric}"
+                f"{', '.join(metrics)}; set it to {MAIN_METRIC} for {self.task.metric}"
             )
         is_best = self.progress.note_validation(
-            found.metrics, self.task.metric, watched, lower_is_better(self.task)
+            metrics, self.task.metric, watched, lower_is_better(self.task)
         )
-        pictures = found.pictures if every is None or step % every == 0 else {}
-        self.log.validation(step, self._epoch(), found.metrics, pictures)
+        self.log.write("validation", step, self._epoch(), metrics)
+        if every is None or step % every == 0:
+            self.log.pictures(step, pictures)
         if is_best:
             self.log.weights(self.trained_model(), BEST_WEIGHTS)
             if self.ranks.is_main:
                 self.state.save_best(step)
-        figures = ", ".join(f"{name} {value:.4g}" for name, value in found.metrics.items())
+        figures = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
         self.display.show(f"validation after step {step}: {figures}{' (best)' * is_best}")
-        if self._is_finished() and self.pace.is_open:
+        if self._is_finished() and self.progress.epoch_samples > 0:
             self._close_epoch()
         return True
 
     def _close_epoch(self) -> None:
         """Log time and throughput of the epoch, which may be incomplete."""
-        self.log.epoch(self.progress.step, self._epoch(), self.pace.close())
+        epoch, figures = self._epoch(), self.progress.close_epoch()
+        self.log.write("epoch", self.progress.step, epoch, figures)
+        self.display.note(
+            f"epoch {epoch}: {format_duration(figures['seconds'])}, {figures['samples']} samples, "
+            f"{figures['samples_per_second']:.3g} samples/s"
+        )
 
     def _is_finished(self) -> bool:
         stopping = self.train.EARLY_STOPPING
@@ -312,10 +329,6 @@ class Trainer:
         if stopping is None or stopping.METRIC == MAIN_METRIC:
             return self.task.metric
         return stopping.METRIC
-
-    def _last_metric(self) -> tuple[str, float] | None:
-        value = self.progress.metrics.get(self.task.metric)
-        return None if value is None else (self.task.metric, value)
 
     def _epoch(self) -> int:
         """The epoch of the last step's first micro-batch, from 1."""
@@ -374,4 +387,4 @@ class Trainer:
             self.state.restore(checkpoint)
             self.display.show(f"resuming after step {self.progress.step} of {self.total}")
         progress = self.progress
-        self.log.begin(progress.step, progress.validated_step, self.pace.is_open)
+        self.log.begin(progress.step, progress.validated_step, progress.epoch_samples > 0)

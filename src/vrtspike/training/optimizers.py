@@ -75,8 +75,9 @@ def parameter_groups(
     """
     if unknown := sorted(set(factors) - set(groups)):
         raise ValueError(f"unknown parameter group {unknown[0]!r}; known: {', '.join(groups)}")
+    rates = {name: learning_rate * factors.get(name, 1.0) for name in groups}
     return [
-        {"name": name, "params": parameters, "lr": learning_rate * factors.get(name, 1.0)}
+        {"name": name, "params": parameters, "lr": rates[name], "base_lr": rates[name]}
         for name, parameters in groups.items()
         if parameters
     ]
@@ -184,40 +185,30 @@ def cosine_factor(step: int, total: int, warmup: int, floor: float) -> float:
     return floor + (1.0 - floor) * 0.5 * (1.0 + math.cos(math.pi * progress))
 
 
-class Schedule:
-    """Sets each parameter group's learning rate: its base rate times a factor of the step.
+def set_learning_rates(
+    optimizer: torch.optim.Optimizer,
+    settings: ScheduleSettings,
+    learning_rate: float,
+    step: int,
+    total: int,
+) -> float:
+    """Set each group's rate for the step after ``step`` finished ones: base rate times a factor.
 
     The factor depends on the step alone, so that a resumed run needs no state for it.
 
     Args:
-        optimizer: its groups' present rates are the base rates.
+        optimizer: of :func:`parameter_groups`.
         settings: warm-up and last rate.
         learning_rate: the rate to which ``MIN_LR`` refers; a group with a fraction of it ends at
             that fraction of ``MIN_LR``.
+        step: finished optimiser steps.
         total: optimiser steps of the run.
+
+    Returns:
+        ``learning_rate`` times the factor of this step.
     """
-
-    def __init__(
-        self,
-        optimizer: torch.optim.Optimizer,
-        settings: ScheduleSettings,
-        learning_rate: float,
-        total: int,
-    ) -> None:
-        self._optimizer = optimizer
-        self._learning_rate = learning_rate
-        self._base = [float(group["lr"]) for group in optimizer.param_groups]
-        self._warmup = settings.WARMUP_STEPS
-        self._floor = min(1.0, settings.MIN_LR / learning_rate)
-        self._total = total
-
-    def apply(self, step: int) -> float:
-        """Set the rates for the step after ``step`` finished ones.
-
-        Returns:
-            ``learning_rate`` times the factor of this step.
-        """
-        factor = cosine_factor(step, self._total, self._warmup, self._floor)
-        for group, base in zip(self._optimizer.param_groups, self._base, strict=True):
-            group["lr"] = base * factor
-        return self._learning_rate * factor
+    floor = min(1.0, settings.MIN_LR / learning_rate)
+    factor = cosine_factor(step, total, settings.WARMUP_STEPS, floor)
+    for group in optimizer.param_groups:
+        group["lr"] = factor * group["base_lr"]
+    return factor * learning_rate

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_map_only
 
 if TYPE_CHECKING:
     from vrtspike.config.run_schema import TrainSettings
 
 
-_HALF = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
+_TYPES = {
+    "32": torch.float32,
+    "16-mixed": torch.float16,
+    "bf16-mixed": torch.bfloat16,
+    "bf16-true": torch.bfloat16,
+}
+"""Types of matrix products in the forward pass."""
 
 
 def resolve_precision(name: str, device: torch.device) -> str:
@@ -38,6 +45,7 @@ class Precision:
 
     def __init__(self, train: TrainSettings, device: torch.device) -> None:
         self.name = resolve_precision(train.PRECISION, device)
+        self.compute_type = _TYPES[self.name]
         self._device = device
         self._scaler = torch.amp.GradScaler(
             device.type, init_scale=train.AMP_INIT_SCALE, enabled=self.name == "16-mixed"
@@ -50,19 +58,10 @@ class Precision:
             model.register_forward_pre_hook(_inputs_to_bfloat16, with_kwargs=True)
         return model
 
-    @property
-    def compute_type(self) -> torch.dtype:
-        """The type of matrix products in the forward pass."""
-        if self.name == "bf16-true":
-            return torch.bfloat16
-        return _HALF.get(self.name, torch.float32)
-
     def autocast(self) -> AbstractContextManager[object]:
         """The context of the forward pass."""
-        dtype = _HALF.get(self.name)
-        if dtype is None:
-            return nullcontext()
-        return torch.autocast(self._device.type, dtype)
+        is_mixed = self.name.endswith("-mixed")
+        return torch.autocast(self._device.type, self.compute_type, enabled=is_mixed)
 
     def exact(self) -> AbstractContextManager[object]:
         """The context of losses: float32, without autocast."""
@@ -93,14 +92,9 @@ class Precision:
 
 
 def _inputs_to_bfloat16(
-    module: nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    return tuple(map(_to_bfloat16, args)), {k: _to_bfloat16(v) for k, v in kwargs.items()}
+    def convert(value: torch.Tensor) -> torch.Tensor:
+        return value.to(torch.bfloat16) if value.is_floating_point() else value
 
-
-def _to_bfloat16(value: Any) -> Any:  # noqa: ANN401 - any input of a model
-    if isinstance(value, torch.Tensor) and value.is_floating_point():
-        return value.to(torch.bfloat16)
-    return value
+    return tree_map_only(torch.Tensor, convert, (args, kwargs))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from vrtspike.cluster.signals import StopRequest
-from vrtspike.monitoring.timing import clock_for, section
+from vrtspike.monitoring.timing import section
 from vrtspike.monitoring.timing_layout import Arithmetic
 from vrtspike.training.batches import ValidationBatches
 from vrtspike.training.distributed import Ranks
@@ -24,6 +24,9 @@ from vrtspike.training.precision import Precision
 from vrtspike.training.tasks import Task
 
 _SMOOTHING = 0.1
+
+Pictures: TypeAlias = dict[str, NDArray[np.uint8]]
+"""Named uint8 (H, W, 3) RGB pictures."""
 
 
 @dataclass(frozen=True)
@@ -54,21 +57,9 @@ class StepResult:
         return sum(self.losses.values())
 
 
-class _SavedFields:
-    """A base class whose fields are saved in checkpoints."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """All fields."""
-        return dict(vars(self))
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore :meth:`state_dict`."""
-        vars(self).update(state)
-
-
 @dataclass
-class Progress(_SavedFields):
-    """The part of a run's state that is neither weights nor optimiser.
+class Progress:
+    """The part of a run's state that is neither weights nor optimiser; checkpoints hold it.
 
     Attributes:
         step: finished optimiser steps.
@@ -80,6 +71,8 @@ class Progress(_SavedFields):
         best: best value of each metric so far.
         best_step: the step of the best main metric.
         without_improvement: validations since the watched metric was at its best.
+        epoch_samples: samples of the present epoch, of all processes.
+        epoch_seconds: its running time, validations and checkpoints included.
     """
 
     step: int = 0
@@ -91,11 +84,22 @@ class Progress(_SavedFields):
     best: dict[str, float] = field(default_factory=dict)
     best_step: int = 0
     without_improvement: int = 0
+    epoch_samples: int = 0
+    epoch_seconds: float = 0.0
+
+    def state_dict(self) -> dict[str, Any]:
+        """All fields."""
+        return dict(vars(self))
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore :meth:`state_dict`."""
+        vars(self).update(state)
 
     def count(self, result: StepResult) -> None:
         """Count a finished step."""
         self.step += 1
         self.samples += result.samples
+        self.epoch_samples += result.samples
         self.skipped += result.skipped
         self.skipped_in_a_row = self.skipped_in_a_row + 1 if result.skipped else 0
 
@@ -137,37 +141,14 @@ class Progress(_SavedFields):
             "best_step": self.best_step,
         }
 
-
-@dataclass
-class EpochPace(_SavedFields):
-    """Time and samples of the present epoch, kept when a run is resumed.
-
-    Attributes:
-        seconds: of running time, validations and checkpoints included.
-        samples: samples seen, of all processes.
-    """
-
-    seconds: float = 0.0
-    samples: int = 0
-
-    def count(self, seconds: float, samples: int) -> None:
-        """Count a step."""
-        self.seconds += seconds
-        self.samples += samples
-
-    @property
-    def is_open(self) -> bool:
-        """Whether any step was counted since the last :meth:`close`."""
-        return self.samples > 0
-
-    def close(self) -> dict[str, float]:
+    def close_epoch(self) -> dict[str, float]:
         """Return time and throughput of the epoch and start the next one."""
         found = {
-            "seconds": round(self.seconds, 3),
-            "samples": self.samples,
-            "samples_per_second": round(self.samples / max(self.seconds, 1e-9), 4),
+            "seconds": round(self.epoch_seconds, 3),
+            "samples": self.epoch_samples,
+            "samples_per_second": round(self.epoch_samples / max(self.epoch_seconds, 1e-9), 4),
         }
-        self.seconds, self.samples = 0.0, 0
+        self.epoch_seconds, self.epoch_samples = 0.0, 0
         return found
 
 
@@ -200,19 +181,6 @@ class Speed:
         return (self._total - step) * (self._last - self._start) / done if done else 0.0
 
 
-@dataclass(frozen=True)
-class Validation:
-    """Figures of one validation.
-
-    Attributes:
-        metrics: mean over all samples of all processes.
-        pictures: of the first sample; only on the first process.
-    """
-
-    metrics: dict[str, float]
-    pictures: dict[str, NDArray[np.uint8]] = field(default_factory=dict)
-
-
 @torch.no_grad()
 def validate(
     model: nn.Module,
@@ -221,20 +189,21 @@ def validate(
     ranks: Ranks,
     precision: Precision,
     stop: StopRequest,
-) -> Validation | None:
+) -> tuple[dict[str, float], Pictures] | None:
     """Run the model over the validation samples.
 
     Returns:
-        the metrics; None if a process was asked to stop.
+        the metrics, means over all samples of all processes, and pictures of the first sample, only
+        on the first process; None if a process was asked to stop.
     """
     was_training = model.training
     model.eval()
     found: list[dict[str, float]] = []
-    pictures: dict[str, NDArray[np.uint8]] = {}
+    pictures: Pictures = {}
     source = iter(batches)
     try:
         for round_ in range(batches.rounds):
-            if _any_rank_stops(ranks, stop):
+            if ranks.sum(torch.tensor(float(stop.received is not None), device=ranks.device)) > 0:
                 return None
             # In the last round this process may have no batch left.
             for raw in islice(source, 1):
@@ -247,23 +216,16 @@ def validate(
                     pictures = task.pictures(output, batch)
     finally:
         model.train(was_training)
-    return Validation(_mean([m for part in ranks.gather(found) for m in part]), pictures)
-
-
-def _any_rank_stops(ranks: Ranks, stop: StopRequest) -> bool:
-    requested = torch.tensor(float(stop.received is not None), device=ranks.device)
-    return bool(ranks.sum(requested) > 0)
-
-
-def _mean(samples: list[dict[str, float]]) -> dict[str, float]:
-    return {name: float(np.mean([sample[name] for sample in samples])) for name in samples[0]}
+    samples = [metrics for part in ranks.gather(found) for metrics in part]
+    means = {name: float(np.mean([each[name] for each in samples])) for name in samples[0]}
+    return means, pictures
 
 
 TRAINING_FACTOR = 3
 """Forward and backward (twice the operations of forward); recomputation does not count."""
 
-_SIZES = {"cuda": 8192, "cpu": 1024}
 _REPEATS = 5
+_SIZES = {"cuda": 8192, "cpu": 1024}
 
 
 @torch.no_grad()
@@ -287,30 +249,27 @@ def estimate_arithmetic(
     samples, _ = task.size(prepared)
     was_training = model.training
     model.eval()
-    with precision.autocast():
-        flops = count_flops(lambda: task.forward(model, prepared))
+    # The counter does not see operations of compiled blocks.
+    with (
+        precision.autocast(),
+        torch.compiler.set_stance("force_eager"),
+        FlopCounterMode(display=False) as counter,
+    ):
+        task.forward(model, prepared)
     model.train(was_training)
     peak = measure_peak(ranks.device, precision.compute_type) * ranks.world_size
-    return Arithmetic(TRAINING_FACTOR * flops / samples, peak)
-
-
-def count_flops(forward: Callable[[], object]) -> int:
-    """Floating-point operations of the matrix products and convolutions in ``forward()``."""
-    # The counter does not see operations of compiled blocks.
-    with torch.compiler.set_stance("force_eager"), FlopCounterMode(display=False) as counter:
-        forward()
-    return int(counter.get_total_flops())
+    return Arithmetic(TRAINING_FACTOR * counter.get_total_flops() / samples, peak)
 
 
 def measure_peak(device: torch.device, dtype: torch.dtype) -> float:
     """FLOP/s of a large square matrix product, the best of several."""
     size = _SIZES.get(device.type, _SIZES["cpu"])
     a = torch.ones(size, size, device=device, dtype=dtype)
-    clock, times = clock_for(device), []
+    times = []
     for _ in range(_REPEATS):
-        start = clock.mark()
+        start = time.perf_counter()
         torch.mm(a, a)
-        end = clock.mark()
-        clock.wait(end)
-        times.append(clock.milliseconds(start, end))
-    return 2 * size**3 / (min(times) / 1e3)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        times.append(time.perf_counter() - start)
+    return 2 * size**3 / min(times)

@@ -13,28 +13,25 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors.torch import save_file
 from torch import nn
 
 from vrtspike.io.files import atomic_path, remove_leftovers, writes_to
 from vrtspike.io.images import write_png
-from vrtspike.monitoring.display import Display, Status
+from vrtspike.monitoring.display import Display
 from vrtspike.monitoring.memory import (
     MEGABYTE,
     categories_line,
+    measure_memory,
     memory_line,
-    memory_record,
     memory_warnings,
 )
 from vrtspike.monitoring.records import CacheUse, Records, truncate_records
 from vrtspike.runs import names
 from vrtspike.runs.folder import RunRecord
 from vrtspike.system.cpus import available_cpus
-from vrtspike.system.progress_bar import format_duration
-from vrtspike.training.progress import Progress, StepResult
+from vrtspike.training.progress import Pictures, Progress
 from vrtspike.training.trackers import Tracker
 
 if TYPE_CHECKING:
@@ -89,7 +86,7 @@ class RunLog:
         if not self._enabled:
             return
         for folder in (self.folder, self.checkpoints):
-            remove_leftovers(folder, is_locked=True)
+            remove_leftovers(folder, older_than_s=0.0)
         for name in (names.METRICS, _MEMORY):
             limits = {"validation": validated_step, "epoch": step - epoch_is_open}
             truncate_records(self.folder / name, step, **limits)
@@ -101,60 +98,37 @@ class RunLog:
 
             self._board = SummaryWriter(str(self.folder / names.TENSORBOARD), purge_step=step + 1)
 
-    def step(self, status: Status, result: StepResult) -> None:
-        """Record an optimiser step."""
-        if self._metrics is None:
-            return
-        record = {
-            "kind": "train",
-            "step": status.step,
-            "epoch": status.epoch,
-            "loss": result.loss,
-            "losses": result.losses,
-            "lr": result.learning_rate,
-            "grad_norm": result.gradient_norm,
-            "skipped": result.skipped,
-            "samples_per_second": round(status.samples_per_second, 4),
-            "data_ms": round(result.data_ms, 3),
-            "time": round(time.time(), 3),
-        }
-        self._metrics.write(record)
-        figures = {f"loss/{name}": value for name, value in result.losses.items()}
-        names = ("loss", "lr", "grad_norm", "samples_per_second", "data_ms")
-        self._curves(status.step, figures | {f"train/{name}": record[name] for name in names})
+    def write(self, kind: str, step: int, epoch: int, figures: Mapping[str, Any]) -> None:
+        """Add a record to ``metrics.jsonl``, and its figures to TensorBoard and the trackers.
 
-    def epoch(self, step: int, epoch: int, figures: dict[str, float]) -> None:
-        """Record and show how long an epoch took: ``seconds``, ``samples``, and their ratio."""
+        Args:
+            kind: ``train``, ``epoch`` or ``validation``.
+            step: finished optimiser steps. Curves of epochs go by it, too, so that TensorBoard
+                drops what a resumed run repeats.
+            epoch: from 1.
+            figures: by name; the terms of the loss are a mapping ``losses``.
+        """
         if self._metrics is None:
             return
         now = round(time.time(), 3)
-        self._metrics.write({"kind": "epoch", "step": step, "epoch": epoch, **figures, "time": now})
-        # By step, so that TensorBoard drops what a resumed run repeats.
-        self._curves(step, {f"epoch/{name}": value for name, value in figures.items()})
-        self._display.note(
-            f"epoch {epoch}: {format_duration(figures['seconds'])}, {figures['samples']:.0f} "
-            f"samples, {figures['samples_per_second']:.3g} samples/s"
-        )
+        self._metrics.write({"kind": kind, "step": step, "epoch": epoch, **figures, "time": now})
+        curves = {f"loss/{name}": value for name, value in figures.get("losses", {}).items()}
+        curves |= {f"{kind}/{name}": float(v) for name, v in figures.items() if name != "losses"}
+        if self._board is not None:
+            # An error of its writer thread is raised here.
+            with writes_to(self.folder / names.TENSORBOARD):
+                for name, value in curves.items():
+                    self._board.add_scalar(name, value, step)
+        for tracker in self._trackers:
+            tracker.log(step, curves)
 
-    def validation(
-        self,
-        step: int,
-        epoch: int,
-        metrics: dict[str, float],
-        pictures: dict[str, NDArray[np.uint8]],
-    ) -> None:
-        """Record a validation; pictures are uint8 (H, W, 3) RGB."""
-        if self._metrics is None:
+    def pictures(self, step: int, pictures: Pictures) -> None:
+        """Write the pictures of a validation."""
+        if not self._enabled:
             return
-        now = round(time.time(), 3)
-        self._metrics.write(
-            {"kind": "validation", "step": step, "epoch": epoch, **metrics, "time": now}
-        )
         for name, picture in pictures.items():
             write_png(self.folder / names.PICTURES / f"step_{step:08d}_{name}.png", picture)
-        self._curves(step, {f"validation/{name}": value for name, value in metrics.items()})
-        if self._board is not None:
-            for name, picture in pictures.items():
+            if self._board is not None:
                 self._board.add_image(name, picture, step, dataformats="HWC")
 
     def memory(self, step: int, device: torch.device, use: CacheUse | None = None) -> None:
@@ -168,7 +142,9 @@ class RunLog:
                 **{"items": use.items, "hit_rate": round(use.hit_rate, 4)},
                 **{"limit_mb": round(use.limit_bytes / MEGABYTE, 1), "full": use.is_full},
             }
-        record = memory_record(step, device, cache)
+        now = round(time.time(), 3)
+        record = {"kind": "memory", "step": step, "time": now, **measure_memory(device)}
+        record["cache"] = cache
         self._memory.write(record)
         self._display.note(memory_line(record))
         for warning in memory_warnings(record):
@@ -208,15 +184,6 @@ class RunLog:
         self._metrics = self._memory = self._board = None
         for tracker in self._trackers:
             tracker.close(self._record is not None and self._record.is_finished)
-
-    def _curves(self, step: int, figures: Mapping[str, Any]) -> None:
-        if self._board is not None:
-            # An error of its writer thread is raised here.
-            with writes_to(self.folder / names.TENSORBOARD):
-                for name, value in figures.items():
-                    self._board.add_scalar(name, value, step)
-        for tracker in self._trackers:
-            tracker.log(step, figures)
 
 
 _PACKAGES = ("torch", "torchvision", "numpy", "zarr", "bitsandbytes", "lpips", "snakemake")

@@ -5,7 +5,7 @@ The loop calls nothing else of a problem. ``tests/training/forecast.py`` is a sm
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -15,9 +15,6 @@ from numpy.typing import NDArray
 from torch import nn
 
 from vrtspike.training.batches import ShuffledBatches, ValidationBatches
-
-Compiler: TypeAlias = Callable[[nn.Module, str], object]
-"""Compiles a model in place, in a mode of ``torch.compile``."""
 
 Batch: TypeAlias = Any
 """What :meth:`Task.prepare` returns; only the task looks inside."""
@@ -63,11 +60,6 @@ def lower_is_better(task: Task) -> frozenset[str]:
     return frozenset(getattr(task, "lower_is_better", ()))
 
 
-def compile_whole(model: nn.Module, mode: str) -> None:
-    """Compile a model as one graph; for models whose shapes do not change from step to step."""
-    model.compile(mode=mode)
-
-
 MEMORY_ADVICE = (
     "The memory of the device is full. Lower TRAIN.BATCH_SIZE and raise "
     "TRAIN.GRADIENT_ACCUMULATION_STEPS by the same factor, or set TRAIN.OPTIM.TYPE to adamw8bit."
@@ -79,11 +71,11 @@ class Trainable:
     """Everything that one process needs for a training.
 
     Attributes:
-        model: on the device of the process.
+        model: on the device of the process; its method ``compile`` is called for
+            TRAIN.COMPILE_MODEL.
         task: losses and metrics.
         training: the training batches.
         validation: the validation batches of this process; None for no validation.
-        compiler: compiles the model in place if TRAIN.COMPILE_MODEL is set.
         note: a line for the log, such as how the model computes.
         memory_advice: which keys to change, in this order, when the device's memory is full.
         rate_factors: factors on the learning rate, by parameter group.
@@ -94,7 +86,6 @@ class Trainable:
     task: Task
     training: ShuffledBatches
     validation: ValidationBatches | None
-    compiler: Compiler = compile_whole
     note: str = ""
     memory_advice: str = MEMORY_ADVICE
     rate_factors: Mapping[str, float] = field(default_factory=dict)

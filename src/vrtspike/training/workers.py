@@ -20,7 +20,6 @@ import torch
 from torch.utils.data import default_collate, get_worker_info
 
 from vrtspike.cluster.signals import HANDLED_SIGNALS, ignore
-from vrtspike.errors import RunError
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.endings import exit_with_process
 
@@ -128,24 +127,14 @@ def start_forkserver(modules: Sequence[str]) -> None:
 
 
 def _use_short_socket_folder() -> None:
-    """Have multiprocessing create its sockets in a folder whose path is short enough.
-
-    Raises:
-        RunError: if there is no such folder.
-    """
-    folders = [tempfile.gettempdir(), os.environ.get("XDG_RUNTIME_DIR", ""), "/tmp", "/dev/shm"]
-    for path in folders:
-        if 0 < len(os.fsencode(path)) <= _MAX_SOCKET_FOLDER and os.access(path, os.W_OK | os.X_OK):
-            previous, tempfile.tempdir = tempfile.tempdir, path
-            try:
-                util.get_temp_dir()  # remembered, and inherited by workers
-            finally:
-                tempfile.tempdir = previous
-            return
-    raise RunError(
-        f"TMPDIR is {folders[0]}: its path is too long for sockets, and /tmp is not writable; set "
-        f"TMPDIR to a folder whose path has at most {_MAX_SOCKET_FOLDER} bytes"
-    )
+    """Have multiprocessing create its sockets in a folder whose path is short enough."""
+    previous = tempfile.tempdir
+    if len(os.fsencode(tempfile.gettempdir())) > _MAX_SOCKET_FOLDER:
+        tempfile.tempdir = "/tmp"
+    try:
+        util.get_temp_dir()  # remembered, and inherited by workers
+    finally:
+        tempfile.tempdir = previous
 
 
 @contextmanager

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from vrtspike.config.documents import read_yaml
 from vrtspike.errors import EXIT_USER_ERROR, ConfigError, UserError
 
-RERUN_REASON = "vrtspike_rerun_reason"
-"""Attribute of a log record: a pair of a file that is made again, and the reason."""
+RERUN_REASONS: dict[str, str] = {}
+"""Reasons for making files again, by path; Snakemake only says "forced"."""
 
 _ADVICE = (
     "--configfile takes every word up to the next option as a file: write targets before it, or "
@@ -24,53 +24,36 @@ _ADVICE = (
 _NO_RULE = re.compile(r"No rule to produce (.+?) \(if you use input functions")
 
 
-def log_rerun_reason(path: str, reason: str) -> None:
-    """Tell :class:`MessageRewriter` why a file is made again; Snakemake only says "forced"."""
-    log = logging.getLogger("snakemake.logging")
-    log.info("%s: %s", path, reason, extra={RERUN_REASON: (path, reason)})
-
-
-class MessageRewriter:
-    """Replaces error messages and reasons of Snakemake by more helpful ones.
+def rewrite(record: logging.LogRecord, arguments: Sequence[str]) -> None:
+    """Replace an error message or a reason of Snakemake by a more helpful one, if there is one.
 
     Args:
+        record: changed in place.
         arguments: of Snakemake.
     """
+    if getattr(record, "event", None) == "job_info":
+        known = [RERUN_REASONS.get(str(path)) for path in vars(record)["output"] or ()]
+        vars(record)["reason"] = next(filter(None, known), vars(record)["reason"])
+    elif record.levelno >= logging.ERROR:
+        explanation = _explanation(str(record.msg), getattr(record, "exception", ""), arguments)
+        if explanation is not None:
+            record.msg = f"error: {explanation}"
 
-    def __init__(self, arguments: Sequence[str]) -> None:
-        self._arguments = arguments
-        self._reasons: dict[str, str] = {}
 
-    def rewrite(self, record: logging.LogRecord) -> logging.LogRecord | None:
-        """The message, with a better text or reason if there is one; None if not to be shown."""
-        if hasattr(record, RERUN_REASON):
-            path, reason = vars(record)[RERUN_REASON]
-            self._reasons[path] = reason
-            return None
-        event = getattr(record, "event", None)
-        if event == "job_info":
-            known = [self._reasons.get(str(path)) for path in vars(record)["output"] or ()]
-            vars(record)["reason"] = next(filter(None, known), vars(record)["reason"])
-        elif record.levelno >= logging.ERROR:
-            explanation = self._explanation(str(record.msg), getattr(record, "exception", ""))
-            if explanation is not None:
-                record.msg = f"error: {explanation}"
-        return record
-
-    def _explanation(self, text: str, exception: str) -> str | None:
-        if exception == "MissingRuleException" and (found := _NO_RULE.search(text)):
-            return (
-                f"no target and no file of this workflow: {found[1]}; snakemake "
-                "--list-target-rules lists all targets"
-            )
-        if exception == "ProtectedOutputException":
-            return (
-                f"{text.split()[-1]}: cannot be written; fix its permissions, or set RESULTS "
-                "(config/config.yaml) to a folder that can be written, and run again"
-            )
-        if "load_configfile" in text or "Config file is not valid" in text:
-            return configfile_fault(self._arguments)
-        return None
+def _explanation(text: str, exception: str, arguments: Sequence[str]) -> str | None:
+    if exception == "MissingRuleException" and (found := _NO_RULE.search(text)):
+        return (
+            f"no target and no file of this workflow: {found[1]}; snakemake "
+            "--list-target-rules lists all targets"
+        )
+    if exception == "ProtectedOutputException":
+        return (
+            f"{text.split()[-1]}: cannot be written; fix its permissions, or set RESULTS "
+            "(config/config.yaml) to a folder that can be written, and run again"
+        )
+    if "load_configfile" in text or "Config file is not valid" in text:
+        return configfile_fault(arguments)
+    return None
 
 
 def configfile_fault(arguments: Sequence[str]) -> str | None:

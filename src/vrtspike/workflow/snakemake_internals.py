@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from vrtspike.workflow.messages import log_rerun_reason
+from vrtspike.workflow.messages import RERUN_REASONS
 
 
 class Job(NamedTuple):
@@ -61,7 +61,7 @@ class SnakemakeInternals:
         """
         if self.is_main:
             self._workflow.dag.forcefiles.add(path)
-            log_rerun_reason(path, reason)
+            RERUN_REASONS[path] = reason
 
     def due_jobs(self) -> list[Job]:
         """The jobs that will run; all jobs of the plan while that is not known.

@@ -1,8 +1,8 @@
 """Checks before the first job of a run: devices, and other Snakemakes that make the same files.
 
 Each Snakemake lists its due files in a locked file. Another one whose plan has some of these files
-waits until they are made, and plans again. Snakemake's own lock would refuse any second Snakemake,
-and would have to be removed by hand after a crash.
+waits until the first one has ended, and plans again. Snakemake's own lock would refuse any second
+Snakemake, and would have to be removed by hand after a crash.
 """
 
 from __future__ import annotations
@@ -10,25 +10,26 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import shlex
 import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from vrtspike.cluster.launch import require_machines
-from vrtspike.errors import RunError, is_disk_full
-from vrtspike.io.file_dates import correct_future_dates
+from vrtspike.errors import RunError, is_disk_full, list_faults
 from vrtspike.io.files import file_mark, writes_to
 from vrtspike.io.locks import describe_process, lock_file, locked
 from vrtspike.system.endings import SNAKEMAKE_PROCESS, exit_with_snakemake, process_identity
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 
-_POLL_S = 0.5
 _SUFFIX = ".plan"
+_CLOCK_SKEW_S = 1.0
+"""Tolerated difference of the clocks of two machines."""
 
 
 def prepare_process(snakemake: SnakemakeInternals) -> None:
@@ -61,7 +62,7 @@ def begin_run(
         require_machines(gpus, nodes)
     # Snakemake's handler would have no effect before its scheduler runs.
     handler = signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    correct_future_dates(snakemake.files(), results)
+    refuse_future_dates(snakemake.files())
     files = [file for job in due for file in job.outputs]
     try:
         waited = reserve_files(results / "logs/snakemakes", files, partial(print, file=sys.stderr))
@@ -79,8 +80,28 @@ def begin_run(
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def refuse_future_dates(files: Iterable[str]) -> None:
+    """Refuse modification times in the future, from another machine's clock.
+
+    Snakemake removes an output that is older than its input, such as a finished training.
+
+    Args:
+        files: of all jobs of the plan; missing ones are ignored.
+
+    Raises:
+        RunError: naming the files, and the command that dates them today.
+    """
+    latest_ns = (time.time() + _CLOCK_SKEW_S) * 1e9
+    late = sorted(file for file in files if (mark := file_mark(Path(file))) and mark[2] > latest_ns)
+    if late:
+        title = "dated in the future, so that Snakemake would remove results made from them"
+        # One date for all, so that none is newer than what was made from it.
+        advice = f"Set the clock right, or date them today: touch -c -d now {shlex.join(late)}"
+        raise RunError(list_faults(title, late, advice))
+
+
 def reserve_files(folder: Path, files: Collection[str], show: Callable[[str], None]) -> bool:
-    """Reserve the files that this process makes, until it ends; wait for other processes first.
+    """Reserve the files that this process makes, until it ends, or wait for another process.
 
     Args:
         folder: for the lists of files, the same for all Snakemakes with these results.
@@ -93,22 +114,22 @@ def reserve_files(folder: Path, files: Collection[str], show: Callable[[str], No
     Raises:
         OSError: if the folder cannot be written; it names the folder, or a file in it.
     """
-    own, waited = frozenset(map(os.path.abspath, files)), False
+    own = frozenset(map(os.path.abspath, files))
     # On a file system without locks nothing is reserved.
     with writes_to(folder), contextlib.suppress(RunError):
-        while True:
-            with locked(folder / "lock"):
-                lists = sorted(folder.glob(f"*{_SUFFIX}"))
-                other = next(filter(None, (_conflict(path, own) for path in lists)), None)
-                if other is None and not waited:
-                    _write_plan(folder, own)
-            if other is None:
-                break
-            if not waited:
-                show(other)
-            waited = True
-            time.sleep(_POLL_S)
-    return waited
+        with locked(folder / "lock"):
+            lists = sorted(folder.glob(f"*{_SUFFIX}"))
+            found = {path: text for path in lists if (text := _conflict(path, own))}
+            if not found:
+                _write_plan(folder, own)
+                return False
+        path, text = next(iter(found.items()))
+        show(text)
+        # Its process may have ended meanwhile.
+        with contextlib.suppress(FileNotFoundError), path.open("r+") as stream:
+            lock_file(stream.fileno(), path, wait=True)
+        return True
+    return False
 
 
 def _write_plan(folder: Path, files: Collection[str]) -> None:
@@ -128,10 +149,9 @@ def _conflict(path: Path, own: frozenset[str]) -> str | None:
                 path.unlink()
                 return None
             who, *files = stream.read().splitlines()
-            begun = os.fstat(stream.fileno()).st_mtime_ns
     except FileNotFoundError:  # its process has just ended
         return None
-    common = sorted(file for file in own.intersection(files) if _is_due(file, begun))
+    common = sorted(own.intersection(files))
     if not common:
         return None
     more = f" and {len(common) - 1} more" if len(common) > 1 else ""
@@ -139,9 +159,3 @@ def _conflict(path: Path, own: frozenset[str]) -> str | None:
         f"waiting for another snakemake ({who}), which makes {os.path.relpath(common[0])}{more} of "
         "the files that are due here, too; Ctrl-C ends only this one"
     )
-
-
-def _is_due(file: str, begun: int) -> bool:
-    """Whether a file was not yet made by a process that began at this time."""
-    mark = file_mark(Path(file))
-    return mark is None or mark[-1] < begun

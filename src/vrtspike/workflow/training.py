@@ -7,6 +7,7 @@ works for copied results.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -42,7 +43,8 @@ class Trainings:
         self._workflow = workflow
         self._program = program
         self._notice = notice
-        self._digests: dict[Path, str] = {}
+        # A plan asks for the same files many times.
+        self._digest = cache(lambda key, path: weight_digests({key: path})[key])
 
     def result(self, preset: str) -> Path:
         """Folder of a preset's published result."""
@@ -138,11 +140,6 @@ class Trainings:
             f"{preset} was trained by other code: {describe_code_changes(changed)}. Its weights "
             f"stay; to train it again: snakemake train_{preset} --config RETRAIN={preset}"
         )
-
-    def _digest(self, key: str, path: Path) -> str:
-        if path not in self._digests:
-            self._digests[path] = weight_digests({key: path})[key]
-        return self._digests[path]
 
     def _run(self, preset: str) -> RunIdentity | None:
         """The run that trained a preset; None if there is none that this version can read."""

@@ -12,7 +12,6 @@ import re
 import shlex
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -130,18 +129,15 @@ class _Job:
     rule: str
     outputs: list[str]
     marks: Mapping[str, object]
-    is_retried: bool = False
 
 
 @dataclass
 class _Stage:
-    """The jobs of one rule, and the seconds in which at least one of them ran."""
+    """The jobs of one rule, and when the first one began."""
 
-    running: set[int] = field(default_factory=set)
-    done: int = 0
-    total: int = 1
-    seconds: float = 0.0
-    since: float = 0.0
+    total: int
+    done: set[int] = field(default_factory=set)
+    since: float = field(default_factory=time.monotonic)
 
 
 class RunView:
@@ -150,13 +146,13 @@ class RunView:
     Args:
         default: shows a message: warnings, errors, and all before the run.
         stream: for all other lines.
-        quiet: whether to show errors only.
     """
 
-    def __init__(self, default: Show, stream: TextIO, quiet: bool = False) -> None:
-        self._default, self._stream, self._quiet = default, stream, quiet
+    def __init__(self, default: Show, stream: TextIO) -> None:
+        self._default, self._stream = default, stream
         self._began = time.monotonic()
-        self._stages: dict[str, _Stage] = defaultdict(_Stage)
+        self._totals: Mapping[str, int] = {}
+        self._stages: dict[str, _Stage] = {}
         self._jobs: dict[int, _Job] = {}
         self._written: list[str] = []
         self._failed: list[str] = []
@@ -171,8 +167,7 @@ class RunView:
                 case "workflow_started":
                     self._has_begun = True
                 case "run_info":
-                    for rule, total in fields["stats"].items():
-                        self._stages[rule].total = total
+                    self._totals = fields["stats"]
                 case "job_info":
                     self._on_begin(fields)
                 case "job_finished":
@@ -199,7 +194,7 @@ class RunView:
                 f"stopped after {duration}{failed}. Finished jobs are kept: fix the error, and run "
                 "the same command again"
             )
-        elif self._written and not self._quiet:
+        elif self._written:
             self._say("\n".join(_results(self._written, f"done in {duration}")))
 
     def _say(self, text: str) -> None:
@@ -212,43 +207,29 @@ class RunView:
         name = f"{rule} {'/'.join(map(str, fields['wildcards'].values()))}".strip()
         logs = list(map(str, fields["log"]))
         marks = {log: mark for log in logs if (mark := file_mark(Path(log))) is not None}
-        is_retried = number in self._jobs
         outputs = list(map(str, fields["output"]))
-        self._jobs[number] = _Job(name, rule, outputs, marks, is_retried)
-        stage = self._stages[rule]
-        if not stage.running:
-            stage.since = time.monotonic()
-        stage.running.add(number)
-        if rule in LONG_STAGES and not self._quiet:
+        self._jobs[number] = _Job(name, rule, outputs, marks)
+        self._stages.setdefault(rule, _Stage(self._totals.get(rule, 1)))
+        if rule in LONG_STAGES:
             self._say(f"{name} begins; its log: {', '.join(logs)}")
 
     def _on_finished(self, number: int) -> None:
         job = self._jobs.get(number)
-        if job is None or not self._has_ended(number):
+        if job is None:
             return
         self._written += job.outputs
         stage = self._stages[job.rule]
-        stage.done += 1
-        if stage.done >= stage.total and not stage.running and not self._quiet:
-            spent = stage.seconds
+        stage.done.add(number)
+        if len(stage.done) >= stage.total:
+            spent = time.monotonic() - stage.since
             took = f"{spent:.1f} s" if spent < 60 else format_duration(spent)
-            self._say(f"{job.rule:<22}{f'{stage.done}/{stage.done}':>11}{took:>12}")
-
-    def _has_ended(self, number: int) -> bool:
-        """Note the end of a job; returns whether it was running."""
-        stage = self._stages[self._jobs[number].rule]
-        was_running = number in stage.running
-        stage.running.discard(number)
-        if was_running and not stage.running:
-            stage.seconds += time.monotonic() - stage.since
-        return was_running
+            count = f"{len(stage.done)}/{len(stage.done)}"
+            self._say(f"{job.rule:<22}{count:>11}{took:>12}")
 
     def _on_failure(self, fields: Mapping[str, Any]) -> None:
         number = int(fields["jobid"])
         job = self._jobs.get(number) or _Job(str(fields["rule_name"]), "", [], {})
         name = job.name
-        if number in self._jobs:
-            self._has_ended(number)
         if self._interrupted or name in self._failed:
             return  # Snakemake 9.19 reports a failure twice
         self._failed.append(name)
@@ -258,9 +239,6 @@ class RunView:
         before, logs = job.marks, [str(path) for path in fields["log"]]
         # Ignore logs that an earlier job has written.
         own = [log for log in logs if log not in before or file_mark(Path(log)) != before[log]]
-        if not own and logs and not why and job.is_retried:
-            self._say(f"error: {name} failed again, as before")  # it was not started
-            return
         end = log_end(own) if own or not logs else "it has written no log"
         self._say(f"error: {name} failed{how}; {end}")
 

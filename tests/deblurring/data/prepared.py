@@ -56,9 +56,17 @@ def built(root: Path, names: Iterable[str], folder: Path, bins: int) -> list[Pat
 def prepared(root: Path, names: Iterable[str], folder: Path, bins: int) -> Path:
     """The manifest of a data set."""
     path = folder / f"k{bins}" / "dataset.json"
-    stores = built(root, names, folder, bins)
-    write_json(path, merge_dataset(stores, dataset=folder.name, bins=bins, folder=path.parent))
+    built(root, names, folder, bins)
+    write_json(path, merged(path.parent, names))
     return path
+
+
+def merged(
+    stores: Path, names: Iterable[str], excluded: Any = None, train_split: str = "train"
+) -> dict[str, Any]:
+    """What the manifest of a data set holds, of stores in a folder."""
+    accepted = {"sequences": list(names), "excluded": excluded or {}, "overlaps": {}}
+    return merge_dataset(accepted, stores, dataset="toy", train_split=train_split)
 
 
 def layout_of(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.deblurring.data.clips.dataset import load_dataset, merge_dataset
+from tests.deblurring.data.prepared import merged
+from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.gate.accept import accept, alignment_rows
 from vrtspike.deblurring.data.manifests import INGESTED, contents_digest
 from vrtspike.deblurring.data.store.build import build_store
@@ -19,7 +20,7 @@ from vrtspike.io.files import write_json
         (lambda path: accept([path]), "ingest"),
         (lambda path: alignment_rows([path]), "ingest"),
         (lambda path: build_store(path.parent, path, 8, path.with_name("k.json")), "ingest"),
-        (lambda path: merge_dataset([path], dataset="d", bins=8, folder="."), "voxelize"),
+        (lambda path: merged(path.parent, [path.stem]), "voxelize"),
         (lambda path: verify_store(path), "voxelize"),
         (lambda path: load_dataset(path), "statistics"),
     ],

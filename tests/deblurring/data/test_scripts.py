@@ -11,9 +11,7 @@ import pytest
 
 from tests.deblurring.data.conftest import SEQUENCES
 from tests.deblurring.data.scenes import film
-from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.gate.accept import COLUMNS
-from vrtspike.deblurring.data.manifests import INGESTED, STORE, SURVEY
 from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.io.files import read_json
 from vrtspike.io.images import write_png
@@ -84,43 +82,6 @@ def test_table_and_plot_of_where_exposures_lie(script, pristine, tmp_path):
     assert all(name in svg for name in SEQUENCES)
 
 
-def write_quickly(path, contents):
-    """Without the disk being waited for."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(contents))
-
-
-def test_more_sequences_than_a_command_line_can_name(script, tmp_path):
-    """Linux takes 128 KiB for one argument, such as the command of a rule."""
-    split = "train"
-    names = [f"{split}/{number:060d}" for number in range(3000)]
-    assert sum(len(name) + 1 for name in names) > 128 * 1024
-    frame = {"name": "1", "sharp": "x", "spikes": None, "picture": ""}
-    for name in names:
-        sequence = {"split": split, "sequence": name.partition("/")[2], "blur_dir": "blur"}
-        own = {"files": [{"path": "x", "digest": name}], "frames": [frame], "faults": []}
-        nothing = dict.fromkeys(INGESTED.keys)
-        ingested = {**nothing, **sequence, **own, "schema": INGESTED.schema, "spikes": False}
-        write_quickly(tmp_path / "ingest" / f"{name}.json", ingested)
-        own = {"bins": 8, "frames": ["1"], "digest": name, "histogram": {"1": [1, 1]}, "gain": 2.0}
-        stored = {**dict.fromkeys(STORE.keys), **sequence, **own, "schema": STORE.schema}
-        write_quickly(tmp_path / "k8" / f"{name}.json", {**stored, "spike_size": [1, 1]})
-    survey, accepted = tmp_path / "survey.json", tmp_path / "k8" / "accepted.json"
-    found = [dict(zip(("split", "name"), name.split("/"), strict=True)) for name in names]
-    known = {**dict.fromkeys(SURVEY.keys), "schema": SURVEY.schema, "excluded": {}}
-    write_quickly(survey, {**known, "sequences": found})
-    ingested = ("--survey", survey, "--ingested", tmp_path / "ingest")
-    assert script("accept", *ingested, "--output", accepted).startswith("3000 sequences")
-    table = ("--table", tmp_path / "alignment.csv", "--plot", tmp_path / "alignment.svg")
-    assert script("alignment_table", *ingested, *table) == "0 exposures\n"
-    output = tmp_path / "k8" / "dataset.json"
-    script(
-        *("dataset_statistics", "--accepted", accepted, "--stores", accepted.parent),
-        *("--dataset", "many", "--bins", "8", "--output", output),
-    )
-    assert len(load_dataset(output).split(split)) == 3000
-
-
 def test_blurry_frames_are_not_taken_for_sharp_ones(script, plain, tmp_path):
     message = script("simulate", "--source", plain, "--output", tmp_path / "out", status=2)
     assert "found blurry frames beside sharp ones (layout spk_gopro)" in message
@@ -140,6 +101,9 @@ def test_simulating_many_folders_names_every_fault_at_the_end(script, tmp_path):
     gap.unlink()
     idle = script(*command, "--sequence", "a", status=2)
     assert "found --sequence with --source, which changes nothing there" in idle
+    assert "theta\n  Input should be greater than 0" in script(*command, "--theta", 0, status=2)
+    in_place = script(*command, "--output", tmp_path / "frames", status=2)
+    assert "sound: --output would replace these frames" in in_place
     message = script(*command, status=2)
     assert "could not be simulated (2):" in message
     assert "broken/1.png: not a readable image" in message

@@ -7,11 +7,12 @@ import pytest
 import torch
 from torch.utils.data import default_collate
 
+from tests.deblurring.data import prepared
 from tests.deblurring.data.conftest import SEQUENCES
 from tests.deblurring.data.prepared import built, check
 from vrtspike.deblurring.data.clips.batch import prepare_batch
 from vrtspike.deblurring.data.clips.clips import ClipDataset
-from vrtspike.deblurring.data.clips.dataset import load_dataset, merge_dataset
+from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import DataError
@@ -29,7 +30,7 @@ def stores(plain, tmp_path_factory):
 @pytest.fixture(scope="module")
 def merged(stores):
     path = stores[0].parents[1] / "dataset.json"
-    write_json(path, merge_dataset(stores, dataset="d", bins=BINS, folder=path.parent))
+    write_json(path, prepared.merged(path.parent, SEQUENCES))
     return path
 
 
@@ -42,24 +43,20 @@ def test_the_manifest_has_no_exposures_and_judges_no_alignment(plain):
     assert len(manifest["files"]) == 6
 
 
-def test_the_store_holds_frames_only(plain, pristine, stores, tmp_path):
+def test_the_store_holds_frames_only(plain, stores):
     store = Store(stores[0].with_suffix(".zarr"))
-    assert list(store.layout.shapes) == ["blur", "sharp"]
     folders = [path for path in stores[0].with_suffix(".zarr").iterdir() if path.is_dir()]
     assert sorted(folder.name for folder in folders) == ["blur", "sharp"]
-    assert (store.layout.spike_size, store.layout.spike_frames, store.layout.scale) == (None, (), 1)
     for name in ("blur", "sharp"):
         found = store.read(name, slice(1, 2), slice(None), slice(None))[0]
         expected = read_rgb(plain / SEQUENCES[0] / name / "000002.png")
         np.testing.assert_array_equal(found, expected)
     manifest = read_json(stores[0])
     assert (manifest["spike_size"], manifest["histogram"]) == (None, {})
-    (other,) = built(pristine, SEQUENCES[:1], tmp_path, BINS)
-    assert read_json(other)["digest"] != manifest["digest"]
 
 
 def test_the_data_set_has_no_statistics_and_its_digest_covers_the_frames(
-    stores, merged, plain_copy, pristine, tmp_path
+    plain, merged, plain_copy, pristine, tmp_path
 ):
     contents = read_json(merged)
     assert contents["statistics"] is None
@@ -69,14 +66,12 @@ def test_the_data_set_has_no_statistics_and_its_digest_covers_the_frames(
     picture = read_rgb(sharp / "000001.png")
     picture[0, 0] ^= 1
     write_png(sharp / "000001.png", picture)
-    changed = [*built(plain_copy, SEQUENCES[:1], tmp_path, BINS), *stores[1:]]
-    other = merge_dataset(changed, dataset="d", bins=BINS, folder=tmp_path)
-    assert other["digest"] != contents["digest"]
-    mixed = [*built(pristine, SEQUENCES[:1], tmp_path / "spikes", BINS), *stores[1:]]
-    with pytest.raises(
-        DataError, match=r"of different kinds.*0001_11_00: blur, 0 steps of context, spikes"
-    ):
-        merge_dataset(mixed, dataset="d", bins=BINS, folder=tmp_path)
+    path = prepared.prepared(plain_copy, SEQUENCES, tmp_path, BINS)
+    assert read_json(path)["digest"] != contents["digest"]
+    built(pristine, SEQUENCES[:1], tmp_path, BINS)
+    kinds = r"0001_11_00: 8 bins, 0 steps of context, blur, spikes; .*0002_11_00: .* no spikes"
+    with pytest.raises(DataError, match=f"of different kinds.*{kinds}"):
+        prepared.merged(path.parent, SEQUENCES)
 
 
 @pytest.mark.parametrize("train", [True, False])

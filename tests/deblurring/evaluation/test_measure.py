@@ -1,11 +1,10 @@
-"""Means over frames, sequences and scales, from numbers that can be added up by hand."""
+"""Means over frames and sequences, from numbers that can be added up by hand."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from tests.deblurring.reference_metrics import decibels, luma_of
 from vrtspike.analysis.evaluation_files import worst_frames
@@ -13,7 +12,6 @@ from vrtspike.deblurring.evaluation.measure import (
     ClipMeter,
     overall_means,
     ranking_metric,
-    select_metrics,
     sequence_means,
 )
 from vrtspike.deblurring.metrics.metric import MotionScore, TemporalMetric, needs_nothing
@@ -23,42 +21,30 @@ from vrtspike.deblurring.metrics.tof import TOF
 
 FRAMES = pd.DataFrame(
     [
-        *[("a", n, 1.0, 20.0, value) for n, value in enumerate((30.0, 31.0, 38.0))],
-        ("b", 0, 1.0, 22.0, 25.0),
-        *[("c", n, 1.0, 24.0 + n, 24.0) for n in range(2)],
-        ("a", 0, 0.5, 10.0, 50.0),
+        *[("a", n, 20.0, value) for n, value in enumerate((30.0, 31.0, 38.0))],
+        ("b", 0, 22.0, 25.0),
+        *[("c", n, 24.0 + n, 24.0) for n in range(2)],
     ],
-    columns=["sequence", "frame", "scale", "psnr_blur", "psnr"],
+    columns=["sequence", "frame", "psnr_blur", "psnr"],
 ).assign(protocol="own")
-
-
-def means_of(frames: pd.DataFrame, scale: float = 1.0) -> pd.DataFrame:
-    sequences = sequence_means(frames)
-    return sequences[sequences["scale"] == scale]
 
 
 def test_every_frame_counts_in_its_sequence_and_every_sequence_alike():
     sequences = sequence_means(FRAMES)
-    rows = sequences[["sequence", "scale", "frames", "psnr_blur", "psnr"]].to_numpy().tolist()
-    assert rows == [
-        ["a", 1.0, 3, 20.0, 33.0],
-        ["b", 1.0, 1, 22.0, 25.0],
-        ["c", 1.0, 2, 24.5, 24.0],
-        ["a", 0.5, 1, 10.0, 50.0],
-    ]
-    means = overall_means(means_of(FRAMES), [PSNR])
-    assert means["psnr"] == {
+    rows = sequences[["sequence", "frames", "psnr_blur", "psnr"]].to_numpy().tolist()
+    assert rows == [["a", 3, 20.0, 33.0], ["b", 1, 22.0, 25.0], ["c", 2, 24.5, 24.0]]
+    assert overall_means(sequences, [PSNR])["psnr"] == {
         "blurry": pytest.approx(66.5 / 3),
         "restored": pytest.approx(82 / 3),
         "gain": pytest.approx(15.5 / 3),
         "restored_error": pytest.approx(np.std([33, 25, 24], ddof=1) / 3**0.5),
     }
-    single = overall_means(means_of(FRAMES, 0.5), [PSNR])["psnr"]
-    assert (single["gain"], single["restored_error"]) == (40.0, None)
+    single = overall_means(sequences.iloc[1:2], [PSNR])["psnr"]
+    assert (single["gain"], single["restored_error"]) == (3.0, None)
 
 
 def test_where_every_frame_counts_alike_longer_sequences_count_more():
-    means = overall_means(means_of(FRAMES), [PSNR], "frames")["psnr"]
+    means = overall_means(sequence_means(FRAMES), [PSNR], "frames")["psnr"]
     assert means["restored"] == pytest.approx(np.mean([30, 31, 38, 25, 24, 24]))
     assert means["blurry"] == pytest.approx(np.mean([20, 20, 20, 22, 24, 25]))
     deviations = np.array([3 * (33 - 172 / 6), 25 - 172 / 6, 2 * (24 - 172 / 6)])
@@ -67,16 +53,16 @@ def test_where_every_frame_counts_alike_longer_sequences_count_more():
 
 def test_a_mean_that_is_not_finite_is_left_out_with_the_reason():
     perfect = FRAMES.replace({"psnr": {25.0: np.inf}})
-    entry = overall_means(means_of(perfect), [PSNR])["psnr"]
+    entry = overall_means(sequence_means(perfect), [PSNR])["psnr"]
     assert entry["blurry"] == pytest.approx(66.5 / 3)
     assert (entry["restored"], entry["gain"]) == (None, None)
     assert "equal the sharp ones" in entry["reason"]
 
 
-def test_each_name_is_measured_by_its_own_metric_against_its_own_reference(tmp_path):
+def test_each_name_is_measured_by_its_own_metric_against_its_own_reference():
     rng = np.random.default_rng(4)
     blur, restored, sharp, spikes, gray = rng.integers(0, 256, (5, 16, 16, 3), dtype=np.uint8)
-    scores = select_metrics([PSNR, PSNR_Y], str(tmp_path), torch.device("cpu"))
+    scores = {metric: metric.load(None, None) for metric in (PSNR, PSNR_Y)}
     images = {"blur": blur, "restored": restored, "sharp": sharp, "spikes": spikes, "gray": gray}
     row = ClipMeter(scores).measure(images)
 
@@ -130,21 +116,23 @@ def test_means_of_a_temporal_metric_are_over_the_frames_that_have_a_figure():
         ("b", 0, *[nothing] * 2),
     ]
     frames = pd.DataFrame(rows, columns=["sequence", "frame", "tof_blur", "tof"])
-    frames = frames.assign(scale=1.0, protocol="own")
+    frames = frames.assign(protocol="own")
     sequences = sequence_means(frames)
     assert sequences["frames"].tolist() == [3, 1]
     means = overall_means(sequences, [TOF])["tof"]
     assert (means["blurry"], means["restored"], means["gain"]) == (5.0, 1.5, 3.5)
-    alone = overall_means(means_of(frames[frames["sequence"] == "b"]), [TOF])["tof"]
+    alone = overall_means(sequences[sequences["sequence"] == "b"], [TOF])["tof"]
     assert (alone["blurry"], alone["restored"], alone["gain"]) == (None, None, None)
     assert "no sequence has two frames" in alone["reason"]
 
 
 def test_means_of_the_spikes_alone_are_over_sequences_too():
     frames = FRAMES.assign(psnr_spikes=FRAMES["psnr"] - 3)
-    assert overall_means(means_of(frames), [PSNR])["psnr"]["spikes"] == pytest.approx(82 / 3 - 3)
+    assert overall_means(sequence_means(frames), [PSNR])["psnr"]["spikes"] == pytest.approx(
+        82 / 3 - 3
+    )
     endless = frames.replace({"psnr_spikes": {22.0: np.inf}})
-    assert overall_means(means_of(endless), [PSNR])["psnr"]["spikes"] is None
+    assert overall_means(sequence_means(endless), [PSNR])["psnr"]["spikes"] is None
 
 
 def test_frames_are_ranked_by_psnr_or_else_by_the_first_metric():
@@ -153,8 +141,7 @@ def test_frames_are_ranked_by_psnr_or_else_by_the_first_metric():
 
 
 def test_the_worst_frames_are_named_the_worst_first():
-    frames = FRAMES[FRAMES["scale"] == 1]
-    worst = worst_frames(frames, ranking_metric([SSIM, PSNR]))
+    worst = worst_frames(FRAMES, ranking_metric([SSIM, PSNR]))
     assert worst == [
         {"sequence": "c", "frame": 0, "psnr": 24.0},
         {"sequence": "c", "frame": 1, "psnr": 24.0},
@@ -162,7 +149,7 @@ def test_the_worst_frames_are_named_the_worst_first():
         {"sequence": "a", "frame": 0, "psnr": 30.0},
         {"sequence": "a", "frame": 1, "psnr": 31.0},
     ]
-    perfect = frames.replace({"psnr": {25.0: np.inf, 24.0: np.nan}})
+    perfect = FRAMES.replace({"psnr": {25.0: np.inf, 24.0: np.nan}})
     assert [frame["psnr"] for frame in worst_frames(perfect, PSNR)] == [30, 31, 38]
-    lower = frames.rename(columns={"psnr": "tof"})
+    lower = FRAMES.rename(columns={"psnr": "tof"})
     assert [frame["tof"] for frame in worst_frames(lower, TOF)] == [38, 31, 30, 25, 24]

@@ -116,9 +116,9 @@ def test_a_summary_names_its_protocol_and_what_it_does_not_know(evaluated):
 
 
 def test_the_mean_of_a_summary_is_that_of_each_protocol(small_run, tmp_path):
-    columns = ["protocol", "sequence", "frame", "scale", "psnr_blur", "psnr"]
+    columns = ["protocol", "sequence", "frame", "psnr_blur", "psnr"]
     rows = [
-        (protocol, sequence, frame, 1.0, 20.0, psnr)
+        (protocol, sequence, frame, 20.0, psnr)
         for protocol in ("own", "vrt")
         for sequence, frame, psnr in (*(("b", n, 30.0) for n in "123"), ("c", "1", 34.0))
     ]

@@ -3,55 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from tests.deblurring.evaluation.conftest import SmallRun
-from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
-from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
-from vrtspike.deblurring.evaluation.spikes_alone import RECONSTRUCTIONS, spikes_alone, to_frame
-
-FRAMES = [f"{number:06d}" for number in range(1, 6)]
-SHARP_STEP = 24
-"""Of exposures of seven source frames, eight steps each: the fourth stands at step 24 of 56."""
-
-
-@pytest.fixture(scope="module")
-def store(small_run: SmallRun) -> Store:
-    return Store(load_dataset(small_run.dataset).split("test")[0].store)
-
-
-@pytest.fixture(scope="module")
-def spikes(small_run: SmallRun) -> np.ndarray:
-    """Spikes of test sequence b as its files hold them, (5, 56, 24, 32)."""
-    folder = small_run.raw / "test" / "b" / "spike"
-    return np.stack([read_spikes(folder / f"{name}.dat", 24, 32) for name in FRAMES])
-
-
-def test_intervals(store, spikes):
-    for number in range(5):
-        found = spikes_alone(store, RECONSTRUCTIONS["tfi"], number)
-        for row, column in ((0, 0), (5, 17), (23, 31)):
-            times = np.flatnonzero(spikes[number, :, row, column])
-            earlier, later = times[times < SHARP_STEP], times[times >= SHARP_STEP]
-            rate = 1 / (later[0] - earlier[-1]) if len(earlier) and len(later) else len(times) / 56
-            assert found[row, column] == pytest.approx(255 * store.gain * rate, rel=1e-4)
-
-
-def test_the_window_follows_from_the_exposure(store, spikes):
-    """Ten steps of 56 on either side of the instant."""
-    found = spikes_alone(store, RECONSTRUCTIONS["tfp"], 2)
-    rate = spikes[2, SHARP_STEP - 10 : SHARP_STEP + 10].mean(axis=0)
-    np.testing.assert_allclose(found, 255 * store.gain * rate, rtol=1e-5)
-
-
-def test_a_smaller_frame_averages_areas():
-    gray = np.arange(24 * 32, dtype=np.float32).reshape(24, 32) / 4
-    expected = np.rint(gray.reshape(12, 2, 16, 2).mean(axis=(1, 3)))
-    np.testing.assert_allclose(to_frame(gray, (12, 16))[..., 1], expected, atol=1)
+from vrtspike.deblurring.evaluation.spikes_alone import RECONSTRUCTIONS, spikes_alone
 
 
 def test_a_shorter_exposure_ends_where_its_own_spikes_do(tmp_path):

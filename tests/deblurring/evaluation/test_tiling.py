@@ -79,24 +79,19 @@ def test_windows_cover_the_axis_and_weigh_one(length, size, overlap):
 
 
 @pytest.mark.parametrize(
-    "tiling",
-    [Tiling(16, 8, 0, 0), Tiling(20, 6, 0, 0), Tiling(0, 0, 5, 2), Tiling(64, 8, 20, 4)],
-    ids=["tiles", "other tiles", "windows in time", "larger than the clip"],
+    ("tiling", "exact"),
+    [
+        (Tiling(16, 8, 0, 0), range(7)),
+        (Tiling(20, 6, 0, 0), range(7)),
+        (Tiling(64, 8, 20, 4), range(7)),
+        # An overlap of two frames has no margin: only frames inside a window are exact.
+        (Tiling(0, 0, 5, 2), (0, 1, 5, 6)),
+    ],
+    ids=["tiles", "other tiles", "larger than the clip", "windows in time"],
 )
-def test_tiles_do_not_change_what_a_local_model_gives(model, clip, tiling):
-    whole = run(model, clip, Tiling(0, 0, 0, 0))
-    tiled = run(model, clip, tiling)
-    if tiling.frames in (0, 20):
-        np.testing.assert_allclose(tiled, whole, atol=2e-6)
-    else:  # an overlap of two frames has no margin: only frames inside a window are exact
-        np.testing.assert_allclose(tiled[[0, 1, 5, 6]], whole[[0, 1, 5, 6]], atol=2e-6)
-        assert np.abs(tiled - whole).max() > 1e-3
-
-
-def test_a_temporal_margin_makes_windows_in_time_exact(model):
-    clip = np.random.default_rng(2).random((20, 8, 8, 3), np.float32)
-    whole = run(model, clip, Tiling(0, 0, 0, 0))
-    np.testing.assert_allclose(run(model, clip, Tiling(0, 0, 9, 4)), whole, atol=2e-6)
+def test_tiles_do_not_change_what_a_local_model_gives(model, clip, tiling, exact):
+    whole, tiled = run(model, clip, Tiling(0, 0, 0, 0)), run(model, clip, tiling)
+    np.testing.assert_allclose(tiled[list(exact)], whole[list(exact)], atol=2e-6)
 
 
 @pytest.mark.parametrize("options", [{"tiles_at_once": 4}, {"readers": 2}])
@@ -140,6 +135,7 @@ def test_no_more_windows_are_read_ahead_than_asked_for(clip):
 
 @pytest.mark.parametrize(("size", "overlap"), [(256, 32), (64, 16), (128, 64), (40, 0)])
 def test_even_sides_need_no_more_windows_and_are_the_smallest_that_do(size, overlap):
+    assert even_side(size, size, overlap, 8) == even_side(size, 0, 0, 8) == size
     for length in range(size + 1, 1300, 37):
         side = even_side(length, size, overlap, unit=8)
         assert 2 * overlap <= side <= size
@@ -149,13 +145,6 @@ def test_even_sides_need_no_more_windows_and_are_the_smallest_that_do(size, over
         smaller = side - 8
         if smaller >= 2 * overlap and smaller > 0:
             assert len(cut_axis(length, smaller, overlap)) > windows
-
-
-def test_a_frame_that_fits_is_one_tile():
-    assert (
-        even_side(200, 256, 32, 8) == even_side(200, 200, 32, 8) == even_side(200, 0, 0, 8) == 200
-    )
-    assert even_side(201, 200, 32, 8) == 120
 
 
 def test_recomputation_is_what_the_model_is_given(model, clip):

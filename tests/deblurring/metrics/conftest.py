@@ -15,14 +15,3 @@ def pair() -> Pair:
     sharp = np.clip((smooth - smooth.mean()) * 6 + 128, 0, 255).astype(np.uint8)
     noisy = np.clip(sharp + rng.normal(0, 9, sharp.shape), 0, 255).astype(np.uint8)
     return noisy, sharp
-
-
-@pytest.fixture(scope="session")
-def real_pair(shared) -> Pair:
-    """A blurry and a sharp frame of GoPro's test split."""
-    folder = shared / "samples" / "gopro_test" / "GOPR0384_11_00"
-    blur, sharp = (
-        cv2.cvtColor(cv2.imread(str(folder / kind / "000001.png")), cv2.COLOR_BGR2RGB)
-        for kind in ("blur", "sharp")
-    )
-    return blur, sharp

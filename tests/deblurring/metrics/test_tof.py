@@ -72,8 +72,3 @@ def test_what_lies_at_the_border_is_not_measured():
         inside = still.copy()
         inside[row, column] = (3, -4)
         assert flow_distance(inside, still) == pytest.approx(5 / (32 * 64))
-
-
-def test_frames_of_different_sizes_are_refused(texture):
-    with pytest.raises(ValueError, match="shapes differ"):
-        optical_flow(cut(texture, 0, 0), cut(texture, 0, 0)[:-1])

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
+from torch.nn.attention import SDPBackend
 
 from tests.deblurring.models.checks import assert_same, explicit_attention, kept_by
 from vrtspike.deblurring.models import attention as implementations
@@ -14,6 +18,8 @@ from vrtspike.deblurring.models.attention import (
     sine_position_bias,
 )
 from vrtspike.deblurring.models.recomputed_attention import recompute_attention
+from vrtspike.deblurring.models.vrt import VRT
+from vrtspike.deblurring.models.vrt_spike import VRTSpike
 from vrtspike.deblurring.models.windows import WindowPlan, build_plan, clip_window
 
 CPU = torch.device("cpu")
@@ -124,14 +130,40 @@ def test_the_settings_choose_what_runs(name: str, monkeypatch: pytest.MonkeyPatc
     assert found.item() == len("recompute" if name == "auto" else name)
 
 
+def test_the_fused_kernels_of_cuda_take_what_they_get(
+    small_vrt_spike: Callable[..., VRTSpike],
+    small_vrt: Callable[..., VRT],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They refuse a tensor whose last dimension is not contiguous: all scores would be kept."""
+    given: list[Tensor] = []
+    plain = functional.scaled_dot_product_attention
+
+    def seen(*tensors: Tensor, attn_mask: Tensor | None = None, scale: float) -> Tensor:
+        given.extend((*tensors, *([] if attn_mask is None else [attn_mask])))
+        return plain(*tensors, attn_mask=attn_mask, scale=scale)
+
+    monkeypatch.setattr(functional, "scaled_dot_product_attention", seen)
+    model = small_vrt_spike(small_vrt(attention="sdpa"))
+    model(torch.rand(1, 3, 3, 32, 32), torch.rand(1, 3, 4, 32, 32))
+    assert {tensor.stride(-1) for tensor in given} == {1}
+    assert any(tensor.requires_grad and tensor.shape[0] == 1 for tensor in given)  # biases
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("width", [16, 20])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_sdpa_agrees_on_a_gpu(dtype: torch.dtype, width: int) -> None:
+def test_sdpa_agrees_on_a_gpu(
+    dtype: torch.dtype, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        implementations, "_KERNELS", [SDPBackend.EFFICIENT_ATTENTION]
+    )  # or an error
     plan = build_plan(clip_window((6, 16, 24), (6, 8, 8), shifted=True, mutual=False), CPU)
     on_gpu = build_plan(plan.geometry, torch.device("cuda"))
-    qkv, bias = torch.randn(1, plan.out.numel(), 6 * width), torch.randn(2, 384, 384)
+    qkv, bias = torch.randn(1, plan.out.numel(), 6 * width), torch.randn(384, 384, 2)
+    bias = bias.permute(2, 0, 1)  # as it comes from its table
     expected = explicit_attention(qkv.to(dtype).float(), bias, plan, 2)
     found = sdpa_attention(qkv.to("cuda", dtype), bias.cuda(), on_gpu, 2).float().cpu()
     assert (found - expected).norm() < 2e-2 * expected.norm()

@@ -26,7 +26,11 @@ from vrtspike.deblurring.planning import (
     split_options,
 )
 from vrtspike.deblurring.settings import Settings
-from vrtspike.deblurring.settings.workflow import SimulatedSequence, SimulateSettings
+from vrtspike.deblurring.settings.workflow import (
+    CalibrateSettings,
+    SimulatedSequence,
+    SimulateSettings,
+)
 from vrtspike.errors import ConfigError
 from vrtspike.io.files import write_json
 from vrtspike.workflow.messages import Notices
@@ -48,7 +52,11 @@ def root(tmp_path, monkeypatch) -> Path:
 
 def workflow_of(root: str, **model) -> DeblurringWorkflow:
     settings = Settings.model_validate({"DATA": {"ROOT": root}, "MODEL": model})
-    keys = {"DEMO": {"ROOT": "made"}, "SIMULATE": {"ROOT": "simulated", "SEQUENCES": SOURCES}}
+    keys = {
+        "DEMO": {"ROOT": "made"},
+        "SIMULATE": {"ROOT": "simulated", "SEQUENCES": SOURCES},
+        "CALIBRATE": {"ROOT": "mine", "DATA": "recorded"},
+    }
     return DeblurringWorkflow(Workflow(workflow_schema().model_validate(keys), {"p": settings}))
 
 
@@ -58,9 +66,7 @@ class Said(Notices):
     def __init__(self) -> None:
         self.said: list[str] = []
         self.exit_status = 0
-
-    def add(self, text: str) -> None:
-        self.said.append(text)
+        self.add = self.said.append
 
 
 SOURCES = [{"FRAMES": "f", "SPLIT": "train", "SEQUENCE": "s"}]
@@ -73,20 +79,18 @@ def asked(workflow: Workflow, dry: bool = True) -> tuple[RawData, list[str]]:
 
 def test_a_data_set_is_looked_at_once(root):
     workflow = workflow_of(str(root))
-    data, notices = asked(workflow)
     dataset = workflow.dataset("p")
+    data, notices = asked(workflow)
     found = data.found(dataset)
     shutil.copytree(root / "train/a", root / "train/c")
-    assert data.found(dataset) == found
+    assert (data.found(dataset), notices) == (found, [])
     assert asked(workflow)[0].found(dataset) != found
-    assert notices == []
 
 
 @pytest.mark.parametrize("dry", [True, False])
 def test_without_data_a_notice_says_what_to_do_and_a_plan_has_failed(tmp_path, dry):
     workflow, notices = workflow_of(str(tmp_path / "none")), Said()
-    data = RawData(workflow, lambda: dry, notices)
-    assert data.found(workflow.dataset("p")) is None
+    assert RawData(workflow, lambda: dry, notices).found(workflow.dataset("p")) is None
     assert notices.exit_status == dry
     (notice,) = notices.said
     assert "Set DATA.ROOT" in notice
@@ -106,14 +110,24 @@ def test_faults_of_names_are_told_when_nothing_runs(root, dry):
         assert "stops before computing" in notices[0]
 
 
-def test_generated_data_are_made_before(root):
-    for name, before in (
+@pytest.mark.parametrize(
+    ("name", "before"),
+    [
         ("made", ["made/sources.txt"]),
         ("simulated", ["simulated/sources/train/s.txt"]),
-        (str(root), []),
-    ):
-        workflow = workflow_of(name)
-        assert asked(workflow)[0].generated_before(workflow.dataset("p")) == before
+        ("mine", ["mine/calibrated.txt"]),
+        ("raw", []),
+    ],
+)
+def test_generated_data_are_made_before(root, name, before):
+    workflow = workflow_of(name)
+    assert asked(workflow)[0].generated_before(workflow.dataset("p")) == before
+
+
+def test_a_folder_that_no_calibration_writes_is_raw():
+    settings = Settings.model_validate({"DATA": {"ROOT": "mine"}})
+    keys = workflow_schema().model_validate({"CALIBRATE": {"ROOT": "mine"}})
+    assert DeblurringWorkflow(Workflow(keys, {"p": settings})).dataset("p").kind == "raw"
 
 
 def test_of_generated_data_only_what_was_set_aside_is_looked_at_again(root, tmp_path):
@@ -140,12 +154,10 @@ def states(workflow: Workflow, **options) -> dict[str, RawState]:
 def test_the_state_of_raw_files_changes_with_them(root):
     workflow = workflow_of(str(root))
     before = states(workflow)
-    assert sorted(before) == ["test/b", "train/a"]
-    assert before["train/a"].nbytes == 4 * len("picture")
+    files = find_sequence(root, "train", "a", "blur")
+    version = source_version(root, files, "blur", root / "none.json")
+    assert before["train/a"] == RawState(version, 4 * len("picture"))
     assert states(workflow) == before
-    assert before["train/a"].version == source_version(
-        root, find_sequence(root, "train", "a", "blur"), "blur", root / "none.json"
-    )
     (root / "train/a/sharp/000002.png").write_text("another")
     after = states(workflow)
     assert after["train/a"].version != before["train/a"].version
@@ -155,23 +167,21 @@ def test_the_state_of_raw_files_changes_with_them(root):
 def test_faulty_sequences_and_those_of_no_data_have_no_state(root, tmp_path):
     shutil.copytree(root / "train/a", root / "train/c")
     shutil.rmtree(root / "train/c/blur")
-    found = states(workflow_of(str(root)))
-    assert sorted(found) == ["test/b", "train/a"]
+    assert sorted(states(workflow_of(str(root)))) == ["test/b", "train/a"]
     assert states(workflow_of(str(tmp_path / "none"))) == {}
     assert states(workflow_of(str(root)), measures=False) == {}
     assert states(workflow_of("made")) == {}  # its jobs are asked about generated data
 
 
 def test_versions_of_files_change_with_them(root):
-    folder = root / "train/a/blur"
-    places = ([str(folder)], [str(root / "test"), None, str(root / "train")])
+    places = ([str(root / "train")], [str(root / "test"), None, str(root / "train")])
     before = [inputs_version("files", *each) for each in places]
-    (folder / ".hidden").touch()
+    (root / "train/a/blur/.hidden").touch()
     assert [inputs_version("files", *each) for each in places] == before
-    (folder / "000001.png").write_text("pictura")
+    (root / "train/a/blur/000001.png").write_text("pictura")
     after = [inputs_version("files", *each) for each in places]
-    assert all(new != old for new, old in zip(after, before, strict=True))
-    assert inputs_version("frames", str(folder / "none")) == MISSING
+    assert not {*after} & {*before}
+    assert inputs_version("frames", str(root / "none")) == MISSING
 
 
 def test_a_preset_with_spikes_is_refused_where_names_show_none(root):
@@ -208,12 +218,10 @@ def test_the_gate_asks_what_the_least_demanding_preset_on_the_data_takes():
         "two": preset("a", 3, 256),
         "elsewhere": preset("b", 2, 32),
     }
-    options = shlex.split(
-        clip_options(DeblurringWorkflow(Workflow(workflow_schema()(), presets)), "a")
-    )
-    assert options[:3] == ["--clip-length", "3", "--crop-sizes"]
+    workflow = DeblurringWorkflow(Workflow(workflow_schema()(), presets))
     # Validation looks at training sequences; evaluation takes whole frames of any size.
-    assert set(options[3:]) == {"train=128", "test=1"}
+    options = "--clip-length 3 --crop-sizes train=128 test=1"
+    assert sorted(clip_options(workflow, "a").split()) == sorted(options.split())
 
 
 SIMULATE = SimulateSettings(
@@ -227,22 +235,12 @@ SIMULATE = SimulateSettings(
 )
 
 
-def test_recordings_are_calibrated_before_they_are_surveyed():
-    keys = {"ROOT": "mine", "DATA": "recorded", "MOVING": "moving", "SENSOR": [250, 416]}
-    settings = Settings.model_validate({"DATA": {"ROOT": "mine"}})
-    schema = workflow_schema()
-    deblurring = DeblurringWorkflow(
-        Workflow(schema.model_validate({"CALIBRATE": keys}), {"p": settings})
-    )
-    assert asked(deblurring)[0].generated_before(deblurring.dataset("p")) == ["mine/calibrated.txt"]
-    assert shlex.split(calibration_options(deblurring.settings.CALIBRATE)) == [
+def test_options_of_a_calibration():
+    settings = CalibrateSettings(ROOT="mine", DATA="recorded", MOVING="moving", SENSOR=[250, 416])
+    assert shlex.split(calibration_options(settings)) == [
         *("--output=mine", "--most-steps=200", "--moving=moving", "--data=recorded"),
         *("--sensor", "250", "416"),
     ]
-    without = DeblurringWorkflow(
-        Workflow(schema.model_validate({"CALIBRATE": {"ROOT": "mine"}}), {"p": settings})
-    )
-    assert without.dataset("p").kind == "raw"
 
 
 def test_a_simulated_sequence_is_found_by_split_and_name():

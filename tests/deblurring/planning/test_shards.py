@@ -1,27 +1,32 @@
-"""Shards of a small data set that was checked and built for real."""
+"""Shards of a small data set: what plans say of them, and what their jobs do for real."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.deblurring.data.scenes import film
 from tests.deblurring.planning.test_raw_data import Said
 from vrtspike.config.workflow import Workflow, workflow_schema
-from vrtspike.deblurring.data.manifests import SURVEY
+from vrtspike.deblurring.data import shard_jobs
+from vrtspike.deblurring.data.manifests import INGEST_SHARD, STORE_SHARD, SURVEY
 from vrtspike.deblurring.data.shard_jobs import Building, Ingestion, make_shard
-from vrtspike.deblurring.data.shards import Shard
+from vrtspike.deblurring.data.shards import members, shard_names
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.datasets import Dataset, DeblurringWorkflow
-from vrtspike.deblurring.planning import RawData, Shards
+from vrtspike.deblurring.planning import RawData, Shards, damaged_sequences
 from vrtspike.deblurring.settings import Settings
+from vrtspike.errors import DataError
 from vrtspike.io.files import read_json, write_json
 
 NAMES = ["test/c", "train/a", "train/b"]
 SHARD = "0-of-1"
+RESULTS = Path("results/data/raw")
+PLACES = {"ingest": INGEST_SHARD, "k2": STORE_SHARD}
 
 
 @pytest.fixture(scope="module")
@@ -30,19 +35,10 @@ def prepared(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("prepared")
     for seed, name in enumerate(NAMES):
         write_sequence(folder / "raw" / name, film(seed, 10, 32, 32), frames_per_exposure=3)
-    run(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        run()
     return folder
-
-
-def run(folder: Path) -> None:
-    """Check and build as the workflow would."""
-    results = folder / "results/data/raw"
-    for stage, place in (
-        (Ingestion(str(folder / "raw"), results / "ingest", "blur", "auto"), "ingest"),
-        (Building(str(folder / "raw"), results / "k2", results / "ingest", 2), "k2"),
-    ):
-        output = results / place / "shards" / f"{SHARD}.json"
-        make_shard(stage, NAMES, output, 1, lambda line: None)
 
 
 @pytest.fixture
@@ -50,6 +46,35 @@ def folder(prepared, tmp_path, monkeypatch) -> Path:
     shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def work(stage: Ingestion | Building, shard: str = SHARD) -> list[str]:
+    """Do what is left of a shard, and tell what that was."""
+    lines: list[str] = []
+    make_shard(stage, NAMES, stage.folder / "shards" / f"{shard}.json", 1, lines.append)
+    return sorted(line.split()[1].rstrip(":") for line in lines[1:])
+
+
+def check(**options: Any) -> list[str]:
+    """Check the raw files; those that were not checked before."""
+    return work(Ingestion("raw", RESULTS / "ingest", "blur", "auto", **options))
+
+
+def run(bins: int = 2) -> tuple[list[str], list[str]]:
+    """Check and build as the workflow does; what both have worked on."""
+    return check(), work(Building("raw", RESULTS / f"k{bins}", RESULTS / "ingest", bins))
+
+
+def entries(place: str, key: str) -> dict[str, Any]:
+    """What the file of the shard says of each sequence."""
+    found = read_json(RESULTS / place / "shards" / f"{SHARD}.json")["sequences"]
+    return {name: entry[key] for name, entry in found.items()}
+
+
+def damage() -> dict[str, str]:
+    """What is told of checks and of stores."""
+    found = {p: damaged_sequences(RESULTS / p, SHARD, kind) for p, kind in PLACES.items()}
+    return {place: told for place, told in found.items() if told}
 
 
 def asked(root: str = "raw", measures: bool = True, **keys) -> tuple[Shards, Dataset]:
@@ -66,54 +91,62 @@ def versions(**options) -> dict[str, str]:
     return dict(line.removeprefix("raw files of ").split(": ") for line in lines)
 
 
-def damage() -> tuple[str, str]:
-    """What is told of checks and of stores."""
-    shards, dataset = asked()
-    return shards.damaged_checks(dataset, SHARD), shards.damaged_stores(dataset, 2, SHARD)
-
-
 def changed_bit(path: Path) -> None:
+    """Other contents of the same size, older than what they replace."""
     contents = path.read_bytes()
     path.write_bytes(bytes([contents[0] ^ 1]) + contents[1:])
     os.utime(path, (1e9, 1e9))
 
 
-def test_versions_change_with_contents_and_not_with_dates(folder):
-    before = versions()
-    assert sorted(before) == sorted(NAMES)
+SPIKES = Path("raw/train/a/spike/000001.dat")
+
+
+def test_only_what_changed_has_another_version_and_is_done_again(folder):
+    before, found, stores = versions(), entries("ingest", "contents"), entries("k2", "digest")
+    assert sorted(before) == NAMES
     for path in (folder / "raw/train/a/blur").iterdir():
         os.utime(path)
     assert versions() == before
-    path = folder / "raw/train/a/spike/000001.dat"
-    contents = path.read_bytes()
-    changed_bit(path)
-    (folder / "raw/train/b").rename(folder / "raw/train/d")
+    assert run() == ([], [])
+    contents = SPIKES.read_bytes()
+    changed_bit(SPIKES)
     after = versions()
-    assert after.keys() == {"test/c", "train/a", "train/d"}
-    assert after["test/c"] == before["test/c"]
-    assert after["train/a"] != before["train/a"]
-    path.write_bytes(contents)
-    assert versions()["train/a"] == before["train/a"]
+    assert [name for name in NAMES if after[name] != before[name]] == ["train/a"]
+    assert run() == (["train/a"], ["train/a"])
+    for old, new in ((found, entries("ingest", "contents")), (stores, entries("k2", "digest"))):
+        assert [name for name in NAMES if new[name] != old[name]] == ["train/a"]
+    assert versions() == after, "the version is what the job has written down"
+    SPIKES.write_bytes(contents)
+    (folder / "raw/train/b").rename(folder / "raw/train/d")
+    assert versions().keys() == {"test/c", "train/a", "train/d"}
+    with pytest.raises(DataError, match=r"- .*train/b: no frames at all"):
+        run()
 
 
-@pytest.mark.parametrize("is_first", [False, True])
-def test_versions_are_those_that_the_job_writes_down(folder, is_first):
-    """Before the first check dates and sizes count."""
-    if is_first:
-        shutil.rmtree(folder / "results")
-    changed_bit(folder / "raw/train/a/spike/000001.dat")
+def test_before_the_first_check_versions_are_those_that_the_job_writes_down(folder):
+    shutil.rmtree(folder / "results")
     before = versions()
-    run(folder)
+    assert run() == (NAMES, NAMES)
     assert versions() == before
+
+
+def test_other_options_and_other_code_do_everything_again(folder, monkeypatch):
+    found, stores = entries("ingest", "contents"), entries("k2", "digest")
+    assert check(spike_size=(8, 32)) == NAMES
+    assert entries("ingest", "contents") != found
+    assert run() == (NAMES, [])
+    assert run(bins=4) == ([], NAMES)
+    monkeypatch.setattr(shard_jobs, "code_digests", lambda path: {path.name: "of other code"})
+    assert run() == (NAMES, NAMES)
+    # The same is found: of what follows nothing else has to be done again.
+    assert (entries("ingest", "contents"), entries("k2", "digest")) == (found, stores)
 
 
 def test_a_manifest_that_another_number_of_shards_wrote_is_noticed(folder):
     """Going back to fewer shards finds their old files: these must not be believed."""
     before = versions()
-    changed_bit(folder / "raw/train/a/spike/000001.dat")
-    results = folder / "results/data/raw/ingest"
-    stage = Ingestion("raw", results, "blur", "auto")
-    make_shard(stage, NAMES, results / "shards/1-of-2.json", 1, lambda line: None)
+    changed_bit(SPIKES)
+    work(Ingestion("raw", RESULTS / "ingest", "blur", "auto"), "1-of-2")
     assert versions()["train/a"] != before["train/a"]
 
 
@@ -124,44 +157,62 @@ def test_generated_data_and_jobs_that_measure_nothing_have_no_versions(folder):
 
 def test_a_plan_stays_as_it_is_while_its_jobs_run(folder):
     """Snakemake asks again and again; the file of a shard is away while a job replaces it."""
-    os.utime(folder / "raw/train/a/spike/000001.dat")
+    os.utime(SPIKES)
     shards, dataset = asked()
     before = shards.raw_versions(dataset, SHARD)
-    shutil.rmtree(folder / "results/data/raw")
+    shutil.rmtree(folder / RESULTS)
     assert shards.raw_versions(dataset, SHARD) == before
 
 
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-2])
+
+
 @pytest.mark.parametrize(
-    ("place", "pattern", "is_cut"),
+    ("place", "pattern", "harm"),
     [
-        *(("ingest", "train/a.json", is_cut) for is_cut in (False, True)),
-        *(("k2", "train/a.json", is_cut) for is_cut in (False, True)),
-        *(("k2", "train/a.zarr/**/c/**/0", is_cut) for is_cut in (False, True)),
-        ("k2", "train/a.zarr", False),
+        *(("ingest", "train/a.json", harm) for harm in (Path.unlink, cut)),
+        *(("k2", "train/a.json", harm) for harm in (Path.unlink, cut)),
+        *(("k2", "train/a.zarr/**/c/0/**/0", harm) for harm in (Path.unlink, cut)),
+        ("k2", "train/a.zarr", shutil.rmtree),
     ],
 )
-def test_damaged_manifests_and_stores_are_named(folder, place, pattern, is_cut):
-    assert damage() == ("", "")
-    found = sorted((folder / "results/data/raw" / place).glob(pattern))
-    path = next((path for path in found if path.is_file()), found[0])
-    if is_cut:
-        path.write_bytes(path.read_bytes()[:-2])
-    elif path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
-    told = "s missing or damaged: 1, the first train/a"
-    expected = {"ingest": (f"manifest{told}", ""), "k2": ("", f"store{told}")}
-    assert damage() == expected[place]
+def test_damaged_results_are_named_and_made_again(folder, place, pattern, harm):
+    assert damage() == {}
+    harm(sorted((RESULTS / place).glob(pattern))[-1])
+    assert damage() == {place: "results missing or damaged: 1, the first train/a"}
+    expected = {"ingest": (["train/a"], []), "k2": ([], ["train/a"])}
+    assert run() == expected[place]
+    assert damage() == {}
 
 
 def test_files_that_could_not_be_read_are_looked_at_again(folder):
     """Permissions have no date."""
-    path = folder / f"results/data/raw/ingest/shards/{SHARD}.json"
-    contents = read_json(path)
-    contents["sequences"]["train/a"]["version"] = ""
-    write_json(path, contents)
-    assert damage()[0] == "manifests missing or damaged: 1, the first train/a"
+    frame = folder / "raw/train/a/blur/000002.png"
+    frame.unlink()
+    frame.symlink_to(folder / "nowhere.png")
+    with pytest.raises(DataError, match="train/a has faults"):
+        run()
+    assert read_json(RESULTS / "ingest/train/a.json")["faults"]
+    assert damage()["ingest"] == "results missing or damaged: 1, the first train/a"
+    with pytest.raises(DataError, match="train/a has faults"):
+        assert run()[0] == []
+
+
+def test_files_that_change_while_they_are_checked_are_named(folder, monkeypatch):
+    before, whole = (RESULTS / "ingest/train/a.json").read_bytes(), shard_jobs.ingest_sequence
+
+    def ingest_and_change(*arguments):
+        found = whole(*arguments)
+        cut(SPIKES)
+        return found
+
+    changed_bit(SPIKES)
+    with monkeypatch.context() as patch:
+        patch.setattr(shard_jobs, "ingest_sequence", ingest_and_change)
+        with pytest.raises(DataError, match="train/a: its files changed while they were checked"):
+            run()
+    assert (RESULTS / "ingest/train/a.json").read_bytes() == before
 
 
 def write_survey(folder: Path) -> None:
@@ -179,7 +230,7 @@ def test_the_number_of_shards_follows_sequences_and_bytes(folder):
     assert names() == [SHARD]
     few = names(SHARDS={"SEQUENCES": 1})
     # Shards without sequences are no jobs.
-    assert few == sorted({str(Shard(n, 4)) for n in range(4) if Shard(n, 4).of(NAMES)})
+    assert few == [shard for shard in shard_names(4) if members(shard, NAMES)]
     shards, dataset = asked(SHARDS={"SEQUENCES": 1})
     assert sum(shards.size(dataset, shard) or 0 for shard in few) == len(NAMES)
     size = sum(file.stat().st_size for file in (folder / "raw").rglob("*") if file.is_file())
@@ -192,11 +243,11 @@ def test_of_data_that_are_not_there_yet_only_the_configuration_counts(tmp_path, 
     assert names() == [SHARD]
     sources = [{"FRAMES": "f", "SPLIT": "train", "SEQUENCE": str(n)} for n in range(5)]
     simulated = {"root": "data/simulated", "SIMULATE": {"SEQUENCES": sources}}
-    assert names(**simulated, SHARDS={"SEQUENCES": 2}) == [str(Shard(n, 4)) for n in range(4)]
+    assert names(**simulated, SHARDS={"SEQUENCES": 2}) == shard_names(4)
     # As many when some of them are there: the plan must not change with its own jobs.
     write_survey(tmp_path / "results/data/simulated")
     several = names(**simulated, SHARDS={"SEQUENCES": 2})
-    assert several == [str(Shard(n, 4)) for n in range(4) if Shard(n, 4).of(NAMES)]
+    assert several == [shard for shard in shard_names(4) if members(shard, NAMES)]
     shards, dataset = asked(root="data/demo")
     assert shards.names(dataset) == [SHARD]
     assert shards.size(dataset, SHARD) is None

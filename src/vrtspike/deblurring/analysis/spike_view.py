@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,9 @@ from vrtspike.deblurring.data.gate.alignment import (
     mismatch,
     order_fault,
 )
-from vrtspike.deblurring.data.gate.sensor_guess import Sensor, find_sensor, sensor_of
+from vrtspike.deblurring.data.raw.layouts.files import Area
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
+from vrtspike.deblurring.data.raw.recordings import find_sensor, sensor_file
 from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,
     count_spike_frames,
@@ -53,7 +54,8 @@ class SpikeView:
 
     Attributes:
         path: of the file.
-        sensor: its size.
+        sensor: rows and columns as in the file.
+        area: the part of them that is picture.
         total: spike frames of the whole file.
         start: first spike frame that was read.
         spikes: (T, h, w).
@@ -63,7 +65,8 @@ class SpikeView:
     """
 
     path: Path
-    sensor: Sensor
+    sensor: tuple[int, int]
+    area: Area
     total: int
     start: int
     spikes: PackedSpikes
@@ -100,7 +103,7 @@ def view_spikes(
     Args:
         path: ``.dat`` or ``.npz``.
         size: rows and columns of the sensor as in the file; None finds them, see
-            :func:`~vrtspike.deblurring.data.gate.sensor_guess.find_sensor`.
+            :func:`~vrtspike.deblurring.data.raw.recordings.find_sensor`.
         frame: the sharp frame of the same exposure.
         start: first spike frame to look at.
         steps: how many; None is all, of a long recording :data:`MOST_STEPS`.
@@ -111,16 +114,14 @@ def view_spikes(
             it, or frame and sensor do not fit together.
     """
     gray = read_gray(frame) if frame is not None else None
-    sensor = find_sensor(path) if size is None else sensor_of(*size, "as given")
-    if gray is not None:
-        area = picture_area((sensor.height, sensor.width), (gray.shape[0], gray.shape[1]))
-        sensor = replace(sensor, area=area)
-    total = count_spike_frames(path, sensor.height, sensor.width)
+    shape = None if gray is None else (gray.shape[0], gray.shape[1])
+    sensor = find_sensor(path, size, sensor_file(path), layout, shape)
+    area = picture_area(sensor, shape, layout)
+    total = count_spike_frames(path, *sensor)
     if not 0 <= start < total:
         raise DataError(f"{path}: --start {start}: the file holds steps 0 to {total - 1}")
     count = min(total - start, MOST_STEPS) if steps is None else steps
-    size = (sensor.height, sensor.width)
-    spikes = read_packed(path, *size, start=start, count=count, area=sensor.area)
+    spikes = read_packed(path, *sensor, start=start, count=count, area=area)
     try:
         found = None if gray is None else align(spikes, gray)
     except DataError as error:
@@ -128,16 +129,14 @@ def view_spikes(
     expected = None
     if layout is not None and layout.exposure is not None:
         expected = layout.exposure_of(total, path).sharp
-    return SpikeView(path, sensor, total, start, spikes, gray, found, expected)
+    return SpikeView(path, sensor, area, total, start, spikes, gray, found, expected)
 
 
 def describe(view: SpikeView) -> list[str]:
     """The figures of a spike file, a line each."""
-    sensor, rate, steps = view.sensor, view.rate, len(view.spikes)
+    rate, steps, (height, width) = view.rate, len(view.spikes), view.sensor
     part = "" if steps == view.total else f", {steps} from step {view.start} on are looked at"
-    head = (
-        "" if sensor.area.columns == sensor.width else f" ({sensor.area.columns} of them picture)"
-    )
+    head = "" if view.area.columns == width else f" ({view.area.columns} of them picture)"
     mean = float(rate.mean())
     often = f" (once in {1 / mean:.1f} steps)" if mean > 0 else ""
     low, high = np.percentile(rate, (1, 99))
@@ -147,8 +146,7 @@ def describe(view: SpikeView) -> list[str]:
         order = f"{twice} as by chance; an integrating sensor's hardly ever"
     silent = int((rate == 0).sum())
     lines = [
-        f"{view.path}: {view.total} steps of {sensor.height} x {sensor.width}{head}{part}",
-        f"size: {sensor.source}",
+        f"{view.path}: {view.total} steps of {height} x {width}{head}{part}",
         f"mean rate: {mean:.3f} spikes per pixel and step{often}; 1 % of the pixels below "
         f"{low:.3f}, 1 % above {high:.3f}",
         f"pixels that never fire: {silent} of {rate.size} ({silent / rate.size:.1%})",
@@ -161,7 +159,7 @@ def faults(view: SpikeView) -> list[str]:
     """What is wrong with a spike file, a sentence each; nothing where all is well."""
     found = [order_fault(view.spikes, str(view.path))]
     if view.found is not None:
-        size = (view.sensor.area.rows, view.sensor.area.columns)
+        size = (view.area.rows, view.area.columns)
         found.append(mismatch(view.found, view.path, "the frame", size))
     return [fault for fault in found if fault]
 
@@ -189,7 +187,7 @@ def draw_spikes(view: SpikeView, path: Path) -> None:
         path: where to write, ``.png`` or ``.svg``.
     """
     # Rows as high as their pictures, so that these lie close to each other.
-    aspect = view.sensor.area.rows / view.sensor.area.columns
+    aspect = view.area.rows / view.area.columns
     columns = 2 if view.gray is None else 3
     rows = (_INCHES / columns * aspect + 0.4, _INCHES / WINDOWS * aspect + 0.4, 3.2)
 
@@ -257,9 +255,9 @@ def _draw_windows(figure: Any, view: SpikeView) -> None:  # noqa: ANN401
 
 
 def _draw_raster(axes: Any, view: SpikeView) -> None:  # noqa: ANN401
-    row = view.sensor.height // 2
+    row = view.area.rows // 2
     raster = np.stack([view.spikes[step][row] for step in range(len(view.spikes))])
-    extent = (0, view.sensor.area.columns, view.start + len(view.spikes), view.start)
+    extent = (0, view.area.columns, view.start + len(view.spikes), view.start)
     axes.imshow(raster, cmap="gray_r", aspect="auto", interpolation="nearest", extent=extent)
     axes.grid(visible=False)
     axes.set_title(f"spikes of row {row}", fontsize=9)
@@ -292,7 +290,7 @@ def film_spikes(view: SpikeView, path: Path) -> None:
         path: ends in ``.mp4``.
     """
     white = _white(view.rate)
-    factor = max(1, VIDEO_WIDTH // view.sensor.area.columns)
+    factor = max(1, VIDEO_WIDTH // view.area.columns)
     with video_file(path) as append:
         steps = _steps_of_window(view)
         for first in range(len(view.spikes) - steps + 1):

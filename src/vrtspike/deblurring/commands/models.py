@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from vrtspike.cluster.gpus import DEVICE_NAMES, device_type
+from vrtspike.cluster.gpus import DEVICE_NAMES, DeviceName, device_type
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.evaluation.precision import PRECISIONS, require_precision
 from vrtspike.errors import ConfigError
-from vrtspike.system.cli import EXIT_STOPPED, output_path, positive_int, positive_number
-
-if TYPE_CHECKING:
-    from vrtspike.deblurring.evaluation.folder import Request
+from vrtspike.system.cli import EXIT_STOPPED, output_path, positive_int
 
 _GPU_TIMEOUT_S = 30.0
 """For a GPU that may be about to be free; a person who waits can choose the CPU."""
@@ -83,12 +80,6 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write OUT/side_by_side.mp4, too: blurry, restored and sharp where there is one",
     )
-    add("--pictures", action="store_true", help="write OUT/comparison/<frame>.png, too")
-    add(
-        "--fps",
-        type=positive_number,
-        help="frames per second of videos; without it the input's, else 24",
-    )
     add(
         "--tile",
         type=int,
@@ -123,93 +114,60 @@ def restore(arguments: argparse.Namespace) -> int:
         raise ConfigError(
             "--sensor describes recorded spikes; the simulated sensor has half the frames' size"
         )
-    if arguments.tile is not None and (arguments.tile < 0 or arguments.tile % 2):
-        raise ConfigError(
-            f"--tile: found {arguments.tile}, expected an even number of pixels, 0 for whole frames"
-        )
     try:
         _restore(arguments)
     except KeyboardInterrupt:
-        print(_stopped(arguments.output), file=sys.stderr)
+        print("stopped; the same command, without --overwrite, continues", file=sys.stderr)
         return EXIT_STOPPED
     return 0
 
 
 def _restore(arguments: argparse.Namespace) -> None:
     from vrtspike.reporting.packed import find_model
-    from vrtspike.runs.names import WEIGHTS
-    from vrtspike.runs.published import read_finished, require_published
+    from vrtspike.runs.published import read_finished
     from vrtspike.system.progress_bar import progress_bar
 
     # What is imported later takes seconds: first what is wrong with the arguments.
-    found = find_model(arguments.run_path)
-    run = None if found.suffix == ".onnx" else read_finished(found)
-    from vrtspike.deblurring.evaluation.folder import open_request, restore_into
-
-    if run is None:
+    found, exported = find_model(arguments.run_path), None
+    if found.suffix == ".onnx":
         from vrtspike.deblurring.evaluation.onnx_model import load_onnx
 
         exported = load_onnx(found)
-        clip = open_request(exported.run, _request(arguments))
-        _show(restore_into(exported, clip, progress=progress_bar), arguments)
-        return
-    clip = open_request(run, _request(arguments))
-    require_published(found / WEIGHTS)
+    run = read_finished(found) if exported is None else exported.run
+    from vrtspike.deblurring.evaluation.folder import Request, open_request, restore_into
+
+    given = {each.name: getattr(arguments, each.name) for each in fields(Request)}
+    given["sensor"] = tuple(arguments.sensor) if arguments.sensor else None
+    clip = open_request(run, Request(**given))
     from vrtspike.cluster.gpus import take_device
     from vrtspike.deblurring.evaluation.trained import load
 
-    with take_device(arguments.device, timeout_s=_GPU_TIMEOUT_S) as device:
-        model = load(found, device=device, precision=arguments.precision)
+    device_name: DeviceName = "cpu" if exported else arguments.device
+    with take_device(device_name, timeout_s=_GPU_TIMEOUT_S) as device:
+        model = exported or load(found, device=device, precision=arguments.precision)
         record = restore_into(model, clip, progress=progress_bar)
     _show(record, arguments)
 
 
-def _request(arguments: argparse.Namespace) -> Request:
-    """What is asked for; options are called as its attributes are."""
-    from dataclasses import fields
-    from fractions import Fraction
-
-    from vrtspike.deblurring.evaluation.folder import Request
-
-    given = {each.name: getattr(arguments, each.name) for each in fields(Request)}
-    if arguments.sensor is not None:
-        given["sensor"] = tuple(arguments.sensor)
-    if arguments.fps is not None:
-        given["fps"] = Fraction(arguments.fps).limit_denominator(1001)
-    return Request(**given | {"no_reference": tuple(dict.fromkeys(arguments.no_reference))})
-
-
 def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
-    """Print what was restored and where it lies."""
+    """Print the means of figures, and where the results lie."""
     from vrtspike.deblurring.evaluation.folder import RECORD, mean_figure
     from vrtspike.deblurring.evaluation.tiling import Tiling
 
     frames, output = record["frames"], arguments.output
-    for frame in frames:
-        if "psnr" in frame:
-            values = (frame[name] for name in ("psnr_blur", "psnr"))
-            shown = ("identical" if value is None else f"{value:.2f} dB" for value in values)
-            print(f"{frame['frame']}: {' -> '.join(shown)}")
     for name, title in (_FIGURES | {name: name for name in arguments.no_reference}).items():
         before, after = (mean_figure(frames, each) for each in (f"{name}_blur", name))
         if after is not None:
             of_blurry = "" if before is None else f"{before:.2f} -> "
             print(f"{title}: {of_blurry}{after:.2f}")
     print(f"spikes: {record['spikes']['from']}")
-    each = record["seconds_per_frame"]
-    cost = "" if each is None else f", {each:.1f} s each"
+    seconds = record["seconds_per_frame"]
+    cost = "" if seconds is None else f", {seconds:.1f} s each"
     print(
-        f"{len(frames)} frame{'s' * (len(frames) != 1)}{cost} "
-        f"({Tiling(**record['tiling']).describe()}, {record['precision']}, "
-        f"{record['recomputation']:.2f} x computed): {output}; record: {output / RECORD}"
+        f"{len(frames)} frames{cost} ({Tiling(**record['tiling']).describe()}, "
+        f"{record['precision']}, {record['recomputation']:.2f} x computed): {output}; record: "
+        f"{output / RECORD}"
     )
-
-
-def _stopped(output: Path) -> str:
-    """What is saved, and how to go on; an import may have been stopped, so that none is begun."""
-    saved = len(list((output / "restored").glob("*.png")))
-    words = [word for word in sys.argv[1:] if word != "--overwrite"]
-    return f"stopped with {saved} frames restored; continue: vrtspike {shlex.join(words)}"
 
 
 def add_export(parser: argparse.ArgumentParser) -> None:
@@ -240,14 +198,13 @@ def export(arguments: argparse.Namespace) -> None:
     from vrtspike.reporting.packed import find_model
     from vrtspike.runs.published import read_finished
 
-    found = find_model(arguments.run_path)
-    if found.suffix != ".onnx":
-        read_finished(found)
-    # PyTorch takes seconds to import: what is wrong with the arguments has been told by now.
+    read_finished(find_model(arguments.run_path))
+    # What is imported now takes seconds: what is wrong with the arguments has been told.
     from vrtspike.deblurring.evaluation.onnx_model import export_model
     from vrtspike.deblurring.evaluation.trained import load
 
-    difference = export_model(load(found, device="cpu"), output, arguments.ratio)
+    model = load(arguments.run_path, device="cpu")
+    difference = export_model(model, output, arguments.ratio)
     print(
         f"{output}: {output.stat().st_size / 1e6:.1f} MB, differs from PyTorch by "
         f"{difference:.1g} at most"

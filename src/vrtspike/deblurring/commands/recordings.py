@@ -32,21 +32,16 @@ def add_show(parser: argparse.ArgumentParser) -> None:
         help="folder for the results, or the picture's own name (.png or .svg); here unless given",
     )
     parser.add_argument(
-        "--video",
-        type=output_path,
-        nargs="?",
-        const=Path(),
-        metavar="MP4",
-        help="also write a video; <name>_spikes.mp4 beside the picture unless named",
+        "--video", action="store_true", help="also write a video beside the picture"
     )
 
 
 def show(arguments: argparse.Namespace) -> int:
     """Show what a spike file holds: figures, a picture, a video of a window that slides over it.
 
-    The sensor's size is taken from the file or a config.yaml beside it, else guessed from the
-    spikes. With the sharp frame of the exposure the two are compared. The exit status is 1 if the
-    steps are shuffled or the spikes do not show the frame.
+    The sensor's size is that of --sensor, of the file, of a config.yaml beside it or of the layout,
+    else half the frame's. With the sharp frame of the exposure the two are compared. The exit
+    status is 1 if the steps are shuffled or the spikes do not show the frame.
     """
     from vrtspike.deblurring.analysis.spike_view import (
         describe,
@@ -59,13 +54,11 @@ def show(arguments: argparse.Namespace) -> int:
     picture = arguments.output or Path()
     if picture.is_dir() or not picture.suffix:
         picture /= f"{arguments.file.stem}_spikes.png"
-    video = arguments.video
-    if video is not None and not video.name:
-        video = picture.with_suffix(".mp4")
     # Before the file is read, which may take a while.
-    _require_suffix("--output", picture, (".png", ".svg"))
-    if video is not None:
-        _require_suffix("--video", video, (".mp4",))
+    if picture.suffix.lower() not in (".png", ".svg"):
+        raise ConfigError(
+            f"--output: found {picture}, expected a folder, or a file named *.png or *.svg"
+        )
     sensor = tuple(arguments.sensor) if arguments.sensor else None
     layout = LAYOUTS.get(arguments.layout)
     view = view_spikes(
@@ -75,9 +68,9 @@ def show(arguments: argparse.Namespace) -> int:
     print("\n".join([*describe(view), *(f"! {fault}" for fault in wrong)]), flush=True)
     draw_spikes(view, picture)
     print(f"picture: {picture}")
-    if video is not None:
-        film_spikes(view, video)
-        print(f"video: {video}")
+    if arguments.video:
+        film_spikes(view, picture.with_suffix(".mp4"))
+        print(f"video: {picture.with_suffix('.mp4')}")
     return 1 if wrong else 0
 
 
@@ -87,14 +80,8 @@ def _add_sensor(parser: argparse.ArgumentParser) -> None:
         type=positive_int,
         nargs=2,
         metavar=("ROWS", "COLUMNS"),
-        help="of the sensor as in the file; found by itself unless given",
+        help="of the sensor as in the file, where neither it nor a config.yaml beside it tells",
     )
-
-
-def _require_suffix(option: str, path: Path, suffixes: tuple[str, ...]) -> None:
-    if path.suffix.lower() not in suffixes or path.is_dir():
-        place = "a folder, or " if option == "--output" else ""
-        raise ConfigError(f"{option}: found {path}, expected {place}a file {' or '.join(suffixes)}")
 
 
 def add_calibrate(parser: argparse.ArgumentParser) -> None:
@@ -143,10 +130,9 @@ def calibrate(arguments: argparse.Namespace) -> int:
             f"time offset: {found.offset_steps:+.2f}{spread} steps, correlation "
             f"{found.correlation:.2f}"
         )
-    else:
-        print("time offset: none looked for (--moving), exposures are taken as they are")
     print(f"picture: {arguments.output / 'calibration.png'}")
-    print(*(f"! {fault}" for fault in found.faults), sep="\n", end="\n" if found.faults else "")
+    for fault in found.faults:
+        print(f"! {fault}")
     if found.faults:
         return 1
     if arguments.data:
@@ -161,7 +147,7 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="dataset.json, the manifest or the folder (.zarr) of a store, or a folder above them",
+        help="dataset.json, a folder above it, or the manifest or the folder (.zarr) of a store",
     )
 
 

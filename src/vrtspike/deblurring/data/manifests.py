@@ -43,8 +43,8 @@ DATASET = ManifestKind(
     4,
     "statistics",
     frozenset(
-        {"dataset", "bins", "context", "blur_dir", "excluded", "splits", "held_out", "statistics"}
-        | {"digest"}
+        {"dataset", "bins", "context", "blur_dir", "excluded", "overlaps", "splits", "held_out"}
+        | {"statistics", "digest"}
     ),
 )
 

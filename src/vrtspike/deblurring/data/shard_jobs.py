@@ -3,15 +3,16 @@
 Both stages that go through all sequences, the check of raw files (:class:`Ingestion`) and the
 building of stores (:class:`Building`), work like this. The result of each sequence is written as
 soon as it is done, so a job that is repeated does only what is left. It contains its recipe, a
-digest of the code and the options that it was made with.
+digest of the code and the options that it was made with. Two jobs on one shard would do the same
+work twice, but no harm: results are renamed into place.
 """
 
 from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -29,15 +30,17 @@ from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.versions import source_version
 from vrtspike.deblurring.data.store.build import build_store
-from vrtspike.errors import DataError, DiskFullError, RunError, UserError, list_faults
+from vrtspike.errors import DataError, RunError, UserError, list_faults
 from vrtspike.io.files import folder_size, json_digest, write_json
-from vrtspike.io.locks import locked
 from vrtspike.io.manifests import ManifestKind, read_manifest
 from vrtspike.runs.provenance import code_digests
 from vrtspike.system.processes import for_each
 
 Entry = dict[str, Any]
 """The entry of a sequence in the shard's file, as JSON values."""
+
+_PLACES = ("root", "folder", "ingested")
+"""Fields of a stage that say where files lie, and change no result."""
 
 
 @dataclass(frozen=True)
@@ -48,20 +51,52 @@ class SequenceStage(ABC):
         root: the data set's folder.
         folder: of the results, ``<split>/<name>.*``.
         kind: of the file of a shard.
+        manifest_kind: of the manifest of a sequence.
+        module: the file of this package that makes the results.
     """
 
     root: str
     folder: Path
 
     kind: ClassVar[ManifestKind]
+    manifest_kind: ClassVar[ManifestKind]
+    module: ClassVar[str]
+
+    @cached_property
+    def recipe(self) -> str:
+        """A digest of code and options; comments and the layout of code do not count."""
+        code = code_digests(Path(vrtspike.__file__).parent / self.module)
+        options = {key: value for key, value in asdict(self).items() if key not in _PLACES}
+        return json_digest({"code": [" ".join(each) for each in code.items()], **options})
 
     def manifest(self, name: str) -> Path:
         """Where the manifest of a sequence lies."""
         return self.folder / f"{name}.json"
 
-    @abstractmethod
     def existing_entry(self, name: str) -> Entry | None:
         """The entry of a sequence whose result still holds; None where it has to be made."""
+        try:
+            manifest = read_manifest(self.manifest(name), self.manifest_kind)
+            is_current = self.made_of(name).items() <= manifest.items()
+        except DataError:
+            return None
+        return self.entry(name, manifest) if is_current and self.is_whole(name, manifest) else None
+
+    @abstractmethod
+    def made_of(self, name: str) -> dict[str, str]:
+        """Entries of a manifest that change with what its sequence is made of.
+
+        Raises:
+            DataError: if there is nothing to make it of.
+        """
+
+    def is_whole(self, name: str, manifest: dict[str, Any]) -> bool:
+        """Whether what lies beside a manifest is as it was written."""
+        return True
+
+    @abstractmethod
+    def entry(self, name: str, manifest: dict[str, Any]) -> Entry:
+        """The entry of a sequence."""
 
     @abstractmethod
     def make(self, name: str) -> tuple[Entry, str]:
@@ -84,8 +119,6 @@ def make_shard(
 ) -> None:
     """Bring the results of all sequences of a shard up to date, and write the shard's file.
 
-    Another job on the same shard is waited for, and what it has done is kept.
-
     Args:
         stage: what is done.
         names: the sequences, each as ``<split>/<name>``.
@@ -95,73 +128,33 @@ def make_shard(
 
     Raises:
         DataError: with every sequence whose result cannot be made; all others are made.
-        DiskFullError: at once.
         RunError: if a process is killed; at once.
-        OSError: if a result cannot be written; at once.
+        OSError: if a result cannot be written, as on a full disk; at once.
     """
-    with _alone(output.with_suffix(".lock"), say):
-        entries = {name: stage.existing_entry(name) for name in names}
-        due = [name for name, entry in entries.items() if entry is None]
-        # Progress bars show the last "[n/of]" of a log.
-        say(f"[0/{len(due)}] shard {output.stem}: {len(names)} sequences, {len(due)} of them to do")
-        failures: list[str] = []
-        with contextlib.closing(for_each(stage.make, due, processes)) as outcomes:
-            for done, (name, outcome) in enumerate(outcomes, start=1):
-                if isinstance(outcome, BaseException):
-                    line = _failure(name, outcome)
-                    failures.append(line)
-                else:
-                    entries[name], line = outcome
-                say(f"[{done}/{len(due)}] {line}")
-        if failures:
-            raise DataError(
-                list_faults(
-                    f"{len(failures)} of {len(names)} sequences could not be done, the others are",
-                    failures,
-                    "Fix these and run again: what is done stays done.",
-                )
+    entries = {name: stage.existing_entry(name) for name in names}
+    due = [name for name, entry in entries.items() if entry is None]
+    # Progress bars show the last "[n/of]" of a log.
+    say(f"[0/{len(due)}] shard {output.stem}: {len(names)} sequences, {len(due)} of them to do")
+    failures: list[str] = []
+    with contextlib.closing(for_each(stage.make, due, processes)) as outcomes:
+        for done, (name, outcome) in enumerate(outcomes, start=1):
+            if not isinstance(outcome, BaseException):
+                entries[name], line = outcome
+            elif isinstance(outcome, RunError) or not isinstance(outcome, UserError):
+                raise outcome  # it would meet every other sequence, too
+            else:
+                line = f"{name}: {str(outcome).removeprefix(f'{name}: ')}"
+                failures.append(line)
+            say(f"[{done}/{len(due)}] {line}")
+    if failures:
+        raise DataError(
+            list_faults(
+                f"{len(failures)} of {len(names)} sequences could not be done, the others are",
+                failures,
+                "Fix these and run again: what is done stays done.",
             )
-        contents = {"schema": stage.kind.schema, "sequences": entries}
-        write_json(output, contents)
-
-
-def _failure(name: str, outcome: BaseException) -> str:
-    """What is wrong with a sequence.
-
-    Raises:
-        BaseException: the outcome itself, if it concerns all sequences.
-    """
-    if isinstance(outcome, UserError) and not isinstance(outcome, DiskFullError | RunError):
-        text = str(outcome)
-        return text if text.startswith(name) else f"{name}: {text}"
-    raise outcome
-
-
-@contextlib.contextmanager
-def _alone(path: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Keep other jobs away from the same shard for as long as the body runs."""
-    waiting = f"another job works on the same sequences ({path} is locked); waiting for it"
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(locked(path, lambda: say(waiting)))
-        except RunError:
-            # Without locks two jobs would do the same work twice, but no harm: files are renamed.
-            say(f"{path}: no locks on this file system; going on without")
-        yield
-
-
-def recipe(module: str, **ingredients: Any) -> str:  # noqa: ANN401 - JSON values
-    """A digest of the code behind a module of this package, and of what it is given.
-
-    Args:
-        module: its file, ``deblurring/data/gate/ingest.py``.
-        ingredients: JSON values.
-
-    Returns:
-        64 hexadecimal digits; comments and the layout of code do not count.
-    """
-    code = [" ".join(e) for e in code_digests(Path(vrtspike.__file__).parent / module).items()]
-    return json_digest({"code": code, **ingredients})
+        )
+    write_json(output, {"schema": stage.kind.schema, "sequences": entries})
 
 
 @dataclass(frozen=True)
@@ -180,29 +173,17 @@ class Ingestion(SequenceStage):
     spike_size: tuple[int, int] | None = None
     spike_root: str | None = None
 
-    kind = INGEST_SHARD
+    kind, manifest_kind = INGEST_SHARD, INGESTED
+    module = "deblurring/data/gate/ingest.py"
 
-    @cached_property
-    def recipe(self) -> str:
-        """What the manifests are made with, besides raw files."""
-        return recipe(
-            "deblurring/data/gate/ingest.py",
-            blur_dir=self.blur_dir,
-            layout=self.layout,
-            spike_size=list(self.spike_size) if self.spike_size else None,
-            spike_root=self.spike_root,
-        )
+    def made_of(self, name: str) -> dict[str, str]:
+        """The recipe, and the version of the raw files."""
+        version = source_version(self.root, self._files(name), self.blur_dir, self.manifest(name))
+        return {"recipe": self.recipe, "source_version": version}
 
-    def existing_entry(self, name: str) -> Entry | None:
-        """The entry of a sequence whose raw files and recipe are those of its manifest."""
-        try:
-            manifest = read_manifest(self.manifest(name), INGESTED)
-            version = self._version(name, self._files(name))
-            if manifest["recipe"] != self.recipe or manifest["source_version"] != version:
-                return None
-        except DataError:
-            return None
-        return self._entry(name, manifest)
+    def is_whole(self, name: str, manifest: dict[str, Any]) -> bool:
+        """Whether all files could be read; one that could not has no version."""
+        return all(entry["digest"] for entry in manifest["files"])
 
     def make(self, name: str) -> tuple[Entry, str]:
         """Check a sequence completely and write its manifest, faults included.
@@ -210,20 +191,16 @@ class Ingestion(SequenceStage):
         Raises:
             DataError: if it is not there, or changes meanwhile.
         """
-        files = self._files(name)
-        version = self._version(name, files)
-        manifest = {
-            **ingest_sequence(self.root, files, self.blur_dir, self.spike_size),
-            "source_version": version,
-            "recipe": self.recipe,
-        }
-        if self._version(name, self._files(name)) != version:
+        made_of = self.made_of(name)
+        found = ingest_sequence(self.root, self._files(name), self.blur_dir, self.spike_size)
+        if self.made_of(name) != made_of:
             raise DataError(
                 f"{name}: its files changed while they were checked; run again when they are all "
                 "there"
             )
+        manifest = {**found, **made_of}
         write_json(self.manifest(name), manifest)
-        return self._entry(name, manifest), _line(name, manifest)
+        return self.entry(name, manifest), _line(name, manifest)
 
     def _files(self, name: str) -> SequenceFiles:
         split, _, sequence = name.partition("/")
@@ -231,28 +208,19 @@ class Ingestion(SequenceStage):
             self.root, split, sequence, self.blur_dir, self.layout, self.spike_root
         )
 
-    def _version(self, name: str, files: SequenceFiles) -> str:
-        return source_version(self.root, files, self.blur_dir, self.manifest(name))
-
-    def _entry(self, name: str, manifest: dict[str, Any]) -> Entry:
-        read = all(entry["digest"] for entry in manifest["files"])
+    def entry(self, name: str, manifest: dict[str, Any]) -> Entry:
+        """What was found, and by which version of the raw files."""
         return {
             "contents": contents_digest(manifest),
             "bytes": self.manifest(name).stat().st_size,
             # A file that could not be read is looked at again: permissions have no date.
-            "version": manifest["source_version"] if read else "",
+            "version": manifest["source_version"] if self.is_whole(name, manifest) else "",
         }
 
 
 def _line(name: str, manifest: dict[str, Any]) -> str:
-    faults, alignment = manifest["faults"], manifest["alignment"]
-    spikes = "no spikes"
-    if manifest["spikes"]:
-        spikes = (
-            f"exposure centre {alignment['median_center']} (expected {alignment['expected']}), "
-            f"correlation {alignment['median_correlation']}"
-        )
-    line = f"{name}: {len(manifest['frames'])} frames, {spikes}, {len(faults)} faults"
+    faults = manifest["faults"]
+    line = f"{name}: {len(manifest['frames'])} frames, {len(faults)} faults"
     return "\n".join([line, *(f"  - {fault}" for fault in faults)])
 
 
@@ -270,26 +238,18 @@ class Building(SequenceStage):
     bins: int
     context: int = 0
 
-    kind = STORE_SHARD
+    kind, manifest_kind = STORE_SHARD, STORE
+    module = "deblurring/data/store/build.py"
 
-    @cached_property
-    def recipe(self) -> str:
-        """What all stores are made with, besides raw files and their manifests."""
-        return recipe("deblurring/data/store/build.py", bins=self.bins, context=self.context)
+    def made_of(self, name: str) -> dict[str, str]:
+        """The recipe of all stores, and what the check of a sequence found."""
+        ingested = read_manifest(self.ingested / f"{name}.json", INGESTED)
+        return {"recipe": json_digest([self.recipe, contents_digest(ingested)])}
 
-    def existing_entry(self, name: str) -> Entry | None:
-        """The entry of a sequence whose store is complete and made of today's raw files."""
-        try:
-            manifest = read_manifest(self.manifest(name), STORE)
-            ingested = self._ingested(name)
-            if manifest["recipe"] != self._recipe(ingested):
-                return None
-        except DataError:
-            return None
-        whole = manifest["files"], manifest["bytes"]
-        if folder_size(self.manifest(name).with_suffix(".zarr")) != whole:
-            return None
-        return self._entry(name, manifest, ingested)
+    def is_whole(self, name: str, manifest: dict[str, Any]) -> bool:
+        """Whether the store has all its files."""
+        found = folder_size(self.manifest(name).with_suffix(".zarr"))
+        return found == (manifest["files"], manifest["bytes"])
 
     def make(self, name: str) -> tuple[Entry, str]:
         """Build the store of a sequence.
@@ -297,29 +257,21 @@ class Building(SequenceStage):
         Raises:
             DataError: see :func:`vrtspike.deblurring.data.store.build.build_store`.
         """
-        ingested = self._ingested(name)
         made = build_store(
             self.root,
             self.ingested / f"{name}.json",
             self.bins,
             self.manifest(name),
             context=self.context,
-            recipe=self._recipe(ingested),
+            **self.made_of(name),
         )
         frames, digest = len(made["frames"]), made["digest"][:12]
         line = f"{name}: {frames} frames, {self.bins} bins, digest {digest}"
-        return self._entry(name, made, ingested), line
+        return self.entry(name, made), line
 
-    def _ingested(self, name: str) -> str:
-        """Digest of what the check of a sequence found."""
-        return contents_digest(read_manifest(self.ingested / f"{name}.json", INGESTED))
-
-    def _recipe(self, ingested: str) -> str:
-        return json_digest([self.recipe, ingested])
-
-    def _entry(self, name: str, manifest: dict[str, Any], ingested: str) -> Entry:
+    def entry(self, name: str, manifest: dict[str, Any]) -> Entry:
+        """The digest of a store, and its size."""
         return {
-            "ingested": ingested,
             "digest": manifest["digest"],
             "bytes": self.manifest(name).stat().st_size,
             "store": [manifest["files"], manifest["bytes"]],

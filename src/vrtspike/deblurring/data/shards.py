@@ -10,62 +10,40 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Self
 
 from vrtspike.errors import DataError
 
-_NAME = re.compile(r"(\d+)-of-(\d+)")
+
+def shard_names(count: int) -> list[str]:
+    """The names of all shards of so many.
+
+    >>> shard_names(2)
+    ['0-of-2', '1-of-2']
+    """
+    return [f"{number}-of-{count}" for number in range(count)]
 
 
-@dataclass(frozen=True)
-class Shard:
-    """One of some shards; the first has the number 0."""
-
-    number: int
-    count: int
-
-    def __str__(self) -> str:
-        """The name, as in file names: ``3-of-8``."""
-        return f"{self.number}-of-{self.count}"
-
-    @classmethod
-    def parse(cls, name: str) -> Self:
-        """The shard of a name.
-
-        Raises:
-            DataError: if there is none.
-
-        >>> Shard.parse("3-of-8")
-        Shard(number=3, count=8)
-        """
-        found = _NAME.fullmatch(name)
-        if found is None or int(found[1]) >= int(found[2]):
-            raise DataError(f"{name!r} names no shard; expected for example 0-of-1 or 3-of-8")
-        return cls(int(found[1]), int(found[2]))
-
-    def of(self, sequences: Iterable[str]) -> list[str]:
-        """Those sequences, each as ``<split>/<name>``, that fall into this shard, sorted."""
-        return sorted(name for name in sequences if shard_number(name, self.count) == self.number)
-
-
-def shard_number(sequence: str, count: int) -> int:
-    """The shard that a sequence falls into.
+def shard_of(sequence: str, count: int) -> str:
+    """The name of the shard that a sequence falls into.
 
     Args:
         sequence: as ``<split>/<name>``.
         count: how many shards there are.
     """
     digest = hashlib.sha256(sequence.encode("utf-8", "surrogateescape")).digest()
-    return int.from_bytes(digest[:8], "big") % count
+    return f"{int.from_bytes(digest[:8], 'big') % count}-of-{count}"
 
 
-def divide(sequences: Iterable[str], count: int) -> dict[Shard, list[str]]:
-    """The shards that hold any of some sequences, in order, each with its sequences, sorted."""
-    found: dict[int, list[str]] = {}
-    for name in sequences:
-        found.setdefault(shard_number(name, count), []).append(name)
-    return {Shard(number, count): sorted(found[number]) for number in sorted(found)}
+def members(shard: str, sequences: Iterable[str]) -> list[str]:
+    """Those sequences, each as ``<split>/<name>``, that fall into a shard, sorted.
+
+    Raises:
+        DataError: if the shard has another name than one of :func:`shard_names`.
+    """
+    found = re.fullmatch(r"(\d+)-of-(\d+)", shard)
+    if found is None or int(found[1]) >= int(found[2]):
+        raise DataError(f"{shard!r} names no shard; expected for example 0-of-1 or 3-of-8")
+    return sorted(name for name in sequences if shard_of(name, int(found[2])) == shard)
 
 
 def shard_count(sequences: int, nbytes: int, most_sequences: int, most_bytes: float) -> int:
@@ -88,8 +66,3 @@ def shard_count(sequences: int, nbytes: int, most_sequences: int, most_bytes: fl
             break  # a sequence is not divided
         count *= 2
     return count
-
-
-def shards(count: int) -> list[Shard]:
-    """All shards of so many."""
-    return [Shard(number, count) for number in range(count)]

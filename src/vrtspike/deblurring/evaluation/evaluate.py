@@ -20,12 +20,9 @@ from vrtspike.deblurring.evaluation.examples import Examples, Picture
 from vrtspike.deblurring.evaluation.measure import (
     KEYS,
     ClipMeter,
-    FrameImages,
     Kind,
     Scores,
     ranking_metric,
-    require_size,
-    select_metrics,
 )
 from vrtspike.deblurring.evaluation.protocols import PROTOCOLS, Protocol
 from vrtspike.deblurring.evaluation.restore import (
@@ -34,12 +31,7 @@ from vrtspike.deblurring.evaluation.restore import (
     restore_frames,
     torch_compute,
 )
-from vrtspike.deblurring.evaluation.sources import (
-    resize_image,
-    scaled,
-    sharp_frame,
-    stored_sequence,
-)
+from vrtspike.deblurring.evaluation.sources import sharp_frame, stored_sequence
 from vrtspike.deblurring.evaluation.spikes_alone import (
     RECONSTRUCTIONS,
     gray_frame,
@@ -51,12 +43,14 @@ from vrtspike.deblurring.evaluation.summary import write_results
 from vrtspike.deblurring.evaluation.tiling import Progress
 from vrtspike.deblurring.rgb_images import Image, to_uint8
 from vrtspike.deblurring.settings import Settings, deblurring_settings
-from vrtspike.deblurring.settings.schema import SpikesAloneName, TestSettings
 from vrtspike.deblurring.video import video_file
 from vrtspike.deblurring.visuals import comparison
 from vrtspike.io.files import replaced_folder
 from vrtspike.io.images import write_png
 from vrtspike.runs.published import PublishedRun
+
+Row = dict[str, Any]
+"""One frame in ``frames.csv``."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +62,6 @@ class Evaluation:
         scores: what is measured by each protocol, the main one first, and how.
         settings: of the run.
         pictures: folder for pictures.
-        examples: chooses and writes examples.
         videos: folder for videos; None writes none.
     """
 
@@ -76,7 +69,6 @@ class Evaluation:
     scores: Mapping[Protocol, Scores]
     settings: Settings
     pictures: Path
-    examples: Examples
     videos: Path | None
 
 
@@ -104,46 +96,43 @@ def evaluate_run(
 
     Raises:
         ConfigError: if the data set was built with other bins than the model takes, or has no
-            spikes and the model needs them; or if a metric cannot measure frames so small.
+            spikes and the model needs them.
         DataError: if the split, a store, or weights that a metric needs are missing.
         RunError: if the weights belong to another model.
     """
     settings = deblurring_settings(run.settings)
     test, dataset = settings.TEST, load_fitting_dataset(dataset_path, settings)
     entries = dataset.split(settings.DATA.VAL_SPLIT)
-    protocols = [PROTOCOLS[name] for name in test.PROTOCOL]
+    protocols, weights_dir = [PROTOCOLS[name] for name in test.PROTOCOL], Path(settings.WEIGHTS.DIR)
     for protocol in protocols:
         protocol.require_blur(dataset.blur_dir, str(dataset_path))
-    scores = {
-        protocol: select_metrics(protocol.metrics(test.METRICS), settings.WEIGHTS.DIR, device)
+    scores: dict[Protocol, Scores] = {
+        protocol: {m: m.load(weights_dir, device) for m in protocol.metrics(test.METRICS)}
         for protocol in protocols
     }
-    total = 0
-    for clip in _clips(entries, test):
-        for measured in scores.values():
-            require_size(measured, clip.label, clip.source.size)
-        total += len(clip.source.names)
     model = load_model(weights, settings, device)
 
     compute = torch_compute(model, dataset.statistics_for(settings.DATA), device)
-    started = time.monotonic()
+    started, total = time.monotonic(), sum(entry.frames for entry in entries)
+    rows: list[Row] = []
     with contextlib.ExitStack() as finished:
         folder = finished.enter_context(replaced_folder(output / EXAMPLES))
+        examples = Examples(folder, ranking_metric(list(scores[protocols[0]])))
         evaluation = Evaluation(
             compute,
             scores,
             settings,
             finished.enter_context(replaced_folder(output / PICTURES)),
-            Examples(folder, ranking_metric(list(scores[protocols[0]]))),
             finished.enter_context(replaced_folder(output / VIDEOS)) if test.SAVE_VIDEO else None,
         )
-        rows: list[dict[str, Any]] = []
         progress(0, total)
-        for clip in _clips(entries, test):
-            for found in _evaluate_clip(evaluation, clip):
+        for entry in entries:
+            for number, (found, pictures) in enumerate(_evaluate_sequence(evaluation, entry)):
+                examples.offer(found[0], pictures, middle=number == entry.frames // 2)
                 rows += found
                 progress(len(rows) // len(protocols), total)
-        evaluation.examples.write_index()
+            examples.end_sequence()
+        examples.write_index()
     if not test.SAVE_VIDEO:  # those of an earlier evaluation show other frames
         shutil.rmtree(output / VIDEOS, ignore_errors=True)
     seconds = time.monotonic() - started
@@ -159,54 +148,23 @@ def evaluate_run(
     )
 
 
-def _clips(entries: Sequence[SequenceEntry], test: TestSettings) -> Iterator[_Clip]:
-    """What is evaluated, opened one after the other."""
-    for scale in test.EVAL_SCALES:
-        for entry in entries:
-            yield _Clip(entry, scale, test.SPIKES_ALONE)
+def _evaluate_sequence(
+    evaluation: Evaluation, entry: SequenceEntry
+) -> Iterator[tuple[list[Row], dict[str, Picture]]]:
+    """For every frame a row per protocol, and pictures by the stem of their files.
 
-
-class _Clip:
-    """One sequence at one scale: its frames, and what they are compared with."""
-
-    def __init__(self, entry: SequenceEntry, scale: float, method: SpikesAloneName | None) -> None:
-        self._store = Store(entry.store)
-        self.sequence, self.scale = entry.name, scale
-        stored = stored_sequence(self._store)
-        self.source = stored if scale == 1 else scaled(stored, scale)
-        self.label = entry.name if scale == 1 else f"{entry.name}_x{scale:g}"
-        has_spikes = self._store.layout.spike_size is not None
-        self._rate = RECONSTRUCTIONS[method] if has_spikes and method is not None else None
-
-    def compared(self, number: int, restored: Image) -> tuple[FrameImages, dict[str, Picture]]:
-        """What is measured of a frame, and the pictures of it by the stem of their files."""
-        size = self.source.size
-        blur = self.source.read(slice(number, number + 1)).blur[0]
-        sharp = sharp_frame(self._store, number)
-        if sharp.shape[:2] != size:
-            sharp = resize_image(sharp, size)
-        images: dict[Kind, Image] = {"blur": blur, "restored": restored, "sharp": sharp}
-        pictures: dict[str, Picture] = {"blurry": blur, "restored": restored, "sharp": sharp}
-        if self._rate is not None:
-            seen = spikes_alone(self._store, self._rate, number)
-            images |= {"spikes": to_frame(seen, size), "gray": gray_frame(sharp)}
-            pictures["spikes"] = to_picture(seen)
-        return images, pictures
-
-
-def _evaluate_clip(evaluation: Evaluation, clip: _Clip) -> Iterator[list[dict[str, Any]]]:
-    """A row per protocol for every frame; writes the clip's pictures and video on the way.
-
-    The frames pass once: protocols of one tiling share what is restored, and those of several are
-    restored side by side.
+    Writes the picture and the video of the sequence on the way. The frames pass once: protocols of
+    one tiling share what is restored, and those of several are restored side by side.
     """
     meters = {protocol: ClipMeter(scores) for protocol, scores in evaluation.scores.items()}
     test, clip_len = evaluation.settings.TEST, evaluation.settings.DATA.CLIP_LEN
     tilings = {protocol: protocol.tiling(test.TILE, clip_len) for protocol in meters}
+    store = Store(entry.store)
+    source, main = stored_sequence(store), next(iter(meters))
     streams = {
         tiling: restore_frames(
             evaluation.compute,
-            clip.source,
+            source,
             tiling,
             tiles_at_once=test.BATCH_SIZE,
             readers=test.NUM_WORKERS,
@@ -214,27 +172,31 @@ def _evaluate_clip(evaluation: Evaluation, clip: _Clip) -> Iterator[list[dict[st
         )
         for tiling in tilings.values()
     }
-    names, main = clip.source.names, next(iter(meters))
     with contextlib.ExitStack() as written:
-        offer = written.enter_context(evaluation.examples.clip(clip.label, len(names)))
         append: Callable[[Sequence[Image]], None] | None = None
         if evaluation.videos is not None:
-            append = written.enter_context(video_file(evaluation.videos / f"{clip.label}.mp4"))
+            append = written.enter_context(video_file(evaluation.videos / f"{entry.name}.mp4"))
         for number, frames in enumerate(zip(*streams.values(), strict=True)):
-            restored = dict(zip(streams, frames, strict=True))
-            shown_frame = to_uint8(torch.from_numpy(restored[tilings[main]]))
-            images, pictures = clip.compared(number, shown_frame)
+            values = dict(zip(streams, frames, strict=True))
+            blur = source.read(slice(number, number + 1)).blur[0]
+            restored = to_uint8(torch.from_numpy(values[tilings[main]]))
+            sharp = sharp_frame(store, number)
+            images: dict[Kind, Image] = {"blur": blur, "sharp": sharp}
+            pictures: dict[str, Picture] = {"blurry": blur, "restored": restored, "sharp": sharp}
+            if test.SPIKES_ALONE is not None and store.layout.spike_size is not None:
+                seen = spikes_alone(store, RECONSTRUCTIONS[test.SPIKES_ALONE], number)
+                images |= {"spikes": to_frame(seen, source.size), "gray": gray_frame(sharp)}
+                pictures["spikes"] = to_picture(seen)
             rows = []
             for protocol, meter in meters.items():
-                keys = (protocol.name, clip.sequence, names[number], clip.scale)
-                row: dict[str, Any] = dict(zip(KEYS, keys, strict=True))
-                image = protocol.image(restored[tilings[protocol]])
-                rows.append(row | meter.measure({**images, "restored": image}))
-            offer(rows[0], pictures)
-            shown = [images["blur"], shown_frame, images["sharp"]]
-            if number == len(names) // 2:
-                picture = comparison(*shown)
-                write_png(evaluation.pictures / f"{clip.label}_{names[number]}.png", picture)
+                keys = (protocol.name, entry.name, source.names[number])
+                image = protocol.image(values[tilings[protocol]])
+                figures = meter.measure({**images, "restored": image})
+                rows.append(dict(zip(KEYS, keys, strict=True)) | figures)
+            if number == entry.frames // 2:
+                picture = comparison(blur, restored, sharp)
+                name = f"{entry.name}_{source.names[number]}.png"
+                write_png(evaluation.pictures / name, picture)
             if append is not None:
-                append(shown)
-            yield rows
+                append([blur, restored, sharp])
+            yield rows, pictures

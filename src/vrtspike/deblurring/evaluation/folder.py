@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
-from fractions import Fraction
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -23,14 +22,13 @@ from vrtspike.deblurring.data.raw.versions import input_version
 from vrtspike.deblurring.evaluation.given_clips import GivenClip, doubts, open_clip
 from vrtspike.deblurring.evaluation.no_reference import load_no_reference, no_reference_figures
 from vrtspike.deblurring.evaluation.pictures import picture_files, require_size
-from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, recomputation, tile_unit
+from vrtspike.deblurring.evaluation.tiling import Progress, recomputation, tile_unit
 from vrtspike.deblurring.metrics.psnr import psnr
 from vrtspike.deblurring.metrics.ssim import ssim
 from vrtspike.deblurring.rgb_images import Image
 from vrtspike.deblurring.video import FRAMES_PER_SECOND, video_file, video_rate
-from vrtspike.deblurring.visuals import comparison
 from vrtspike.errors import ConfigError, DataError, list_faults
-from vrtspike.io.files import finite_or_null, read_json, write_json
+from vrtspike.io.files import finite_or_null, read_mapping, write_json
 from vrtspike.io.images import read_rgb, write_png
 from vrtspike.runs.identity import RunIdentity
 
@@ -38,11 +36,10 @@ if TYPE_CHECKING:
     from vrtspike.deblurring.evaluation.trained import TrainedModel
 
 RESTORED = "restored"
-COMPARISON = "comparison"
 VIDEO = "restored.mp4"
 SIDE_BY_SIDE = "side_by_side.mp4"
 RECORD = "restore.json"
-MADE = (RESTORED, COMPARISON, VIDEO, SIDE_BY_SIDE)
+MADE = (RESTORED, VIDEO, SIDE_BY_SIDE)
 """What is written beside the record."""
 SCHEMA = 4
 
@@ -68,8 +65,6 @@ class Request:
         video: whether to write ``restored.mp4``.
         side_by_side: whether to write ``side_by_side.mp4``: blurry, restored and, where all frames
             have one, sharp.
-        pictures: whether to write ``comparison/<frame>.png``.
-        fps: frames per second of videos; None is that of the input, 24 for a folder.
         tile: largest side of a tile, 0 for whole frames; None fits it to the free memory.
         overwrite: remove what an earlier call has left in ``output``.
         no_reference: metrics of pyiqa that need no sharp frame.
@@ -84,11 +79,9 @@ class Request:
     sharp: Path | None = None
     video: bool = False
     side_by_side: bool = False
-    pictures: bool = False
-    fps: Fraction | None = None
     tile: int | None = None
     overwrite: bool = False
-    no_reference: tuple[str, ...] = ()
+    no_reference: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -163,16 +156,19 @@ def restore_into(
     request, source = clip.request, clip.source
     scores = {name: load_no_reference(name) for name in request.no_reference}
     if request.overwrite:
-        _clear(request.output)
+        for path in (request.output / name for name in (RECORD, *MADE)):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
     record = _identity(model, clip)
     known = _known_record(request, record)
     files = clip.restored
     missing = {n for n, path in enumerate(files) if not path.exists()}
     if known:
-        tiling, count = Tiling(**known["tiling"]), len(files)
+        count = len(files)
         note(f"{count - len(missing)} of {count} frames are there already, restored before")
-    else:
-        tiling = model.tiling(source, request.tile)
+    tiling = model.tiling(source, request.tile)
     shape = (len(files), *source.size)
     record |= {
         "paths": {
@@ -185,7 +181,7 @@ def restore_into(
         "device": model.device.type,
         "seconds_per_frame": known.get("seconds_per_frame"),
     }
-    write_json(request.output / RECORD, record | {"status": "begun"})
+    write_json(request.output / RECORD, record)
     if missing:
         if found := doubts(source):
             advice = "The frames are restored all the same; do not trust these."
@@ -197,7 +193,6 @@ def restore_into(
                 write_png(files[number], image)
         record["seconds_per_frame"] = (time.monotonic() - started) / len(missing)
     record["frames"] = _finish(clip, scores, progress, note)
-    record["status"] = "finished"
     write_json(request.output / RECORD, record)
     return record
 
@@ -215,15 +210,6 @@ def _require_apart(request: Request) -> None:
                 f"{given}: lies where the results of {request.output} are written; give another "
                 "folder for them"
             )
-
-
-def _clear(output: Path) -> None:
-    """Remove what this program writes, and nothing else."""
-    for path in (output / name for name in (RECORD, *MADE)):
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
 
 
 def _identity(model: TrainedModel, clip: Clip) -> dict[str, Any]:
@@ -254,29 +240,16 @@ def _known_record(request: Request, identity: dict[str, Any]) -> dict[str, Any]:
 
     Raises:
         ConfigError: if the folder holds frames of something else.
+        RunError: if the record is damaged.
     """
-    folder, path = request.output / RESTORED, request.output / RECORD
+    path = request.output / RECORD
     advice = "give another folder, or --overwrite to replace what is in this one"
-    if not any(folder.glob("*.png")):
+    if not any((request.output / RESTORED).glob("*.png")):
         return {}
-    if not path.is_file():
-        raise ConfigError(
-            f"{folder}: holds pictures, and no {RECORD} tells what they are; {advice}"
-        )
-    try:
-        known: dict[str, Any] = read_json(path)
-        differing = [name for name in identity if known.get(name) != identity[name]]
-        tile = known["tiling"]["size"] if not differing else None
-    except (ValueError, AttributeError, KeyError) as error:
-        raise ConfigError(f"{path}: damaged, or of another program ({error}); {advice}") from error
-    if differing:
-        others = ", ".join(differing)
-        raise ConfigError(f"{path}: holds frames restored with other {others}; {advice}")
-    if request.tile not in (None, tile):
-        raise ConfigError(
-            f"{path}: holds frames restored with --tile {tile}; leave --tile {request.tile} out, "
-            f"or {advice}"
-        )
+    known = read_mapping(path, advice) if path.is_file() else {}
+    if differing := [name for name in identity if known.get(name) != identity[name]]:
+        found = f"with other {', '.join(differing)}" if known else "by something else"
+        raise ConfigError(f"{path}: found frames restored {found}; {advice}")
     return known
 
 
@@ -288,8 +261,7 @@ def _finish(
 ) -> list[dict[str, Any]]:
     """Figures of every frame, and what else shall be made of the frames on disk."""
     request, source = clip.request, clip.source
-    rate = video_rate(request.frames) if request.frames.is_file() else FRAMES_PER_SECOND
-    fps = request.fps or rate
+    fps = video_rate(request.frames) if request.frames.is_file() else FRAMES_PER_SECOND
     entries, check = [], Consistency()
     with contextlib.ExitStack() as opened:
         append_restored = append_all = None
@@ -308,12 +280,8 @@ def _finish(
             if append_restored is not None:
                 append_restored([restored])
             if append_all is not None:
-                append_all(
-                    [blur, restored, *([sharp] if sharp is not None and all(clip.sharp) else [])]
-                )
-            if request.pictures:
-                picture = comparison(blur, restored, sharp)
-                write_png(request.output / COMPARISON / f"{name}.png", picture)
+                reference = [] if sharp is None or not all(clip.sharp) else [sharp]
+                append_all([blur, restored, *reference])
             figures = _figures(source, number, blur, restored, sharp)
             for each, score in scores.items():
                 figures |= {f"{each}_blur": score(blur), each: score(restored)}
@@ -321,9 +289,7 @@ def _finish(
             show(number + 1, len(source.names))
     if doubtful := check.finish():
         title = "warning: sharp frames that do not fit their blurry ones"
-        advice = (
-            "Give --sharp the frames of this clip; figures against those of another say nothing."
-        )
+        advice = "Give --sharp the frames of this clip; figures against others say nothing."
         note(list_faults(title, doubtful, advice, limit=10))
     return entries
 
@@ -349,10 +315,6 @@ def _sharp_files(folder: Path | None, source: GivenClip) -> list[Path | None]:
     """
     if folder is None:
         return [None] * len(source.names)
-    if not folder.is_dir():
-        raise DataError(
-            f"{folder}: no such folder; expected sharp frames of the blurry ones' names"
-        )
     by_name = {path.stem: path for path in picture_files(folder)}
     found = [by_name.get(name) for name in source.names]
     if not any(found):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -15,19 +15,17 @@ from numpy.typing import NDArray
 from vrtspike.deblurring.data.bins import bin_table
 from vrtspike.deblurring.data.exposure import TABLE, Exposure
 from vrtspike.deblurring.data.gate.alignment import (
-    DOUBTED,
     align,
     center_tolerance,
     mismatch,
     misplacement,
 )
-from vrtspike.deblurring.data.gate.sensor_guess import find_sensor, told_sensor
 from vrtspike.deblurring.data.raw.layouts.files import SPIKE_SUFFIXES
 from vrtspike.deblurring.data.raw.layouts.folders import numbered, without_zeros
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
-from vrtspike.deblurring.data.raw.recordings import find_recordings
+from vrtspike.deblurring.data.raw.recordings import find_recordings, find_sensor, sensor_file
 from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,
     frame_scale,
@@ -35,14 +33,9 @@ from vrtspike.deblurring.data.raw.spikes import (
     picture_area,
     read_packed,
 )
-from vrtspike.deblurring.data.simulation.sensor import stream_spikes
+from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
 from vrtspike.deblurring.data.store.voxels import GainMeter, voxelize_packed
-from vrtspike.deblurring.evaluation.pictures import (
-    KEPT_FRAMES,
-    ForwardReader,
-    Pictures,
-    open_pictures,
-)
+from vrtspike.deblurring.evaluation.pictures import Pictures, open_pictures
 from vrtspike.deblurring.evaluation.sources import FrameSource, SourceFrames
 from vrtspike.deblurring.settings import deblurring_settings
 from vrtspike.errors import ConfigError, DataError, list_faults
@@ -73,7 +66,6 @@ class FrameSpikes:
         read: gives some steps of the recording of a frame.
         paths: the spike file of each frame; none of spikes in memory and simulated ones.
         tables: the table of the exposures of spike files, if there is one.
-        with_sensor: the same files, read as those of a sensor with other rows and columns.
     """
 
     origin: str
@@ -84,7 +76,6 @@ class FrameSpikes:
     read: Callable[[int, Exposure], PackedSpikes]
     paths: Sequence[Path] = ()
     tables: Sequence[Path] = ()
-    with_sensor: Callable[[tuple[int, int]], FrameSpikes] | None = None
 
 
 @dataclass(frozen=True)
@@ -170,9 +161,7 @@ def recorded_spikes(
         )
     names = pictures.names
     paths = [path] * len(names) if path.is_file() else _partners(path, names)
-    told = told_sensor(paths[0])
-    part = (pictures.size[0] // layout.scale, pictures.size[1] // layout.scale)
-    size = sensor or (told and (told.height, told.width)) or layout.sensor or part
+    size = find_sensor(paths[0], sensor, sensor_file(paths[0]), layout, pictures.size)
     area = picture_area(size, pictures.size, layout)
     ratio = _ratio(pictures, (area.rows, area.columns))
     tables = _find_tables(path, Path(pictures.place))
@@ -194,7 +183,6 @@ def recorded_spikes(
         ),
         paths,
         tables,
-        lambda other: recorded_spikes(pictures, path, other, layout),
     )
 
 
@@ -313,57 +301,37 @@ def simulated_spikes(pictures: Pictures) -> FrameSpikes:
     restores. Each exposure starts half-way from the frame before and ends half-way to the next.
 
     Args:
-        pictures: the frames, with even sides.
+        pictures: the frames, with even sides: the sensor has half their size.
 
     Raises:
         DataError: if frames have an odd side.
     """
-    height, width = pictures.size
-    if height % 2 or width % 2:
-        raise DataError(
-            f"{pictures.place}: frames of {height} x {width} pixels; the simulated sensor "
-            "has half the size, so both sides must be even: crop the frames, such as by "
-            f"ffmpeg -vf crop={width - width % 2}:{height - height % 2}"
-        )
+    ratio = _ratio(pictures, (pictures.size[0] // 2, pictures.size[1] // 2))
     count = len(pictures.names)
-    # The sensor's charge runs on from frame to frame, so they are simulated in order.
-    reader = ForwardReader(lambda: _simulate(pictures), KEPT_FRAMES)
+
+    def read(frame: int, steps: Exposure) -> PackedSpikes:
+        first, last = max(0, frame - 1), min(count - 1, frame + 1)
+        near = pictures.read(slice(first, last + 1))
+        before, seen, after = near[0], near[frame - first], near[-1]
+        begin, end = (cv2.addWeighted(other, 0.5, seen, 0.5, 0) for other in (before, after))
+        scene = [np.asarray(image, np.uint8) for image in (begin, seen, end)]
+        spikes = simulate_spikes(scene, steps_per_frame=_SIMULATED.steps // 2, seed=frame)
+        return PackedSpikes(pack_rows(spikes[steps.start : steps.stop]), spikes.shape[2])
+
     return FrameSpikes(
         SIMULATED,
         f"{pictures.place} (simulated spikes)",
-        Fraction(2),
+        ratio,
         [_SIMULATED] * count,
         [_SIMULATED.steps] * count,
-        lambda frame, steps: reader.read(frame),
+        read,
     )
-
-
-def _simulate(pictures: Pictures) -> Iterator[PackedSpikes]:
-    """The spikes of each frame, in order."""
-
-    def halves() -> Iterator[NDArray[np.uint8]]:
-        """Each frame preceded by what lies half-way from the frame before it."""
-        before: NDArray[np.uint8] | None = None
-        for number in range(len(pictures.names)):
-            frame = pictures.read(slice(number, number + 1))[0]
-            middle = frame if before is None else cv2.addWeighted(before, 0.5, frame, 0.5, 0)
-            yield np.asarray(middle, dtype=np.uint8)
-            yield frame
-            before = frame
-
-    intervals = stream_spikes(halves(), _SIMULATED.steps // 2)
-    for first, second in zip(intervals, intervals, strict=True):
-        spikes = np.concatenate([first, second]).view(np.uint8)
-        yield PackedSpikes(pack_rows(spikes), spikes.shape[2])
 
 
 def doubts(clip: GivenClip) -> list[str]:
     """A line for each frame that its spike file does not look like, and one if other steps do.
 
     Reads every file. A single step is no picture that could be compared.
-
-    Raises:
-        DataError: if the spikes look like a frame with another size of the sensor.
     """
     spikes = clip.spikes
     if spikes is None or not spikes.paths:
@@ -377,8 +345,6 @@ def doubts(clip: GivenClip) -> list[str]:
         likeness = align(spikes.read(number, exposure), gray, blurry=True)
         path, frame = spikes.paths[number], clip.pictures.describe(number)
         fault = mismatch(likeness, path, frame, size)
-        if fault and not found:
-            _require_size(spikes, number, gray, frame)
         found += [fault] if fault else []
         if number in some:
             seen = exposure.widened(exposure.steps // 2, spikes.recorded_steps[number])
@@ -393,32 +359,13 @@ def doubts(clip: GivenClip) -> list[str]:
     return found
 
 
-def _require_size(spikes: FrameSpikes, number: int, gray: NDArray[np.uint8], frame: str) -> None:
-    """Refuse a size of the sensor where the order of the spikes tells another, which fits."""
-    assert spikes.with_sensor is not None
-    path = spikes.paths[number]
-    try:
-        other = find_sensor(path)
-        fitting = spikes.with_sensor((other.height, other.width))
-    except DataError:
-        return  # no other size is known, or frames and spikes do not fit with it
-    found = align(fitting.read(number, fitting.exposures[number]), gray, blurry=True)
-    # Of the same size it would be doubted again.
-    if found.correlation > DOUBTED:
-        raise DataError(
-            f"{path}: the spikes do not show {frame} as read; with a sensor of {other.height} x "
-            f"{other.width} they do (correlation {found.correlation:.2f}): give --sensor "
-            f"{other.height} {other.width}"
-        )
-
-
 def open_clip(
     run: RunIdentity,
     frames: Path | Pictures,
-    spikes: Spikes | None,
+    spikes: Spikes | None = None,
     *,
-    simulate_spikes: bool,
-    sensor: tuple[int, int] | None,
+    simulate_spikes: bool = False,
+    sensor: tuple[int, int] | None = None,
     layout: str | None = None,
     exposures: Sequence[Exposure] | None = None,
 ) -> GivenClip:

@@ -5,26 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.metrics.metric import (
-    FrameMetric,
-    ImageMetric,
-    MotionScore,
-    Score,
-    TemporalMetric,
-)
+from vrtspike.deblurring.metrics.metric import ImageMetric, MotionScore, Score
 from vrtspike.deblurring.metrics.psnr import PSNR
-from vrtspike.errors import ConfigError, DataError
 from vrtspike.io.files import finite_or_null
 from vrtspike.system.cpus import available_cpus
 
-KEYS = ["protocol", "sequence", "frame", "scale"]
+KEYS = ["protocol", "sequence", "frame"]
 
 Kind = Literal["blur", "restored", "spikes", "sharp", "gray"]
 FrameImages = Mapping[Kind, NDArray[Any]]
@@ -42,48 +33,13 @@ Mean = Literal["frames", "sequences"]
 """What the figure of a test set is the mean over."""
 
 
-def select_metrics(
-    metrics: Iterable[FrameMetric | TemporalMetric], weights_dir: str, device: torch.device
-) -> dict[ImageMetric, Score | MotionScore]:
-    """Metrics with their scores.
-
-    Args:
-        metrics: which ones.
-        weights_dir: folder of the pretrained backbones (WEIGHTS.DIR).
-        device: where those that have a network compute.
-
-    Raises:
-        DataError: if weights that one of them needs are missing or not the published ones.
-    """
-    found: dict[ImageMetric, Score | MotionScore] = {}
-    for metric in metrics:
-        try:
-            found[metric] = metric.load(Path(weights_dir), device)
-        except DataError as error:
-            raise DataError(
-                f"TEST.METRICS names {metric.name}, which cannot be measured: {error}. Without "
-                f"{metric.name} in TEST.METRICS the evaluation does without it"
-            ) from error
-    return found
-
-
-def require_size(metrics: Iterable[ImageMetric], clip: str, size: tuple[int, int]) -> None:
-    """Refuse metrics that cannot measure frames of this size.
-
-    Raises:
-        ConfigError: naming the metric and the clip.
-    """
-    for metric in metrics:
-        if min(size) < metric.least_side:
-            raise ConfigError(
-                f"TEST.METRICS names {metric.name}, which measures frames of {metric.least_side} x "
-                f"{metric.least_side} pixels or more; those of {clip} have {size[0]} x {size[1]}. "
-                f"Leave {metric.name} out, or the scale in TEST.EVAL_SCALES"
-            )
+def columns_of(metric: ImageMetric) -> dict[Kind, str]:
+    """Columns of the tables by what is measured."""
+    return dict(zip(REFERENCES, (*metric.columns, metric.spikes_column), strict=True))
 
 
 class ClipMeter:
-    """Measures the frames of one clip, in order, the images of a frame in several threads.
+    """Measures the frames of one clip, in order, every figure of a frame in a thread.
 
     Args:
         scores: what is measured, and how.
@@ -91,7 +47,7 @@ class ClipMeter:
 
     def __init__(self, scores: Scores) -> None:
         self._scores = scores
-        self._threads = ThreadPoolExecutor(min(available_cpus(), len(get_args(Kind))))
+        self._threads = ThreadPoolExecutor(available_cpus())
         self._before: FrameImages | None = None
 
     def measure(self, images: FrameImages) -> dict[str, float]:
@@ -101,39 +57,32 @@ class ClipMeter:
             images: the same kinds for every frame of a clip.
 
         Returns:
-            by column of the tables; NaN where a temporal metric has no frame
-            before this one.
+            by column of the tables; NaN where a temporal metric has no frame before this one.
         """
-        found: dict[str, float] = {}
-        for metric, score in self._scores.items():
-            blur, restored = metric.columns
-            columns = {"blur": blur, "restored": restored, "spikes": metric.spikes_column}
-            figures = self._figures(score, images)
-            found |= {columns[kind]: figure for kind, figure in figures.items()}
-        self._before = images
-        return found
+        before, self._before = self._before, images
 
-    def _figures(self, score: Score | MotionScore, images: FrameImages) -> dict[Kind, float]:
-        pairs = {kind: reference for kind, reference in REFERENCES.items() if kind in images}
-        before = self._before
-        if not isinstance(score, MotionScore):
-            figures = self._threads.map(
-                lambda kind: score(images[kind], images[pairs[kind]]), pairs
-            )
-            return dict(zip(pairs, figures, strict=True))
-        if before is None:
-            return dict.fromkeys(pairs, math.nan)
-        found = self._threads.map(lambda kind: score.motion(before[kind], images[kind]), images)
-        motions = dict(zip(images, found, strict=True))
-        return {
-            kind: score.distance(motions[kind], motions[other]) for kind, other in pairs.items()
+        def figure(score: Score | MotionScore, kind: Kind) -> float:
+            reference = REFERENCES[kind]
+            if not isinstance(score, MotionScore):
+                return score(images[kind], images[reference])
+            if before is None:
+                return math.nan
+            motion, true = (score.motion(before[k], images[k]) for k in (kind, reference))
+            return score.distance(motion, true)
+
+        figures = {
+            column: self._threads.submit(figure, score, kind)
+            for metric, score in self._scores.items()
+            for kind, column in columns_of(metric).items()
+            if kind in images
         }
+        return {column: found.result() for column, found in figures.items()}
 
 
 def sequence_means(frames: pd.DataFrame) -> pd.DataFrame:
     """Mean over the frames of each sequence that have a figure, with their number in ``frames``.
 
-    One row for each protocol, sequence and scale.
+    One row for each protocol and sequence.
     """
     columns = [name for name in frames.columns if name not in KEYS]
     groups = frames.groupby([key for key in KEYS if key != "frame"], sort=False)
@@ -175,7 +124,7 @@ def overall_means(
     """Means over some sequences.
 
     Args:
-        sequences: rows of one protocol and scale from :func:`sequence_means`.
+        sequences: rows of one protocol from :func:`sequence_means`.
         metrics: those that were measured.
         mean: whether every frame counts alike, or every sequence.
 
@@ -187,12 +136,11 @@ def overall_means(
     """
     means: dict[str, dict[str, float | str | None]] = {}
     for metric in metrics:
-        kinds = zip(
-            ("blurry", "restored", "spikes"), (*metric.columns, metric.spikes_column), strict=True
-        )
         found = {
-            kind: mean_and_error(sequences[column], sequences["frames"], mean)
-            for kind, column in kinds
+            "blurry" if kind == "blur" else kind: mean_and_error(
+                sequences[column], sequences["frames"], mean
+            )
+            for kind, column in columns_of(metric).items()
             if column in sequences
         }
         figures = {kind: value for kind, (value, _) in found.items()}

@@ -23,7 +23,6 @@ from vrtspike.deblurring.data.clips.batch import prepare_batch
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.evaluation.restore import Batch
-from vrtspike.deblurring.evaluation.tiling import tiling_for
 from vrtspike.deblurring.evaluation.trained import TrainedModel
 from vrtspike.deblurring.models.restorer import Restorer
 from vrtspike.errors import ConfigError, RunError
@@ -41,24 +40,22 @@ def load_onnx(path: Path) -> TrainedModel:
     """Load a model that ``vrtspike export`` has written; it computes on the CPU in float32.
 
     Raises:
-        RunError: if there is no such file, or it is of another program, or onnxruntime is missing.
+        RunError: if there is no such file, or it is of another program.
     """
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise RunError(
-            f"{path}: needs the package onnxruntime; pip install 'vrtspike[onnx]'"
-        ) from error
-    if not path.is_file():
-        raise RunError(f"{path}: no such file; vrtspike export RUN -o {path} writes one")
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = available_cpus()
     try:
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its classes are not public
-        raise RunError(f"{path}: not a whole ONNX file ({error})") from error
-    metadata = session.get_modelmeta().custom_metadata_map.get(METADATA)
-    known: dict[str, Any] = {} if metadata is None else json.loads(metadata)
+        raise RunError(
+            f"{path}: cannot be read as an ONNX file ({error}); vrtspike export RUN -o {path} "
+            "writes one"
+        ) from error
+    known: dict[str, Any] = json.loads(
+        session.get_modelmeta().custom_metadata_map.get(METADATA, "{}")
+    )
     if known.get("schema") != SCHEMA:
         raise RunError(
             f"{path}: not written by this version of vrtspike; vrtspike export RUN -o FILE.onnx "
@@ -77,7 +74,6 @@ def load_onnx(path: Path) -> TrainedModel:
         torch.device("cpu"),
         "float32",
         compute,
-        lambda frames, ratio: known["tile_memory"]["per_pixel"],
         ratio=known["ratio"],
     )
 
@@ -144,7 +140,7 @@ def export_model(model: TrainedModel, output: Path, ratio: int = 2) -> float:
 
     Raises:
         ConfigError: if the model cannot be exported.
-        RunError: if the file computes something else, or a package is missing.
+        RunError: if the file computes something else.
     """
     if model.network is None:
         raise ConfigError(f"{model.run.name}: is an ONNX file already")
@@ -183,23 +179,16 @@ def _export(model: TrainedModel, network: nn.Module, path: Path, ratio: int) -> 
                 dynamo=True,
                 verbose=False,
             )
-        except ImportError as error:
-            raise RunError(
-                f"a package is missing ({error}); pip install 'vrtspike[onnx]'"
-            ) from error
         except torch.onnx.errors.OnnxExporterError as error:
             raise ConfigError(
                 f"{model.run.name}: PyTorch cannot export this model: {error}"
             ) from error
     assert program is not None
-    settings = model.settings
-    frames = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN).frames
     metadata = {
         "schema": SCHEMA,
         "settings": model.run.contents(),
         "weights": model.weights,
         "ratio": ratio,
-        "tile_memory": {"per_pixel": model.bytes_per_pixel(frames, ratio)},
     }
     program.model.metadata_props[METADATA] = json.dumps(metadata)
     program.save(str(path), external_data=False)

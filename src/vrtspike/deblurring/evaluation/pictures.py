@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.raw.numbering import frame_order
 from vrtspike.deblurring.video import read_video
-from vrtspike.errors import DataError, is_text, list_faults, shown
+from vrtspike.errors import DataError, list_faults
 from vrtspike.io.images import read_rgb
 
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp")
 KEPT_FRAMES = 32
-"""Frames of a stream that stay decoded: neighbouring windows share some, a writer lags behind."""
-
-Item = TypeVar("Item")
+"""Frames of a video that stay decoded: neighbouring windows share some, a writer lags behind."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +28,7 @@ class Pictures:
         place: what messages call them.
         names: of the frames, in order.
         size: height and width.
-        read: gives consecutive frames, uint8 (T, H, W, 3) RGB; called from several threads.
+        read: gives consecutive frames, uint8 (T, H, W, 3) RGB; called from one thread at a time.
         describe: what messages call one frame.
     """
 
@@ -86,7 +82,7 @@ def video_pictures(path: Path) -> Pictures:
         require_size(f"{path}, frame {count}", image, size)
     if count == 0:
         raise DataError(f"{path}: a video without a single frame")
-    reader = ForwardReader(lambda: read_video(path), KEPT_FRAMES)
+    reader = _VideoReader(path)
 
     def read(frames: slice) -> NDArray[np.uint8]:
         return np.stack([reader.read(number) for number in range(frames.start, frames.stop)])
@@ -105,11 +101,12 @@ def array_pictures(frames: NDArray[np.uint8]) -> Pictures:
     Raises:
         DataError: if the array is another one.
     """
-    expected = "expected an array uint8 (T, H, W, 3), RGB, such as vrtspike.read_frames gives"
-    if not isinstance(frames, np.ndarray):
-        raise DataError(f"frames: found a {type(frames).__name__}, {expected}")
+    frames = np.asarray(frames)
     if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[-1] != 3 or not len(frames):
-        raise DataError(f"frames: found {frames.dtype} of shape {frames.shape}, {expected}")
+        raise DataError(
+            f"frames: found {frames.dtype} of shape {frames.shape}, expected an array uint8 "
+            "(T, H, W, 3), RGB, such as vrtspike.read_frames gives"
+        )
     count, height, width = frames.shape[:3]
     return Pictures(
         "frames",
@@ -120,40 +117,30 @@ def array_pictures(frames: NDArray[np.uint8]) -> Pictures:
     )
 
 
-class ForwardReader(Generic[Item]):
-    """Items of a stream that is read from its beginning, by their position; for several threads.
+class _VideoReader:
+    """The frames of a video by their numbers, for one thread at a time.
 
-    The latest items are kept. For an earlier one the stream is begun again.
-
-    Args:
-        begin: begins the stream.
-        keep: how many items stay.
-
-    >>> reader = ForwardReader(lambda: iter("abcdef"), keep=2)
-    >>> [reader.read(position) for position in (2, 3, 2, 0)]
-    ['c', 'd', 'c', 'a']
+    The latest frames stay decoded. For an earlier one the file is begun again.
     """
 
-    def __init__(self, begin: Callable[[], Iterator[Item]], keep: int) -> None:
-        self._begin = begin
-        self._lock = threading.Lock()
-        self._kept: deque[Item] = deque(maxlen=keep)
-        self._stream, self._next = begin(), 0
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._kept: deque[NDArray[np.uint8]] = deque(maxlen=KEPT_FRAMES)
+        self._stream, self._next = read_video(path), 0
 
-    def read(self, position: int) -> Item:
-        """The item at a position within the stream."""
-        with self._lock:
-            if position < self._next - len(self._kept):
-                self._stream, self._next = self._begin(), 0
-                self._kept.clear()
-            while self._next <= position:
-                self._kept.append(next(self._stream))
-                self._next += 1
-            return self._kept[position - self._next]
+    def read(self, number: int) -> NDArray[np.uint8]:
+        """One frame, uint8 (H, W, 3)."""
+        if number < self._next - len(self._kept):
+            self._stream, self._next = read_video(self._path), 0
+            self._kept.clear()
+        while self._next <= number:
+            self._kept.append(next(self._stream))
+            self._next += 1
+        return self._kept[number - self._next]
 
 
 def open_pictures(path: Path) -> Pictures:
-    """The frames of a folder, or of a video file.
+    """The frames of a folder or of a video file, or a single picture.
 
     Raises:
         DataError: if there is neither, or it cannot be read.
@@ -163,10 +150,7 @@ def open_pictures(path: Path) -> Pictures:
     if not path.exists():
         raise DataError(f"{path}: no such folder or file; expected blurry frames or a video")
     if path.suffix.lower() in PICTURE_SUFFIXES:
-        raise DataError(
-            f"{path}: a single picture; give the folder of the clip that it belongs to (a clip of "
-            "one frame is a folder with one picture)"
-        )
+        return folder_pictures(path.parent, [path])
     return video_pictures(path)
 
 
@@ -186,12 +170,11 @@ def picture_files(folder: Path) -> list[Path]:
     """The pictures of a folder in the order of the numbers in their names.
 
     Raises:
-        DataError: if there are none, two of one name, one that is no regular file, or one whose
-            name is not UTF-8.
+        DataError: if there are none, or two of one name.
     """
     files = [
         path
-        for path in folder.iterdir()
+        for path in (folder.iterdir() if folder.is_dir() else ())
         if path.suffix.lower() in PICTURE_SUFFIXES and not path.name.startswith(".")
     ]
     if not files:
@@ -199,11 +182,6 @@ def picture_files(folder: Path) -> list[Path]:
             f"{folder}: no pictures ({', '.join(PICTURE_SUFFIXES)}); expected the frames of one "
             "sequence"
         )
-    for path in files:
-        if not path.is_file():
-            raise DataError(f"{path}: found no regular file, expected a picture; remove it")
-        if not is_text(path.name):
-            raise DataError(f"{shown(str(path))}: the name is not UTF-8; rename the file")
     files.sort(key=lambda path: (frame_order(path.stem), path.name))
     pairs = zip(files[1:], files, strict=False)
     twice = [f"{other.name} and {path.name}" for path, other in pairs if path.stem == other.stem]

@@ -32,27 +32,24 @@ OWN: ProtocolName = "own"
 
 SsimName = Literal["channels", "y", "3d", "scikit-image"]
 
-SSIMS: Mapping[SsimName, tuple[Callable[[Values, Values], float], str, int]] = {
-    "channels": (ssim_of_values, "per RGB channel, 11x11 Gaussian window, valid region", 11),
+SSIMS: Mapping[SsimName, tuple[Callable[[Values, Values], float], str]] = {
+    "channels": (ssim_of_values, "per RGB channel, 11x11 Gaussian window, valid region"),
     "y": (
         lambda a, b: ssim_of_values(studio_luma(a), studio_luma(b)),
         "on Y (BT.601, studio range), 11x11 Gaussian window, valid region",
-        11,
     ),
     "3d": (
         ssim_3d,
         "as MATLAB's ssim on an RGB volume: 11x11x11 Gaussian window over height, width and "
         "channel, replicated borders",
-        1,
     ),
     "scikit-image": (
         lambda a, b: ssim_uniform(a - PEAK / 2, b - PEAK / 2),
         "as scikit-image by default on [-1, 1]: per RGB channel, 7x7 uniform window, sample "
         "covariance, range 2, valid region",
-        7,
     ),
 }
-"""Function, definition and least side of each kind of SSIM."""
+"""Function and definition of each kind of SSIM."""
 
 
 @dataclass(frozen=True)
@@ -130,10 +127,9 @@ class Protocol:
             text = f"PSNR in dB per frame on {frames}; {over}"
             found.append(replace(PSNR, definition=text, load=needs_nothing(psnr_of_values)))
         if SSIM.name in names:
-            score, kind, least = SSIMS[self.ssim]
+            score, kind = SSIMS[self.ssim]
             text = f"SSIM per frame, {kind}; {over}"
-            load = needs_nothing(score)
-            found.append(replace(SSIM, definition=text, load=load, least_side=least))
+            found.append(replace(SSIM, definition=text, load=needs_nothing(score)))
         if LPIPS.name in names and self.lpips is not None:
             text = f"LPIPS 0.1 with the AlexNet backbone per frame on {frames}; {over}"
             found.append(replace(LPIPS, definition=text))

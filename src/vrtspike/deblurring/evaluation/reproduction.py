@@ -16,7 +16,7 @@ from vrtspike.deblurring.analysis.published import (
     vrt_on_gopro,
 )
 from vrtspike.deblurring.evaluation.given_clips import given_clip
-from vrtspike.deblurring.evaluation.measure import ClipMeter, select_metrics
+from vrtspike.deblurring.evaluation.measure import ClipMeter, Scores
 from vrtspike.deblurring.evaluation.pictures import folder_pictures
 from vrtspike.deblurring.evaluation.protocols import PROTOCOLS
 from vrtspike.deblurring.evaluation.restore import restore_frames, torch_compute
@@ -61,7 +61,8 @@ def reproduce_vrt(
     model = build_model(settings).float().eval().to(device)
     compute = torch_compute(model, None, device)
     root, tiling = Path(settings.DATA.ROOT), PROTOCOL.tiling(settings.TEST.TILE, 1)
-    scores = select_metrics(PROTOCOL.metrics(("psnr", "ssim")), settings.WEIGHTS.DIR, device)
+    weights_dir = Path(settings.WEIGHTS.DIR)
+    scores: Scores = {m: m.load(weights_dir, device) for m in PROTOCOL.metrics(("psnr", "ssim"))}
     rows: list[dict[str, Any]] = []
     progress(0, expected.frames)
     for files in clips:

@@ -103,7 +103,7 @@ def restore_frames(
         source: the blurry frames and their spikes, if any.
         tiling: how the clip is cut.
         tiles_at_once: tiles of a batch.
-        readers: temporal windows read ahead in threads; 0 reads when needed.
+        readers: temporal windows read ahead in threads; 0 reads one when it is needed.
         wanted: the frames to restore, by their positions; None for all. Windows that hold none of
             them are left out, and no value of the others changes.
         progress: called with the tiles done and their total.

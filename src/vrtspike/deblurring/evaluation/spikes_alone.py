@@ -73,13 +73,8 @@ def to_picture(gray: NDArray[np.float32]) -> NDArray[np.uint8]:
 
 
 def to_frame(gray: NDArray[np.float32], size: tuple[int, int]) -> Image:
-    """Grey values (h, w) as a frame of (height, width) with three equal channels.
-
-    Larger ones are interpolated (bicubic), smaller ones average areas.
-    """
-    shrinks = size[0] < gray.shape[0]
-    method = cv2.INTER_AREA if shrinks else cv2.INTER_CUBIC
-    resized = cv2.resize(gray, (size[1], size[0]), interpolation=method)
+    """Grey values (h, w), enlarged to (height, width), as a frame with three equal channels."""
+    resized = cv2.resize(gray, (size[1], size[0]), interpolation=cv2.INTER_CUBIC)
     return _gray_image(to_picture(np.asarray(resized, dtype=np.float32)))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,12 @@ from vrtspike.analysis.evaluation_files import (
     write_table,
 )
 from vrtspike.deblurring.data.clips.dataset import DatasetManifest
-from vrtspike.deblurring.evaluation.measure import overall_means, ranking_metric, sequence_means
+from vrtspike.deblurring.evaluation.measure import (
+    columns_of,
+    overall_means,
+    ranking_metric,
+    sequence_means,
+)
 from vrtspike.deblurring.evaluation.protocols import Protocol
 from vrtspike.deblurring.evaluation.spikes_alone import definition
 from vrtspike.deblurring.metrics.metric import ImageMetric
@@ -43,50 +48,15 @@ def write_results(
         output: the folder.
         run: the run whose weights were evaluated.
         dataset: the data set.
-        frames: a row for each frame, protocol and scale.
+        frames: a row for each frame and protocol.
         measured: the metrics of each protocol, the main one first.
         facts: further entries of the summary.
     """
-    sequences = sequence_means(frames)
-    summary = summarize(run, dataset, frames, sequences, measured) | facts
-    write_table(output / FRAMES, frames)
-    write_table(output / SEQUENCES, sequences)
-    write_summary_page(output / TABLE, sequences, summary)
-    write_summary(output / SUMMARY, summary)
-    return summary
-
-
-def summarize(
-    run: PublishedRun,
-    dataset: DatasetManifest,
-    frames: pd.DataFrame,
-    sequences: pd.DataFrame,
-    measured: Mapping[Protocol, Iterable[ImageMetric]],
-) -> dict[str, Any]:
-    """What was evaluated on what, and the means over sequences or frames, as a JSON value.
-
-    Args:
-        run: the run whose weights were evaluated.
-        dataset: the data set.
-        frames: a row for each frame, protocol and scale.
-        sequences: their means per protocol, sequence and scale.
-        measured: the metrics of each protocol, the main one first.
-    """
-    settings = deblurring_settings(run.settings)
-    scales = [float(scale) for scale in settings.TEST.EVAL_SCALES]
-    main = 1.0 if 1.0 in scales else scales[0]
-
-    def rows(table: pd.DataFrame, protocol: Protocol, scale: float = main) -> pd.DataFrame:
-        return table[(table["protocol"] == protocol.name) & (table["scale"] == scale)]
+    settings, sequences = deblurring_settings(run.settings), sequence_means(frames)
 
     def figures(protocol: Protocol) -> dict[str, Any]:
         tiling = protocol.tiling(settings.TEST.TILE, settings.DATA.CLIP_LEN)
-        means = {
-            scale: overall_means(
-                rows(sequences, protocol, scale), measured[protocol], protocol.mean
-            )
-            for scale in scales
-        }
+        rows = sequences[sequences["protocol"] == protocol.name]
         return {
             "protocol": protocol.name,
             "protocol_source": protocol.source,
@@ -98,18 +68,17 @@ def summarize(
                 "FRAMES": tiling.frames,
                 "FRAMES_OVERLAP": tiling.frames_overlap,
             },
-            "metrics": means.pop(main),
-            "other_scales": {f"{scale:g}": each for scale, each in means.items()},
+            "metrics": overall_means(rows, measured[protocol], protocol.mean),
             "definitions": {metric.name: metric.explanation for metric in measured[protocol]},
         }
 
     first, *others = measured
-    own, method, told = rows(sequences, first), settings.TEST.SPIKES_ALONE, figures(first)
-    alone = {name: each["spikes"] for name, each in told["metrics"].items() if "spikes" in each}
+    main, method = figures(first), settings.TEST.SPIKES_ALONE
+    alone = {name: each["spikes"] for name, each in main["metrics"].items() if "spikes" in each}
     note = "TEST.SPIKES_ALONE is null" if method is None else "the data set has no spikes"
+    own = frames[frames["protocol"] == first.name]
     ranking = ranking_metric(list(measured[first]))
-    worst = worst_frames(rows(frames, first), ranking)
-    return {
+    summary = {
         "schema": 1,
         "task": settings.TASK,
         "preset": run.name,
@@ -121,16 +90,21 @@ def summarize(
         "warnings": _warnings(dataset, settings.DATA),
         "use_spike": settings.MODEL.USE_SPIKE,
         "bins": dataset.bins,
-        "sequences": len(own),
-        "frames": int(own["frames"].sum()),
-        "scale": main,
-        **told,
+        "sequences": int(own["sequence"].nunique()),
+        "frames": len(own),
+        "scale": 1.0,  # evaluations of earlier versions had several
+        **main,
         "other_protocols": {protocol.name: figures(protocol) for protocol in others},
         "spikes_alone": alone or None,
         "spikes_alone_note": definition(method) if alone and method is not None else note,
-        "worst": worst,
-        "remarks": _remarks(own, ranking, worst),
+        "worst": worst_frames(own, ranking),
+        **facts,
     }
+    write_table(output / FRAMES, frames)
+    write_table(output / SEQUENCES, sequences)
+    write_summary_page(output / TABLE, sequences, summary)
+    write_summary(output / SUMMARY, summary)
+    return summary
 
 
 def _warnings(dataset: DatasetManifest, data: DataSettings) -> list[str]:
@@ -149,34 +123,16 @@ def _warnings(dataset: DatasetManifest, data: DataSettings) -> list[str]:
     return found
 
 
-def _remarks(
-    sequences: pd.DataFrame, metric: ImageMetric, worst: Sequence[Mapping[str, Any]]
-) -> list[str]:
-    """What a reader should know of single sequences and frames.
-
-    Args:
-        sequences: of the main protocol and scale.
-        metric: that ranks.
-        worst: frames.
-    """
-    found, spikes, name = [], metric.spikes_column, metric.name
-    if spikes in sequences:
-        better = ", ".join(
-            f"{row['sequence']} ({metric.text(row[spikes])} against {metric.text(row[name])})"
-            for row in sequences.to_dict("records")
-            if metric.gain(row[spikes], row[name]) > 0
-        )
-        if better:
-            found.append(
-                f"The spikes alone have a better {name} than the restored frames: {better}."
-            )
-    if worst:
-        named = ", ".join(
-            f"{each['sequence']}/{each['frame']} ({metric.text(each[metric.name])})"
-            for each in worst
-        )
-        found.append(f"Worst restored frames by {metric.name}: {named}.")
-    return found
+def _worst(summary: Mapping[str, Any]) -> list[str]:
+    """A sentence that names the worst frames; none where none has a figure."""
+    worst = summary["worst"]
+    if not worst:
+        return []
+    name = next(name for name in worst[0] if name in METRICS)
+    frames = ", ".join(
+        f"{each['sequence']}/{each['frame']} ({METRICS[name].text(each[name])})" for each in worst
+    )
+    return [f"Worst restored frames by {name}: {frames}."]
 
 
 def figure_table(figures: Mapping[str, Any]) -> pd.DataFrame:
@@ -202,8 +158,8 @@ def write_summary_page(path: Path, sequences: pd.DataFrame, summary: Mapping[str
 
     Args:
         path: where to write.
-        sequences: means per protocol, sequence and scale.
-        summary: from :func:`summarize`.
+        sequences: means per protocol and sequence.
+        summary: from :func:`write_results`.
     """
     tables = []
     for each in (summary, *summary["other_protocols"].values()):
@@ -212,18 +168,16 @@ def write_summary_page(path: Path, sequences: pd.DataFrame, summary: Mapping[str
         definitions = list(each["definitions"].values())
         table = figure_table(each).assign(definition=definitions)
         tables.append(Table(table, title, f"{each['protocol_source']}{unknown}"))
-    main = sequences[
-        (sequences["scale"] == summary["scale"]) & (sequences["protocol"] == summary["protocol"])
-    ].drop(columns=["scale", "protocol"])
+    main = sequences[sequences["protocol"] == summary["protocol"]].drop(columns="protocol")
     metrics = [METRICS[name] for name in summary["metrics"]]
-    formats = {c: m.format for m in metrics for c in (*m.columns, m.spikes_column)}
+    formats = {column: m.format for m in metrics for column in columns_of(m).values()}
     tables.append(Table(main, "Sequences", formats=formats))
     note = (
         f"{summary['frames']} frames of split '{summary['split']}' of {summary['dataset']}, blurry "
         f"frames from '{summary['blur_dir']}'. {'. '.join(summary['warnings'])}"
     )
     closing = [
-        *summary["remarks"],
+        *_worst(summary),
         *([f"{summary['spikes_alone_note']}."] if summary["spikes_alone"] else []),
         "The standard error says how far a mean would scatter with other sequences; figures of "
         "two protocols do not compare.",
@@ -237,4 +191,4 @@ def summary_lines(summary: Mapping[str, Any]) -> list[str]:
     for each in (summary, *summary["other_protocols"].values()):
         lines.append(f"protocol {each['protocol']}")
         lines += figure_table(each).to_string(index=False).splitlines()
-    return [*lines, *summary["remarks"]]
+    return [*lines, *_worst(summary)]

@@ -3,88 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
-from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
 
-from vrtspike.deblurring.evaluation.restore import products_in
 from vrtspike.deblurring.evaluation.tiling import Tiling, even_side, recomputation
+from vrtspike.deblurring.settings.model import ModelSettings
 from vrtspike.errors import RunError
-from vrtspike.monitoring.memory import StorageCounter
 from vrtspike.monitoring.process_memory import MEGABYTE, system_memory
 
 LARGEST_TILE = 2**18
 """Pixels of the largest tile that is chosen where a whole frame does not fit. Frames of 720p are 4
 such, and what they share is a fourteenth; more would cost memory and gain next to nothing."""
 
-SHARE = {"cuda": 0.85, "cpu": 0.8}
-"""Of the free memory, what a tile may need: others want some, too."""
-
-CPU_OVERHEAD = 1.8
-"""What a process grows by on a CPU for each byte of its tensors: libraries work on copies, and
-freed memory stays in pieces; 1.64 to 1.74 were measured with `demo` and `baseline`."""
-
-MOST_PER_PIXEL = 30_000
-"""Bytes for each pixel of each frame, more than any preset needs (`baseline` 17,000): where so many
-are free for a whole frame, no model need be tried."""
-
-_SIDE = {"cuda": 128, "cpu": 64}
-"""Of the tile that is tried. What a model needs grows with its area, but for what libraries take on
-a GPU. Counting `baseline` takes 15 s at 64 pixels, 43 s at 128."""
+SHARE = {"cuda": 0.85, "cpu": 0.45}
+"""Of the free memory, what the tensors of a tile may need: others want some, too. On a CPU, memory
+grows by 1.64 to 1.74 bytes for each byte of tensors (`demo`, `baseline`): libraries copy, and freed
+memory stays in pieces."""
 
 
-def bytes_per_pixel(
-    model: nn.Module,
-    bins: int | None,
-    frames: int,
-    device: torch.device,
-    dtype: torch.dtype,
-    ratio: int = 1,
-) -> float:
-    """What a model needs to restore a tile, beside its weights, for each pixel of each frame.
+def bytes_per_pixel(model: ModelSettings) -> int:
+    """The memory for the tensors of a tile, without weights, per pixel of each frame, in float32.
 
-    A small tile is tried: on a GPU for real, on a CPU by counting, with tensors that have no data.
-
-    Args:
-        model: called as ``model(blur, voxels)``, on the device.
-        bins: of the voxels; None for a model that takes none.
-        frames: of a temporal window.
-        device: where it computes.
-        dtype: type of the products (autocast's, where it is a half type).
-        ratio: pixels of a frame for each spike pixel along each side.
+    Measured: 9,440 with 96 channels of VRT and 5,216 with 32, 1,383 with 32 channels of NAFNet. An
+    unknown model is taken for one that needs more than any of these.
     """
-
-    side = _SIDE[device.type]
-
-    def restore() -> None:
-        with torch.no_grad(), products_in(dtype, device):
-            blur = torch.zeros(1, frames, 3, side, side, device=device)
-            voxels = None
-            if bins is not None:
-                sensor = side // ratio
-                voxels = torch.zeros(1, frames, bins, sensor, sensor, device=device)
-            model(blur, voxels)
-
-    pixels = frames * side**2
-    if device.type == "cuda":
-        return _cuda_peak(restore) / pixels
-    with FakeTensorMode(allow_non_fake_inputs=True), StorageCounter() as counter:
-        restore()
-    return CPU_OVERHEAD * counter.peak / pixels
-
-
-def _cuda_peak(run: Callable[[], None]) -> int:
-    """Bytes that ``run`` allocated at once on the GPU; the first run may compile kernels."""
-    run()
-    torch.cuda.synchronize()
-    before = torch.cuda.memory_allocated()
-    torch.cuda.reset_peak_memory_stats()
-    run()
-    torch.cuda.synchronize()
-    return torch.cuda.max_memory_allocated() - before
+    match model.TYPE:
+        case "vrt_spike":
+            return 3300 + 70 * max(model.VRT.EMBED_DIMS)
+        case "spike_nafnet":
+            return 50 * model.NAF.WIDTH
+        case _:
+            return 20_000
 
 
 def free_memory(device: torch.device) -> int:

@@ -175,11 +175,8 @@ def _fade(overlap: int) -> NDArray[np.float64]:
 def read_ahead(
     times: Sequence[slice], read: Callable[[slice], Frames], readers: int
 ) -> Iterator[Frames]:
-    """``read`` of each slice in order, up to ``readers`` of them ahead in threads (0: none)."""
-    if readers == 0:
-        yield from map(read, times)
-        return
-    with ThreadPoolExecutor(readers) as pool:
+    """``read`` of each slice in order, up to ``readers`` of them ahead in threads."""
+    with ThreadPoolExecutor(max(1, readers)) as pool:
         queue: deque[Future[Frames]] = deque()
         for time in times:
             queue.append(pool.submit(read, time))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,8 +13,8 @@ from torch import nn
 
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.store.voxels import Statistics
-from vrtspike.deblurring.evaluation.given_clips import GivenClip, Spikes, open_clip
-from vrtspike.deblurring.evaluation.pictures import Pictures, array_pictures
+from vrtspike.deblurring.evaluation.given_clips import GivenClip, open_clip
+from vrtspike.deblurring.evaluation.pictures import array_pictures
 from vrtspike.deblurring.evaluation.precision import require_precision
 from vrtspike.deblurring.evaluation.restore import (
     Compute,
@@ -23,7 +23,6 @@ from vrtspike.deblurring.evaluation.restore import (
     torch_compute,
 )
 from vrtspike.deblurring.evaluation.tile_memory import (
-    MOST_PER_PIXEL,
     SHARE,
     bytes_per_pixel,
     choose_size,
@@ -40,8 +39,6 @@ from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.published import read_finished
 from vrtspike.training.precision import resolve_precision
 
-_HALF = {"bf16-mixed": "bfloat16", "16-mixed": "float16"}
-
 
 @dataclass(frozen=True, repr=False)
 class TrainedModel:
@@ -53,9 +50,6 @@ class TrainedModel:
         device: where it computes.
         precision: ``float32``, or the half type that its matrix products are made in.
         compute: restores a batch of tiles.
-        bytes_per_pixel: what it needs to restore a tile, beside its weights, for each pixel of each
-            frame; from the frames of a temporal window, and the pixels of a frame for each spike
-            pixel along each side.
         network: called as ``network(blur, voxels)``; None for a file of ONNX.
         statistics: what its spikes are standardised with; None for a model without spikes, or a
             file of ONNX, which knows them.
@@ -67,18 +61,9 @@ class TrainedModel:
     device: torch.device
     precision: str
     compute: Compute
-    bytes_per_pixel: Callable[[int, int], float]
     network: nn.Module | None = None
     statistics: Statistics | None = None
     ratio: int | None = None
-
-    def __repr__(self) -> str:
-        """A line: a notebook shows it, and the network has a thousand."""
-        return (
-            f"<{type(self).__name__} {self.run.name} ({self.run.fingerprint}), "
-            f"{'with' if self.takes_spikes else 'without'} spikes, {self.precision} on "
-            f"{self.device}>"
-        )
 
     @property
     def settings(self) -> Settings:
@@ -121,42 +106,15 @@ class TrainedModel:
             DataError: if frames or spikes are of another kind, or do not fit together.
             RunError: if the memory is too small.
         """
-        source = self.open_source(
-            array_pictures(frames), spikes, exposures=exposures, simulate_spikes=simulate_spikes
+        source = open_clip(
+            self.run,
+            array_pictures(frames),
+            spikes,
+            simulate_spikes=simulate_spikes,
+            exposures=exposures,
         )
         tiling = self.tiling(source, tile)
         return np.stack(list(self.restore_source(source, tiling, progress=progress)))
-
-    def open_source(
-        self,
-        frames: Path | Pictures,
-        spikes: Spikes | None = None,
-        *,
-        exposures: Sequence[Exposure] | None = None,
-        simulate_spikes: bool = False,
-        sensor: tuple[int, int] | None = None,
-    ) -> GivenClip:
-        """A clip with the spikes that the model takes.
-
-        Args:
-            frames: a folder of pictures, a video file, or frames that were opened before.
-            spikes: recorded ones.
-            exposures: of spikes in memory, as for :meth:`restore`.
-            simulate_spikes: simulate them from the blurry frames.
-            sensor: rows and columns of spike files; None as for :func:`recorded_spikes`.
-
-        Raises:
-            ConfigError: if the model takes spikes and there are none, or the other way round.
-            DataError: if frames or spikes cannot be used.
-        """
-        return open_clip(
-            self.run,
-            frames,
-            spikes,
-            simulate_spikes=simulate_spikes,
-            sensor=sensor,
-            exposures=exposures,
-        )
 
     def tiling(self, source: GivenClip, tile: int | None = None) -> Tiling:
         """How a clip is cut: TEST.TILE of the run, with tiles as large as memory allows.
@@ -186,13 +144,12 @@ class TrainedModel:
             return replace(
                 asked, size=tile, overlap=min(asked.overlap, tile // (4 * whole) * 2 * whole)
             )
-        shape = (len(source.names), *source.size)
-        frames = min(asked.frames, len(source.names))
-        free = SHARE[self.device.type] * free_memory(self.device)
-        if tile == 0 or frames * shape[1] * shape[2] * MOST_PER_PIXEL <= free:
+        if tile == 0:
             return asked
-        need = self.bytes_per_pixel(frames, max(1, round(source.ratio)))
-        return replace(asked, size=choose_size(shape, asked, unit, int(free / need)))
+        free = SHARE[self.device.type] * free_memory(self.device)
+        pixels = int(free / bytes_per_pixel(settings.MODEL))
+        shape = (len(source.names), *source.size)
+        return replace(asked, size=choose_size(shape, asked, unit, pixels))
 
     def restore_source(
         self,
@@ -205,7 +162,7 @@ class TrainedModel:
         """Restore a clip frame by frame.
 
         Args:
-            source: from :meth:`open_source`.
+            source: from :func:`~vrtspike.deblurring.evaluation.given_clips.open_clip`.
             tiling: from :meth:`tiling`.
             wanted: the frames to restore, by their positions; None for all.
             progress: called with the tiles done and their total.
@@ -246,7 +203,7 @@ def load(
             GPU the half type that suits it.
 
     Raises:
-        ConfigError: if there is no such device or precision.
+        ConfigError: if there is no such precision.
         RunError: if the folder is not that of a finished run, or a file in it is damaged.
     """
     folder = find_model(run)
@@ -259,36 +216,22 @@ def load(
                 f"{precision}; leave them out, or load the run itself"
             )
         return load_onnx(folder)
-    place = _device(device)
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     require_precision(precision, place.type)
     published = read_finished(folder)
-    weights = folder / WEIGHTS
     settings = deblurring_settings(published.settings, published.name)
-    network = load_model(weights, settings, place)
+    network = load_model(folder / WEIGHTS, settings, place)
     statistics = read_statistics(folder) if settings.MODEL.USE_SPIKE else None
     name = choose_precision(precision, place)
-    dtype: torch.dtype = getattr(torch, name)
-    bins = settings.DATA.NUM_VOXEL_BINS if settings.MODEL.USE_SPIKE else None
     return TrainedModel(
         published,
-        file_digest(weights),
+        file_digest(folder / WEIGHTS),
         place,
         name,
-        torch_compute(network, statistics, place, dtype),
-        lambda frames, ratio: bytes_per_pixel(network, bins, frames, place, dtype, ratio),
+        torch_compute(network, statistics, place, getattr(torch, name)),
         network,
         statistics,
     )
-
-
-def _device(asked: str | torch.device | None) -> torch.device:
-    if asked is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if str(asked).partition(":")[0] not in ("cpu", "cuda"):
-        raise ConfigError(f"device: found {asked}, expected cpu or cuda")
-    if str(asked) != "cpu" and not torch.cuda.is_available():
-        raise ConfigError(f"device: found {asked}, and there is no GPU that PyTorch can use")
-    return torch.device(asked)
 
 
 def choose_precision(name: str, device: torch.device) -> str:
@@ -297,4 +240,4 @@ def choose_precision(name: str, device: torch.device) -> str:
         return name
     if device.type == "cpu":
         return "float32"
-    return _HALF[resolve_precision("mixed", device)]
+    return "bfloat16" if resolve_precision("mixed", device) == "bf16-mixed" else "float16"

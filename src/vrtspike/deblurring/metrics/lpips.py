@@ -54,5 +54,4 @@ LPIPS = FrameMetric(
     "sequences",
     load_lpips,
     larger_is_better=False,
-    least_side=31,  # of a smaller one nothing is left after the second pooling of AlexNet
 )

@@ -33,14 +33,12 @@ class ImageMetric(Metric):
 
     Attributes:
         of_colour: false where an image and its luma have the same figure.
-        least_side: pixels along the shorter side of the smallest image that can be measured.
     """
 
     _: KW_ONLY
     before: str = "blurry"
     after: str = "restored"
     of_colour: bool = True
-    least_side: int = 1
 
     @property
     def columns(self) -> tuple[str, str]:

@@ -143,7 +143,6 @@ SSIM = FrameMetric(
     "SSIM per frame and RGB channel, 11x11 Gaussian window, sigma 1.5, valid region, "
     "K1 0.01, K2 0.03, range 255, 8-bit; mean over channels, frames, then sequences",
     needs_nothing(ssim),
-    least_side=SSIM_WINDOW,
 )
 
 SSIM_Y = FrameMetric(
@@ -152,5 +151,4 @@ SSIM_Y = FrameMetric(
     "SSIM as 'ssim', on Y (BT.601, studio range 16 to 235, not rounded)",
     needs_nothing(ssim_y),
     of_colour=False,
-    least_side=SSIM_WINDOW,
 )

@@ -12,7 +12,6 @@ BLOCK = 32
 """What is compared has sides of a multiple of this many pixels."""
 BORDER = 8
 """At least so many pixels are left out on either side: flow is not known there."""
-LEAST_SIDE = BLOCK + 2 * BORDER
 
 
 def optical_flow(before: Image, after: Image) -> Motion:
@@ -67,7 +66,7 @@ def middle(side: int) -> slice:
     """
     length = (side - 2 * BORDER) // BLOCK * BLOCK
     if length < BLOCK:
-        raise ValueError(f"tOF needs sides of at least {LEAST_SIDE} pixels, got {side}")
+        raise ValueError(f"tOF needs sides of at least {BLOCK + 2 * BORDER} pixels, got {side}")
     start = (side - length) // 2
     return slice(start, start + length)
 
@@ -83,5 +82,4 @@ TOF = TemporalMetric(
     decimals=3,
     larger_is_better=False,
     of_colour=False,
-    least_side=LEAST_SIDE,
 )

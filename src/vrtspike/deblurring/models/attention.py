@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from vrtspike.deblurring.models.layers import Recomputed
 from vrtspike.deblurring.models.recomputed_attention import recompute_attention
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from vrtspike.deblurring.settings.model import VRTSettings
 
 _TABLE_STD = 0.02
+# The memory-efficient kernel has the gradient of a bias. cuDNN's, PyTorch's first choice on Hopper,
+# has made NaN of windows of 64 tokens with a mask (pytorch issue 196678).
+_KERNELS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 # The memory-efficient kernel of CUDA takes heads whose width is a multiple of 8 in half precision.
 _HEAD_MULTIPLE = 8
 # It gives each problem a row of the CUDA grid, which has 65535 of them.
@@ -177,12 +182,14 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tenso
     _, heads, tokens, width = q.shape
     spare = -width % _HEAD_MULTIPLE if q.is_cuda else 0
     q, k, v = (functional.pad(t, (0, spare)) if spare else t for t in (q, k, v))
-    mask = None if bias is None else bias[None]
+    # With another order of the scores in memory PyTorch takes no kernel and keeps all scores.
+    mask = None if bias is None else bias.contiguous()[None]
     step = min(max(_MOST_SCORES // (heads * tokens**2), 1), _MOST_PROBLEMS)
-    results = [
-        functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=width**-0.5)
-        for q, k, v in zip(*(t.split(step) for t in (q, k, v)), strict=True)
-    ]
+    with sdpa_kernel(_KERNELS) if q.is_cuda else nullcontext():
+        results = [
+            functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=width**-0.5)
+            for q, k, v in zip(*(t.split(step) for t in (q, k, v)), strict=True)
+        ]
     out = results[0] if len(results) == 1 else torch.cat(results)
     return out[..., :width]
 

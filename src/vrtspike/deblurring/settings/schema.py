@@ -56,6 +56,7 @@ OLD_KEYS: OldKeys = {
     ("MODEL", "VRT", "use_checkpoint_attn"): OldKey(("MODEL", "VRT", "USE_CHECKPOINT_ATTN")),
     ("MODEL", "VRT", "use_checkpoint_ffn"): OldKey(("MODEL", "VRT", "USE_CHECKPOINT_FFN")),
     ("DATA", "READER"): OldKey(reason="stores are read by tensorstore"),
+    ("TEST", "EVAL_SCALES"): OldKey(reason="frames are evaluated at full size"),
     ("MODEL", "LAYERS"): OldKey(
         values={4: 4}, reason="the spike encoder has 4 scales, one for each scale of VRT"
     ),
@@ -204,9 +205,6 @@ class TestSettings(Section):
     BATCH_SIZE: Positive = operational("Tiles restored at once", 1)
     NUM_WORKERS: NonNegative = operational("Reading workers", 2)
     TILE: TileSettings = key("Tiling", TileSettings())
-    EVAL_SCALES: tuple[PositiveFloat, ...] = key(
-        "Scales of the input (1.0 is full size)", (1.0,), min_length=1
-    )
     METRICS: tuple[MetricName, ...] = key(
         "Reported metrics", ("psnr", "psnr_y", "ssim", "lpips", "tof"), min_length=1
     )
@@ -227,14 +225,6 @@ class TestSettings(Section):
     def _one_or_several(cls, value: Any) -> Any:  # noqa: ANN401 - raw YAML
         found = [value] if isinstance(value, str) else value
         return tuple(dict.fromkeys(found)) if isinstance(found, list | tuple) else found
-
-    @field_validator("EVAL_SCALES")
-    @classmethod
-    def _each_once(cls, value: tuple[float, ...]) -> tuple[float, ...]:
-        if len({f"{scale:g}" for scale in value}) < len(value):
-            # Frames would count twice, and files take each other's names.
-            raise ValueError(f"found {list(value)}, expected each scale once (to six digits)")
-        return value
 
 
 class WeightsSettings(Section):
@@ -264,14 +254,6 @@ class Settings(RunSettings):
     def completed(cls, document: Document) -> Document:
         """The keys of a preset above the arguments of the file that ``MODEL.VRT_CFG`` names."""
         return with_vrt_arguments(document)
-
-    @classmethod
-    def upgraded(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        """The settings of a run as this version would have written them.
-
-        Validation looked at the test split where nothing is said of it.
-        """
-        return {**settings, "DATA": {"VALIDATION": "test", **settings.get("DATA", {})}}
 
     @property
     def dataset_name(self) -> str:

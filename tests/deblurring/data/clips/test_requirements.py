@@ -33,20 +33,27 @@ def preset(length, crop, *phases, **data):
     )
 
 
+GROWING = (4, 48, 64, 128)
+
+
+@pytest.mark.parametrize(
+    ("presets", "sizes"),
+    [
+        ([preset(*GROWING)], {"train": 128, "test": 1}),
+        ([preset(4, 96, 48)], {"train": 96, "test": 1}),
+        (
+            [preset(6, 96, VALIDATION="test"), preset(*GROWING, VALIDATION="test")],
+            {"train": 96, "test": 48},
+        ),
+        # A split that is validated on, too.
+        ([preset(2, 64, 32, VAL_SPLIT="train", TEST_ON_TRAINING_FRAMES=True)], {"train": 64}),
+        ([preset(2, 64, 96, VAL_SPLIT="train", TEST_ON_TRAINING_FRAMES=True)], {"train": 96}),
+    ],
+)
+def test_the_least_that_crops_ask_of_a_data_set(presets, sizes):
+    assert crop_sizes(presets) == sizes
+
+
 def test_the_least_that_clips_ask_of_a_data_set():
-    plain, growing = preset(6, 96), preset(4, 48, 64, 128)
-    assert (largest_crop(plain), largest_crop(growing)) == (96, 128)
-    assert clip_length([plain, growing]) == 4
-    assert crop_sizes([growing]) == {"train": 128, "test": 1}
-    assert crop_sizes([preset(4, 96, 48)]) == {"train": 96, "test": 1}
-    looking = [preset(6, 96, VALIDATION="test"), preset(4, 48, 64, 128, VALIDATION="test")]
-    assert crop_sizes(looking) == {"train": 96, "test": 48}
-
-
-def test_crops_of_a_split_that_is_validated_on_too():
-    assert crop_sizes([preset(2, 64, 32, VAL_SPLIT="train", TEST_ON_TRAINING_FRAMES=True)]) == {
-        "train": 64
-    }
-    assert crop_sizes([preset(2, 64, 96, VAL_SPLIT="train", TEST_ON_TRAINING_FRAMES=True)]) == {
-        "train": 96
-    }
+    assert clip_length([preset(6, 96), preset(*GROWING)]) == 4
+    assert [largest_crop(each) for each in (preset(6, 96), preset(*GROWING))] == [96, 128]

@@ -61,7 +61,8 @@ class Published:
     Attributes:
         layout: its name.
         write: into a folder.
-        data: keys of DATA that it needs.
+        options: of its check, such as its layout where nothing tells it.
+        spike_root: where its spikes lie below the data set's folder; None beside the frames.
         exposure: of the second frame, in steps of its spike file.
         spike_size: of the sensor's picture.
     """
@@ -70,7 +71,8 @@ class Published:
     write: Callable[[Path], None]
     exposure: Exposure
     spike_size: tuple[int, int] = (HEIGHT // 2, WIDTH // 2)
-    data: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+    spike_root: str | None = None
 
 
 def each_file(blur: str, sharp: str, spike: str, names, steps: int, instant: int, **options):
@@ -196,7 +198,7 @@ PUBLISHED = {
             *SOURCE_FRAMES,
         ),
         Exposure(0, 56, 24),
-        data={"SPIKE_ROOT": "spikes"},
+        spike_root="spikes",
     ),
     "x4k 33": Published("spk_x4k_33", _x4k(33), Exposure(0, 33, 16)),
     "x4k 65": Published("spk_x4k_65", _x4k(65), Exposure(0, 65, 32)),
@@ -223,24 +225,24 @@ PUBLISHED = {
         stream(_fractional, size=(160, 240), scale=1),
         _open(56 + 3 * CONTEXT),
         spike_size=(64, 96),
-        data={"SPIKE_SIZE": [64, 96]},
+        options={"spike_size": (64, 96)},
     ),
     "m1k40": Published(
         "m1k40",
         stream(_m1k40, size=(1000, 1000), scale=1, steps=12, instant=6, context=5),
         Exposure(27, 39, 33.5),
         spike_size=(1000, 1000),
-        data={"LAYOUT": "m1k40"},
+        options={"layout": "m1k40"},
     ),
     "uhsr": Published(
         "uhsr",
         stream(_uhsr, size=(448, 448)),
         _open(56 + 3 * CONTEXT),
         spike_size=(224, 224),
-        data={"LAYOUT": "uhsr"},
+        options={"layout": "uhsr"},
     ),
     **{
-        name: Published(name, pairs(*places), SIMULATED, data={"SPIKE_ROOT": "spikes"})
+        name: Published(name, pairs(*places), SIMULATED, spike_root="spikes")
         for name, places in {
             "bsd": ("{split}/a/Blur/RGB", "{split}/a/Sharp/RGB"),
             "dvd": ("{split}/a/input", "{split}/a/GT", ".jpg"),

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch.utils.data import default_collate
 
-from tests.deblurring.data.prepared import check
+from tests.deblurring.data.prepared import check, merged
 from tests.deblurring.data.raw.published import CONTEXT, PUBLISHED, frames
 from vrtspike.deblurring.data.clips.batch import prepare_batch
 from vrtspike.deblurring.data.clips.clips import ClipDataset
-from vrtspike.deblurring.data.clips.dataset import load_dataset, merge_dataset
+from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.manifests import recorded_exposure
 from vrtspike.deblurring.data.raw.survey import survey
@@ -31,33 +31,26 @@ def test_a_published_layout_is_read_through_to_a_trained_step(name, tmp_path):
     published = PUBLISHED[name]
     root = tmp_path / "raw"
     published.write(root)
-    data = published.data
-    spikes = str(root / data["SPIKE_ROOT"]) if "SPIKE_ROOT" in data else None
-    layout = data.get("LAYOUT", "auto")
-    found = survey(root, ["train", "test"], "blur", layout, spike_root=spikes)
+    spike_root = str(root / published.spike_root) if published.spike_root else None
+    layout = published.options.get("layout", "auto")
+    found = survey(root, ["train", "test"], "blur", layout, spike_root=spike_root)
     assert (found["layout"], found["spikes"], found["excluded"]) == (published.layout, True, {})
-    stores = []
     for sequence in found["sequences"]:
         split = sequence["split"]
-        manifest = check(
-            root,
-            f"{split}/{sequence['name']}",
-            spike_size=tuple(data["SPIKE_SIZE"]) if "SPIKE_SIZE" in data else None,
-            layout=layout,
-            spike_root=spikes,
-        )
-        assert manifest["faults"] == []
-        assert tuple(manifest["spike_size"]) == published.spike_size
+        name = f"{split}/{sequence['name']}"
+        manifest = check(root, name, spike_root=spike_root, **published.options)
+        assert (manifest["faults"], tuple(manifest["spike_size"])) == ([], published.spike_size)
         second = manifest["frames"][1]["spikes"]
         assert recorded_exposure(second) == published.exposure
-        ingested, store = tmp_path / f"{split}.json", tmp_path / "k" / split / "a.json"
+        ingested = tmp_path / f"{split}.json"
+        store = tmp_path / "k" / split / f"{sequence['name']}.json"
         write_json(ingested, manifest)
         build_store(root, ingested, BINS, store, context=5)
         # Blurry frames and the spikes of the open shutter alone are the same light.
         assert read_json(store)["gain"] == pytest.approx(2, abs=0.05)
-        stores.append(store)
     path = tmp_path / "k" / "dataset.json"
-    write_json(path, merge_dataset(stores, dataset="d", bins=BINS, folder=path.parent))
+    names = [f"{sequence['split']}/{sequence['name']}" for sequence in found["sequences"]]
+    write_json(path, merged(path.parent, names))
     settings = Settings.model_validate(
         {
             "DATA": {"CROP_SIZE": 40, "CLIP_LEN": 2, "NUM_VOXEL_BINS": BINS, "CONTEXT_STEPS": 5},

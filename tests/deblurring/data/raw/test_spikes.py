@@ -2,13 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from vrtspike.deblurring.data.raw.layouts.files import Area
 from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,
-    count_areas,
     count_spike_frames,
     frame_bytes,
     npz_sensor,
@@ -23,62 +20,35 @@ from vrtspike.errors import DataError
 from vrtspike.io.images import read_gray, shrink
 
 
-@st.composite
-def spike_arrays(draw):
-    height, width = draw(
-        st.tuples(st.integers(1, 24), st.integers(1, 24)).filter(lambda s: s[0] * s[1] % 8 == 0)
-    )
-    frames = draw(st.integers(1, 6))
-    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    return random.integers(0, 2, (frames, height, width), dtype=np.uint8)
-
-
-@settings(max_examples=60, deadline=None)
-@given(spikes=spike_arrays(), data=st.data())
-def test_reading_inverts_writing_and_slices(tmp_path_factory, spikes, data):
-    path = tmp_path_factory.mktemp("spikes") / "a.dat"
-    write_spikes(path, spikes)
-    frames, height, width = spikes.shape
-    assert path.stat().st_size == frames * height * width // 8
-    assert count_spike_frames(path, height, width) == frames
-    found = read_spikes(path, height, width)
-    np.testing.assert_array_equal(found, spikes)
-    assert (found.dtype, found.flags.c_contiguous, found.flags.writeable) == (np.uint8, True, True)
-    start = data.draw(st.integers(0, frames))
-    count = data.draw(st.integers(0, frames - start))
-    part = read_spikes(path, height, width, start=start, count=count)
-    np.testing.assert_array_equal(part, spikes[start : start + count])
-
-
-@pytest.mark.parametrize("width", [16, 12])  # rows of whole bytes, and rows that share bytes
-def test_format_bit_by_bit(tmp_path, width):
-    height = 4
+@pytest.mark.parametrize(("height", "width"), [(4, 16), (4, 12), (8, 3)])  # rows may share bytes
+def test_format_bit_by_bit(tmp_path, height, width):
     random = np.random.default_rng(7)
     raw = random.integers(0, 256, 3 * frame_bytes(height, width), dtype=np.uint8).tobytes()
     path = tmp_path / "a.dat"
     path.write_bytes(raw)
+    assert count_spike_frames(path, height, width) == 3
     spikes = read_spikes(path, height, width)
+    flags = spikes.flags
+    assert (spikes.dtype, flags.c_contiguous, flags.writeable) == (np.uint8, True, True)
     for t in range(3):
         frame = raw[t * frame_bytes(height, width) :]
         for p in range(height * width):
             bit = frame[p // 8] >> (p % 8) & 1
             assert spikes[t, height - 1 - p // width, p % width] == bit
-    assert pack_spikes(spikes) == raw
+    write_spikes(path, spikes)
+    assert path.read_bytes() == pack_spikes(spikes) == raw
 
 
 @pytest.mark.parametrize("area", [Area(0, 0, 20, 24), Area(2, 8, 9, 16), Area(2, 3, 9, 13)])
 @pytest.mark.parametrize("kind", ["dat", np.uint8, np.bool_, np.float32])
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_a_part_of_a_file_of_several_blocks(tmp_path, area, kind, order):
+def test_a_part_of_a_file_of_several_blocks(tmp_path, area, kind):
     spikes = np.random.default_rng(3).integers(0, 2, (150, 20, 24), dtype=np.uint8)
     if kind == "dat":
         path = tmp_path / "a.dat"
         write_spikes(path, spikes)
     else:
         path = tmp_path / "a.npz"
-        np.savez_compressed(
-            path, other=np.zeros(3), spk=np.asarray(spikes.astype(kind), order=order)
-        )
+        np.savez_compressed(path, other=np.zeros(3), spk=spikes.astype(kind))
     part = spikes[:, area.top : area.top + area.rows, area.left : area.left + area.columns]
     for start, count in ((0, 150), (7, 130), (149, 1), (5, 0)):
         found = read_packed(path, 20, 24, start=start, count=count, area=area)
@@ -114,6 +84,7 @@ def test_damage_of_an_npz_file_is_an_error_wherever_it_is(tmp_path, save):
         ({"spk": np.full((2, 4, 4), np.nan)}, "other than 0 and 1"),
         ({"spk": np.full((2, 4, 4), None)}, "spk holds object, not numbers"),
         ({"spk": np.zeros((2, 4, 4), "u1, u1")}, "not numbers"),
+        ({"spk": np.zeros((2, 4, 4), order="F")}, "columns first; save numpy.ascontiguousarray"),
         ({"spk": np.zeros((2, 4, 4), np.complex64)}, "spk holds complex64, not numbers"),
     ],
 )
@@ -129,11 +100,6 @@ def test_packed_spikes_are_unpacked_step_by_step():
     packed = PackedSpikes(pack_rows(spikes), 13)
     assert (packed.shape, len(packed)) == (spikes.shape, 5)
     np.testing.assert_array_equal(packed.total(), spikes.sum(axis=0))
-    for side in (2, 4, 8):
-        rows, columns = (length // side for length in spikes.shape[1:])
-        areas = spikes[:, : rows * side, : columns * side].reshape(5, rows, side, columns, side)
-        counts = count_areas(packed.rows, side)[..., :columns]
-        np.testing.assert_array_equal(counts, areas.sum(axis=(2, 4)))
     for step in range(5):
         np.testing.assert_array_equal(packed[step], spikes[step])
 
@@ -192,7 +158,8 @@ def test_real_file_shows_the_real_frame(shared):
     ("sensor", "frame", "columns"),
     [
         ((250, 416), (500, 800), 400),  # a Vidar dump "with head"
-        ((250, 416), (250, 400), 400),
+        ((250, 416), None, 400),  # frames of another camera
+        ((1000, 1024), None, 1000),
         ((208, 416), (416, 832), 416),  # frames as wide as all columns
         ((416, 416), (832, 832), 416),
         ((360, 640), (720, 1280), 640),

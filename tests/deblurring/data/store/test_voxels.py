@@ -2,11 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.deblurring.data.scenes import film
-from vrtspike.deblurring.data.bins import bin_edges, most_bins
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.simulation.sensor import (
     SensorModel,
@@ -19,20 +16,6 @@ from vrtspike.deblurring.data.store.voxels import (
     voxelize,
 )
 from vrtspike.errors import DataError
-
-
-@settings(max_examples=100, deadline=None)
-@given(frames=st.integers(1, 130), data=st.data())
-def test_every_step_falls_into_its_bin_and_into_no_other(frames, data):
-    bins = data.draw(st.integers(1, most_bins(spk_gopro_exposure(frames))))
-    spikes = np.random.default_rng(0).integers(0, 2, (frames, 4, 6), dtype=np.uint8)
-    expected = np.zeros((bins, 4, 6), np.int64)
-    edges = bin_edges(spk_gopro_exposure(frames), bins)
-    for t in range(frames):
-        expected[np.searchsorted(edges, t, side="right") - 1] += spikes[t]
-    np.testing.assert_array_equal(
-        voxelize(spikes, bins, spk_gopro_exposure(len(spikes)).sharp), expected
-    )
 
 
 def test_statistics_of_nothing_or_of_a_constant_are_refused():

@@ -14,9 +14,13 @@ pytestmark = pytest.mark.shared
 
 TOLERANCE = 1e-4
 GRADIENT_TOLERANCE = 1e-3
+# The golden gradient of the finest flow level, in float32, is 1.2e-3 away from float64's.
+GPU_GRADIENT_TOLERANCE = 2e-3
 
 
-def compare(vrt: VRT, tensors: dict[str, Tensor], case: str) -> None:
+def compare(
+    vrt: VRT, tensors: dict[str, Tensor], case: str, tolerance: float = GRADIENT_TOLERANCE
+) -> None:
     blur = tensors[f"{case}.input"]
     output = vrt(blur)
     assert (output - tensors[f"{case}.output"]).abs().max() <= TOLERANCE
@@ -31,7 +35,7 @@ def compare(vrt: VRT, tensors: dict[str, Tensor], case: str) -> None:
             found = parameters[name.removeprefix(prefix)].grad
             assert found is not None
             error = (found - expected).norm() / expected.norm()
-            assert error <= GRADIENT_TOLERANCE, name
+            assert error <= tolerance, name
             compared += 1
     assert compared == 10
 
@@ -83,4 +87,5 @@ def test_every_implementation_agrees_on_a_gpu(
     # cuDNN's convolutions round float32 to ten bits unless told not to.
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     on_device = {name: tensor.cuda() for name, tensor in golden_tensors.items()}
-    compare(golden_vrt(attention=attention).cuda(), on_device, case)
+    vrt = golden_vrt(attention=attention).cuda()
+    compare(vrt, on_device, case, GPU_GRADIENT_TOLERANCE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 import numpy as np
@@ -12,7 +12,8 @@ from torch.utils.data import Dataset
 
 from vrtspike.deblurring.data.bins import bin_table
 from vrtspike.deblurring.data.clips.augmentation import decimated, turned, with_faults
-from vrtspike.deblurring.data.clips.dataset import DatasetManifest, SequenceEntry
+from vrtspike.deblurring.data.clips.dataset import DatasetManifest
+from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.reading import ChunkReader, Store
 from vrtspike.deblurring.data.store.voxels import voxelize_packed
 from vrtspike.errors import DataError, list_faults
@@ -50,77 +51,54 @@ class Sample(TypedDict):
     """Index of the first frame in its sequence."""
 
 
-class SequenceReader:
-    """Reads clips of one sequence from its store."""
+def read_clip(
+    store: Store, name: str, frames: slice, rows: slice, columns: slice, *, precomputed: bool = True
+) -> Sample:
+    """Read a clip.
 
-    def __init__(
-        self,
-        entry: SequenceEntry,
-        reader: ChunkReader | None = None,
-        *,
-        precomputed: bool = True,
-    ) -> None:
-        """Open a sequence.
+    Args:
+        store: of the sequence.
+        name: of the sequence, ``<split>/<sequence>``.
+        frames: which frames.
+        rows: of the crop, in RGB pixels; both ends are multiples of the numerator of the RGB to
+            spike scale.
+        columns: likewise.
+        precomputed: read stored counts; False counts the stored spikes of the crop instead, with
+            equal results.
 
-        Args:
-            entry: which one.
-            reader: how stores are read, and the cache that sequences share.
-            precomputed: read stored counts; False counts the stored spikes of the crop instead,
-                with equal results.
-
-        Raises:
-            DataError: if the store is missing or of another version.
-        """
-        self.name = f"{entry.split}/{entry.name}"
-        self._store = Store(entry.store, reader)
-        self._precomputed = precomputed
-        self.layout = self._store.layout
-
-    def __len__(self) -> int:
-        """Number of frames."""
-        return len(self.layout.frames)
-
-    def read(self, start: int, count: int, rows: slice, columns: slice) -> Sample:
-        """Read a clip.
-
-        Args:
-            start: first frame.
-            count: frames.
-            rows: of the crop, in RGB pixels; both ends are multiples of the numerator of the RGB to
-                spike scale.
-            columns: likewise.
-
-        Raises:
-            DataError: if a chunk cannot be read.
-        """
-        frames = slice(start, start + count)
-        sample = Sample(
-            blur=torch.from_numpy(self._store.read("blur", frames, rows, columns)),
-            sharp=torch.from_numpy(self._store.read("sharp", frames, rows, columns)),
-            sequence=self.name,
-            start=start,
-        )
-        if self.layout.spike_size is not None:
-            scale = self.layout.scale
-            seen = [slice(int(s.start / scale), int(s.stop / scale)) for s in (rows, columns)]
-            sample["counts"] = torch.from_numpy(self._counts(frames, *seen))
-            steps = bin_table(self.layout.binned[frames], self.layout.bins)
-            sample["bin_steps"] = torch.from_numpy(steps)
-            sample["gain"] = torch.tensor(self._store.gain, dtype=torch.float32)
-        return sample
-
-    def _counts(self, frames: slice, rows: slice, columns: slice) -> NDArray[np.uint8]:
-        """Spikes per bin of a crop in spike pixels: uint8 (T, K, h, w)."""
-        if self._precomputed:
-            return self._store.read("voxels", frames, rows, columns)
-        first, last = columns.start // 8, -(-columns.stop // 8)
-        packed = self._store.read("bits", frames, rows, slice(first, last))
-        inside = slice(columns.start - 8 * first, columns.stop - 8 * first)
-        counts = [
-            voxelize_packed(bits[: exposure.stop], self.layout.bins, exposure.sharp)[..., inside]
-            for bits, exposure in zip(packed, self.layout.binned[frames], strict=True)
+    Raises:
+        DataError: if a chunk cannot be read.
+    """
+    layout = store.layout
+    sample = Sample(
+        blur=torch.from_numpy(store.read("blur", frames, rows, columns)),
+        sharp=torch.from_numpy(store.read("sharp", frames, rows, columns)),
+        sequence=name,
+        start=frames.start,
+    )
+    if layout.spike_size is not None:
+        place = [
+            slice(int(s.start / layout.scale), int(s.stop / layout.scale)) for s in (rows, columns)
         ]
-        return np.stack(counts)
+        counts = (
+            store.read("voxels", frames, *place) if precomputed else _count(store, frames, *place)
+        )
+        sample["counts"] = torch.from_numpy(counts)
+        sample["bin_steps"] = torch.from_numpy(bin_table(layout.binned[frames], layout.bins))
+        sample["gain"] = torch.tensor(store.gain, dtype=torch.float32)
+    return sample
+
+
+def _count(store: Store, frames: slice, rows: slice, columns: slice) -> NDArray[np.uint8]:
+    """Spikes per bin of a crop in spike pixels, from the stored spikes: uint8 (T, K, h, w)."""
+    first, last = columns.start // 8, -(-columns.stop // 8)
+    packed = store.read("bits", frames, rows, slice(first, last))
+    inside = slice(columns.start - 8 * first, columns.stop - 8 * first)
+    counts = [
+        voxelize_packed(bits[: exposure.stop], store.layout.bins, exposure.sharp)[..., inside]
+        for bits, exposure in zip(packed, store.layout.binned[frames], strict=True)
+    ]
+    return np.stack(counts)
 
 
 class ClipDataset(Dataset[Sample]):
@@ -163,24 +141,22 @@ class ClipDataset(Dataset[Sample]):
             DataError: (all named at once) if sequences are shorter than a clip or smaller than a
                 crop.
         """
-        advice = "run the workflow, which builds what the settings ask for"
-        dataset.require(settings, ("NUM_VOXEL_BINS", "CONTEXT_STEPS", "BLUR_DIR"), advice)
+        dataset.require(settings, "NUM_VOXEL_BINS", "CONTEXT_STEPS", "BLUR_DIR")
         reader = reader or ChunkReader()
-        self._sequences = [
-            SequenceReader(entry, reader, precomputed=settings.USE_PRECOMPUTED_VOXELS)
-            for entry in dataset.split(split)
-        ]
+        self._stores = {
+            f"{split}/{entry.name}": Store(entry.store, reader) for entry in dataset.split(split)
+        }
         self._settings = settings
         self._crops = crops or [settings.CROP_SIZE]
         self._seed = seed
         self._epoch = 0
         self._train = train
-        _check_sizes(self._sequences, settings.CLIP_LEN, sorted(set(self._crops)))
-        length = settings.CLIP_LEN
+        layouts = {name: store.layout for name, store in self._stores.items()}
+        _check_sizes(layouts, settings.CLIP_LEN, sorted(set(self._crops)))
         self._clips = [
-            (number, start)
-            for number, sequence in enumerate(self._sequences)
-            for start in _starts(len(sequence), length, every=train)
+            (name, start)
+            for name, layout in layouts.items()
+            for start in _starts(len(layout.frames), settings.CLIP_LEN, every=train)
         ]
 
     def __len__(self) -> int:
@@ -193,19 +169,25 @@ class ClipDataset(Dataset[Sample]):
 
     def __getitem__(self, index: int) -> Sample:
         """Read clip ``index``; see :class:`Sample`."""
-        number, start = self._clips[index]
-        sequence = self._sequences[number]
-        length = self._settings.CLIP_LEN
+        name, start = self._clips[index]
+        layout = self._stores[name].layout
         size = self._crops[min(self._epoch, len(self._crops) - 1)]
-        unit = sequence.layout.scale.numerator
-        last = [(side - size) // unit for side in sequence.layout.rgb_size]
+        unit = layout.scale.numerator
+        last = [(side - size) // unit for side in layout.rgb_size]
         if self._train:
             random = np.random.default_rng([self._seed, self._epoch, index])
             corner = [unit * int(random.integers(places + 1)) for places in last]
         else:
             corner = [unit * (places // 2) for places in last]
         rows, columns = (slice(place, place + size) for place in corner)
-        sample = sequence.read(start, length, rows, columns)
+        sample = read_clip(
+            self._stores[name],
+            name,
+            slice(start, start + self._settings.CLIP_LEN),
+            rows,
+            columns,
+            precomputed=self._settings.USE_PRECOMPUTED_VOXELS,
+        )
         if not self._train:
             return sample
         if self._settings.AUGMENT:
@@ -258,26 +240,24 @@ def _add_faults(sample: Sample, random: np.random.Generator) -> None:
         sample["gain"] *= (before * after).sum() / after.square().sum().clamp(min=1)
 
 
-def _check_sizes(sequences: Sequence[SequenceReader], length: int, crops: Sequence[int]) -> None:
+def _check_sizes(layouts: Mapping[str, StoreLayout], length: int, crops: Sequence[int]) -> None:
     faults = []
-    for sequence in sequences:
-        (height, width), unit = sequence.layout.rgb_size, sequence.layout.scale.numerator
-        if len(sequence) < length:
-            faults.append(f"{sequence.name}: {len(sequence)} frames, DATA.CLIP_LEN is {length}")
+    for name, layout in layouts.items():
+        (height, width), unit = layout.rgb_size, layout.scale.numerator
+        if len(layout.frames) < length:
+            faults.append(f"{name}: {len(layout.frames)} frames, DATA.CLIP_LEN is {length}")
         if min(height, width) < crops[-1]:
-            faults.append(
-                f"{sequence.name}: frames of {height} x {width}, DATA.CROP_SIZE is {crops[-1]}"
-            )
+            faults.append(f"{name}: frames of {height} x {width}, DATA.CROP_SIZE is {crops[-1]}")
         faults += [
-            f"{sequence.name}: DATA.CROP_SIZE {crop} does not fall on whole spike pixels; use a "
-            f"multiple of {unit}"
+            f"{name}: DATA.CROP_SIZE {crop} does not fall on whole spike pixels; use a multiple of "
+            f"{unit}"
             for crop in crops
             if crop % unit
         ]
-    scales = {sequence.layout.scale for sequence in sequences}
+    scales = sorted({layout.scale for layout in layouts.values()})
     if len(scales) > 1:
         faults.append(
-            f"sequences with different RGB to spike scales: {', '.join(map(str, sorted(scales)))}"
+            f"sequences with different RGB to spike scales: {', '.join(map(str, scales))}"
         )
     if faults:
         advice = "Lower DATA.CLIP_LEN or DATA.CROP_SIZE, or remove these sequences."

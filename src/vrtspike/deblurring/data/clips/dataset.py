@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -51,51 +50,37 @@ def held_out(names: Sequence[str]) -> list[str]:
 
 
 def merge_dataset(
-    manifests: Sequence[str | Path],
-    *,
-    dataset: str,
-    bins: int,
-    folder: str | Path,
-    train_split: str = "train",
-    excluded: Mapping[str, Sequence[str]] | None = None,
-    overlaps: Mapping[str, str] | None = None,
+    accepted: Mapping[str, Any], stores: Path, *, dataset: str, train_split: str = "train"
 ) -> dict[str, Any]:
     """Merge the manifests of all stores into the data set's manifest.
 
     Args:
-        manifests: paths of the stores' manifests.
+        accepted: the acceptance: which sequences; for the record, the faults of those that were
+            left out, and which test sequences hold frames of a training sequence.
+        stores: folder of the stores and their manifests, and of the result.
         dataset: name of the data set.
-        bins: K; every store must have been built with it.
-        folder: where the result will be written; the paths in it are relative to that.
         train_split: the split that mean and standard deviation are taken from, exactly.
-        excluded: faults of the sequences that were left out, for the record.
-        overlaps: test sequences that hold frames of a training sequence, for the record.
 
     Returns:
-        ``{"schema", "dataset", "bins", "blur_dir", "excluded", "overlaps", "splits",
+        ``{"schema", "dataset", "bins", "context", "blur_dir", "excluded", "overlaps", "splits",
         "held_out", "statistics", "digest"}``. The digest covers the stores' contents, not their
         places; ``statistics`` is null in a data set without spikes.
 
     Raises:
-        DataError: if there is no training sequence, a sequence occurs twice, stores were built
-            with other bins or from other blurry frames, or only some hold spikes.
+        DataError: if there is no training sequence, stores were built with different settings or
+            from other blurry frames, or only some hold spikes.
     """
     splits: dict[str, list[dict[str, Any]]] = {}
     histograms, digests = [], {}
     kinds: dict[tuple[Any, ...], str] = {}
-    for path in sorted(Path(p) for p in manifests):
-        store = read_manifest(path, STORE)
-        name = f"{store['split']}/{store['sequence']}"
-        if name in digests:
-            raise DataError(f"{path}: sequence {name} is given twice")
-        if store["bins"] != bins:
-            raise DataError(f"{path}: built with {store['bins']} bins, {bins} expected")
+    for name in accepted["sequences"]:
+        store = read_manifest(stores / f"{name}.json", STORE)
         digests[name] = store["digest"]
-        kinds[store["blur_dir"], store["context"], store["spike_size"] is not None] = name
+        kind = store["bins"], store["context"], store["blur_dir"], store["spike_size"] is not None
+        kinds.setdefault(kind, name)
         splits.setdefault(store["split"], []).append(
             {
                 "sequence": store["sequence"],
-                "manifest": Path(os.path.relpath(path, folder)).as_posix(),
                 "frames": len(store["frames"]),
                 "gain": store["gain"],
             }
@@ -105,32 +90,34 @@ def merge_dataset(
             histogram = {int(k): np.array(v, dtype=np.int64) for k, v in found}
             histograms.append((store["gain"], histogram))
     if not histograms:
-        raise DataError(f"no sequence of the training split {train_split!r} among the manifests")
+        raise DataError(f"{stores}: no sequence of the training split {train_split!r}")
     if len(kinds) > 1:
         found = "; ".join(
-            f"{name}: {blur_dir}, {context} steps of context, {'' if spikes else 'no '}spikes"
-            for (blur_dir, context, spikes), name in kinds.items()
+            f"{name}: {bins} bins, {context} steps of context, {blur_dir}, "
+            f"{'' if spikes else 'no '}spikes"
+            for (bins, context, blur_dir, spikes), name in kinds.items()
         )
         raise DataError(
-            f"stores of different kinds, expected one ({found}); put missing spike files there, or "
-            "leave the sequence out, and run the workflow"
+            f"{stores}: stores of different kinds, expected one ({found}); put missing spike files "
+            "there, or leave the sequence out, and run the workflow"
         )
-    blur_dir, context, has_spikes = next(iter(kinds))
-    contents: dict[str, Any] = {
-        "schema": DATASET.schema,
-        "dataset": dataset,
+    bins, context, blur_dir, has_spikes = next(iter(kinds))
+    covered = {
         "bins": bins,
         "context": context,
         "blur_dir": blur_dir,
-        "excluded": dict(excluded or {}),
-        "overlaps": dict(overlaps or {}),
-        "splits": {k: sorted(v, key=lambda s: s["sequence"]) for k, v in sorted(splits.items())},
-        "held_out": held_out([each["sequence"] for each in splits[train_split]]),
         "statistics": asdict(histogram_statistics(histograms)) if has_spikes else None,
     }
-    covered = {k: contents[k] for k in ("bins", "context", "blur_dir", "statistics")}
-    contents["digest"] = json_digest({**covered, "stores": digests})
-    return contents
+    return {
+        **covered,
+        "schema": DATASET.schema,
+        "dataset": dataset,
+        "excluded": accepted["excluded"],
+        "overlaps": accepted["overlaps"],
+        "splits": {k: sorted(v, key=lambda s: s["sequence"]) for k, v in sorted(splits.items())},
+        "held_out": held_out([each["sequence"] for each in splits[train_split]]),
+        "digest": json_digest({**covered, "stores": digests}),
+    }
 
 
 @dataclass(frozen=True)
@@ -187,13 +174,12 @@ class DatasetManifest:
             ),
         )
 
-    def require(self, settings: DataSettings, keys: Sequence[str], advice: str) -> None:
+    def require(self, settings: DataSettings, *keys: str) -> None:
         """Refuse settings that another data set has to be built for.
 
         Args:
             settings: DATA.
             keys: which of NUM_VOXEL_BINS, CONTEXT_STEPS and BLUR_DIR.
-            advice: what to do.
 
         Raises:
             ConfigError: naming the key.
@@ -207,7 +193,7 @@ class DatasetManifest:
             if (asked := getattr(settings, key)) != built[key]:
                 raise ConfigError(
                     f"{self.path}: built with DATA.{key} {built[key]}, the settings say {asked}; "
-                    f"{advice}"
+                    "give a data set that was built with these settings, as the workflow does"
                 )
 
     def split(self, name: str) -> tuple[SequenceEntry, ...]:
@@ -240,28 +226,23 @@ def load_dataset(path: str | Path) -> DatasetManifest:
     """
     path = Path(path)
     contents = read_manifest(path, DATASET)
-    sequences = [
-        SequenceEntry(
-            split=split,
-            name=entry["sequence"],
-            frames=entry["frames"],
-            store=(path.parent / entry["manifest"]).with_suffix(".zarr"),
-        )
-        for split, entries in contents["splits"].items()
-        for entry in entries
-    ]
     statistics = contents["statistics"]
     return DatasetManifest(
         path=path,
         name=contents["dataset"],
-        bins=contents["bins"],
-        context=contents["context"],
-        blur_dir=contents["blur_dir"],
-        digest=contents["digest"],
         statistics=Statistics(**statistics) if statistics is not None else None,
-        sequences=tuple(sequences),
-        overlaps=contents.get("overlaps", {}),
+        sequences=tuple(
+            SequenceEntry(
+                split,
+                entry["sequence"],
+                entry["frames"],
+                path.parent / split / f"{entry['sequence']}.zarr",
+            )
+            for split, entries in contents["splits"].items()
+            for entry in entries
+        ),
         held_out=tuple(contents["held_out"]),
+        **{key: contents[key] for key in ("bins", "context", "blur_dir", "digest", "overlaps")},
     )
 
 
@@ -274,7 +255,6 @@ def load_fitting_dataset(path: str | Path, settings: Settings) -> DatasetManifes
         DataError: if it is missing or of another version.
     """
     dataset = load_dataset(path)
-    advice = "give a data set that was built as the one the run was trained on"
-    dataset.require(settings.DATA, ("NUM_VOXEL_BINS", "CONTEXT_STEPS"), advice)
+    dataset.require(settings.DATA, "NUM_VOXEL_BINS", "CONTEXT_STEPS")
     require_spikes(str(path), dataset.statistics is not None, settings)
     return dataset

@@ -87,7 +87,7 @@ def accept(
     found: dict[str, list[str]] = {}
     unmet: dict[str, list[str]] = {}
     pictures: dict[str, list[str]] = {}
-    without_spikes: list[str] = []
+    spiked: set[str] = set()
     for path in manifests:
         manifest = read_manifest(path, INGESTED)
         name = f"{manifest['split']}/{manifest['sequence']}"
@@ -96,23 +96,20 @@ def accept(
         for fault in [*_no_bins(manifest, bins, context), *_no_clip(manifest, clip_length, side)]:
             unmet.setdefault(fault, []).append(name)
         pictures[name] = [frame["picture"] for frame in manifest["frames"]]
-        if not manifest["spikes"]:
-            without_spikes.append(name)
+        spiked |= {name} if manifest["spikes"] else set()
     if not found:
         raise DataError("no ingest manifests given: there is nothing to accept")
-    if len(without_spikes) < len(found):
-        for name in without_spikes:
-            found[name].append("no spikes, but other sequences of the data set have them")
+    for name in found.keys() - spiked if spiked else ():
+        found[name].append("no spikes, but other sequences of the data set have them")
     for name, twin in _twins(pictures).items():
         found[name].append(f"its sharp frames are those of {twin}, frame by frame")
     overlaps = _overlaps(pictures, splits)
-    if not test_on_training_frames:
-        for name, (training, count) in overlaps.items():
-            found[name].append(
-                f"{count} of its {len(pictures[name])} sharp frames are frames of {training}, so "
-                "its figures would be of training frames; expected others: remove it, or set "
-                "DATA.TEST_ON_TRAINING_FRAMES to true"
-            )
+    for name, (training, count) in overlaps.items() if not test_on_training_frames else ():
+        found[name].append(
+            f"{count} of its {len(pictures[name])} sharp frames are frames of {training}, so its "
+            "figures would be of training frames; expected others: remove it, or set "
+            "DATA.TEST_ON_TRAINING_FRAMES to true"
+        )
     faulty = {
         name: list(faults) for name, faults in {**(surveyed or {}), **found}.items() if faults
     }
@@ -123,27 +120,23 @@ def accept(
         lines.append(f"{names[0]}{more}: {fault}")
         for name in names:
             faulty.setdefault(name, []).append(fault)
-    if faulty and not exclude:
-        raise DataError(
-            list_faults(
-                "the data set has faults, nothing was written",
-                lines,
-                "Fix these files, remove their sequences or change the keys, and run again; "
-                "DATA.ON_ERROR: exclude goes on without these sequences.",
-            )
-        )
     sequences = sorted(set(found) - set(faulty))
-    left = {_split(name) for name in sequences}
-    if reasons := {name: faults for name, faults in faulty.items() if _split(name) not in left}:
-        empty = ", ".join(dict.fromkeys(_split(name) for name in reasons))
-        raise DataError(
-            list_faults(
-                f"all sequences of split {empty} were left out, nothing was written",
-                named_faults(reasons),
-                "Fix at least one sequence of each split, or name other splits "
-                "(DATA.TRAIN_SPLIT, DATA.VAL_SPLIT).",
-            )
+    splits_left = {_split(name) for name in sequences}
+    empty = sorted({_split(name) for name in faulty} - splits_left)
+    if faulty and (empty or not exclude):
+        title, advice = (
+            "the data set has faults, nothing was written",
+            "Fix these files, remove their sequences or change the keys, and run again; "
+            "DATA.ON_ERROR: exclude goes on without these sequences.",
         )
+        if exclude:
+            lines = named_faults({name: faulty[name] for name in faulty if _split(name) in empty})
+            title = f"all sequences of split {', '.join(empty)} were left out, nothing was written"
+            advice = (
+                "Fix at least one sequence of each split, or name other splits "
+                "(DATA.TRAIN_SPLIT, DATA.VAL_SPLIT)."
+            )
+        raise DataError(list_faults(title, lines, advice))
     return {
         "schema": ACCEPTED.schema,
         "sequences": sequences,

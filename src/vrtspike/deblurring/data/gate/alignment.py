@@ -14,7 +14,7 @@ reversed, and shifted in space. One that fits clearly better is named as what is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import cv2
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.exposure import Exposure
-from vrtspike.deblurring.data.raw.spikes import PackedSpikes, count_areas, frame_scale
+from vrtspike.deblurring.data.raw.spikes import PackedSpikes, frame_scale
 from vrtspike.io.images import shrink
 
 WINDOW = 9
@@ -64,9 +64,6 @@ in which it is, nothing in sound ones."""
 MOST_SHIFT = 8
 """A shift in space is looked for up to this part of the sensor's sides."""
 
-_SEARCHED_SIDE = 90
-"""Rows or columns, whichever are fewer, that suffice to say about where the centre is."""
-
 CENTER_PRECISION = 3.0
 """Steps by which the centre of one exposure may be missed; half a source frame less (a file cut by
 eight steps) is 4."""
@@ -89,15 +86,14 @@ class Alignment:
     correlation: float
     """Normalised cross-correlation there, -1 to 1."""
     distinction: float
-    """Correlation at the peak less the lowest correlation of any window; of large sensors, of
-    few windows."""
+    """Correlation at the peak less the lowest one of the windows that were looked at."""
     assessable: bool
     """Whether the frame is large and rich enough for a low correlation to mean anything."""
-    misread: str = ""
-    """The order of bits, rows and columns in which the spikes would fit clearly better, and what to
-    do; empty where there is none."""
-    moved: str = ""
-    """The same of a shift in space, by which an exposure may also differ from its neighbours."""
+    better: str = ""
+    """The order of bits, rows and columns, or the shift in space, in which the spikes would fit
+    clearly better, and what to do; empty where there is none."""
+    is_moved: bool = False
+    """Whether that is a shift, by which an exposure may also differ from its neighbours."""
 
     @property
     def matches(self) -> bool:
@@ -105,12 +101,12 @@ class Alignment:
         columns; true also where nothing can be said."""
         if not self.assessable:
             return True
-        return not self.misread and (self.correlation >= MIN_CORRELATION or bool(self.moved))
+        return self.is_moved if self.better else self.correlation >= MIN_CORRELATION
 
     @property
     def locates(self) -> bool:
         """Whether the centre is meaningful: a match whose peak stands out."""
-        is_clear = self.distinction >= MIN_DISTINCTION and not self.moved
+        is_clear = self.distinction >= MIN_DISTINCTION and not self.is_moved
         return self.assessable and self.matches and is_clear
 
 
@@ -145,18 +141,14 @@ def align(spikes: PackedSpikes, gray: NDArray[np.generic], *, blurry: bool = Fal
     peak, value, low = _search(spikes, picture, reference, window)
     texture = float(cv2.meanStdDev(reference)[1].item())
     assessable = texture >= MIN_TEXTURE and min(reference.shape) >= MIN_SIDE
-    misread = moved = ""
+    found = Alignment(peak + (window - 1) / 2, value, value - low, assessable)
     if assessable and value < DOUBTED:
-        misread = _better(*_misread(spikes, picture, window), value)
-        moved = "" if misread else _better(*_moved(spikes, reference, window), value)
-    return Alignment(
-        center=peak + (window - 1) / 2,
-        correlation=value,
-        distinction=value - low,
-        assessable=assessable,
-        misread=misread,
-        moved=moved,
-    )
+        moved = _moved(spikes, reference, window)
+        likeness, how = max(_misread(spikes, picture, window), moved)
+        if likeness >= max(value + CLEARLY_BETTER, 2 * MIN_CORRELATION):
+            better = f"{how} (correlation {likeness:.2f} instead of {value:.2f})"
+            found = replace(found, better=better, is_moved=how == moved[1])
+    return found
 
 
 def correlation_curve(
@@ -217,24 +209,19 @@ def _search(
 ) -> tuple[float, float, float]:
     """The most similar window and its correlation, and the lowest correlation.
 
-    Large sensors are searched in small pictures of few windows; from the best of them the curve is
-    climbed.
+    Of large sensors a few windows are looked at in small pictures of some rows; from the best of
+    them the curve is climbed.
     """
-    _, height, width = spikes.shape
-    side = min(8, 1 << max(1, min(height, width) // _SEARCHED_SIDE).bit_length() - 1)
-    if side == 1 or window == len(spikes):
-        curve = window_correlations(spikes, reference, window)
-        return (*find_peak(curve), float(curve.min()))
-    rows, columns = height // side, width // side
-    areas = count_areas(spikes.rows, side)[..., :columns]
-    small = band_pass(shrink(picture[: rows * side, : columns * side], rows, columns))
+    some, step = spikes.sampled, spikes.row_step
+    size = some.shape[1], max(1, some.columns // step)
+    small = band_pass(shrink(picture[::step], *size))
     curve = np.full(len(spikes) - window + 1, np.nan)
     last = len(curve) - 1
-    wanted = {*range(0, last, max(1, window - 1)), last}
+    wanted = {*range(0, last, max(1, window - 1) if step > 1 else 1), last}
     while wanted:
         for start in wanted:
-            total = areas[start : start + window].sum(axis=0, dtype=np.float32)
-            curve[start] = correlation(band_pass(total), small)
+            seen = shrink(some.picture(start, start + window), *size)
+            curve[start] = correlation(band_pass(seen), small)
         top = int(np.nanargmax(curve))
         around = range(max(0, top - _FIT_RADIUS), min(last, top + _FIT_RADIUS) + 1)
         wanted = {start for start in around if np.isnan(curve[start])}
@@ -287,19 +274,12 @@ def _moved(spikes: PackedSpikes, reference: NDArray[np.float32], window: int) ->
     )
 
 
-def _better(likeness: float, how: str, value: float) -> str:
-    """How spikes fit better, if they clearly do."""
-    if likeness < max(value + CLEARLY_BETTER, 2 * MIN_CORRELATION):
-        return ""
-    return f"{how} (correlation {likeness:.2f} instead of {value:.2f})"
-
-
 def mismatch(
     found: Alignment, spikes: Path | str, frame: Path | str, sensor: tuple[int, int]
 ) -> str | None:
     """What may be wrong with spikes that do not show their frame; None if they do."""
-    if better := found.misread or found.moved:
-        return f"{spikes}: the spikes would fit {frame} better {better}"
+    if found.better:
+        return f"{spikes}: the spikes would fit {frame} better {found.better}"
     if found.matches:
         return None
     return (
@@ -323,15 +303,9 @@ def window_correlations(
     spikes: PackedSpikes, reference: NDArray[np.float32], window: int
 ) -> NDArray[np.float64]:
     """Correlation of every window's mean with the reference: (T - window + 1,)."""
-    total = np.zeros(reference.shape, np.int32)
-    for step in range(window - 1):
-        total += spikes[step]
-    curve = np.zeros(len(spikes) - window + 1)
-    for start in range(len(curve)):
-        total += spikes[start + window - 1]
-        curve[start] = correlation(band_pass(total.astype(np.float32)), reference)
-        total -= spikes[start]
-    return curve
+    starts = range(len(spikes) - window + 1)
+    pictures = (band_pass(spikes.picture(start, start + window)) for start in starts)
+    return np.array([correlation(picture, reference) for picture in pictures])
 
 
 def correlation(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:

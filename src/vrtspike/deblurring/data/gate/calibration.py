@@ -28,9 +28,14 @@ from vrtspike.deblurring.data.gate.alignment import (
     find_peak,
     window_correlations,
 )
-from vrtspike.deblurring.data.gate.sensor_guess import Sensor, find_sensor, sensor_of
 from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE
-from vrtspike.deblurring.data.raw.spikes import PackedSpikes, count_spike_frames, read_packed
+from vrtspike.deblurring.data.raw.recordings import find_sensor, sensor_file
+from vrtspike.deblurring.data.raw.spikes import (
+    PackedSpikes,
+    count_spike_frames,
+    picture_area,
+    read_packed,
+)
 from vrtspike.deblurring.data.simulation.sequence import frame_files
 from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_write_text, write_json
@@ -119,10 +124,10 @@ def calibrate(
     if recording is None:
         raise DataError("nothing to calibrate with: give a static or a moving scene")
     spikes = recording / SPIKES
-    sensor = sensor_of(*sensor_size, "given") if sensor_size else find_sensor(spikes)
+    sensor = find_sensor(spikes, sensor_size, sensor_file(spikes))
     frames = [read_gray(path) for path in frame_files(recording / "blur")[:STATIC_FRAMES]]
     gray: NDArray[np.float32] = np.stack(frames).mean(axis=0, dtype=np.float32)
-    steps = min(STATIC_STEPS, count_spike_frames(spikes, sensor.height, sensor.width))
+    steps = min(STATIC_STEPS, count_spike_frames(spikes, *sensor))
     packed = _spikes(recording, sensor, 0, steps)
     rate = (packed.total() / steps).astype(np.float32)
     start = _same_view((gray.shape[0], gray.shape[1]), packed.shape[1:])
@@ -132,7 +137,7 @@ def calibrate(
     found = Calibration(
         frame_size=(gray.shape[0], gray.shape[1]),
         sensor_size=(packed.shape[1], packed.shape[2]),
-        file_size=(sensor.height, sensor.width),
+        file_size=sensor,
         homography=homography.tolist(),
         residual_pixels=_distance(registered, rate) if static else None,
         covered=_covered(homography, gray.shape, packed.shape[1:]),
@@ -182,7 +187,7 @@ def find_homography(gray: NDArray[np.float32], rate: NDArray[np.float32]) -> Mat
 
 
 def find_offset(
-    moving: Path, sensor: Sensor, homography: Matrix, most_steps: int
+    moving: Path, sensor: tuple[int, int], homography: Matrix, most_steps: int
 ) -> dict[str, float | None]:
     """By how many steps exposures were later than ``exposures.csv`` says.
 
@@ -195,7 +200,7 @@ def find_offset(
     if set(files) != set(exposures):
         odd = sorted(set(files) ^ set(exposures))
         raise DataError(f"{moving}: found {odd[0]} in only one of blur/ and {TABLE}")
-    total = count_spike_frames(moving / SPIKES, sensor.height, sensor.width)
+    total = count_spike_frames(moving / SPIKES, *sensor)
     low = max(-most_steps, *(-exposure.start for exposure in exposures.values()))
     high = min(most_steps, *(total - exposure.stop for exposure in exposures.values()))
     if high <= low:
@@ -349,6 +354,6 @@ def _bytes(picture: NDArray[np.float32]) -> NDArray[np.uint8]:
     return np.rint(255 * _unit(picture)).astype(np.uint8)
 
 
-def _spikes(folder: Path, sensor: Sensor, start: int, count: int) -> PackedSpikes:
-    size = (sensor.height, sensor.width)
-    return read_packed(folder / SPIKES, *size, start=start, count=count, area=sensor.area)
+def _spikes(folder: Path, sensor: tuple[int, int], start: int, count: int) -> PackedSpikes:
+    area = picture_area(sensor)
+    return read_packed(folder / SPIKES, *sensor, start=start, count=count, area=area)

@@ -11,28 +11,69 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vrtspike.deblurring.data.exposure import Exposure, read_exposures
-from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles, sensor_size
+from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE, Area, SequenceFiles, sensor_size
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
-from vrtspike.deblurring.data.raw.layouts.registry import layout_of
-from vrtspike.deblurring.data.raw.spikes import count_spike_frames, npz_sensor
+from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
+from vrtspike.deblurring.data.raw.spikes import count_spike_frames, npz_sensor, picture_area
 from vrtspike.errors import DataError
 
+_FOLDERS_ABOVE = 4
 
-def file_sensor(
-    root: Path, files: SequenceFiles, frame: tuple[int, int], given: tuple[int, int] | None
+
+def sensor_file(spikes: Path) -> Path | None:
+    """The ``config.yaml`` in the folder of a spike file, or in one above, that gives a size."""
+    folders = list(spikes.absolute().parents)[:_FOLDERS_ABOVE]
+    files = [folder / SENSOR_FILE for folder in folders]
+    return next((file for file in files if file.is_file() and sensor_size(file)), None)
+
+
+def find_sensor(
+    spikes: Path,
+    given: tuple[int, int] | None,
+    beside: Path | None,
+    layout: Layout | None = None,
+    frame: tuple[int, int] | None = None,
 ) -> tuple[int, int]:
-    """Rows and columns of the sensor as in the spike files.
+    """Rows and columns of the sensor as in a spike file.
 
-    In this order they are given, or said by a ``config.yaml`` beside the spikes, an ``.npz`` file,
-    the layout, or the size of the frames.
+    In this order they are given, or said by a ``config.yaml``, an ``.npz`` file, the layout, or the
+    size of the frames.
+
+    Args:
+        spikes: the file.
+        given: its size, if it is known.
+        beside: a ``config.yaml`` that may give it.
+        layout: of the file; None is one whose frames are twice as large as the sensor.
+        frame: rows and columns of a frame.
 
     Raises:
-        DataError: if one of these files cannot be read.
+        DataError: if one of these files cannot be read, or nothing tells the size.
     """
-    first, layout = files.stream or next(iter(files.spikes.values())), layout_of(files)
-    part = (max(1, frame[0] // layout.scale), max(1, frame[1] // layout.scale))
-    beside = sensor_size(root / files.sensor_file) if files.sensor_file else None
-    return given or beside or npz_sensor(root / first) or layout.sensor or part
+    told = given or (sensor_size(beside) if beside else None) or npz_sensor(spikes)
+    told = told or (layout.sensor if layout else None)
+    if told is not None:
+        return told
+    if frame is None:
+        raise DataError(
+            f"{spikes}: nothing tells the sensor's size; give rows and columns by --sensor, or "
+            f"spike_h and spike_w in a {SENSOR_FILE} beside the file"
+        )
+    scale = layout.scale if layout else 2
+    return max(1, frame[0] // scale), max(1, frame[1] // scale)
+
+
+def sequence_sensor(
+    root: Path, files: SequenceFiles, frame: tuple[int, int], given: tuple[int, int] | None
+) -> tuple[tuple[int, int], Area]:
+    """The sensor of a sequence's spike files, and the part of it that is picture.
+
+    Raises:
+        DataError: as :func:`find_sensor`.
+    """
+    first, layout = files.stream or next(iter(files.spikes.values())), LAYOUTS[files.layout]
+    beside = root / files.sensor_file if files.sensor_file else None
+    size = find_sensor(root / first, given, beside, layout, frame)
+    return size, picture_area(size, frame, layout)
 
 
 @dataclass(frozen=True)

@@ -56,20 +56,15 @@ _ARCHIVE_DAMAGE = (EOFError, zipfile.BadZipFile, zlib.error, RuntimeError)
 """RuntimeError where it is encrypted, or packed in a way that zipfile does not know."""
 
 
-def header_columns(rows: int, columns: int) -> int:
-    """Columns at the end of a row that may be no picture: of Vidar dumps and M1K40 recordings."""
-    return 24 if (rows, columns) == (1000, 1024) else 16 if columns == 416 else 0
-
-
 def picture_area(
-    sensor: tuple[int, int], frame: tuple[int, int], layout: Layout | None = None
+    sensor: tuple[int, int], frame: tuple[int, int] | None = None, layout: Layout | None = None
 ) -> Area:
-    """The picture in a spike file: 400 of 416 columns in Vidar dumps "with head", else all.
+    """The picture in a spike file: all but the header columns of Vidar dumps and M1K40 cameras.
 
     Args:
         sensor: rows and columns as they are in the file.
         frame: rows and columns of the frames. Where they have the shape of all columns of the file
-            (832 for 416 at half the size), there is no header.
+            (832 for 416 at half the size), there is no header; None for frames of another camera.
         layout: may know it, of sensors of its size.
 
     >>> [picture_area((250, 416), frame).columns for frame in ((500, 800), (500, 832))]
@@ -78,8 +73,9 @@ def picture_area(
     if layout is not None and layout.area is not None and sensor == layout.sensor:
         return layout.area
     rows, columns = sensor
-    is_whole = frame[1] * rows == frame[0] * columns
-    return Area(0, 0, rows, columns - (0 if is_whole else header_columns(rows, columns)))
+    is_whole = frame is not None and frame[1] * rows == frame[0] * columns
+    header = 24 if sensor == (1000, 1024) else 16 if columns == 416 else 0
+    return Area(0, 0, rows, columns - (0 if is_whole else header))
 
 
 def frame_scale(frame: tuple[int, int], sensor: tuple[int, int]) -> Fraction:
@@ -132,7 +128,7 @@ def count_spike_frames(path: str | os.PathLike[str], height: int, width: int) ->
         DataError: if the file is missing, empty, or its size is not a whole number of frames.
     """
     if _is_npz(path):
-        with _npz(path) as (_, shape, _, _):
+        with _npz(path) as (_, shape, _):
             pass
         if shape[1:] != (height, width):
             raise DataError(
@@ -174,15 +170,15 @@ def npz_sensor(path: str | os.PathLike[str]) -> tuple[int, int] | None:
     """
     if not _is_npz(path):
         return None
-    with _npz(path) as (_, shape, _, _):
+    with _npz(path) as (_, shape, _):
         return shape[1], shape[2]
 
 
 @contextlib.contextmanager
 def _npz(
     path: str | os.PathLike[str],
-) -> Iterator[tuple[IO[bytes], tuple[int, ...], bool, np.dtype[Any]]]:
-    """The bytes of the spikes in an ``.npz`` file, shape, whether columns come first, and type."""
+) -> Iterator[tuple[IO[bytes], tuple[int, ...], np.dtype[Any]]]:
+    """The bytes of the spikes in an ``.npz`` file, their shape and type."""
     try:
         refuse_pipe(path)
         with zipfile.ZipFile(path) as archive, archive.open(f"{KEY}.npy") as stream:
@@ -194,7 +190,9 @@ def _npz(
                 raise ValueError(f"{KEY} holds {dtype}, not numbers")
             if len(shape) != 3 or 0 in shape:
                 raise ValueError(f"{KEY} has the shape {shape}, (T, H, W) expected")
-            yield stream, shape, by_columns, dtype
+            if by_columns:
+                raise ValueError(f"{KEY} has its columns first; save numpy.ascontiguousarray of it")
+            yield stream, shape, dtype
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
     except KeyError as error:
@@ -208,22 +206,18 @@ def _npz_rows(
 ) -> Iterator[NDArray[np.uint8]]:
     """Packed rows of some steps of an ``.npz`` file, a block of steps at a time.
 
-    To get to them, all before them are unpacked. Files with columns first are read as a whole.
+    To get to them, all before them are unpacked.
     """
-    with _npz(path) as (stream, shape, by_columns, dtype):
+    with _npz(path) as (stream, shape, dtype):
         step = int(np.prod(shape[1:])) * dtype.itemsize
-        whole = np.load(path)[KEY] if by_columns else None
         stream.seek(start * step, os.SEEK_CUR)
         for first in range(start, stop, _BLOCK_STEPS):
             last = min(first + _BLOCK_STEPS, stop)
-            if whole is None:
-                contents = stream.read((last - first) * step)
-                # At the end of the file zipfile compares its checksum.
-                if last == shape[0] and stream.read(1):
-                    raise ValueError("more than the array that its header announces")
-                spikes = np.frombuffer(contents, dtype).reshape(last - first, *shape[1:])
-            else:
-                spikes = whole[first:last]
+            contents = stream.read((last - first) * step)
+            # At the end of the file zipfile compares its checksum.
+            if last == shape[0] and stream.read(1):
+                raise ValueError("more than the array that its header announces")
+            spikes = np.frombuffer(contents, dtype).reshape(last - first, *shape[1:])
             if not ((spikes == 0) | (spikes == 1)).all():
                 raise DataError(f"{path}: {KEY} holds values other than 0 and 1")
             yield pack_rows(spikes[:, rows, columns].astype(np.uint8))
@@ -334,9 +328,14 @@ class PackedSpikes:
         return count_packed(self.rows, edges)[..., : self.columns].sum(axis=0, dtype=np.float32)
 
     @property
+    def row_step(self) -> int:
+        """From one of the :attr:`sampled` rows to the next."""
+        return max(1, self.shape[1] // _SAMPLED_ROWS)
+
+    @property
     def sampled(self) -> PackedSpikes:
         """Of large sensors some of the rows, which suffice to tell how the steps follow."""
-        return PackedSpikes(self.rows[:, :: max(1, self.shape[1] // _SAMPLED_ROWS)], self.columns)
+        return PackedSpikes(np.ascontiguousarray(self.rows[:, :: self.row_step]), self.columns)
 
 
 def count_packed(bits: NDArray[np.uint8], steps: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -360,8 +359,9 @@ def count_packed(bits: NDArray[np.uint8], steps: NDArray[np.int64]) -> NDArray[n
     for k in range(bins):
         for first in range(edges[k], edges[k + 1], _AT_A_TIME):
             last = min(first + _AT_A_TIME, edges[k + 1])
-            found = _looked_up(rows[first * height : last * height], 1).view(np.uint64)
-            pixels = found.reshape(-1, height, width)
+            # OpenCV looks up bytes many times faster than NumPy.
+            found = cv2.LUT(rows[first * height : last * height], _bits_of_bytes())
+            pixels = found.view(np.uint64).reshape(-1, height, width)
             if first == edges[k]:
                 np.add.reduce(pixels, axis=0, out=counts[k])
             else:
@@ -369,41 +369,13 @@ def count_packed(bits: NDArray[np.uint8], steps: NDArray[np.int64]) -> NDArray[n
     return counts.view(np.uint8)
 
 
-def count_areas(bits: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
-    """Count the packed spikes of each step in squares of pixels, without unpacking them.
-
-    Args:
-        bits: uint8 (T, H, B), eight columns a byte, lowest bit first.
-        side: of the squares: 2, 4 or 8.
-
-    Returns:
-        uint8 (T, H // side, 8 B // side) counts.
-    """
-    steps, height, width = bits.shape
-    rows = height // side
-    counts = np.empty((steps, rows, 8 * width // side), np.uint8)
-    for step, each in enumerate(bits):
-        found = _looked_up(each[: rows * side], side).reshape(rows, side, -1)
-        np.add.reduce(found, axis=1, out=counts[step])
-    return counts
-
-
-def _looked_up(rows: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
-    """Spikes of every ``side`` columns of packed rows (N, B): (N, 8 B // side).
-
-    OpenCV looks up bytes many times faster than NumPy.
-    """
-    return np.asarray(cv2.LUT(rows, _byte_counts(side))).view(np.uint8)
-
-
 @functools.cache
-def _byte_counts(side: int) -> NDArray[Any]:
-    """Bits of every byte, summed by ``side`` of them, each sum in a byte of its own: (1, 256)."""
-    every = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
-    sums = every.reshape(256, -1, side).sum(axis=2, dtype=np.uint8)
-    # OpenCV knows no 64-bit integers: eight sums travel as a floating-point number, with which
+def _bits_of_bytes() -> NDArray[np.float64]:
+    """The bits of every byte, each in a byte of its own: (1, 256)."""
+    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
+    # OpenCV knows no 64-bit integers: eight bytes travel as a floating-point number, with which
     # nothing is computed.
-    return sums.view({8: np.float64, 4: np.int32, 2: np.uint16, 1: np.uint8}[8 // side]).T
+    return bits.view(np.float64).T
 
 
 def pack_rows(spikes: NDArray[np.uint8]) -> NDArray[np.uint8]:

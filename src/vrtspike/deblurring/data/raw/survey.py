@@ -14,8 +14,8 @@ from typing import Any
 from vrtspike.deblurring.data.manifests import SURVEY
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.folders import in_other_case
-from vrtspike.deblurring.data.raw.layouts.layout import Layout, advice
-from vrtspike.deblurring.data.raw.layouts.registry import AUTO, find_layout, layout_of
+from vrtspike.deblurring.data.raw.layouts.layout import Layout, Places, advice
+from vrtspike.deblurring.data.raw.layouts.registry import AUTO, find_layout
 from vrtspike.errors import DataError, is_text, list_faults, named_faults, shown
 
 UNUSABLE = frozenset("{}")
@@ -61,10 +61,8 @@ def survey(
     excluded: dict[str, list[str]] = {}
     sequences: dict[str, dict[str, Any]] = {}
     without_spikes: dict[str, str] = {}
-    kinds: list[Layout] = []
+    layouts: dict[str, Layout] = {}
     foreign: set[str] = set()
-    layouts: dict[str, str] = {}
-    has_files = False
     for split in dict.fromkeys(splits):
         try:
             kind = find_layout(base, split, layout)
@@ -73,46 +71,35 @@ def survey(
         except DataError as error:
             excluded[split] = [str(error)]
             continue
+        layouts[split] = kind
         if not names:
             where = kind.places(split, "<sequence>", blur_dir).sharp
             alike = in_other_case(base, split)
             hint = f"; found the folder {alike}: rename it" if alike else ""
             excluded[split] = [f"no sequence folders; expected {base / where}{hint}"]
-        kinds.append(kind)
         for name in names:
             sequence = f"{split}/{shown(name)}"
             try:
-                if not is_text(name):
-                    raise DataError("its name is not UTF-8; rename the sequence")
+                _require_usable(name)
                 files = kind.find(base, split, name, blur_dir, spike_root)
-                faults = _missing_frames(files, blur_dir)
             except DataError as error:
                 excluded[sequence] = [str(error)]
                 continue
             if look is not None:
                 look(files)
-            has_files |= bool(files.blur or files.sharp or files.has_spikes)
-            if not files.has_spikes:
-                places = layout_of(files).places(split, name, blur_dir, spike_root)
-                why = (
-                    "other sequences have them" if spike_root is None else "DATA.SPIKE_ROOT is set"
-                )
-                without_spikes[sequence] = f"no spikes ({places.all_spikes}, or .npz), but {why}"
-            if faults:
-                excluded[sequence] = faults
             sequences[sequence] = {"split": split, "name": name, "frames": len(files.blur)}
-            layouts[sequence] = files.layout
+            places = kind.places(split, name, blur_dir, spike_root)
+            if faults := _missing_frames(files, places):
+                excluded[sequence] = faults
+            if not files.has_spikes:
+                without_spikes[sequence] = places.spikes
     spikes = spike_root is not None or len(without_spikes) < len(sequences)
-    for name, fault in without_spikes.items() if spikes else ():
-        excluded.setdefault(name, []).append(fault)
+    why = "other sequences have them" if spike_root is None else "DATA.SPIKE_ROOT is set"
+    for name, place in without_spikes.items() if spikes else ():
+        excluded.setdefault(name, []).append(f"no spikes ({place}, or .npz), but {why}")
     sound = [name for name in sequences if name not in excluded]
     if not sound:
-        advices = [*dict.fromkeys(advice(kind, blur_dir) for kind in kinds)]
-        if sequences and not has_files:
-            advices.append(
-                "These look like folders of sharp frames only (GOPRO_Large_all): blurry frames and "
-                f"spikes are made of all of them by scripts/simulate.py --source {base}"
-            )
+        advices = dict.fromkeys(advice(kind, blur_dir) for kind in layouts.values())
         raise DataError(
             list_faults(
                 f"{base} cannot be used as it is",
@@ -123,7 +110,7 @@ def survey(
     return {
         "schema": SURVEY.schema,
         "root": str(root),
-        "layout": "+".join(sorted({layouts[name] for name in sound})),
+        "layout": "+".join(sorted({layouts[sequences[name]["split"]].name for name in sound})),
         "spikes": spikes,
         "sequences": [sequences[name] for name in sound],
         "excluded": excluded,
@@ -168,17 +155,29 @@ def _require_truth(layout: Layout, root: Path) -> None:
         )
 
 
-def _missing_frames(files: SequenceFiles, blur_dir: str) -> list[str]:
-    places = layout_of(files).places(files.split, files.name, blur_dir)
+def _require_usable(name: str) -> None:
+    """Refuse names of sequences that manifests, results or the workflow cannot have.
+
+    Raises:
+        DataError: saying why.
+    """
+    if not is_text(name):
+        raise DataError("its name is not UTF-8; rename the sequence")
+    if not UNUSABLE.isdisjoint(name):
+        raise DataError("the workflow takes { and } for placeholders; rename the sequence")
+    if (length := len(name.encode())) > LONGEST:
+        raise DataError(
+            f"a name of {length} bytes, expected at most {LONGEST}; rename the sequence"
+        )
+
+
+def _missing_frames(files: SequenceFiles, places: Places) -> list[str]:
     faults = list(files.faults)
-    if not UNUSABLE.isdisjoint(files.name):
-        faults.append("the workflow takes { and } for placeholders; rename the sequence")
-    if (length := len(files.name.encode())) > LONGEST:
-        faults.append(f"a name of {length} bytes, expected at most {LONGEST}; rename the sequence")
     if not files.blur:
         faults.append(f"no blurry frames ({places.blur})")
     if not files.sharp:
         faults.append(f"no sharp frames ({places.sharp}); vrtspike restore does without them")
     if files.spikes and files.stream:
-        faults.append(f"both {places.spikes} and {files.stream}; remove the one not meant")
+        first = next(iter(files.spikes.values()))
+        faults.append(f"both {first} and {files.stream}; remove the one not meant")
     return faults

@@ -22,10 +22,6 @@ _BLOCKS = 9
 _BLOCK = 4096
 
 
-def _present(root: str | os.PathLike[str], files: SequenceFiles) -> list[tuple[str, int, int]]:
-    return [(path, *size_and_date(Path(root), path)) for path in files.paths]
-
-
 def source_version(
     root: str | os.PathLike[str],
     files: SequenceFiles,
@@ -37,7 +33,6 @@ def source_version(
     Where the ingest manifest of an earlier run lists exactly the present files, each with the same
     size and date (or, when only the date differs, the same contents), the version written there is
     returned: touching a file changes nothing. Otherwise it is a digest of names, sizes and dates.
-    A file that could not be read then and can be now counts as changed.
 
     Args:
         root: the data set's folder.
@@ -48,27 +43,25 @@ def source_version(
     Returns:
         64 hexadecimal digits.
     """
-    base, present = Path(root), _present(root, files)
-    contents: dict[str, Any] = {"blur_dir": blur_dir, "files": present}
+    base = Path(root)
+    present = [(path, *size_and_date(base, path)) for path in files.paths]
+    version = json_digest({"blur_dir": blur_dir, "files": present})
     try:
         known = read_manifest(Path(manifest_path), INGESTED)
     except DataError:
-        return json_digest(contents)
+        return version
     checked = {entry["path"]: entry for entry in known["files"]}
-    if known["blur_dir"] == blur_dir:
-        same = len(checked) == len(present)
-        if same and all(is_unchanged(base, checked, *item) for item in present):
-            return str(known["source_version"])
-        if unread := [path for path, entry in checked.items() if not entry["digest"]]:
-            contents["unread before"] = unread
-    return json_digest(contents)
+    is_same = known["blur_dir"] == blur_dir and len(checked) == len(present)
+    if is_same and all(is_unchanged(base, checked, path) for path in files.paths):
+        return str(known["source_version"])
+    return version
 
 
 def changed_files(root: str | os.PathLike[str], manifest: dict[str, Any]) -> list[str]:
     """Files of an ingest manifest whose contents are no longer those that were checked."""
     base = Path(root)
     files = {entry["path"]: entry for entry in manifest["files"]}
-    return [p for p in files if not is_unchanged(base, files, p, *size_and_date(base, p))]
+    return [path for path in files if not is_unchanged(base, files, path)]
 
 
 def folder_version(*folders: Path) -> str:

@@ -58,9 +58,9 @@ def make_demo_data(
     height: int = 128,
     width: int = 192,
     exposures: int = 8,
-    report: Callable[[str], None] | None = None,
-) -> list[Path]:
-    """Write the demo data set; files whose contents are already right are not touched.
+    report: Callable[[str], None] = lambda line: None,
+) -> None:
+    """Write the demo data set.
 
     Args:
         root: the data set's folder; ``{train,test}/<sequence>/{blur,sharp,spike}`` appear in it.
@@ -70,9 +70,6 @@ def make_demo_data(
         exposures: blurry frames per sequence.
         report: called with a line of text after each sequence.
 
-    Returns:
-        The folders of the sequences.
-
     Raises:
         DataError: if a size is odd or below 16, or there are no exposures.
     """
@@ -81,23 +78,17 @@ def make_demo_data(
             f"demo frames of {height} x {width} in {exposures} exposures: even sizes from 16 and "
             "at least 1 exposure expected"
         )
-    folders = []
     for index, scene in enumerate(SCENES):
         random = np.random.default_rng([seed, index])
         # One frame more: the last interval of the last exposure is interpolated towards it.
         frames = render(scene, random, height, width, exposures * FRAMES_PER_EXPOSURE + 1)
-        folder = root / scene.split / scene.name
         count, _ = write_sequence(
-            folder,
+            root / scene.split / scene.name,
             frames,
             frames_per_exposure=FRAMES_PER_EXPOSURE,
             seed=int(random.integers(2**31)),
-            replace=True,
         )
-        folders.append(folder)
-        if report:
-            report(f"{scene.split}/{scene.name}: {count} exposures of {scene.photograph}")
-    return folders
+        report(f"{scene.split}/{scene.name}: {count} exposures of {scene.photograph}")
 
 
 def load_photograph(name: str) -> NDArray[np.float32]:
@@ -109,55 +100,51 @@ def load_photograph(name: str) -> NDArray[np.float32]:
     return np.ascontiguousarray(image[:, :, ::-1], dtype=np.float32)
 
 
-@dataclass(frozen=True)
-class CameraPath:
-    """A smooth path: per frame the shift in pixels, the turn in radians and the log of the zoom."""
+def camera_path(random: np.random.Generator, frames: int, scale: float) -> NDArray[np.float64]:
+    """Draw a smooth path of hand-held shake.
 
-    x: NDArray[np.float64]
-    y: NDArray[np.float64]
-    angle: NDArray[np.float64]
-    zoom: NDArray[np.float64]
+    Args:
+        random: source of the amplitudes, frequencies and phases.
+        frames: length at 240 frames a second.
+        scale: amplitude of the slowest shift, in pixels.
 
-    @classmethod
-    def draw(cls, random: np.random.Generator, frames: int, scale: float) -> CameraPath:
-        """Draw a path of hand-held shake.
+    Returns:
+        float64 (frames, 4): shift along x and y in pixels, turn in radians, log of the zoom.
+    """
+    time = np.arange(frames) / FRAME_RATE
 
-        Args:
-            random: source of the amplitudes, frequencies and phases.
-            frames: length at 240 frames a second.
-            scale: amplitude of the slowest shift, in pixels.
-        """
-        time = np.arange(frames) / FRAME_RATE
+    def sway(low: float, high: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """A movement at a random frequency, and the same a quarter of a period later."""
+        phase = 2 * np.pi * (random.uniform(low, high) * time + random.uniform(0, 1))
+        return np.sin(phase), np.cos(phase)
 
-        def sway(low: float, high: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-            """A movement at a random frequency, and the same a quarter of a period later."""
-            phase = 2 * np.pi * (random.uniform(low, high) * time + random.uniform(0, 1))
-            return np.sin(phase), np.cos(phase)
+    # Both axes share the slow frequency a quarter apart, so the camera never stands still.
+    x, y = sway(1.3, 1.9)
+    for share, low, high in ((0.25, 3.0, 5.0), (0.08, 7.0, 10.0)):
+        x += share * sway(low, high)[0]
+        y += share * sway(low, high)[0]
+    angle, zoom = 0.05 * sway(1.0, 3.0)[0], 0.04 * sway(1.0, 3.0)[0]
+    return np.stack([scale * x, 0.8 * scale * y, angle, zoom], axis=1)
 
-        # Both axes share the slow frequency a quarter apart, so the camera never stands still.
-        x, y = sway(1.3, 1.9)
-        for share, low, high in ((0.25, 3.0, 5.0), (0.08, 7.0, 10.0)):
-            x += share * sway(low, high)[0]
-            y += share * sway(low, high)[0]
-        angle, zoom = 0.05 * sway(1.0, 3.0)[0], 0.04 * sway(1.0, 3.0)[0]
-        return cls(scale * x, 0.8 * scale * y, angle, zoom)
 
-    def matrix(
-        self, index: int, parallax: float, source: tuple[float, float], view: tuple[float, float]
-    ) -> NDArray[np.float64]:
-        """Map of frame coordinates to a layer's coordinates: (2, 3), for inverse warping.
+def layer_matrix(
+    pose: NDArray[np.float64],
+    parallax: float,
+    source: tuple[float, float],
+    view: tuple[float, float],
+) -> NDArray[np.float64]:
+    """Map of frame coordinates to a layer's coordinates: (2, 3), for inverse warping.
 
-        Args:
-            index: frame.
-            parallax: how strongly the layer follows the camera's shift (1 far, more when nearer).
-            source: the layer's point (x, y) that the resting camera looks at.
-            view: centre (x, y) of the frame.
-        """
-        scale = np.exp(-self.zoom[index] * parallax)
-        cos, sin = np.cos(self.angle[index]) * scale, np.sin(self.angle[index]) * scale
-        turn = np.array([[cos, -sin], [sin, cos]])
-        shift = np.array(source) + parallax * np.array([self.x[index], self.y[index]])
-        return np.column_stack([turn, shift - turn @ np.array(view)])
+    Args:
+        pose: of the camera, see :func:`camera_path`.
+        parallax: how strongly the layer follows the camera's shift (1 far, more when nearer).
+        source: the layer's point (x, y) that the resting camera looks at.
+        view: centre (x, y) of the frame.
+    """
+    angle, zoom = pose[2:]
+    cos, sin = np.cos(angle), np.sin(angle)
+    turn = np.exp(-zoom * parallax) * np.array([[cos, -sin], [sin, cos]])
+    return np.column_stack([turn, source + parallax * pose[:2] - turn @ view])
 
 
 def render(
@@ -172,18 +159,26 @@ def render(
     resized = cv2.resize(photograph, size, interpolation=interpolation)
     picture = np.asarray(resized, dtype=np.float32)
     near, alpha = _cut_out(random, picture, height)
-    path = CameraPath.draw(random, frames, scale=0.12 * width)
     view = ((width - 1) / 2, (height - 1) / 2)
+    path = camera_path(random, frames, scale=0.12 * width)
     middle = (picture.shape[1] / 2, picture.shape[0] / 2)
     near_middle = (
         near.shape[1] / 2 + random.uniform(-0.25, 0.25) * width,
         near.shape[0] / 2 + random.uniform(-0.15, 0.15) * height,
     )
-    for index in range(frames):
-        far = _warp(picture, path.matrix(index, 1.0, middle, view), height, width, mirror=True)
-        matrix = path.matrix(index, 1.5, near_middle, view)
-        mask = _warp(alpha, matrix, height, width, mirror=False)[..., None]
-        front = _warp(near, matrix, height, width, mirror=True)
+
+    def warp(
+        layer: NDArray[np.float32], matrix: NDArray[np.float64], border: int
+    ) -> NDArray[np.float32]:
+        flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+        warped = cv2.warpAffine(layer, matrix, (width, height), flags=flags, borderMode=border)
+        return np.asarray(warped, dtype=np.float32)
+
+    for pose in path:
+        far = warp(picture, layer_matrix(pose, 1.0, middle, view), cv2.BORDER_REFLECT_101)
+        matrix = layer_matrix(pose, 1.5, near_middle, view)
+        mask = warp(alpha, matrix, cv2.BORDER_CONSTANT)[..., None]
+        front = warp(near, matrix, cv2.BORDER_REFLECT_101)
         yield np.rint(np.clip(far + mask * (front - far), 0, 255)).astype(np.uint8)
 
 
@@ -202,17 +197,3 @@ def _cut_out(
     distance = np.hypot(y - rows / 2, x - columns / 2)
     # An edge two pixels wide: sharp, but without staircase.
     return layer, np.clip((radius - distance) / 2 + 0.5, 0, 1).astype(np.float32)
-
-
-def _warp(
-    layer: NDArray[np.float32],
-    matrix: NDArray[np.float64],
-    height: int,
-    width: int,
-    *,
-    mirror: bool,
-) -> NDArray[np.float32]:
-    border = cv2.BORDER_REFLECT_101 if mirror else cv2.BORDER_CONSTANT
-    flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
-    warped = cv2.warpAffine(layer, matrix, (width, height), flags=flags, borderMode=border)
-    return np.asarray(warped, dtype=np.float32)

@@ -7,14 +7,14 @@ frame, half the frames' resolution, no noise).
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, TypedDict, Unpack
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Literal, TypedDict, Unpack
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, NonNegativeFloat, PositiveFloat
+from pydantic.dataclasses import dataclass
 
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
 from vrtspike.errors import DataError
@@ -22,13 +22,10 @@ from vrtspike.io.images import luma, shrink
 
 Interpolation = Literal["linear", "flow"]
 
-Between: TypeAlias = Callable[[float], NDArray[np.float32]]
-"""The picture at a fraction of the way from the first frame (0) to the second (1)."""
-
 MIN_SIDE = 16
 """Smallest side that optical flow works on."""
 
-THETA = 2.0
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 def synthesize_blur(
@@ -68,47 +65,33 @@ class SensorModel:
     """What a simulated sensor does besides integrating; the defaults are those of Spk-GoPro.
 
     Raises:
-        DataError: where a value is out of its range.
+        pydantic.ValidationError: where a value is out of its range.
     """
 
-    theta: float = THETA
+    theta: PositiveFloat = 2.0
     """Threshold, in units of full-scale grey."""
-    theta_spread: float = 0.0
+    theta_spread: NonNegativeFloat = 0.0
     """Standard deviation of the threshold from pixel to pixel, as a share of it."""
-    noise: float = 0.0
+    noise: NonNegativeFloat = 0.0
     """Standard deviation of the grey value of a step, as a share of full scale."""
-    dark_counts: float = 0.0
+    dark_counts: Share = 0.0
     """Probability of a spike without light, for each pixel and step."""
-    hot_pixels: float = 0.0
+    hot_pixels: Share = 0.0
     """Share of the pixels that fire at every step."""
-    dead_pixels: float = 0.0
+    dead_pixels: Share = 0.0
     """Share of the pixels that never fire."""
-    jitter: float = 0.0
+    jitter: Share = 0.0
     """Probability that a spike is read out a step late."""
-    light_gamma: float | None = None
+    light_gamma: PositiveFloat | None = None
     """Grey values are coded with it and the sensor sees linear light; None: it sees coded values.
     """
-    start_phase: float | None = None
+    start_phase: Share | None = None
     """Charge at the start, as a share of the threshold; None: any, another one at each pixel."""
 
     def __post_init__(self) -> None:
-        """Check the ranges."""
-        if self.theta <= 0 or (self.light_gamma is not None and self.light_gamma <= 0):
-            raise DataError(
-                f"sensor: theta is {self.theta} and light_gamma {self.light_gamma}, positive "
-                "numbers expected"
-            )
-        shares = ("dark_counts", "hot_pixels", "dead_pixels", "jitter", "start_phase")
-        for name in ("theta_spread", "noise", *shares):
-            found, most = getattr(self, name) or 0, 1 if name in shares else math.inf
-            if not 0 <= found <= most:
-                expected = "0 to 1" if name in shares else "at least 0"
-                raise DataError(f"sensor: {name} is {found}, {expected} expected")
+        """Refuse more hot and dead pixels than there are pixels."""
         if self.hot_pixels + self.dead_pixels > 1:
-            raise DataError(
-                f"sensor: hot_pixels {self.hot_pixels} and dead_pixels {self.dead_pixels} are more "
-                "than all pixels together"
-            )
+            raise ValueError("hot_pixels and dead_pixels are more than all pixels together")
 
 
 _PERFECT = SensorModel()
@@ -172,27 +155,26 @@ class SpikeSensor:
         return fired
 
 
-def interpolate(
-    first: NDArray[np.float32], second: NDArray[np.float32], how: Interpolation
-) -> Between:
-    """Pictures between two frames.
+def between(
+    first: NDArray[np.float32], second: NDArray[np.float32], steps: int, how: Interpolation
+) -> Iterator[NDArray[np.float32]]:
+    """Pictures in equal steps from one frame up to the next one, which is excluded.
 
     Args:
         first: grey frame (H, W), 0 to 1.
         second: the next frame.
+        steps: how many pictures; the first one is the first frame.
         how: ``linear`` mixes the two frames, so that what moves fades out here and in there;
             ``flow`` moves it (dense inverse search, both frames warped to the time and mixed).
 
     Raises:
         DataError: if frames are too small for optical flow.
     """
-    if how == "flow":
-        return _flow(first, second)
-    difference = second - first
-    return lambda fraction: first + np.float32(fraction) * difference
-
-
-def _flow(first: NDArray[np.float32], second: NDArray[np.float32]) -> Between:
+    shares = [np.float32(step / steps) for step in range(steps)]
+    if how == "linear":
+        difference = second - first
+        yield from (first + share * difference for share in shares)
+        return
     height, width = first.shape
     if min(height, width) < MIN_SIDE:
         raise DataError(
@@ -211,13 +193,9 @@ def _flow(first: NDArray[np.float32], second: NDArray[np.float32]) -> Between:
         moved = cv2.remap(frame, from_x, from_y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
         return np.asarray(moved, dtype=np.float32)
 
-    def between(fraction: float) -> NDArray[np.float32]:
-        share = np.float32(fraction)
-        early = warped(first, share * forward)
-        late = warped(second, (1 - share) * backward)
-        return (1 - share) * early + share * late
-
-    return between
+    for share in shares:
+        early, late = warped(first, share * forward), warped(second, (1 - share) * backward)
+        yield (1 - share) * early + share * late
 
 
 def stream_spikes(
@@ -240,18 +218,22 @@ def stream_spikes(
     """
     if steps_per_frame < 1 or downscale < 1:
         raise DataError("steps per frame and downscale must be at least 1")
-    pixels: SpikeSensor | None = None
-    current: NDArray[np.float32] | None = None
-    for frame in frames:
-        following = _sensor_gray(frame, downscale)
-        if pixels is None:
-            height, width = following.shape
-            pixels = SpikeSensor(height, width, sensor, seed)
-        if current is not None:
-            yield _interval(pixels, interpolate(current, following, interpolation), steps_per_frame)
+    grays = (_sensor_gray(frame, downscale) for frame in frames)
+    current = next(grays, None)
+    if current is None:
+        return
+    height, width = current.shape
+    pixels = SpikeSensor(height, width, sensor, seed)
+    for following in grays:
+        if following.shape != current.shape:
+            raise DataError(
+                f"found a frame of {following.shape} pixels of the sensor after frames of "
+                f"{current.shape}, expected one size; put frames of another size elsewhere"
+            )
+        seen = between(current, following, steps_per_frame, interpolation)
+        yield np.stack([pixels.step(gray) for gray in seen])
         current = following
-    if pixels is not None and current is not None:
-        yield _interval(pixels, interpolate(current, current, "linear"), steps_per_frame)
+    yield np.stack([pixels.step(current) for _ in range(steps_per_frame)])
 
 
 class Simulation(TypedDict, total=False):
@@ -266,7 +248,7 @@ class Simulation(TypedDict, total=False):
     downscale: int
     """Frame pixels per spike pixel along each side; 2 is Spk-GoPro's half resolution."""
     interpolation: Interpolation
-    """What is seen between frames, see :func:`interpolate`."""
+    """What is seen between frames, see :func:`between`."""
 
 
 def simulate_spikes(
@@ -298,13 +280,8 @@ def _sensor_gray(frame: NDArray[np.uint8], downscale: int) -> NDArray[np.float32
     height, width = frame.shape[:2]
     if height % downscale or width % downscale:
         raise DataError(
-            f"frames of {height} x {width} cannot be reduced {downscale} times for the sensor: "
-            f"both sides must be multiples of {downscale}"
+            f"frames of {height} x {width}, expected sides that are multiples of {downscale}, for "
+            "the sensor has so many times fewer pixels (--downscale); cut the frames to that"
         )
     gray: NDArray[np.float32] = shrink(luma(frame), height // downscale, width // downscale)
     return gray / np.float32(255)
-
-
-def _interval(sensor: SpikeSensor, between: Between, steps: int) -> NDArray[np.bool_]:
-    """The steps from one frame up to the next one, which is excluded."""
-    return np.stack([sensor.step(between(step / steps)) for step in range(steps)])

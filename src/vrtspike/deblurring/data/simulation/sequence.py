@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
@@ -22,7 +22,7 @@ from vrtspike.deblurring.data.raw.numbering import find_jumps, frame_order
 from vrtspike.deblurring.data.raw.spikes import pack_spikes
 from vrtspike.deblurring.data.simulation.sensor import Simulation, stream_spikes, synthesize_blur
 from vrtspike.errors import DataError
-from vrtspike.io.files import atomic_path, atomic_write_bytes
+from vrtspike.io.files import atomic_path, atomic_write_bytes, replaced_folder
 from vrtspike.io.images import encode_png, read_rgb
 
 FRAME_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp")
@@ -41,21 +41,16 @@ def frame_files(folder: Path) -> list[Path]:
     if not found:
         raise DataError(f"{folder}: no frames ({', '.join('*' + s for s in FRAME_SUFFIXES)})")
     files = sorted(found, key=lambda path: frame_order(path.stem))
-    _require_even_steps(folder, files)
-    return files
-
-
-def _require_even_steps(folder: Path, files: Sequence[Path]) -> None:
-    """Over a missing frame everything would move twice as fast, without a word."""
     step, jumps = find_jumps([path.stem for path in files])
-    if not jumps:
-        return
-    raise DataError(
-        f"{folder}: frame numbers go from {jumps[0][0]} to {jumps[0][1]}, elsewhere in steps of "
-        f"{step} ({len(jumps)} such places): frames are missing, or there twice. Put what follows "
-        "a gap into a folder of its own (or the missing frames back); if no frame is missing, "
-        "number them without gaps"
-    )
+    if jumps:
+        # Over a missing frame everything would move twice as fast, without a word.
+        raise DataError(
+            f"{folder}: frame numbers go from {jumps[0][0]} to {jumps[0][1]}, elsewhere in steps "
+            f"of {step} ({len(jumps)} such places): frames are missing, or there twice. Put what "
+            "follows a gap into a folder of its own (or the missing frames back); if no frame is "
+            "missing, number them without gaps"
+        )
+    return files
 
 
 @dataclass(frozen=True)
@@ -90,8 +85,10 @@ def frame_folders(root: Path, split: str = "train") -> list[FrameFolder]:
     if not root.is_dir():
         raise DataError(f"{root}: no such folder of frames")
     found = []
-    for folder in sorted(_folders(root)):
-        if any(path.suffix.lower() in FRAME_SUFFIXES for path in folder.iterdir()):
+    for name, below, files in os.walk(root, followlinks=True):
+        below.sort()
+        if any(Path(file).suffix.lower() in FRAME_SUFFIXES for file in files):
+            folder = Path(name)
             parts = folder.relative_to(root).parts or (root.resolve().name,)
             first, rest = (parts[0], parts[1:]) if len(parts) > 1 else (split, parts)
             found.append(FrameFolder(folder, first, "_".join(rest)))
@@ -102,16 +99,6 @@ def frame_folders(root: Path, split: str = "train") -> list[FrameFolder]:
     if twice:
         raise DataError(f"{root}: several folders would become {', '.join(twice)}; rename them")
     return found
-
-
-def _folders(root: Path) -> Iterator[Path]:
-    """A folder and all below it; links are followed, except to a folder that they stand in."""
-    for name, below, _ in os.walk(root, followlinks=True):
-        folder = Path(name)
-        if folder.is_symlink() and any(map(folder.samefile, folder.absolute().parents)):
-            below.clear()
-        else:
-            yield folder
 
 
 def simulate_pairs(
@@ -162,26 +149,19 @@ def simulate_pairs(
     return len(names)
 
 
-def write_if_changed(path: Path, contents: bytes) -> None:
-    """Write a file atomically unless it already holds these bytes (its date then stays)."""
-    if path.is_file() and path.stat().st_size == len(contents) and path.read_bytes() == contents:
-        return
-    atomic_write_bytes(path, contents)
-
-
 def write_sequence(
     folder: Path,
     frames: Iterable[NDArray[np.uint8]],
     *,
     frames_per_exposure: int,
     gamma: float | None = None,
-    replace: bool = False,
     progress: Callable[[int], None] | None = None,
     **how: Unpack[Simulation],
 ) -> tuple[int, int]:
     """Write ``blur/``, ``sharp/`` and ``spike/`` of one sequence from successive sharp frames.
 
-    Where exposures are not those of Spk-GoPro, a table says so (``exposures.csv``).
+    They replace those of an earlier run when all frames are there. Where exposures are not those of
+    Spk-GoPro, a table says so (``exposures.csv``).
 
     Exposures abut: exposure i averages frames i N to i N + N - 1, its sharp frame is the middle one
     and its spikes run from its first frame to just before the next exposure's. The sensor's charge
@@ -193,7 +173,6 @@ def write_sequence(
         frames_per_exposure: N.
         gamma: see :func:`vrtspike.deblurring.data.simulation.sensor.synthesize_blur`; with a gamma
             the blurry frames go to ``blur_gamma/``, as in GoPro.
-        replace: remove frames of an earlier run that this one does not write; False refuses them.
         progress: called with the frames done.
         how: see :class:`~vrtspike.deblurring.data.simulation.sensor.Simulation`.
 
@@ -201,81 +180,50 @@ def write_sequence(
         the number of exposures, and of frames at the end that did not fill one.
 
     Raises:
-        DataError: if there are fewer frames than one exposure takes, sizes change or are odd, or
-            the folder holds other frames already.
+        DataError: if there are fewer frames than one exposure takes, or sizes change or are odd.
     """
     if frames_per_exposure < 1:
         raise DataError(f"{frames_per_exposure} frames per exposure: at least 1 is needed")
-    blur_dir = "blur" if gamma is None else "blur_gamma"
-    downscale = how.setdefault("downscale", 2)
     steps_per_frame = how.setdefault("steps_per_frame", STEPS_PER_SOURCE_FRAME)
     window: list[NDArray[np.uint8]] = []
     spikes: list[NDArray[np.bool_]] = []
-    count = 0
+    exposure = middle_frame(frames_per_exposure, steps_per_frame)
+    exposures: dict[str, Exposure] = {}
 
-    def record() -> Iterable[NDArray[np.uint8]]:
+    def record() -> Iterator[NDArray[np.uint8]]:
         """Pass frames on to the sensor and keep those of the current exposure."""
-        size: tuple[int, ...] | None = None
         for frame in frames:
-            size = size or frame.shape
-            if frame.shape != size:
-                raise DataError(
-                    f"{folder}: frame {len(window)} of exposure {count} is {frame.shape}, "
-                    f"the first frame was {size}"
-                )
-            if frame.shape[0] % downscale or frame.shape[1] % downscale:
-                raise DataError(
-                    f"{folder}: frames of {frame.shape[0]} x {frame.shape[1]}, expected sides that "
-                    f"are multiples of {downscale} (--downscale); cut the source's frames to that"
-                )
             window.append(frame)
             yield frame
 
-    # The sensor runs one frame behind: it needs the next frame to interpolate towards.
-    for done, interval in enumerate(stream_spikes(record(), **how), start=1):
-        spikes.append(interval)
-        if progress:
-            progress(done)
-        if len(spikes) < frames_per_exposure:
-            continue
-        exposed = window[:frames_per_exposure]
-        name = f"{count + 1:06d}"
-        sharp = exposed[frames_per_exposure // 2]
-        write_if_changed(folder / "sharp" / f"{name}.png", encode_png(sharp))
-        blurry = encode_png(synthesize_blur(exposed, gamma))
-        write_if_changed(folder / blur_dir / f"{name}.png", blurry)
-        contents = pack_spikes(np.concatenate(spikes))
-        write_if_changed(folder / "spike" / f"{name}.dat", contents)
-        del window[:frames_per_exposure]
-        spikes.clear()
-        count += 1
-    left = len(spikes)
-    if count == 0:
-        raise DataError(
-            f"{folder}: {left} frames do not fill one exposure of {frames_per_exposure}; "
-            "give more frames or fewer per exposure"
-        )
-    names = {f"{number + 1:06d}" for number in range(count)}
-    exposure = middle_frame(frames_per_exposure, steps_per_frame)
+    with (
+        replaced_folder(folder / ("blur" if gamma is None else "blur_gamma")) as blur,
+        replaced_folder(folder / "sharp") as sharp,
+        replaced_folder(folder / "spike") as spike,
+    ):
+        # The sensor runs one frame behind: it needs the next frame to interpolate towards.
+        for done, interval in enumerate(stream_spikes(record(), **how), start=1):
+            spikes.append(interval)
+            if progress:
+                progress(done)
+            if len(spikes) < frames_per_exposure:
+                continue
+            exposed = window[:frames_per_exposure]
+            name = f"{len(exposures) + 1:06d}"
+            (blur / f"{name}.png").write_bytes(encode_png(synthesize_blur(exposed, gamma)))
+            (sharp / f"{name}.png").write_bytes(encode_png(exposed[frames_per_exposure // 2]))
+            (spike / f"{name}.dat").write_bytes(pack_spikes(np.concatenate(spikes)))
+            exposures[name] = exposure
+            del window[:frames_per_exposure]
+            spikes.clear()
+        if not exposures:
+            raise DataError(
+                f"{folder}: {len(spikes)} frames do not fill one exposure of "
+                f"{frames_per_exposure}; give more frames or fewer per exposure"
+            )
     is_rate = steps_per_frame == STEPS_PER_SOURCE_FRAME
     if is_rate and exposure == spk_gopro_exposure(exposure.steps):
         (folder / TABLE).unlink(missing_ok=True)
     else:
-        table = exposure_table(dict.fromkeys(sorted(names), exposure))
-        write_if_changed(folder / TABLE, table.encode())
-    _settle_strays([folder / d for d in (blur_dir, "sharp", "spike")], names, replace)
-    return count, left
-
-
-def _settle_strays(folders: list[Path], names: set[str], replace: bool) -> None:
-    """Remove or refuse frames that belong to another run: a sequence must not be a mixture."""
-    present = [path for folder in folders for path in sorted(folder.iterdir())]
-    frames = [path for path in present if path.suffix in {".png", ".dat"}]
-    strays = [path for path in frames if path.stem not in names]
-    if strays and not replace:
-        raise DataError(
-            f"{folders[0].parent} holds {len(strays)} frames of an earlier run beside the new "
-            f"ones, such as {strays[0].name}; delete the folder and run again"
-        )
-    for path in strays:
-        path.unlink()
+        atomic_write_bytes(folder / TABLE, exposure_table(exposures).encode())
+    return len(exposures), len(spikes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,10 @@ from vrtspike.deblurring.data.bins import bin_edges
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.manifests import INGESTED, STORE, recorded_exposure
 from vrtspike.deblurring.data.raw.layouts.files import Area
-from vrtspike.deblurring.data.raw.spikes import read_packed
+from vrtspike.deblurring.data.raw.spikes import count_packed, read_packed
 from vrtspike.deblurring.data.raw.versions import changed_files
 from vrtspike.deblurring.data.store.layout import StoreLayout
-from vrtspike.deblurring.data.store.voxels import Histogram, add_to_histogram, voxelize_packed
+from vrtspike.deblurring.data.store.voxels import Histogram, add_to_histogram
 from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
 from vrtspike.errors import DataError, list_faults
 from vrtspike.io.files import folder_size, write_json
@@ -61,32 +61,24 @@ def build_store(
         raise DataError(
             list_faults(f"files of {name} changed since ingestion", changed, "Run ingest again.")
         )
-    read = [
-        recorded_exposure(spikes).widened(context, spikes["total"])
-        for spikes in (frame["spikes"] for frame in manifest["frames"])
-        if spikes
-    ]
-    for frame, exposure in zip(manifest["frames"], read, strict=manifest["spikes"]):
-        try:
-            bin_edges(exposure, bins)
-        except DataError as error:
-            raise DataError(f"{name}, frame {frame['name']}: {error}") from error
+    exposures, totals = list[Exposure](), list[int]()
+    for spikes in (frame["spikes"] for frame in manifest["frames"] if manifest["spikes"]):
+        exposure = recorded_exposure(spikes)
+        read = exposure.widened(context, spikes["total"])
+        exposures.append(exposure.moved(-read.start))
+        totals.append(read.steps)
     output = Path(output)
     layout = StoreLayout(
         frames=tuple(frame["name"] for frame in manifest["frames"]),
-        spike_frames=tuple(exposure.steps for exposure in read),
+        spike_frames=tuple(totals),
         rgb_size=(manifest["rgb_size"][0], manifest["rgb_size"][1]),
         spike_size=tuple(manifest["spike_size"]) if manifest["spikes"] else None,
         bins=bins,
-        exposures=tuple(
-            recorded_exposure(frame["spikes"]).moved(-exposure.start)
-            for frame, exposure in zip(manifest["frames"], read, strict=manifest["spikes"])
-        ),
+        exposures=tuple(exposures),
     )
     store = output.with_suffix(".zarr")
     histogram: Histogram = {}
-    frames = _frames(Path(root), manifest, layout, read, histogram)
-    written = write_store(store, layout, frames)
+    written = write_store(store, layout, _frames(Path(root), manifest, layout, histogram))
     files, nbytes = folder_size(store)
     contents = {
         "schema": STORE.schema,
@@ -108,27 +100,28 @@ def build_store(
 
 
 def _frames(
-    root: Path,
-    manifest: dict[str, Any],
-    layout: StoreLayout,
-    read: Sequence[Exposure],
-    histogram: Histogram,
+    root: Path, manifest: dict[str, Any], layout: StoreLayout, histogram: Histogram
 ) -> Iterator[StoredFrame]:
     """Read the sequence frame by frame and add its counts to ``histogram``."""
+    binned = layout.binned
     for number, frame in enumerate(manifest["frames"]):
         blur, sharp = read_rgb(root / frame["blur"]), read_rgb(root / frame["sharp"])
         if layout.spike_size is None:
             yield StoredFrame(blur, sharp)
             continue
-        exposure, sensor = read[number], manifest["spike_file"]
+        exposure, sensor, spikes = binned[number], manifest["spike_file"], frame["spikes"]
         bits = read_packed(
-            root / frame["spikes"]["path"],
+            root / spikes["path"],
             *sensor["size"],
-            start=exposure.start,
+            start=spikes["start"] - layout.exposures[number].start,
             count=exposure.steps,
             area=Area(**sensor["area"]),
         ).rows
-        sharp_step = exposure.sharp - exposure.start
-        counts = voxelize_packed(bits, layout.bins, sharp_step)[..., : layout.spike_size[1]]
-        add_to_histogram(histogram, counts, np.diff(bin_edges(exposure, layout.bins)))
+        try:
+            edges = bin_edges(exposure, layout.bins)
+        except DataError as error:
+            name = f"{manifest['split']}/{manifest['sequence']}"
+            raise DataError(f"{name}, frame {frame['name']}: {error}") from error
+        counts = count_packed(bits, edges)[..., : layout.spike_size[1]]
+        add_to_histogram(histogram, counts, np.diff(edges))
         yield StoredFrame(blur, sharp, voxels=counts, bits=bits)

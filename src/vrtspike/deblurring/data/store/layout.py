@@ -80,11 +80,6 @@ class StoreLayout:
         return tuple(exposure.widened(total, total) for exposure, total in pairs)
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of all arrays, decoded."""
-        return sum(math.prod(shape) for shape in self.shapes.values())
-
-    @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shape of each array, by its name."""
         count = len(self.frames)
@@ -101,21 +96,12 @@ class StoreLayout:
     @property
     def chunks(self) -> dict[str, tuple[int, ...]]:
         """Shape of a chunk of each array: a part of one frame."""
-        height, width = (_part(size, SQUARE) for size in self.rgb_size)
-        rgb = dict.fromkeys(("blur", "sharp"), (1, height, width, 3))
-        if self.spike_size is None:
-            return {**rgb}
         side = max(8, int(SQUARE / self.scale) // 8 * 8)
-        rows, columns = self.spike_size
+        steps = max(self.spike_frames, default=0)
+        most = {"voxels": (self.bins, side, side), "bits": (steps, side, side // 8)}
         return {
-            **rgb,
-            "voxels": (1, self.bins, _part(rows, side), _part(columns, side)),
-            "bits": (
-                1,
-                max(self.spike_frames),
-                _part(rows, side),
-                _part(-(-columns // 8), side // 8),
-            ),
+            name: (1, *map(_part, shape[1:], most.get(name, (SQUARE, SQUARE, 3))))
+            for name, shape in self.shapes.items()
         }
 
     @property

@@ -91,11 +91,12 @@ class ChunkReader:
 
     def __init__(self, cache_bytes: int = 0) -> None:
         self.cache_bytes = cache_bytes
+        self._arrays: dict[str, Any] = {}
         self._reads = 0
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What is sent to another process: the settings."""
-        return {"cache_bytes": self.cache_bytes, "_reads": 0}
+    def __reduce__(self) -> tuple[type[ChunkReader], tuple[int]]:
+        """What is sent to another process: handles of tensorstore must not cross a fork."""
+        return ChunkReader, (self.cache_bytes,)
 
     @cached_property
     def _context(self) -> Any:  # noqa: ANN401 - a tensorstore.Context
@@ -115,28 +116,38 @@ class ChunkReader:
             }
         )
 
-    def open_array(self, path: str) -> Any:  # noqa: ANN401 - a tensorstore.TensorStore
-        """Open an array; raises ValueError or OSError if it is missing or damaged."""
+    def read(self, path: str, shape: tuple[int, ...], box: tuple[slice, ...]) -> NDArray[np.uint8]:
+        """Read a box of an array, which is opened on first use.
+
+        Args:
+            path: of the array.
+            shape: that it must have.
+            box: a slice for each axis.
+
+        Raises:
+            ValueError: if the array is missing or damaged, as OSError and RuntimeError.
+        """
         import tensorstore
 
-        return tensorstore.open(
-            {
-                "driver": "zarr3",
-                "kvstore": {"driver": "file", "path": str(Path(path).resolve())},
-                "metadata_cache_pool": _INDEX_POOL,
-                "recheck_cached_data": False,
-                "recheck_cached_metadata": False,
-                # A lost file is an error, not black frames.
-                "fill_missing_data_reads": False,
-            },
-            read=True,
-            open=True,
-            context=self._context,
-        ).result()
-
-    def read(self, array: Any, box: tuple[slice, ...]) -> NDArray[np.uint8]:  # noqa: ANN401
-        """Read a box of an array."""
-        found = np.asarray(array[box].read().result(), dtype=np.uint8)
+        if path not in self._arrays:
+            array = tensorstore.open(
+                {
+                    "driver": "zarr3",
+                    "kvstore": {"driver": "file", "path": str(Path(path).resolve())},
+                    "metadata_cache_pool": _INDEX_POOL,
+                    "recheck_cached_data": False,
+                    "recheck_cached_metadata": False,
+                    # A lost file is an error, not black frames.
+                    "fill_missing_data_reads": False,
+                },
+                read=True,
+                open=True,
+                context=self._context,
+            ).result()
+            if array.shape != shape:
+                raise ValueError(f"the array is missing or damaged: {array.shape}, not {shape}")
+            self._arrays[path] = array
+        found = np.asarray(self._arrays[path][box].read().result(), dtype=np.uint8)
         self._reads += 1
         if self.cache_bytes and self._reads % TRIM_EVERY == 0:
             trim_memory()
@@ -159,11 +170,7 @@ def _libc(name: str, *arguments: int) -> None:
 
 
 class Store:
-    """A store opened for reading.
-
-    Arrays are opened on first use: the object can be sent to worker processes, where it opens its
-    own (handles of tensorstore must not cross a fork).
-    """
+    """A store opened for reading; it can be sent to worker processes."""
 
     def __init__(self, path: str | os.PathLike[str], reader: ChunkReader | None = None) -> None:
         """Read the store's attributes.
@@ -178,7 +185,6 @@ class Store:
         """
         self.path = str(path)
         self._reader = reader or ChunkReader()
-        self._arrays: dict[str, Any] = {}
         try:
             metadata = json.loads((Path(path) / "zarr.json").read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
@@ -197,10 +203,6 @@ class Store:
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise DataError(f"{path}: zarr.json is damaged ({error!r}); {_AGAIN}") from error
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What is sent to another process: everything but the open arrays."""
-        return {**self.__dict__, "_arrays": {}}
-
     def read(self, name: str, frames: slice, rows: slice, columns: slice) -> NDArray[np.uint8]:
         """Read a crop of consecutive frames.
 
@@ -216,21 +218,12 @@ class Store:
         Raises:
             DataError: if the array is missing, or a chunk cannot be read or decoded.
         """
-        shape = self.layout.shapes[name]
         planes = [slice(None)] if name in ("voxels", "bits") else []
         box = (frames, *planes, rows, columns)
         try:
-            return self._reader.read(self._open(name, shape), box)
+            return self._reader.read(f"{self.path}/{name}", self.layout.shapes[name], box)
         except (OSError, ValueError, RuntimeError) as error:
             raise DataError(
                 f"{self.path}/{name}: frames {frames.start} to {frames.stop} cannot be read "
                 f"({error}); {_AGAIN}"
             ) from error
-
-    def _open(self, name: str, shape: tuple[int, ...]) -> Any:  # noqa: ANN401
-        if name not in self._arrays:
-            array = self._reader.open_array(f"{self.path}/{name}")
-            if array.shape != shape:
-                raise ValueError(f"the array is missing or damaged: {array.shape}, not {shape}")
-            self._arrays[name] = array
-        return self._arrays[name]

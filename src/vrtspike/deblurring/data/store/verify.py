@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,9 @@ from vrtspike.deblurring.data.manifests import DATASET, STORE
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.data.store.writing import ContentDigest, StoredFrame
 from vrtspike.errors import DataError
-from vrtspike.io.manifests import read_contents, read_manifest
+from vrtspike.io.manifests import read_manifest
+
+DATASET_FILE = "dataset.json"
 
 
 def store_manifests(path: str | Path) -> list[Path]:
@@ -19,49 +21,23 @@ def store_manifests(path: str | Path) -> list[Path]:
 
     Args:
         path: a data set's manifest (``dataset.json``), one store's manifest, a store
-            (``<sequence>.zarr``), or a folder that is searched for manifests.
+            (``<sequence>.zarr``), or a folder that is searched for data sets.
 
     Raises:
-        DataError: if no store is found there.
+        DataError: if there is no data set in the folder, or its manifest cannot be read.
     """
     path = Path(path)
-    if path.suffix == ".zarr":
-        path = path.with_suffix(".json")
-    if path.is_dir():
-        found = {store.with_suffix(".json") for store in _visible(path.rglob("*.zarr"))}
-        # A manifest whose store is lost is damage, too, and so is one that cannot be read.
-        found |= {p for p in _visible(path.rglob("*.json")) if _may_name_store(p)}
+    if path.is_dir() and path.suffix != ".zarr":
+        found = sorted(path.rglob(DATASET_FILE))
         if not found:
-            raise DataError(f"{path}: no stores (<sequence>.json beside <sequence>.zarr) below it")
-        return sorted(found)
-    keys = _keys(path)
-    if "store" in keys:
-        return [path]
-    if "splits" in keys:
-        splits = read_manifest(path, DATASET)["splits"]
-        entries = [entry for split in splits.values() for entry in split]
-        return [path.parent / entry["manifest"] for entry in entries]
-    raise DataError(f"{path}: neither the manifest of a store nor of a data set")
-
-
-def _visible(paths: Iterable[Path]) -> Iterator[Path]:
-    """What is no leftover of a killed writer and does not lie within a store."""
-    for path in paths:
-        inside = any(parent.suffix == ".zarr" for parent in path.parents)
-        if not inside and not path.name.startswith("."):
-            yield path
-
-
-def _may_name_store(path: Path) -> bool:
-    try:
-        return "store" in _keys(path)
-    except DataError:
-        return True
-
-
-def _keys(path: Path) -> set[str]:
-    contents = read_contents(path, "manifest, a store or a folder with stores")
-    return set(contents) if isinstance(contents, dict) else set()
+            raise DataError(f"{path}: no data set ({DATASET_FILE}) below it; give another folder")
+        return [manifest for each in found for manifest in store_manifests(each)]
+    if path.name != DATASET_FILE:
+        return [path.with_suffix(".json")]
+    splits = read_manifest(path, DATASET)["splits"]
+    return [
+        path.parent / split / f"{e['sequence']}.json" for split in splits for e in splits[split]
+    ]
 
 
 def verify_store(

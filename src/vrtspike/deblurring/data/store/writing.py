@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from vrtspike.deblurring.data.raw.spikes import PackedSpikes
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.voxels import GainMeter
-from vrtspike.errors import DiskFullError, describe_full_disk, is_disk_full
 from vrtspike.io.files import atomic_path, json_digest
 
 _BLOCK_BYTES = 16_384
@@ -59,7 +58,7 @@ def write_store(
         frames: the frames, in order; ``bits`` may hold fewer than T steps.
 
     Raises:
-        DiskFullError: if there is no space left.
+        OSError: if there is no space left.
         DataError: if the spikes give no gain (there are none).
         ValueError: if a frame's shapes or the number of frames do not follow ``layout``.
     """
@@ -68,37 +67,29 @@ def write_store(
     buffers = {
         name: np.zeros((size, *shape[1:]), np.uint8) for name, shape in layout.shapes.items()
     }
-    try:
-        with atomic_path(path) as temporary:
-            group, arrays = _create_arrays(temporary, layout)
-            count = 0
-            for count, frame in enumerate(frames, start=1):
-                digest.add(frame)
-                if frame.voxels is not None and frame.bits is not None:
-                    exposure, width = layout.exposures[count - 1], frame.voxels.shape[2]
-                    # Voxels hold the context, too.
-                    seen = PackedSpikes(frame.bits[exposure.start : exposure.stop], width)
-                    meter.add(frame.blur, seen.total(), exposure.steps)
-                place = (count - 1) % size
+    with atomic_path(path) as temporary:
+        group, arrays = _create_arrays(temporary, layout)
+        count = 0
+        for count, frame in enumerate(frames, start=1):
+            digest.add(frame)
+            if frame.voxels is not None and frame.bits is not None:
+                exposure, width = layout.exposures[count - 1], frame.voxels.shape[2]
+                # Voxels hold the context, too.
+                seen = PackedSpikes(frame.bits[exposure.start : exposure.stop], width)
+                meter.add(frame.blur, seen.total(), exposure.steps)
+            place = (count - 1) % size
+            for name, buffer in buffers.items():
+                values: NDArray[np.uint8] = getattr(frame, name)
+                buffer[place, : len(values)] = values
+                buffer[place, len(values) :] = 0
+            if place + 1 == size or count == len(layout.frames):
                 for name, buffer in buffers.items():
-                    values: NDArray[np.uint8] = getattr(frame, name)
-                    buffer[place, : len(values)] = values
-                    buffer[place, len(values) :] = 0
-                if place + 1 == size or count == len(layout.frames):
-                    for name, buffer in buffers.items():
-                        arrays[name][count - place - 1 : count] = buffer[: place + 1]
-            if count != len(layout.frames):
-                raise ValueError(f"{count} frames given, the layout names {len(layout.frames)}")
-            if layout.spike_size is not None:
-                gain = meter.gain(str(path))
-            group.update_attributes({"gain": gain})
-    except OSError as error:
-        if not is_disk_full(error):
-            raise
-        raise DiskFullError(
-            f"{path}: {describe_full_disk(error)}, or set RESULTS to another disk, and run again: "
-            f"nothing was kept, the store needs about {layout.nbytes / 1e6:.0f} MB"
-        ) from error
+                    arrays[name][count - place - 1 : count] = buffer[: place + 1]
+        if count != len(layout.frames):
+            raise ValueError(f"{count} frames given, the layout names {len(layout.frames)}")
+        if layout.spike_size is not None:
+            gain = meter.gain(str(path))
+        group.update_attributes({"gain": gain})
     return WrittenStore(digest.hexdigest(gain), gain)
 
 

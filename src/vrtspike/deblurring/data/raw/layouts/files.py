@@ -11,8 +11,6 @@ from vrtspike.errors import DataError
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg")
 SPIKE_SUFFIXES = (".dat", ".npz")
 SENSOR_FILE = "config.yaml"
-STREAM = "_stream"
-"""Follows a layout's name in manifests where one spike file serves all frames of a sequence."""
 
 _SENSOR_KEY = re.compile(
     r"^\s*(spike_h|spike_w)\s*:\s*['\"]?([1-9]\d*)['\"]?\s*(?:#.*)?$", re.MULTILINE
@@ -36,14 +34,14 @@ class SequenceFiles:
     split: str
     name: str
     layout: str
-    """Name of its layout; :data:`STREAM` follows where one spike file serves all frames."""
+    """Name of its layout."""
     blur: dict[str, str]
     """Blurry frames by their number, such as ``{"000226": "train/.../blur/000226.png"}``."""
     sharp: dict[str, str]
     spikes: dict[str, str]
-    """Spike files by number; empty in the stream layout."""
+    """Spike files by number; empty where one serves all frames."""
     stream: str | None
-    """The sequence's only spike file in the stream layout."""
+    """The spike file that serves all frames."""
     sensor_file: str | None
     """A ``config.yaml`` that may give the sensor's size."""
     exposures: str | None = None

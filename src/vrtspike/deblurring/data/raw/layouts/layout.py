@@ -11,13 +11,13 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from vrtspike.deblurring.data.exposure import COLUMNS, TABLE, Exposure
 from vrtspike.deblurring.data.raw.layouts.files import (
     PICTURE_SUFFIXES,
     SENSOR_FILE,
     SPIKE_SUFFIXES,
-    STREAM,
     Area,
     SequenceFiles,
 )
@@ -34,21 +34,13 @@ NESTED = "__"
 """Joins the names of the two folders, one in the other, that are one sequence."""
 
 
-@dataclass(frozen=True)
-class Places:
-    """Where the parts of a sequence are expected, as patterns of files, for messages.
-
-    Attributes:
-        blur: the blurry frames, such as ``train/GOPR0372/blur/*.png``.
-        sharp: the sharp frames.
-        spikes: the spikes of each frame, else of the whole sequence.
-        all_spikes: every way to have them, in words.
-    """
+class Places(NamedTuple):
+    """Where the parts of a sequence are expected, as patterns of files, for messages."""
 
     blur: str
     sharp: str
     spikes: str
-    all_spikes: str
+    """Every way to have them, in words."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +59,6 @@ class Layout:
         streams: where a spike file for the whole sequence may lie, without its suffix; the first
             is the one that messages name.
         prefix: what file names begin with before the number; then a folder holds all sequences.
-        picture: suffix of the pictures as they are published; others are read as well.
         is_nested: whether a sequence is two folders deep; see :data:`NESTED`.
         more_sharp: whether there are sharp frames without a blurry one.
         exposure: from the number of steps of a frame's spikes to its exposure; raises DataError
@@ -88,7 +79,6 @@ class Layout:
     unless: tuple[str, ...] = ()
     streams: tuple[str, ...] = ()
     prefix: str = ""
-    picture: str = ".png"
     is_nested: bool = False
     more_sharp: bool = False
     exposure: Callable[[int], Exposure] | None = None
@@ -136,15 +126,14 @@ class Layout:
         """Where the parts of a sequence are expected; arguments as for :meth:`find`.
 
         >>> layout = Layout("a", "", (), "blur", "sharp", None, streams=("{sequence}/spike",))
-        >>> layout.places("train", "walk", "blur").all_spikes
+        >>> layout.places("train", "walk", "blur").spikes
         'walk/spike.dat'
         """
         blur, sharp, spike, streams = self._paths(split, name, blur_dir, spike_root)
         prefix = self.prefix.format(sequence=name)
         spikes = [f"{spike}/{prefix}*.dat"] if spike else []
         spikes += [f"{stream}.dat" for stream in streams[:1]]
-        picture = f"{prefix}*{self.picture}"
-        return Places(f"{blur}/{picture}", f"{sharp}/{picture}", spikes[0], " or ".join(spikes))
+        return Places(f"{blur}/{prefix}*.png", f"{sharp}/{prefix}*.png", " or ".join(spikes))
 
     @naming_closed_folders()
     def sequence_names(
@@ -196,15 +185,9 @@ class Layout:
             spike_root: where folders with spikes lie instead, below another root.
 
         Raises:
-            DataError: if none of the sequence's folders exists, or one cannot be listed.
+            DataError: if a folder cannot be listed.
         """
         blur, sharp, spike, streams = self._paths(split, name, blur_dir, spike_root)
-        if not self.prefix and not any(
-            (root / folder).is_dir() for folder in (blur, sharp, spike, f"{split}/{name}") if folder
-        ):
-            raise DataError(
-                f"{root / split / name}: no such sequence folder, or a link that leads nowhere"
-            )
         prefix = self.prefix.format(sequence=name)
         faults: list[str] = []
         if blur_dir != "blur" and "{gamma}" not in self.blur:
@@ -232,7 +215,7 @@ class Layout:
         return SequenceFiles(
             split=split,
             name=name,
-            layout=self.name + (STREAM if stream and not spikes and self.spike else ""),
+            layout=self.name,
             blur=blurry,
             sharp=sharps,
             spikes=spikes,
@@ -262,7 +245,7 @@ def advice(layout: Layout, blur_dir: str) -> str:
     places = layout.places("<split>", "<sequence>", blur_dir)
     return (
         f"Expected in the layout {layout.name} ({layout.used_by}): {places.blur}, {places.sharp} "
-        f"and, where there are spikes, {places.all_spikes}."
+        f"and, where there are spikes, {places.spikes}."
     )
 
 

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from vrtspike.deblurring.data.raw.layouts import s_sdm, spk_gopro, spk_x4k, stream
-from vrtspike.deblurring.data.raw.layouts.files import STREAM, SequenceFiles
+from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.errors import DataError
@@ -51,11 +51,6 @@ def find_layout(root: Path, split: str, wanted: str = AUTO) -> Layout:
     return known[0] if known else SPK_GOPRO
 
 
-def layout_of(files: SequenceFiles) -> Layout:
-    """The layout that files were found in."""
-    return LAYOUTS[files.layout.removesuffix(STREAM)]
-
-
 def find_sequence(
     root: str | os.PathLike[str],
     split: str,
@@ -67,7 +62,7 @@ def find_sequence(
     """List the files of one sequence.
 
     Raises:
-        DataError: if none of the sequence's folders exists, or one cannot be listed.
+        DataError: if a folder cannot be listed.
     """
     base = Path(root)
     return find_layout(base, split, layout).find(base, split, name, blur_dir, spike_root)

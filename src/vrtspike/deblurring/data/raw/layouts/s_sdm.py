@@ -33,7 +33,6 @@ RSB = Layout(
     blur="blur_data/{sequence}",
     sharp=None,
     spike="spike_data/{sequence}",
-    picture=".jpg",
     step=None,
     scale=4,
     sensor=(250, 400),

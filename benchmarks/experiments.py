@@ -1,0 +1,188 @@
+"""Experiments on the demo's data: presets trained and evaluated as by the workflow; their pages.
+
+What was measured is kept in ``benchmarks/results``, and a program measures what is not there: who
+wants something measured again removes it. Pages are written from these files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pandas as pd
+import torch
+
+from vrtspike.cluster.launch import launch
+from vrtspike.deblurring import problem
+from vrtspike.deblurring.settings import Settings
+from vrtspike.deblurring.settings.schema import deblurring_settings
+from vrtspike.io.files import atomic_write_text, read_json, write_json
+from vrtspike.runs.names import WEIGHTS
+from vrtspike.runs.published import PublishedRun, read_published
+from vrtspike.system import cli
+
+ROOT = Path(__file__).resolve().parents[1]
+CPU = torch.device("cpu")
+SEEDS = (0, 7, 11)
+Measured = Callable[[Path, dict[str, Any]], Iterator[None]]
+"""Measures on a data set (its manifest) what some results lack; yields when they have changed."""
+
+
+def run_experiment(
+    program: str, page: Path, section: Callable[[Any], str], measured: Measured, about: str | None
+) -> None:
+    """Measure what is not known yet and write a program's part of a page, or only compare it.
+
+    Args:
+        program: its name; results are in ``benchmarks/results/<program>.json``.
+        page: that has the part.
+        section: the part, from the results.
+        measured: see :data:`Measured`.
+        about: the program, for ``--help``.
+    """
+    parser = argparse.ArgumentParser(description=about, formatter_class=cli.HelpFormatter)
+    default = Path("results/data/demo/k32/dataset.json")
+    parser.add_argument("--dataset", type=Path, default=default, help="the demo's")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if the page is outdated")
+    arguments = parser.parse_args()
+    kept = ROOT / "benchmarks" / "results" / f"{program}.json"
+    results = read_json(kept) if kept.is_file() else {}
+    if not arguments.check:
+        for _ in measured(arguments.dataset, results):
+            write_json(kept, results)
+    text = with_part(page, f"{program}.py", section(results))
+    if arguments.check:
+        require_current(page, text, f"{program}.py")
+    else:
+        atomic_write_text(page, text)
+
+
+def trained(
+    preset: str, changes: Mapping[str, object], dataset: Path, folder: Path
+) -> PublishedRun:
+    """Train a preset with some keys set otherwise, on a CPU; the result is in ``folder/result``."""
+    pairs = " ".join(f"{key}={value}" for key, value in changes.items())
+    status = launch(
+        ROOT / "scripts" / "train.py",
+        preset=preset,
+        configfile=[str(ROOT / "config" / "config.yaml")],
+        config={"SET": pairs},
+        dataset=dataset,
+        output=folder / "result",
+        runs=folder / "runs",
+        gpus=0,
+    )
+    if status:
+        raise SystemExit(f"{preset}, {pairs}: the training ended with {status}")
+    return read_published(folder / "result")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Keys of a preset that are set otherwise, and the seeds it is trained with."""
+
+    changes: Mapping[str, object] = field(default_factory=dict)
+    seeds: Sequence[int] = SEEDS
+
+
+Runs = dict[str, dict[str, dict[str, float]]]
+"""Figures of the test split by variant and seed: ``psnr`` in dB, ``tof`` in pixels, and others."""
+
+
+def measure_variants(
+    preset: str,
+    variants: Mapping[str, Variant],
+    dataset: Path,
+    runs: Runs,
+    further: Callable[[Settings], dict[str, float]] = lambda settings: {},
+) -> Iterator[None]:
+    """Train and evaluate what the runs lack; yields after each.
+
+    Args:
+        preset: that is varied.
+        variants: by the names that the page shows.
+        dataset: the manifest.
+        runs: what is known; the rest is added.
+        further: figures of a variant's settings.
+    """
+    for name, variant in variants.items():
+        known = runs.setdefault(name, {})
+        for seed in (seed for seed in variant.seeds if str(seed) not in known):
+            with TemporaryDirectory() as folder:
+                run = trained(preset, {**variant.changes, "SEED": seed}, dataset, Path(folder))
+                weights, output = Path(folder) / "result" / WEIGHTS, Path(folder) / "evaluation"
+                problem.evaluate(weights, run, dataset, output, CPU, lambda done, total: None)
+                metrics = read_json(output / "summary.json")["metrics"]
+            figures = {metric: metrics[metric]["restored"] for metric in ("psnr", "tof")}
+            figures["blurry"] = metrics["psnr"]["blurry"]
+            known[str(seed)] = {**figures, **further(deblurring_settings(run.settings, preset))}
+            print(f"{name}, seed {seed}: {known[str(seed)]}", flush=True)
+            yield
+
+
+def variants_table(
+    variants: Mapping[str, Variant], runs: Runs, columns: Mapping[str, tuple[str, int]]
+) -> str:
+    """A row for each variant, and for those that were measured when the code had them.
+
+    Args:
+        variants: those that the code has.
+        runs: the figures.
+        columns: title and decimals of the mean of further figures.
+    """
+    rows = []
+    for name in [*variants, *(name for name in runs if name not in variants)]:
+        found = list(runs.get(name, {}).values())
+        values = [run["psnr"] for run in found]
+        several = f"{min(values):.2f} to {max(values):.2f}" if len(values) > 1 else "one seed"
+        means = [
+            f"{statistics.fmean(run[key] for run in found):.{n}f}"
+            for key, (_, n) in columns.items()
+        ]
+        title = name if name in variants else f"*{name}*"
+        rows.append([title, f"{statistics.fmean(values):.2f}", several, *means])
+    head = [
+        "network",
+        "PSNR, dB, mean",
+        "range of seeds",
+        *(title for title, _ in columns.values()),
+    ]
+    return markdown(head, rows)
+
+
+def markdown(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+    """A table."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *body))
+
+
+def with_part(page: Path, program: str, text: str) -> str:
+    """A page with ``text`` between the comments that say where a program's part of it is."""
+    begin, end = (f"<!-- {program}: {word} -->" for word in ("begin", "end"))
+    before, rest = page.read_text(encoding="utf-8").split(begin)
+    return f"{before}{begin}\n\n{text}\n\n{end}{rest.split(end)[1]}"
+
+
+def require_current(page: Path, text: str, program: str) -> None:
+    """End with status 1 if a page is not what its figures make of it.
+
+    Args:
+        page: the file.
+        text: what it should hold.
+        program: under ``benchmarks/``, that writes it.
+    """
+    if page.read_text(encoding="utf-8") != text:
+        raise SystemExit(f"{page} is outdated; run: python benchmarks/{program}")
+
+
+def write_figures(rows: Iterable[tuple[str, float, str]], folder: Path | None, name: str) -> None:
+    """Print names, values and units, and write them to ``<folder>/<name>.csv`` if there is one."""
+    table = pd.DataFrame(rows, columns=["figure", "value", "unit"])
+    print(table.to_string(index=False, float_format="{:.4g}".format))
+    if folder is not None:
+        text = table.to_csv(index=False, float_format="%.4g", lineterminator="\n")
+        atomic_write_text(folder / f"{name}.csv", text)

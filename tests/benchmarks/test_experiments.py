@@ -1,0 +1,68 @@
+"""Experiments whose results are kept, and the pages that show them."""
+
+from __future__ import annotations
+
+import pytest
+
+import experiments
+import light_variants
+from experiments import Variant
+from vrtspike.deblurring.settings.schema import load_video_preset
+from vrtspike.io.files import write_json
+
+VARIANTS = {"**it**": Variant({"A": 1}, (0, 7)), "other": Variant({"A": 2}, (0,))}
+RUNS = {
+    "**it**": {"0": {"psnr": 29.0, "tof": 1.0}, "7": {"psnr": 30.0, "tof": 2.0}},
+    "former": {"0": {"psnr": 28.0, "tof": 3.0}},
+    "other": {"0": {"psnr": 27.0, "tof": 4.0}},
+}
+
+
+def test_what_is_known_is_not_measured_again(monkeypatch, repository, tmp_path):
+    trained = []
+
+    class Run:
+        settings = load_video_preset(repository / "config/presets/light_demo.yaml")
+
+    def train(preset, changes, dataset, folder):
+        trained.append((preset, changes))
+        return Run
+
+    def evaluate(weights, run, dataset, output, device, progress):
+        metrics = {"psnr": {"restored": 31.0, "blurry": 25.0}, "tof": {"restored": 0.5}}
+        write_json(output / "summary.json", {"metrics": metrics})
+
+    monkeypatch.setattr(experiments, "trained", train)
+    monkeypatch.setattr(experiments.problem, "evaluate", evaluate)
+    runs = {"**it**": {"0": RUNS["**it**"]["0"]}, "former": {}}
+    crops = lambda settings: {"crop": settings.DATA.CROP_SIZE}  # noqa: E731
+    seen = [
+        len(trained) for _ in experiments.measure_variants("p", VARIANTS, tmp_path, runs, crops)
+    ]
+    assert seen == [1, 2]
+    assert trained == [("p", {"A": 1, "SEED": 7}), ("p", {"A": 2, "SEED": 0})]
+    assert runs["**it**"]["0"] == RUNS["**it**"]["0"]
+    assert runs["other"]["0"] == {"psnr": 31.0, "tof": 0.5, "blurry": 25.0, "crop": 96}
+
+
+def test_the_table_has_means_ranges_and_what_was_measured_before():
+    table = experiments.variants_table(VARIANTS, RUNS, {"tof": ("tOF, px", 1)})
+    assert table.splitlines()[2:] == [
+        "| **it** | 29.50 | 29.00 to 30.00 | 1.5 |",
+        "| other | 27.00 | one seed | 4.0 |",
+        "| *former* | 28.00 | one seed | 3.0 |",
+    ]
+
+
+def test_only_the_part_of_a_program_changes_and_an_outdated_page_is_refused(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- a.py: begin -->\n\nold\n\n<!-- a.py: end -->\nafter\n")
+    text = experiments.with_part(page, "a.py", "new")
+    assert text == "before\n<!-- a.py: begin -->\n\nnew\n\n<!-- a.py: end -->\nafter\n"
+    with pytest.raises(SystemExit, match=r"page.md is outdated; run: python benchmarks/a.py"):
+        experiments.require_current(page, text, "a.py")
+
+
+def test_arithmetic_is_counted_for_one_frame(repository):
+    settings = load_video_preset(repository / "config/presets/light_demo.yaml")
+    assert light_variants.gflop(settings)["gflop"] == pytest.approx(2.727, abs=1e-3)
