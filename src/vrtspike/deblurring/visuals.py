@@ -17,25 +17,22 @@ _PAPER = 255
 _INK = (30, 30, 30)
 
 
-def comparison(blur: Image, restored: Image, sharp: Image | None = None) -> Image:
+def comparison(blur: Image, restored: Image, sharp: Image) -> Image:
     """Blurry, restored and sharp frame side by side.
 
     Args:
         blur: the input, uint8 (H, W, 3).
         restored: the model's output, same shape.
-        sharp: the reference, same shape; None leaves its column and the figures out.
+        sharp: the reference, same shape.
 
     Returns:
         uint8 (h, w, 3), columns of at most ``COLUMN_WIDTH`` pixels.
     """
-    if sharp is None:
-        panels = {"blurry input": blur, "restored": restored}
-    else:
-        panels = {
-            f"blurry input {_decibel(psnr(blur, sharp))}": blur,
-            f"restored {_decibel(psnr(restored, sharp))}": restored,
-            "sharp": sharp,
-        }
+    panels = {
+        f"blurry input {_decibel(psnr(blur, sharp))}": blur,
+        f"restored {_decibel(psnr(restored, sharp))}": restored,
+        "sharp": sharp,
+    }
     strips = []
     for label, image in panels.items():
         shown = _fit(image)
