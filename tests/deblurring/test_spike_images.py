@@ -29,19 +29,17 @@ def test_the_interval_is_that_between_the_last_spike_before_and_the_first_after(
             assert found[row, column] == pytest.approx(expected)
 
 
-def test_the_short_window_lies_about_the_instant(spikes):
-    np.testing.assert_allclose(tfp(spikes, 20, window=8), spikes[16:24].mean(axis=0), rtol=1e-6)
-
-
-@pytest.mark.parametrize(("step", "first", "last"), [(3, 0, 6), (38, 36, 40)])
-def test_near_an_end_both_halves_are_shorter(spikes, step, first, last):
+@pytest.mark.parametrize(
+    ("step", "first", "last"),
+    [
+        (20, 16, 24),
+        # Near an end both halves are shorter; at an end the whole recording is the window.
+        *((3, 0, 6), (38, 36, 40), (0, 0, 40), (40, 0, 40)),
+    ],
+)
+def test_the_short_window_lies_about_the_instant(spikes, step, first, last):
     expected = spikes[first:last].mean(axis=0)
     np.testing.assert_allclose(tfp(spikes, step, window=8), expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize("step", [0, 40])
-def test_at_an_end_the_whole_recording_is_the_window(spikes, step):
-    np.testing.assert_allclose(tfp(spikes, step, window=8), spikes.mean(axis=0), rtol=1e-6)
 
 
 @pytest.mark.parametrize("period", [1, 2, 4, 8])

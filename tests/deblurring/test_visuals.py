@@ -13,14 +13,10 @@ from vrtspike.deblurring.visuals import (
 
 
 @pytest.fixture(scope="module")
-def frames() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def frames() -> tuple[np.ndarray, ...]:
     rng = np.random.default_rng(0)
     sharp = rng.integers(0, 256, (54, 96, 3), dtype=np.uint8)
-    blur = sharp.copy()
-    blur[30:48, 60:92] = 0  # the blurred part lies at the lower right
-    restored = sharp.copy()
-    restored[30:48, 60:92] //= 2
-    return blur, restored, sharp
+    return sharp // 4, sharp // 2, sharp
 
 
 def column(picture: np.ndarray, number: int) -> np.ndarray:
@@ -33,27 +29,8 @@ def test_three_columns_in_the_order_blurry_restored_sharp(frames):
     assert picture.dtype == np.uint8
     assert picture.shape[1] == 3 * COLUMN_WIDTH + 2 * GAP
     for number, frame in enumerate(frames):
-        shown = column(picture, number)[LABEL_HEIGHT : LABEL_HEIGHT + 270]
-        np.testing.assert_array_equal(
-            shown, cv2.resize(frame, (COLUMN_WIDTH, 270), interpolation=cv2.INTER_NEAREST)
-        )
-
-
-def test_the_detail_shows_the_most_blurred_part(frames):
-    picture = comparison(*frames)
-    detail = column(picture, 0)[LABEL_HEIGHT + 270 + GAP : -GAP]
-    assert detail.max() == 0
-    assert column(picture, 2)[LABEL_HEIGHT + 270 + GAP : -GAP].max() > 200
-
-
-def test_the_detail_does_not_depend_on_what_was_restored(frames):
-    blur, _, sharp = frames
-    spoiled = sharp.copy()
-    spoiled[:20, :40] = 255 - spoiled[:20, :40]
-    picture = comparison(blur, spoiled, sharp)
-    detail = slice(LABEL_HEIGHT + 270 + GAP, -GAP)
-    assert column(picture, 0)[detail].max() == 0
-    np.testing.assert_array_equal(column(picture, 1)[detail], column(picture, 2)[detail])
+        large = cv2.resize(frame, (COLUMN_WIDTH, 270), interpolation=cv2.INTER_NEAREST)
+        np.testing.assert_array_equal(column(picture, number)[LABEL_HEIGHT:], large)
 
 
 def test_each_label_tells_the_figure_of_its_own_frame(frames):
@@ -73,6 +50,6 @@ def test_each_label_tells_the_figure_of_its_own_frame(frames):
 def test_large_frames_are_averaged_and_not_thinned_out():
     rows, columns = np.mgrid[:720, :1440]
     board = np.where((rows + columns) % 2, 200, 0).astype(np.uint8)[..., None].repeat(3, axis=2)
-    shown = comparison(board, board, board)[LABEL_HEIGHT : LABEL_HEIGHT + 240, :COLUMN_WIDTH]
+    shown = comparison(board, board, board)[LABEL_HEIGHT:, :COLUMN_WIDTH]
     # Areas of 3 x 3 pixels hold four or five bright ones.
     assert set(np.unique(shown)) == {89, 111}

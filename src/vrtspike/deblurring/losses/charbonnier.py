@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
-from vrtspike.deblurring.losses.term import Resources, Term
+from vrtspike.deblurring.losses.term import Term
 
 if TYPE_CHECKING:
     from vrtspike.deblurring.settings.losses import CharbonnierSettings
@@ -29,10 +31,6 @@ def charbonnier(restored: torch.Tensor, sharp: torch.Tensor, delta: float = 1e-3
     return ((restored - sharp).square() + delta * delta).sqrt().mean()
 
 
-def build_charbonnier(settings: CharbonnierSettings, resources: Resources) -> Term:
+def build_charbonnier(settings: CharbonnierSettings, weights: Path) -> Term:
     """The term ``charbonnier``."""
-
-    def distance(restored: torch.Tensor, sharp: torch.Tensor) -> torch.Tensor:
-        return charbonnier(restored, sharp, settings.DELTA)
-
-    return Term("charbonnier", settings.WEIGHT, distance)
+    return Term("charbonnier", settings.WEIGHT, partial(charbonnier, delta=settings.DELTA))

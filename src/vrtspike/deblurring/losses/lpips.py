@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from vrtspike.deblurring.losses.term import Resources, Term
+from pathlib import Path
+
+from vrtspike.deblurring.losses.term import Term
 from vrtspike.deblurring.settings.losses import LpipsSettings
 
 
-def build_lpips_distance(settings: LpipsSettings, resources: Resources) -> Term:
+def build_lpips_distance(settings: LpipsSettings, weights: Path) -> Term:
     """The term ``lpips``.
 
     Raises:
@@ -15,5 +17,5 @@ def build_lpips_distance(settings: LpipsSettings, resources: Resources) -> Term:
     # Imported here: the package is needed by this term alone.
     from vrtspike.deblurring.perceptual import LpipsDistance, load_lpips_network
 
-    network = load_lpips_network(resources.weights, settings.NET)
-    return Term("lpips", settings.WEIGHT, LpipsDistance(network).to(resources.device))
+    network = load_lpips_network(weights, settings.NET)
+    return Term("lpips", settings.WEIGHT, LpipsDistance(network))

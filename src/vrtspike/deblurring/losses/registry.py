@@ -11,20 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from vrtspike.deblurring.losses.charbonnier import build_charbonnier
 from vrtspike.deblurring.losses.lpips import build_lpips_distance
-from vrtspike.deblurring.losses.term import Resources, Term
+from vrtspike.deblurring.losses.term import Term
 from vrtspike.deblurring.losses.vgg_perceptual import build_vgg_perceptual
 from vrtspike.deblurring.settings.losses import LossSettings
 
-LOSSES: dict[str, Callable[[Any, Resources], Term]] = {
+LOSSES: dict[str, Callable[[Any, Path], Term]] = {
     "CHARBONNIER": build_charbonnier,
     "VGG_PERCEPTUAL": build_vgg_perceptual,
     "LPIPS": build_lpips_distance,
 }
 """By the keys of :class:`~vrtspike.deblurring.settings.losses.LossSettings` what builds the term
-from the settings under that key."""
+from the settings under that key and the folder of the pretrained backbones."""
 
 
 def build_terms(
@@ -42,5 +43,9 @@ def build_terms(
             ones.
         ConfigError: if a named layer does not exist.
     """
-    resources = Resources(Path(weights_dir), device)
-    return [LOSSES[name](term, resources) for name, term in settings.active.items()]
+    weights = Path(weights_dir)
+    terms = [LOSSES[name](term, weights) for name, term in settings.active.items()]
+    for term in terms:
+        if isinstance(term.distance, nn.Module):
+            term.distance.to(device)
+    return terms

@@ -1,10 +1,9 @@
-"""What a term of the loss is, and what there is to build it from."""
+"""What a term of the loss is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
@@ -36,16 +35,3 @@ class Term:
         [0, 3, 6]
         """
         return step % self.every == 0
-
-
-@dataclass(frozen=True)
-class Resources:
-    """What a term is built from besides its settings.
-
-    Attributes:
-        weights: folder of the pretrained backbones (WEIGHTS.DIR).
-        device: where the loss is computed.
-    """
-
-    weights: Path
-    device: torch.device

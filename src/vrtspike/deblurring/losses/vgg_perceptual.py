@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from vrtspike.deblurring.losses.term import Resources, Term
+from vrtspike.deblurring.losses.term import Term
 from vrtspike.deblurring.perceptual import read_backbone
 from vrtspike.deblurring.settings.losses import VggSettings
 from vrtspike.errors import ConfigError
@@ -72,32 +72,23 @@ class Perceptual(nn.Module):
         return (frames.flatten(0, -4) - self.mean) / self.std
 
 
-def build_vgg_perceptual(settings: VggSettings, resources: Resources) -> Term:
+def build_vgg_perceptual(settings: VggSettings, weights: Path) -> Term:
     """The term ``vgg``, or ``vgg_random`` with random weights.
+
+    Random ones are the same in every run and take no random number from it.
 
     Raises:
         DataError: if the published weights are asked for and missing, or others stand there.
         ConfigError: if a named layer does not exist.
     """
-    random = settings.WEIGHTS == "random"
-    network = _vgg16(None if random else resources.weights)
-    distance = Perceptual(network, settings.LAYERS).to(resources.device)
-    return Term("vgg_random" if random else "vgg", settings.WEIGHT, distance, settings.EVERY)
-
-
-def _vgg16(weights: Path | None) -> nn.Module:
-    """VGG-16 with the published weights in a folder, or with random ones.
-
-    Random ones are the same in every run and take no random number from it.
-    """
     # Imported here: it takes time and most small runs do not need it.
     from torchvision.models import vgg16
 
-    if weights is None:
-        with torch.random.fork_rng():
-            torch.manual_seed(mix_seed(0))
-            random: nn.Module = vgg16(weights=None)
-            return random
-    model: nn.Module = vgg16(weights=None, init_weights=False)
-    model.load_state_dict(read_backbone(weights, VGG16))
-    return model
+    random = settings.WEIGHTS == "random"
+    with torch.random.fork_rng():
+        torch.manual_seed(mix_seed(0))
+        network = vgg16(weights=None, init_weights=random)
+    if not random:
+        network.load_state_dict(read_backbone(weights, VGG16))
+    distance = Perceptual(network, settings.LAYERS)
+    return Term("vgg_random" if random else "vgg", settings.WEIGHT, distance, settings.EVERY)

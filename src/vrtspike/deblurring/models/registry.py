@@ -5,20 +5,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from vrtspike.deblurring.models.restorer import Builder, Restorer
+from vrtspike.deblurring.models.restorer import Restorer
 from vrtspike.deblurring.models.spike_nafnet import build_spike_nafnet
 from vrtspike.deblurring.models.vrt_spike import build_vrt_spike
 
 if TYPE_CHECKING:
     from vrtspike.deblurring.settings import Settings
 
-MODELS: dict[str, Builder] = {
+MODELS: dict[str, Callable[[Settings, bool], Restorer]] = {
     "vrt_spike": build_vrt_spike,
     "spike_nafnet": build_spike_nafnet,
 }
-"""By the values of MODEL.TYPE what builds the model; it compiles itself, says how it computes and
+"""By the values of MODEL.TYPE what builds the model of a preset, with the weights that its settings
+start from if asked; it compiles itself, says how it computes and
 names its groups of parameters (:class:`~vrtspike.deblurring.models.restorer.Restorer`)."""
 
 
@@ -36,5 +38,4 @@ def build_model(settings: Settings, *, pretrained: bool = True) -> Restorer:
     Raises:
         RunError: a checkpoint is missing or belongs to another model.
     """
-    build = MODELS[settings.MODEL.TYPE]
-    return build(settings.MODEL, bins=settings.DATA.NUM_VOXEL_BINS, pretrained=pretrained)
+    return MODELS[settings.MODEL.TYPE](settings, pretrained)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional
-
-if TYPE_CHECKING:
-    from vrtspike.deblurring.settings.model import ModelSettings
-
 
 BACKBONE, FLOW = "backbone", "flow"
 """Groups of parameters that may learn at rates of their own."""
@@ -53,6 +49,19 @@ class Restorer(nn.Module):
         return {BACKBONE: [], FLOW: []}
 
 
+def require_voxels(blur: Tensor, voxels: Tensor | None, bins: int) -> Tensor:
+    """The voxels of a clip, (B, T, bins, h, w).
+
+    Raises:
+        ValueError: there are none, or not of as many frames and bins as expected.
+    """
+    expected = (*blur.shape[:2], bins)
+    if voxels is None or voxels.shape[:3] != expected:
+        found = "none" if voxels is None else str(tuple(voxels.shape))
+        raise ValueError(f"expected voxels of shape {expected} + (h, w), got {found}")
+    return voxels
+
+
 def repeat_pixels(voxels: Tensor, height: int, width: int) -> Tensor:
     """Repeat each spike pixel over the pixels of the frame that it covers.
 
@@ -68,19 +77,3 @@ def repeat_pixels(voxels: Tensor, height: int, width: int) -> Tensor:
         return voxels
     larger = functional.interpolate(voxels.flatten(0, 1), (height, width), mode="nearest-exact")
     return larger.unflatten(0, voxels.shape[:2])
-
-
-class Builder(Protocol):
-    """Builds the network that a preset describes."""
-
-    def __call__(self, settings: ModelSettings, *, bins: int, pretrained: bool) -> Restorer:
-        """Build it.
-
-        Args:
-            settings: the MODEL section.
-            bins: voxel bins per frame (DATA.NUM_VOXEL_BINS).
-            pretrained: load the weights that the settings start from.
-
-        Raises:
-            RunError: a checkpoint is missing or belongs to another model.
-        """

@@ -15,11 +15,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from vrtspike.deblurring.models.layers import start_at_zero
-from vrtspike.deblurring.models.restorer import Restorer
+from vrtspike.deblurring.models.restorer import Restorer, require_voxels
 from vrtspike.deblurring.models.spike_order import shuffle_frames
 
 if TYPE_CHECKING:
-    from vrtspike.deblurring.settings.model import ModelSettings, NAFSettings
+    from vrtspike.deblurring.settings import Settings
+    from vrtspike.deblurring.settings.model import NAFSettings
 
 
 def simple_gate(x: Tensor) -> Tensor:
@@ -214,10 +215,7 @@ class SpikeNAFNet(Restorer):
 
     def _encode(self, blur: Tensor, voxels: Tensor | None, full: Sequence[int]) -> list[Tensor]:
         """Spike features of all frames for each scale of the U-Net; ``full``: padded size."""
-        expected = (*blur.shape[:2], self.bins)
-        if voxels is None or voxels.shape[:3] != expected:
-            found = "none" if voxels is None else str(tuple(voxels.shape))
-            raise ValueError(f"expected voxels of shape {expected} + (h, w), got {found}")
+        voxels = require_voxels(blur, voxels, self.bins)
         if self.shuffled:
             voxels = shuffle_frames(voxels, random=self.training)
         # The scale of the sensor's resolution; where there is none, the next finer one.
@@ -250,10 +248,8 @@ class SpikeNAFNet(Restorer):
         return x + self.readout(spikes[0]) if spikes else x
 
 
-def build_spike_nafnet(settings: ModelSettings, *, bins: int, pretrained: bool) -> SpikeNAFNet:
+def build_spike_nafnet(settings: Settings, pretrained: bool) -> SpikeNAFNet:
     """Build a :class:`SpikeNAFNet` from MODEL.NAF; MODEL.USE_SPIKE says whether it takes spikes."""
-    return SpikeNAFNet(
-        settings.NAF,
-        bins=bins if settings.USE_SPIKE else 0,
-        shuffled=settings.SPIKE_ORDER == "shuffled",
-    )
+    model = settings.MODEL
+    bins = settings.DATA.NUM_VOXEL_BINS if model.USE_SPIKE else 0
+    return SpikeNAFNet(model.NAF, bins=bins, shuffled=model.SPIKE_ORDER == "shuffled")

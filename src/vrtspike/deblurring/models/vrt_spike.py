@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from vrtspike.deblurring.models.layers import FrameConv, start_at_zero
-from vrtspike.deblurring.models.restorer import Restorer, repeat_pixels
+from vrtspike.deblurring.models.restorer import Restorer, repeat_pixels, require_voxels
 from vrtspike.deblurring.models.spike_encoder import SpikeEncoder3D
 from vrtspike.deblurring.models.spike_order import shuffle_frames
 from vrtspike.deblurring.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn
@@ -19,6 +19,7 @@ from vrtspike.io.weights import read_weights
 from vrtspike.monitoring.timing import section
 
 if TYPE_CHECKING:
+    from vrtspike.deblurring.settings import Settings
     from vrtspike.deblurring.settings.model import ModelSettings
 
 _RECOMPILE_LIMIT = 64
@@ -137,10 +138,7 @@ class VRTSpike(VRTRestorer):
             ValueError: there are no voxels, or not of as many frames and bins as expected.
             ConfigError: spikes are to be shuffled in clips of one frame.
         """
-        expected = (blur.shape[0], blur.shape[1], self.bins)
-        if voxels is None or voxels.shape[:3] != expected:
-            found = "none" if voxels is None else str(tuple(voxels.shape))
-            raise ValueError(f"expected voxels of shape {expected} + (h, w), got {found}")
+        voxels = require_voxels(blur, voxels, self.bins)
         if self.shuffled:
             voxels = shuffle_frames(voxels, random=self.training)
         spikes = self._encode(repeat_pixels(voxels, *blur.shape[-2:]))
@@ -164,21 +162,21 @@ class VRTSpike(VRTRestorer):
         return attended
 
 
-def build_vrt_spike(settings: ModelSettings, *, bins: int, pretrained: bool) -> VRTRestorer:
+def build_vrt_spike(settings: Settings, pretrained: bool) -> VRTRestorer:
     """Build a :class:`VRTSpike`, or a :class:`PlainVRT` where MODEL.USE_SPIKE is false.
 
-    It starts from MODEL.VRT.PRETRAINED and MODEL.VRT.SPYNET where ``pretrained`` is set; for the
-    other arguments and errors see :class:`~vrtspike.deblurring.models.restorer.Builder`.
+    It starts from MODEL.VRT.PRETRAINED and MODEL.VRT.SPYNET where ``pretrained`` is set.
     """
-    vrt = VRT(settings)
+    model = settings.MODEL
+    vrt = VRT(model)
     # An untrained network returns its input: training starts at the blurry frame's PSNR.
     start_at_zero(vrt.conv_last)
     if pretrained:
         # The whole model first: weights of the flow given on their own win.
-        if settings.VRT.PRETRAINED is not None:
-            load_vrt(vrt, read_weights(settings.VRT.PRETRAINED), settings.VRT.PRETRAINED)
-        if settings.VRT.SPYNET is not None:
-            load_spynet(vrt, read_weights(settings.VRT.SPYNET), settings.VRT.SPYNET)
-    if not settings.USE_SPIKE:
+        if model.VRT.PRETRAINED is not None:
+            load_vrt(vrt, read_weights(model.VRT.PRETRAINED), model.VRT.PRETRAINED)
+        if model.VRT.SPYNET is not None:
+            load_spynet(vrt, read_weights(model.VRT.SPYNET), model.VRT.SPYNET)
+    if not model.USE_SPIKE:
         return PlainVRT(vrt)
-    return VRTSpike(vrt, settings, bins=bins)
+    return VRTSpike(vrt, model, bins=settings.DATA.NUM_VOXEL_BINS)

@@ -9,6 +9,7 @@ import torch
 
 from tests.deblurring.models.checks import published_state_dict
 from vrtspike.deblurring.models.vrt import VRT
+from vrtspike.deblurring.settings.model import ModelSettings
 
 pytestmark = pytest.mark.shared
 
@@ -20,7 +21,7 @@ def test_every_entry_of_the_published_model_is_met(golden: Path) -> None:
         name, shape, _ = line.split("\t")
         expected[name] = tuple(int(length) for length in shape.split("x"))
     with torch.device("meta"):
-        vrt = VRT.published()
+        vrt = VRT(ModelSettings())
     found = {name: tuple(tensor.shape) for name, tensor in published_state_dict(vrt).items()}
     assert found == expected
     assert sum(p.numel() for p in vrt.parameters()) == 18_320_007
