@@ -43,6 +43,20 @@ step 150/8880 | epoch 1 | 0.6 samples/s | data_time=10.0ms
 ⚠️  WARNING: System memory usage is critically high (91.2%)!
 """
 
+PRINTED = """\
+[主模型] 步骤1: Spike编码器
+  [SpikeEncoder3D] 尺度0 (输入投影+残差): 45.23ms, 输出shape: torch.Size([1, 96, 4, 256, 256])
+  [SpikeEncoder3D] 总耗时: 128.40ms
+[主模型] Spike编码器总耗时: 128.40ms
+[主模型] Spike时间自注意力总耗时: 567.89ms
+  [VRT] Stage 1 (1x分辨率)耗时: 234.56ms
+  [VRT] Stage 2 (1/2x分辨率)耗时: 269.33ms
+[主模型] VRT处理总耗时: 1234.56ms
+前向传播总耗时: 1930.85ms
+  - Spike编码器: 128.40ms (6.7%)
+  - VRT处理与融合: 1234.56ms (63.9%)
+"""
+
 
 def means(path):
     timing = analyze_old_logs(path).logs.timing
@@ -101,6 +115,22 @@ def test_lines_of_progress_memory_and_cache(tmp_path):
     assert not any("clocks" in note for note in found.notes)
     log.write_text("step 7/9 | loss=nan | 0.5 samples/s\n")
     assert analyze_old_logs(log).figures.health.first_not_finite == 7
+
+
+def test_prints_of_the_debugging_version(tmp_path):
+    log = tmp_path / "timing_debug.log"
+    log.write_text(PRINTED + PRINTED.replace("1930.85ms", "1830.85ms"))
+    found = means(log)
+    assert found == {
+        "step/forward": pytest.approx(1880.85),
+        "step/forward/spike_encoder": pytest.approx(128.40),
+        "step/forward/spike_attention": pytest.approx(567.89),
+        "step/forward/vrt/stage1": pytest.approx(234.56),
+        "step/forward/vrt/stage2": pytest.approx(269.33),
+        "step/forward/vrt": pytest.approx(1234.56),
+    }
+    log.write_text(PRINTED.replace("Stage 2", "Stage 1"))
+    assert means(log)["step/forward/vrt/stage1"] == pytest.approx(234.56 + 269.33)
 
 
 def test_this_projects_own_text_log_gives_its_own_times(tmp_path):

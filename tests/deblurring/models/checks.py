@@ -10,7 +10,6 @@ from torch import Tensor
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.weights import published_buffers
 from vrtspike.deblurring.models.windows import WindowPlan
-from vrtspike.deblurring.settings.model import ModelSettings
 
 
 def explicit_attention(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: int) -> Tensor:
@@ -56,12 +55,3 @@ def assert_same(found: list[Tensor], expected: list[Tensor], leaves: list[Tensor
 def published_state_dict(vrt: VRT) -> dict[str, Tensor]:
     """The model's state as a published checkpoint names and shapes it."""
     return {**vrt.state_dict(), **published_buffers(vrt)}
-
-
-def vrt_of(**arguments: object) -> VRT:
-    """A VRT by arguments as the published code calls them, such as ``depths``."""
-    names = {"depths": "VRT_DEPTHS", "window_size": "WINDOW_SIZE"}
-    model = {key: arguments.pop(name) for name, key in names.items() if name in arguments}
-    vrt = {"USE_CHECKPOINT_ATTN": False, "USE_CHECKPOINT_FFN": False}
-    vrt |= {name.upper(): value for name, value in arguments.items()}
-    return VRT(ModelSettings.model_validate({**model, "VRT": vrt}))

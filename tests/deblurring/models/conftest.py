@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 
-from tests.deblurring.models.checks import vrt_of
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.vrt_spike import VRTSpike
 from vrtspike.deblurring.settings.model import ModelSettings
@@ -29,7 +28,7 @@ def small_vrt() -> Callable[..., VRT]:
             "drop_path_rate": 0.0,
             "deformable_groups": 2,
         }
-        return vrt_of(**{**arguments, **options})
+        return VRT.published(**{**arguments, **options})
 
     return build
 

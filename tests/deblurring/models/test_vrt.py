@@ -62,6 +62,13 @@ def test_training_after_inference_mode(small_vrt: Build) -> None:
     assert gradients(vrt, x)
 
 
+def test_published_arguments_that_this_network_has_not_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"num_heads: found \[6, 4\], expected the same number"):
+        VRT.published(num_heads=[6, 4])
+    with pytest.raises(ValueError, match="PATCHES"):
+        VRT.published(patches=3)
+
+
 @pytest.mark.parametrize("shape", [(2, 3, 16, 16), (1, 2, 4, 16, 16), (1, 0, 3, 16, 16)])
 def test_wrong_shapes_are_refused(small_vrt: Build, shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="expected a clip"):

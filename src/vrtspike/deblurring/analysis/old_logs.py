@@ -1,9 +1,9 @@
 """Text logs of the training scripts that came before this project, read like a run's own.
 
-Three layouts are known, which may stand in one file or in several: blocks of a timing logger
-(ruled ``Step 42``, a line for each section, ``Total``; this project's ``timing_*.log`` has the
-same), lines of progress (``step 950/8880 | loss=0.1 | 0.5 samples/s | data_time=0.1ms``), and lines
-of memory and cache.
+Four layouts are known, which may stand in one file or in several: blocks of a timing logger (ruled
+``Step 42``, a line for each section, ``Total``; this project's ``timing_*.log`` has the same), the
+prints of its debugging version (``[VRT] Stage 1 ... 234.56ms``), lines of progress (``step
+950/8880 | loss=0.1 | 0.5 samples/s | data_time=0.1ms``), and lines of memory and cache.
 
 Names of sections are translated into those of this project. In those logs sections that contain
 each other stand side by side, so that their ``Total`` counts the forward pass twice; here a section
@@ -62,6 +62,8 @@ _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)"
 # Possessive: a block that was cut off would else be tried in all ways to divide its spaces.
 _BLOCK = re.compile(r"^ *Step (\d+)\s*\n((?: *+(?!Step |Total).*\n)*+) *Total", re.MULTILINE)
 _SECTION = re.compile(r"^( *)(?:- )?(\S.*?)\s*: *([\d.]+)ms", re.MULTILINE)
+_PRINTED = re.compile(r"\[(?:VRT\] Stage (\d+)\b.*?|主模型\] (\S+?)总)耗时: ([\d.]+)ms")
+_PRINTED_END = re.compile(r"^\s*前向传播总耗时: ([\d.]+)ms\s*$", re.MULTILINE)
 _HOST_CLOCKS = "总耗时"
 """Stands in all times of the older scripts and in none of this project."""
 _PROGRESS = re.compile(r"\bstep (\d+)/\d+ \|(.*)")
@@ -88,6 +90,16 @@ def _block_times(text: str) -> Iterator[tuple[int, str, float]]:
             inner = f"{[*parents.values()][-1]}/{_part(name)}" if parents else _section(name)
             parents[len(indent)] = inner
             yield int(step), inner, float(ms)
+
+
+def _printed_times(text: str) -> Iterator[tuple[int, str, float]]:
+    """The same of each printed forward pass, which stands for a step."""
+    pieces = _PRINTED_END.split(text)
+    for number, (body, ms) in enumerate(zip(pieces[::2], pieces[1::2], strict=False), start=1):
+        yield number, FORWARD, float(ms)
+        for stage, part, part_ms in _PRINTED.findall(body):
+            name = f"{_VRT}/stage{stage}" if stage else _section(part)
+            yield number, name, float(part_ms)
 
 
 def _progress(text: str) -> list[dict[str, float]]:
@@ -181,7 +193,11 @@ def analyze_old_logs(path: Path, settings: Settings | None = None) -> Analysis:
         RunError: if there are none, or nothing in them is known.
     """
     text = _read_text(path)
-    timing, progress, memory = [*_block_times(text)], _progress(text), _memory(text)
+    timing, progress, memory = (
+        [*_block_times(text), *_printed_times(text)],
+        _progress(text),
+        _memory(text),
+    )
     if not (timing or progress or memory):
         raise RunError(
             f"{path}: no line of a known layout; expected blocks of times ('Step 1', "

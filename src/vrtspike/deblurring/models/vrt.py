@@ -6,7 +6,7 @@ and shapes are those of the published GoPro model; the code is this project's ow
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
@@ -63,6 +63,36 @@ class VRT(nn.Module):
         self.conv_after_body = nn.Linear(width, widths[0])
         self.conv_last = FrameConv(widths[0], 3)
         _set_checkpoints(self, self.settings)
+
+    @classmethod
+    def published(
+        cls, *, num_heads: int | Sequence[int] = 6, img_size: object = None, **arguments: object
+    ) -> VRT:
+        """A VRT by the published arguments, such as ``depths`` and ``embed_dims``.
+
+        Args:
+            num_heads: attention heads, the same in all stages.
+            img_size: of no effect.
+            arguments: the keys of ``MODEL.VRT`` in lower case, ``depths`` and ``window_size``.
+
+        Raises:
+            ValueError: naming the key that is unknown or wrong.
+        """
+        heads = [num_heads] if isinstance(num_heads, int) else [*num_heads]
+        if len(set(heads)) != 1:
+            raise ValueError(f"num_heads: found {heads}, expected the same number in all stages")
+        vrt: dict[str, object] = {
+            "NUM_HEADS": heads[0],
+            "USE_CHECKPOINT_ATTN": False,
+            "USE_CHECKPOINT_FFN": False,
+        }
+        model = {
+            key: arguments.pop(name)
+            for name, key in (("depths", "VRT_DEPTHS"), ("window_size", "WINDOW_SIZE"))
+            if name in arguments
+        }
+        vrt |= {name.upper(): value for name, value in arguments.items()}
+        return cls(ModelSettings.model_validate({**model, "VRT": vrt}))
 
     def flows(self, x: Tensor) -> Flows:
         """Flows between neighbouring frames at scales 1, 1/2, 1/4, 1/8.

@@ -11,7 +11,6 @@ import pytest
 from safetensors.torch import load_file
 from torch import Tensor
 
-from tests.deblurring.models.checks import vrt_of
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.weights import load_vrt
 
@@ -40,7 +39,7 @@ def golden_vrt(golden: Path, golden_weights: dict[str, Tensor]) -> Callable[...,
     arguments["num_heads"], *_ = arguments["num_heads"]
 
     def build(**options: Any) -> VRT:
-        vrt = vrt_of(**arguments, **options)
+        vrt = VRT.published(**arguments, **options)
         load_vrt(vrt, golden_weights, "golden weights")
         return vrt
 
