@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._inductor.exc import InductorError
 
 from tests.training.forecast import Disturbed, Forecaster, ForecastTask, Waves
 from vrtspike.errors import RunError, UserError
@@ -140,6 +141,12 @@ def test_full_memory_leaves_a_snapshot_and_advice(tmp_path):
     # Step 3 was to be profiled: what there is of it is written, and the profiler has ended.
     assert "convolution" in (tmp_path / "logs" / "profile_2-3.txt").read_text()
     assert not torch.autograd._profiler_enabled()
+
+
+def test_a_model_that_does_not_compile_is_told_with_the_key(tmp_path):
+    error = InductorError(AssertionError("sizes"), None)
+    with pytest.raises(RunError, match=r"AssertionError: sizes\); set TRAIN\.COMPILE_MODEL: false"):
+        run(tmp_path, Disturbed(1, error))
 
 
 def test_the_example_of_the_guide_learns(tmp_path, repository):

@@ -184,6 +184,11 @@ def _train(trainer: Trainer, record: RunRecord, stop: StopRequest, advice: str) 
         raise RunError(f"{error}\n{advice} Its contents: {snapshot}") from error
     except BaseException as error:
         record.update("failed", trainer.progress.step, failure=f"{type(error).__name__}: {error}")
+        if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+            said = str(error).splitlines()[0]
+            raise RunError(
+                f"PyTorch does not compile this model here ({said}); set TRAIN.COMPILE_MODEL: false"
+            ) from error
         raise
     finally:
         timing.print_summary()
