@@ -18,6 +18,7 @@ from tests.runs.test_identity import STATISTICS, finish, write_dataset
 from vrtspike.cluster.gpus import lock_gpu
 from vrtspike.cluster.launch import has_advanced, launch, run_end_hook
 from vrtspike.cluster.signals import LAUNCHER_DIED, status_file
+from vrtspike.cluster.torchrun import run
 from vrtspike.config import load_preset
 from vrtspike.io.files import write_json
 from vrtspike.monitoring.display import Messages
@@ -156,6 +157,25 @@ def test_a_signal_to_every_process_of_a_job_stops_training_in_order(family, tmp_
     launcher.send_signal(signal.SIGHUP)
     assert launcher.wait(timeout=800) == 75
     assert (tmp_path / "stopped").read_text() == "SIGTERM"
+
+
+def test_a_signal_while_a_program_starts_stops_it():
+    stopped = []
+
+    def stop(process: psutil.Process) -> None:
+        stopped.append(process.pid)
+        process.kill()
+
+    previous = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        done = run(
+            [sys.executable, "-c", "import time; time.sleep(20)"], stop, dict(os.environ),
+            lambda: os.kill(os.getppid(), signal.SIGTERM),
+        )  # fmt: skip
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    assert done == (-signal.SIGKILL, True)
+    assert len(stopped) >= 1
 
 
 def test_a_failure_names_the_signal_and_how_to_continue(tmp_path, install_gpus):

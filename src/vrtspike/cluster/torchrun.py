@@ -128,22 +128,25 @@ def run(
         limit: time limit; None for none.
         locks: open, locked files that the program inherits.
     """
-    # In a session of its own; else it would get the terminal's signals twice.
-    process = subprocess.Popen(
-        command, env=environment, preexec_fn=begin, start_new_session=True, pass_fds=locks
-    )
     received: list[int] = []
+    started: list[int] = []
 
     def request_stop(number: int, frame: FrameType | None) -> None:
         received.append(number)
-        try:
-            stop(psutil.Process(process.pid))
-        except psutil.NoSuchProcess:
-            return  # it has ended
+        for pid in started:
+            with contextlib.suppress(psutil.NoSuchProcess):  # it has ended
+                stop(psutil.Process(pid))
 
     stops = [number for number in handled_signals() if number in STOP_SIGNALS]
     previous = {number: signal.signal(number, request_stop) for number in stops}
     try:
+        # In a session of its own; else it would get the terminal's signals twice.
+        process = subprocess.Popen(
+            command, env=environment, preexec_fn=begin, start_new_session=True, pass_fds=locks
+        )
+        started.append(process.pid)
+        if received:  # while it started
+            request_stop(received[0], None)
         while limit is not None and not received:
             left = limit.seconds()
             if left == 0.0 and not received:
