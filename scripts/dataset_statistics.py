@@ -7,6 +7,7 @@ from pathlib import Path
 
 from vrtspike.deblurring.data.clips.dataset import merge_dataset
 from vrtspike.deblurring.data.manifests import ACCEPTED
+from vrtspike.errors import ConfigError
 from vrtspike.io.files import write_json
 from vrtspike.io.manifests import read_manifest
 from vrtspike.system.cli import HelpFormatter, run
@@ -31,6 +32,11 @@ def main() -> None:
     parser.add_argument("--train-split", default="train", help="split the statistics come from")
     parser.add_argument("--output", type=Path, required=True, help="manifest to write (JSON)")
     arguments = parser.parse_args()
+    if arguments.output.parent.resolve() != arguments.stores.resolve():
+        raise ConfigError(
+            f"--output: found {arguments.output}, expected a file in {arguments.stores}, where the "
+            "stores are looked for"
+        )
     accepted = read_manifest(arguments.accepted, ACCEPTED)
     merged = merge_dataset(
         accepted, arguments.stores, dataset=arguments.dataset, train_split=arguments.train_split

@@ -251,7 +251,8 @@ def sensor_model(arguments: argparse.Namespace) -> SensorModel:
     try:
         return SensorModel(**{name: getattr(arguments, name) for name in SENSOR_OPTIONS})
     except ValidationError as error:
-        raise ConfigError(f"the sensor's options: {error}") from error
+        faults = (f"--{each['loc'][0]}: {each['msg']}" for each in error.errors())
+        raise ConfigError("; ".join(faults).replace("_", "-")) from error
 
 
 def simulate(source: FrameFolder, arguments: argparse.Namespace) -> None:

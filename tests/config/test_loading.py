@@ -123,6 +123,8 @@ def test_a_circle_of_parents_is_an_error(tmp_path):
         ("MODEL: {VRT: {RECOMPUTE: cheap}}", "MODEL.VRT.RECOMPUTE"),
         ("MODEL: {DISABLE_KERNELS: [all]}", "MODEL.DISABLE_KERNELS"),
         ("MODEL: {FUSE: {CHUNK_SHAPE: wide}}", "MODEL.FUSE.CHUNK_SHAPE"),
+        ("MODEL: {FUSE: {DIRECT: false}}", "MODEL.FUSE.DIRECT"),
+        ("MODEL: {SPIKE_TSA: {TIME_BIAS: false}}", "MODEL.SPIKE_TSA.TIME_BIAS"),
         *((f"DATA: {{READER: {reader}}}", "DATA.READER") for reader in ("mapped", "tensorstore")),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -141,7 +142,8 @@ def _open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
             raise DataError(
                 f"{path}: found video of {'high dynamic range' if is_hdr else 'a wide gamut'}, "
                 "expected standard range and BT.709: its colours would come out pale. Convert it: "
-                f"ffmpeg -i {path} -vf {_TONE_MAP if is_hdr else ''}{_TO_STANDARD} standard.mp4"
+                f"ffmpeg -i {shlex.quote(str(path))} -vf {_TONE_MAP if is_hdr else ''}"
+                f"{_TO_STANDARD} standard.mp4"
             )
         stream.thread_type = "AUTO"
         yield container, stream

@@ -6,6 +6,7 @@ Code is not part of it, because renaming a function should not train for days ag
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -91,7 +92,8 @@ class RunIdentity:
             )
         try:
             kind = find_problem(found["settings"].get("TASK", DEFAULT_TASK)).SETTINGS
-            settings = kind.model_validate(found["settings"])
+            with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+                settings = kind.model_validate(found["settings"])  # nobody can change these keys
             known = {each.name: found[each.name] for each in fields(RunIdentity)}
             return cls(**{**known, "settings": settings})
         except (ConfigError, KeyError, ValidationError) as error:

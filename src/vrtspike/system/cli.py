@@ -173,8 +173,9 @@ def run(
     except ImportError as error:
         if (error.name or "").startswith("vrtspike"):
             raise
+        extra = "onnx" if (error.name or "").startswith("onnx") else "workflow"
         _print_error(
-            f"error: a package is missing or damaged ({error}); pip install 'vrtspike[workflow]', "
+            f"error: a package is missing or damaged ({error}); pip install 'vrtspike[{extra}]', "
             "or see docs/install.md"
         )
         status = EXIT_USER_ERROR

@@ -71,11 +71,18 @@ def test_simulating_many_folders_names_every_fault_at_the_end(script, tmp_path):
     gap.unlink()
     idle = script(*command, "--sequence", "a", status=2)
     assert "found --sequence with --source, which changes nothing there" in idle
-    assert "theta\n  Input should be greater than 0" in script(*command, "--theta", 0, status=2)
+    assert "error: --theta: Input should be greater than 0" in script(
+        *command, "--theta", 0, status=2
+    )
     in_place = script(*command, "--output", tmp_path / "frames", status=2)
     assert "sound: --output would replace these frames" in in_place
     message = script(*command, status=2)
     assert "could not be simulated (2):" in message
     assert "broken/1.png: not a readable image" in message
     assert "short: 2 frames do not fill one exposure" in message
-    assert (tmp_path / "out/train/sound/spike/000001.dat").is_file()
+    spikes = tmp_path / "out/train/sound/spike"
+    assert (spikes / "000001.dat").is_file()
+    # Files that are not written anew are nobody's to remove.
+    (spikes / "000002.dat").touch()
+    assert "spike: found 000002.dat, expected nothing but the 1 files" in script(*command, status=2)
+    assert (spikes / "000002.dat").is_file()

@@ -135,10 +135,12 @@ def test_a_stopped_call_goes_on_and_gives_the_same(model, asked, whole):
     assert (12, 12) in tiles
     np.testing.assert_array_equal(pictures(asked.output / "restored"), finished)
     assert [path.stat().st_mtime_ns for path in kept] == before
-    # A frame that is lost is restored again, alone.
+    # A frame that is lost is restored again, alone, and in the same tiles.
     kept[0].unlink()
     tiles.clear()
-    restore(model, asked, show=lambda *done: tiles.append(done))
+    with pytest.raises(ConfigError, match="found frames restored with --tile 32"):
+        restore(model, replace(asked, tile=16))
+    restore(model, replace(asked, tile=None), show=lambda *done: tiles.append(done))
     assert {total for _, total in tiles} == {6, 5}  # tiles, frames
     np.testing.assert_array_equal(pictures(asked.output / "restored"), finished)
     assert kept[1].stat().st_mtime_ns == before[1]

@@ -27,7 +27,7 @@ from vrtspike.deblurring.evaluation.pictures import (
     picture_files,
     require_size,
 )
-from vrtspike.deblurring.evaluation.tiling import Progress, recomputation, tile_unit
+from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, recomputation, tile_unit
 from vrtspike.deblurring.metrics.psnr import psnr
 from vrtspike.deblurring.metrics.ssim import ssim
 from vrtspike.deblurring.rgb_images import Image
@@ -172,7 +172,7 @@ def restore_into(
     if known:
         count = len(files)
         note(f"{count - len(missing)} of {count} frames are there already, restored before")
-    tiling = model.tiling(source, request.tile)
+    tiling = Tiling(**known["tiling"]) if known else model.tiling(source, request.tile)
     shape = (len(files), *source.size)
     record |= {
         "paths": {
@@ -253,7 +253,10 @@ def _known_record(request: Request, identity: dict[str, Any]) -> dict[str, Any]:
     known = read_mapping(path, advice) if path.is_file() else {}
     if differing := [name for name in identity if known.get(name) != identity[name]]:
         found = f"with other {', '.join(differing)}" if known else "by something else"
-        raise ConfigError(f"{path}: found frames restored {found}; {advice}")
+        raise ConfigError(f"{path.with_name(RESTORED)}: holds frames restored {found}; {advice}")
+    # Frames of other tiles differ a little: a clip would have a seam in time.
+    if known and request.tile not in (None, tile := known["tiling"]["size"]):
+        raise ConfigError(f"{path}: found frames restored with --tile {tile}; {advice}")
     return known
 
 

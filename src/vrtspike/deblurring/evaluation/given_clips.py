@@ -302,7 +302,14 @@ def simulated_spikes(pictures: Pictures) -> FrameSpikes:
     Raises:
         DataError: if frames have an odd side.
     """
-    ratio = _ratio(pictures, (pictures.size[0] // 2, pictures.size[1] // 2))
+    height, width = pictures.size
+    if height % 2 or width % 2:
+        raise DataError(
+            f"{pictures.place}: found frames of {height} x {width} pixels, expected even sides, as "
+            "the simulated sensor has half of them; crop the frames, such as by "
+            f"ffmpeg -vf crop={width - width % 2}:{height - height % 2}"
+        )
+    ratio = _ratio(pictures, (height // 2, width // 2))
     count = len(pictures.names)
 
     def read(frame: int, steps: Exposure) -> PackedSpikes:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from vrtspike.deblurring.metrics.metric import ImageMetric, needs_nothing
 from vrtspike.deblurring.rgb_images import PEAK, Image, require_pair, studio_luma
+from vrtspike.errors import DataError
 
 SSIM_WINDOW = 11
 SSIM_SIGMA = 1.5
@@ -53,7 +54,7 @@ def ssim_of_values(a: NDArray[Any], b: NDArray[Any]) -> float:
     """:func:`ssim` of (H, W) or (H, W, C) on the scale of 0 to 255, rounded or not.
 
     Raises:
-        ValueError: if the window does not fit inside.
+        DataError: if the window does not fit inside.
     """
     return _similarity(a, b, _gaussian, SSIM_WINDOW)
 
@@ -66,7 +67,7 @@ def ssim_uniform(a: NDArray[Any], b: NDArray[Any]) -> float:
         b: the same shape.
 
     Raises:
-        ValueError: if the window does not fit inside.
+        DataError: if the window does not fit inside.
     """
     size = UNIFORM_WINDOW**2
 
@@ -115,7 +116,10 @@ def _similarity(
         sample: what variances are multiplied by.
     """
     if min(a.shape[:2]) < window:
-        raise ValueError(f"SSIM needs images of at least {window}x{window}, got {a.shape}")
+        raise DataError(
+            f"SSIM: found frames of {a.shape[0]} x {a.shape[1]} pixels, expected {window} or more; "
+            "leave it out of TEST.METRICS"
+        )
     a, b = a.astype(np.float64), b.astype(np.float64)
     mean_a, mean_b = mean(a), mean(b)
     variance_a = sample * (mean(a * a) - mean_a**2)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from vrtspike.deblurring.metrics.metric import ImageMetric, needs_nothing
 from vrtspike.deblurring.rgb_images import Image, require_pair
+from vrtspike.errors import DataError
 
 BLOCK = 32
 """What is compared has sides of a multiple of this many pixels."""
@@ -65,14 +66,17 @@ def middle(side: int) -> slice:
     """The largest multiple of ``BLOCK`` pixels that leaves ``BORDER`` pixels on either side.
 
     Raises:
-        ValueError: if the side is too short for one block.
+        DataError: if the side is too short for one block.
 
     >>> middle(720), middle(1280)
     (slice(8, 712, None), slice(16, 1264, None))
     """
     length = (side - 2 * BORDER) // BLOCK * BLOCK
     if length < BLOCK:
-        raise ValueError(f"tOF needs sides of at least {BLOCK + 2 * BORDER} pixels, got {side}")
+        raise DataError(
+            f"tOF: found sides of {side} pixels, expected {BLOCK + 2 * BORDER} or more; leave it "
+            "out of TEST.METRICS"
+        )
     start = (side - length) // 2
     return slice(start, start + length)
 

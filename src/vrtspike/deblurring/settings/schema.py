@@ -46,6 +46,7 @@ ProtocolName = Literal["own", "vrt", "spkdeblurnet", "ssdm"]
 """How figures are measured (:mod:`vrtspike.deblurring.evaluation.protocols`)."""
 
 
+_NO_GAIN = OldKey(values={False: False}, reason="it gained nothing")
 _CHUNKS = OldKey(reason="chunks have pixels of any place")
 
 # What keys were called in older files.
@@ -67,6 +68,9 @@ OLD_KEYS: OldKeys = {
         values={"TemporalCrossAttn": ""}, reason="spike features are fused by attention along time"
     ),
     ("MODEL", "DISABLE_KERNELS"): OldKey(reason="PyTorch computes every operation"),
+    ("MODEL", "SPIKE_TSA", "TIME_BIAS"): _NO_GAIN,
+    ("MODEL", "FUSE", "TIME_BIAS"): _NO_GAIN,
+    ("MODEL", "FUSE", "DIRECT"): _NO_GAIN,
     ("MODEL", "SPIKE_TSA", "CHUNK_SHAPE"): _CHUNKS,
     ("MODEL", "FUSE", "CHUNK_SHAPE"): _CHUNKS,
     ("MODEL", "VRT", "RECOMPUTE"): OldKey(

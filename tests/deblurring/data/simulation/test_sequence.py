@@ -119,6 +119,7 @@ def test_folders_of_frames_in_the_known_trees(tmp_path):
     for name in list(names)[:-1]:
         write_frames(tmp_path / name, "0000.png")
     (tmp_path / "linked").symlink_to(tmp_path / "plain")
+    (tmp_path / "train/loop").symlink_to(tmp_path)
     found = frame_folders(tmp_path, "valid")
     assert {(f.split, f.sequence, f.frames_per_exposure) for f in found} == set(names.values())
     (single,) = frame_folders(tmp_path / "plain")

@@ -81,6 +81,7 @@ def make_demo_data(
             root / scene.split / scene.name,
             frames,
             frames_per_exposure=FRAMES_PER_EXPOSURE,
+            replace=True,
             seed=int(random.integers(2**31)),
         )
         report(f"{scene.split}/{scene.name}: {count} exposures of {scene.photograph}")

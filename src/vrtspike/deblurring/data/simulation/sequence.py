@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -84,7 +85,9 @@ def frame_folders(root: Path, split: str = "train") -> list[FrameFolder]:
     """
     found = []
     for name, below, files in os.walk(root, followlinks=True):
-        below.sort()
+        # A link to a folder that it stands in would lead round and round.
+        here = Path(name).resolve()
+        below[:] = sorted(b for b in below if not here.is_relative_to(Path(name, b).resolve()))
         if any(Path(file).suffix.lower() in FRAME_SUFFIXES for file in files):
             folder = Path(name)
             parts = folder.relative_to(root).parts or (root.resolve().name,)
@@ -153,13 +156,14 @@ def write_sequence(
     *,
     frames_per_exposure: int,
     gamma: float | None = None,
+    replace: bool = False,
     progress: Callable[[int], None] | None = None,
     **how: Unpack[Simulation],
 ) -> tuple[int, int]:
     """Write ``blur/``, ``sharp/`` and ``spike/`` of one sequence from successive sharp frames.
 
-    They replace those of an earlier run when all frames are there. Where exposures are not those of
-    Spk-GoPro, a table says so (``exposures.csv``).
+    They replace those of an earlier run when all frames are there, and nothing else. Where
+    exposures are not those of Spk-GoPro, a table says so (``exposures.csv``).
 
     Exposures abut: exposure i averages frames i N to i N + N - 1, its sharp frame is the middle one
     and its spikes run from its first frame to just before the next exposure's. The sensor's charge
@@ -171,6 +175,7 @@ def write_sequence(
         frames_per_exposure: N.
         gamma: see :func:`vrtspike.deblurring.data.simulation.sensor.synthesize_blur`; with a gamma
             the blurry frames go to ``blur_gamma/``, as in GoPro.
+        replace: remove whatever else the folders hold.
         progress: called with the frames done.
         how: see :class:`~vrtspike.deblurring.data.simulation.sensor.Simulation`.
 
@@ -178,7 +183,8 @@ def write_sequence(
         the number of exposures, and of frames at the end that did not fill one.
 
     Raises:
-        DataError: if there are fewer frames than one exposure takes, or sizes change or are odd.
+        DataError: if there are fewer frames than one exposure takes, sizes change or are odd, or
+            the folders hold other files than those that are written.
     """
     if frames_per_exposure < 1:
         raise DataError(f"{frames_per_exposure} frames per exposure: at least 1 is needed")
@@ -194,11 +200,13 @@ def write_sequence(
             window.append(frame)
             yield frame
 
-    with (
-        replaced_folder(folder / ("blur" if gamma is None else "blur_gamma")) as blur,
-        replaced_folder(folder / "sharp") as sharp,
-        replaced_folder(folder / "spike") as spike,
-    ):
+    places = [
+        folder / ("blur" if gamma is None else "blur_gamma"),
+        folder / "sharp",
+        folder / "spike",
+    ]
+    with contextlib.ExitStack() as replaced:
+        blur, sharp, spike = (replaced.enter_context(replaced_folder(place)) for place in places)
         # The sensor runs one frame behind: it needs the next frame to interpolate towards.
         for done, interval in enumerate(stream_spikes(record(), **how), start=1):
             spikes.append(interval)
@@ -219,6 +227,14 @@ def write_sequence(
                 f"{folder}: {len(spikes)} frames do not fill one exposure of "
                 f"{frames_per_exposure}; give more frames or fewer per exposure"
             )
+        for place, made in zip(places, (blur, sharp, spike), strict=True):
+            others = [path for path in place.glob("*") if not (made / path.name).exists()]
+            if not replace and (others or place.is_symlink()):
+                raise DataError(
+                    f"{place}: found {'a link' if place.is_symlink() else min(others).name}, "
+                    f"expected nothing but the {len(exposures)} files that are written anew; give "
+                    "another folder, or remove this one"
+                )
     is_rate = steps_per_frame == STEPS_PER_SOURCE_FRAME
     if is_rate and exposure == spk_gopro_exposure(exposure.steps):
         (folder / TABLE).unlink(missing_ok=True)
