@@ -40,8 +40,7 @@ def test_manifest_of_a_sound_sequence(pristine):
     assert (exposure["start"], exposure["steps"]) == (0, 88)
     assert exposure["center"] == pytest.approx(40, abs=2)
     assert exposure["correlation"] > 0.8
-    assert manifest["alignment"]["expected"] == 40
-    assert manifest["alignment"]["median_center"] == pytest.approx(40, abs=1.5)
+    assert exposure["sharp"] == 40
 
 
 def test_stream_is_divided_among_the_frames(dataset):

@@ -25,8 +25,8 @@ from vrtspike.deblurring.data.gate.alignment import (
     MIN_CORRELATION,
     MIN_DISTINCTION,
     band_pass,
+    correlation_curve,
     find_peak,
-    window_correlations,
 )
 from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE
 from vrtspike.deblurring.data.raw.recordings import find_sensor, sensor_file
@@ -208,10 +208,9 @@ def find_offset(
     for name, exposure in exposures.items():
         spikes = _spikes(moving, sensor, exposure.start + low, exposure.steps + high - low)
         frame = read_gray(files[name]).astype(np.float32)
-        gray = on_sensor(frame, homography, spikes.shape[1:])
-        seen = band_pass((gray / 255).astype(np.float32))
+        seen = on_sensor(frame, homography, spikes.shape[1:])
         # Of each offset from low to high.
-        curves.append(window_correlations(spikes, seen, exposure.steps))
+        curves.append(correlation_curve(spikes, seen, exposure.steps)[1])
     mean = np.mean(curves, axis=0)
     peak, correlation = find_peak(mean)
     if correlation < MIN_CORRELATION or correlation - float(mean.min()) < MIN_DISTINCTION:
