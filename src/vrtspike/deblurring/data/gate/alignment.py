@@ -251,22 +251,17 @@ def _misread(spikes: PackedSpikes, picture: NDArray[np.float32], window: int) ->
 
 
 def _moved(spikes: PackedSpikes, reference: NDArray[np.float32], window: int) -> tuple[float, str]:
-    """As :func:`_misread`, of a shift in space."""
+    """As :func:`_misread`, of a shift in space, in the middle of the steps."""
     height, width = reference.shape
     rows, columns = height // MOST_SHIFT, width // MOST_SHIFT
     inner = reference[rows : height - rows, columns : width - columns]
-    tried = []
-    for start in range(0, len(spikes) - window + 1, max(1, window // 2)):
-        picture = band_pass(spikes.picture(start, start + window))
-        near = cv2.matchTemplate(picture, inner, cv2.TM_CCORR_NORMED)
-        down, right = divmod(int(near.argmax()), near.shape[1])
-        tried.append((float(near.max()), rows - down, columns - right))
-    # What moves passes by other places, too: the smallest of nearly equal shifts is meant.
-    best = [found for found in tried if found[0] >= max(tried)[0] - CLEARLY_BETTER / 2]
-    likeness, down, right = min(best, key=lambda found: abs(found[1]) + abs(found[2]))
-    return likeness, (
-        f"moved by {down} rows down and {right} columns to the right: sensor and frames have to "
-        "show the same part of the scene; vrtspike calibrate finds how they lie"
+    start = (len(spikes) - window) // 2
+    picture = band_pass(spikes.picture(start, start + window))
+    near = cv2.matchTemplate(picture, inner, cv2.TM_CCORR_NORMED)
+    down, right = divmod(int(near.argmax()), near.shape[1])
+    return float(near.max()), (
+        f"moved by {rows - down} rows down and {columns - right} columns to the right: sensor and "
+        "frames have to show the same part of the scene; vrtspike calibrate finds how they lie"
     )
 
 
