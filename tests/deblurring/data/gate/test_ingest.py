@@ -190,7 +190,7 @@ def missing_everywhere(path):
         (lost, "sharp/000002.png", "{file}: cannot be read (No such file"),
         (a_pipe, "sharp/000001.png", "{file}: cannot be read (found a pipe (FIFO), expected a"),
         (a_pipe, "spike/000002.dat", "{file}: cannot be read (found a pipe (FIFO), expected a"),
-        (a_pipe, "spike/000003.npz", "{file}: cannot be read (found a pipe (FIFO), expected a"),
+        (a_pipe, "spike/000003.npz", "an array spk (T, H, W): found a pipe (FIFO), expected a"),
         (missing_everywhere, "blur/000002.png", "frame numbers jump from 000001 to 000003"),
     ],
 )

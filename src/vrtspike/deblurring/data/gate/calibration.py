@@ -121,7 +121,7 @@ def calibrate(
         DataError: if files are missing or do not fit, or a scene does not tell.
     """
     spikes = static / SPIKES
-    sensor = find_sensor(spikes, sensor_size, sensor_file(spikes))
+    sensor, _ = find_sensor(spikes, sensor_size, sensor_file(spikes))
     frames = [read_gray(path) for path in frame_files(static / "blur")[:STATIC_FRAMES]]
     gray: NDArray[np.float32] = np.stack(frames).mean(axis=0, dtype=np.float32)
     steps = min(STATIC_STEPS, count_spike_frames(spikes, *sensor))

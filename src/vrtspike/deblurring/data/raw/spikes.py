@@ -56,6 +56,7 @@ _BITS_AT_ONCE = _BITS.view(np.float64).T
 eight bytes travel as a floating-point number, with which nothing is computed."""
 
 _DAMAGE = (
+    *(OSError, KeyError),  # there is no such file, no such array
     *(ValueError, SyntaxError, tokenize.TokenError),  # of an array's header
     *(EOFError, zipfile.BadZipFile, zlib.error),  # of an archive
     RuntimeError,  # it is encrypted, or packed in a way that zipfile does not know
@@ -196,12 +197,9 @@ def _npz(
             if by_columns:
                 raise ValueError(f"{KEY} has its columns first; save numpy.ascontiguousarray of it")
             yield stream, shape, dtype
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
-    except KeyError as error:
-        raise DataError(f"{path}: holds no array {KEY!r} (T, H, W)") from error
     except _DAMAGE as error:
-        raise DataError(f"{path}: not a readable .npz file ({error})") from error
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"{path}: no .npz file with an array {KEY} (T, H, W): {reason}") from error
 
 
 def _npz_rows(
