@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.gate.alignment import (
     CENTER_PRECISION,
+    Alignment,
     align,
     center_tolerance,
     mismatch,
@@ -27,7 +28,6 @@ from vrtspike.deblurring.data.gate.alignment import (
 from vrtspike.deblurring.data.gate.consistency import (
     Consistency,
     FrameView,
-    SpikeView,
     gray,
     view_picture,
     view_spikes,
@@ -211,18 +211,26 @@ class _Checks:
             view_picture(str(self.root / path), picture)
             for path, picture in zip(paths, pictures, strict=True)
         )
-        spikes, seen, fault = None, None, None
-        if recording is not None:
-            spikes, seen, fault = self._spikes(recording, t0, paths[1], *pictures)
+        entry, seen, fault = None, None, None
+        if recording is not None and self.area is not None:
+            start, steps = recording.exposure.start, recording.exposure.steps
+            file = self.root / recording.path
+            # Long exposures of large sensors take gigabytes once unpacked.
+            spikes = read_packed(file, *self.file_size, start=start, count=steps, area=self.area)
+            place = (
+                f"{file} (steps {start} to {start + steps - 1})" if self.files.stream else f"{file}"
+            )
+            found, seen = align(spikes, pictures[1]), view_spikes(place, spikes, pictures[0])
+            fault = mismatch(found, place, paths[1], (self.area.rows, self.area.columns))
+            if fault and found.is_moved:
+                self._moved.append(fault)
+                fault = None
+            fault = fault or order_fault(spikes, place)
+            entry = _spikes_entry(recording, t0, found, seen.total)
+        # The picture's digest tells the frame in another sequence, unless it is of one colour.
+        picture = sharp.digest if sharp.detail > 0 else ""
         self.frames.append(
-            {
-                "name": name,
-                "blur": paths[0],
-                "sharp": paths[1],
-                "spikes": spikes,
-                # By it the frame is known again in another sequence, unless it is of one colour.
-                "picture": sharp.digest if sharp.detail > 0 else "",
-            }
+            {"name": name, "blur": paths[0], "sharp": paths[1], "spikes": entry, "picture": picture}
         )
         if fault:
             self.faults.append(fault)
@@ -244,49 +252,24 @@ class _Checks:
             )
         return gray(picture)
 
-    def _spikes(
-        self,
-        recording: Recording,
-        t0: int,
-        frame: str,
-        blur: NDArray[np.uint8],
-        sharp: NDArray[np.uint8],
-    ) -> tuple[dict[str, Any], SpikeView, str | None]:
-        """Check the spikes of a frame against its pictures.
 
-        Returns:
-            what the manifest says of them, what is to be compared of them, and what is wrong.
-
-        Raises:
-            DataError: if they cannot be read or compared.
-        """
-        assert self.area is not None, "else there are no recordings"
-        exposure, place = recording.exposure, self.root / recording.path
-        start, steps = exposure.start, exposure.steps
-        # Long exposures of large sensors take gigabytes once unpacked.
-        spikes = read_packed(place, *self.file_size, start=start, count=steps, area=self.area)
-        found = align(spikes, sharp)
-        part = f" (steps {start} to {start + steps - 1})" if self.files.stream else ""
-        seen = view_spikes(f"{place}{part}", spikes, blur)
-        fault = mismatch(found, place, frame, (self.area.rows, self.area.columns))
-        if fault and found.is_moved:
-            self._moved.append(fault)
-            fault = None
-        entry = {
-            "path": recording.path,
-            "total": recording.total,
-            "start": start,
-            "steps": steps,
-            "sharp": exposure.sharp - start,
-            # In the whole sequence, where the exposures of files of their own follow each other.
-            "t0": t0,
-            "t1": t0 + steps,
-            "count": seen.total,
-            # Null where nothing can be said.
-            "center": round(found.center, 2) if found.locates else None,
-            "correlation": round(found.correlation, 4) if found.assessable else None,
-        }
-        return entry, seen, fault or order_fault(spikes, f"{place}{part}")
+def _spikes_entry(recording: Recording, t0: int, found: Alignment, count: int) -> dict[str, Any]:
+    """What the manifest says of the spikes of a frame, as many as ``count``."""
+    exposure = recording.exposure
+    return {
+        "path": recording.path,
+        "total": recording.total,
+        "start": exposure.start,
+        "steps": exposure.steps,
+        "sharp": exposure.sharp - exposure.start,
+        # In the whole sequence, where the exposures of files of their own follow each other.
+        "t0": t0,
+        "t1": t0 + exposure.steps,
+        "count": count,
+        # Null where nothing can be said.
+        "center": round(found.center, 2) if found.locates else None,
+        "correlation": round(found.correlation, 4) if found.assessable else None,
+    }
 
 
 def _time_faults(exposures: Sequence[dict[str, Any]], *, has_table: bool) -> list[str]:
