@@ -186,10 +186,9 @@ def _npz(
     try:
         refuse_pipe(path)
         with zipfile.ZipFile(path) as archive, archive.open(f"{KEY}.npy") as stream:
-            if np.lib.format.read_magic(stream) == (1, 0):
-                shape, by_columns, dtype = np.lib.format.read_array_header_1_0(stream)
-            else:
-                shape, by_columns, dtype = np.lib.format.read_array_header_2_0(stream)
+            if np.lib.format.read_magic(stream) != (1, 0):
+                raise ValueError(f"{KEY} holds no numbers")
+            shape, by_columns, dtype = np.lib.format.read_array_header_1_0(stream)
             if dtype.kind not in "biuf":
                 raise ValueError(f"{KEY} holds {dtype}, not numbers")
             if len(shape) != 3 or 0 in shape:

@@ -63,7 +63,6 @@ class Layout:
 
     Attributes:
         name: what DATA.LAYOUT and manifests call it.
-        used_by: who publishes data in this layout.
         marks: its folders by which it is recognised, as patterns in which ``*`` is any name; all of
             one of the groups have to be there.
         unless: the marks of another layout that looks alike; empty where there is none.
@@ -85,7 +84,6 @@ class Layout:
     """
 
     name: str
-    used_by: str
     marks: tuple[tuple[str, ...], ...]
     blur: str
     sharp: str | None
@@ -143,7 +141,7 @@ class Layout:
     def places(self, split: str, name: str, blur_dir: str, spike_root: str | None = None) -> Places:
         """Where the parts of a sequence are expected; arguments as for :meth:`find`.
 
-        >>> layout = Layout("a", "", (), "{sequence}/blur", "sharp", None)
+        >>> layout = Layout("a", (), "{sequence}/blur", "sharp", None)
         >>> layout.places("train", "walk", "blur").blur
         'walk/blur/'
         """
@@ -247,7 +245,7 @@ def advice(layout: Layout, blur_dir: str) -> str:
     """What someone must know whose data set could not be used."""
     places = layout.places("<split>", "<sequence>", blur_dir)
     return (
-        f"Expected in the layout {layout.name} ({layout.used_by}): {places.blur}*.png, "
+        f"Expected in the layout {layout.name}: {places.blur}*.png, "
         f"{places.sharp}*.png and, where there are spikes, {places.spikes_wanted}."
     )
 

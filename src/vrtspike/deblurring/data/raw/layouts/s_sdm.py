@@ -15,7 +15,6 @@ from vrtspike.deblurring.data.raw.layouts.layout import Layout, fixed_exposure
 
 S_SDM = Layout(
     name="s_sdm",
-    used_by="S-SDM's GOPRO",
     marks=(("{split}/blur_data", "{split}/sharp_data"),),
     blur="{split}/blur_data/{sequence}",
     sharp="{split}/sharp_data/{sequence}",
@@ -27,7 +26,6 @@ S_SDM = Layout(
 
 RSB = Layout(
     name="rsb",
-    used_by="RSB, the real recordings of S-SDM",
     marks=(("blur_data", "spike_data"),),
     unless=("sharp_data",),
     blur="blur_data/{sequence}",

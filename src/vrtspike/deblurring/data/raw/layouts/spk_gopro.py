@@ -47,7 +47,6 @@ def exposure_of_source_frames(steps: int) -> Exposure:
 
 SPK_GOPRO = Layout(
     name="spk_gopro",
-    used_by="GOPRO_Large, Spk-GoPro",
     marks=tuple((f"{{split}}/*/{part}",) for part in ("blur", "blur_gamma", "sharp", "spike")),
     blur="{split}/{sequence}/blur{gamma}",
     sharp="{split}/{sequence}/sharp",
@@ -59,7 +58,6 @@ SPK_GOPRO = Layout(
 
 KAIR = Layout(
     name="kair",
-    used_by="KAIR, the training code of VRT",
     marks=(("{split}_GT",),),
     blur="{split}_GT_blurred{gamma}/{sequence}",
     sharp="{split}_GT/{sequence}",
@@ -70,7 +68,6 @@ KAIR = Layout(
 
 NAFNET = Layout(
     name="nafnet",
-    used_by="NAFNet, Restormer",
     marks=(("{split}/target", "{split}/input"), ("{split}/target", "{split}/input_gamma")),
     blur="{split}/input{gamma}",
     sharp="{split}/target",

@@ -28,7 +28,6 @@ def source_frame_numbers(names: Sequence[str]) -> list[int] | None:
 def _layout(length: int) -> Layout:
     return Layout(
         name=f"spk_x4k_{length}",
-        used_by=f"Spk-X4K1000FPS, exposures of {length} source frames",
         marks=((f"{{split}}_blurry_{length}",),),
         blur=f"{{split}}_blurry_{length}/{{sequence}}",
         sharp="{split}_fullRGB/{sequence}",

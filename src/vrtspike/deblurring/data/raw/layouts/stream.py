@@ -2,9 +2,9 @@
 
 Of cameras of one's own it lies beside ``<split>/<sequence>/{blur,sharp}/NAME.png``.
 
-BSD, DVD and REDS are published without spikes. Those that are simulated from the sharp frames
-(``scripts/simulate.py --pairs``) lie under a root of their own (DATA.SPIKE_ROOT), as
-``<split>/<sequence>/spike.dat`` with its ``exposures.csv``.
+BSD, DVD and REDS are published without spikes (``rgb_pairs`` is DVD and BSD as ESTRNN takes them).
+Those that are simulated from the sharp frames (``scripts/simulate.py --pairs``) lie under a root of
+their own (DATA.SPIKE_ROOT), as ``<split>/<sequence>/spike.dat`` with its ``exposures.csv``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from vrtspike.deblurring.data.raw.layouts.layout import Layout
 
 ONE_STREAM = Layout(
     name="stream",
-    used_by="cameras of one's own",
     marks=tuple(("{split}/*/exposures.csv", f"{{split}}/*/spike{s}") for s in (".dat", ".npz")),
     blur="{split}/{sequence}/blur{gamma}",
     sharp="{split}/{sequence}/sharp",
@@ -28,7 +27,6 @@ ONE_STREAM = Layout(
 M1K40 = replace(
     ONE_STREAM,
     name="m1k40",
-    used_by="recordings of M1K40 cameras",
     marks=(),
     sensor=(1000, 1024),
 )
@@ -37,7 +35,6 @@ M1K40 = replace(
 UHSR = replace(
     ONE_STREAM,
     name="uhsr",
-    used_by="UHSR",
     marks=(("{split}/*/exposures.csv", "{split}/*/spike.npz"),),
     sensor=(250, 250),
     area=Area(13, 13, 224, 224),
@@ -46,12 +43,12 @@ UHSR = replace(
 
 
 _PAIRS = (
-    ("bsd", "BSD", "{split}/{sequence}/Blur/RGB", "{split}/{sequence}/Sharp/RGB"),
-    ("dvd", "DVD (DeepVideoDeblurring)", "{split}/{sequence}/input", "{split}/{sequence}/GT"),
-    ("reds", "REDS", "{split}/{split}_blur/{sequence}", "{split}/{split}_sharp/{sequence}"),
-    ("rgb_pairs", "DVD and BSD of ESTRNN", "{split}/blur/{sequence}", "{split}/gt/{sequence}"),
+    ("bsd", "{split}/{sequence}/Blur/RGB", "{split}/{sequence}/Sharp/RGB"),
+    ("dvd", "{split}/{sequence}/input", "{split}/{sequence}/GT"),
+    ("reds", "{split}/{split}_blur/{sequence}", "{split}/{split}_sharp/{sequence}"),
+    ("rgb_pairs", "{split}/blur/{sequence}", "{split}/gt/{sequence}"),
 )
-"""Name, users, blurry and sharp frames of the layouts without recorded spikes."""
+"""Name, blurry and sharp frames of the layouts without recorded spikes."""
 
 LAYOUTS = (
     ONE_STREAM,
@@ -61,12 +58,11 @@ LAYOUTS = (
         replace(
             ONE_STREAM,
             name=name,
-            used_by=used_by,
             marks=((sharp.replace("{sequence}", "*"),),),
             blur=blur,
             sharp=sharp,
             step=1,
         )
-        for name, used_by, blur, sharp in _PAIRS
+        for name, blur, sharp in _PAIRS
     ),
 )
