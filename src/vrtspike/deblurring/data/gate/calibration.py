@@ -127,8 +127,10 @@ def calibrate(
     steps = min(STATIC_STEPS, count_spike_frames(spikes, *sensor))
     rate = _spikes(static, sensor, 0, steps).picture() / np.float32(steps)
     homography = find_homography(gray, rate)
-    before = on_sensor(gray, _same_view(gray.shape, rate.shape), rate.shape)
-    registered = on_sensor(gray, homography, rate.shape)
+    before, registered = (
+        shrink(on_sensor(gray, matrix, rate.shape), *rate.shape)
+        for matrix in (_same_view(gray.shape, rate.shape), homography)
+    )
     found = Calibration(
         frame_size=(gray.shape[0], gray.shape[1]),
         sensor_size=(rate.shape[0], rate.shape[1]),
@@ -231,30 +233,22 @@ def find_offset(
     }
 
 
-def on_sensor(
-    picture: NDArray[Any], homography: Matrix, sensor: Sequence[int], scale: int | None = None
-) -> NDArray[Any]:
-    """A frame on the sensor's grid.
+def on_sensor(picture: NDArray[Any], homography: Matrix, sensor: Sequence[int]) -> NDArray[Any]:
+    """A frame on the sensor's grid, with about as many pixels for each spike pixel as it has.
 
     Args:
         picture: (H, W) or (H, W, 3).
         homography: from the sensor to the frame.
         sensor: rows and columns of the sensor.
-        scale: pixels for each spike pixel along each side; None averages to one, for grey pictures.
     """
-    fine = scale or frame_scale_of(picture.shape, sensor)
-    height, width = sensor[0] * fine, sensor[1] * fine
+    scale = max(1, round(min(picture.shape[0] / sensor[0], picture.shape[1] / sensor[1])))
+    height, width = scale * sensor[0], scale * sensor[1]
     matrix = homography @ _same_view(sensor, (height, width))
     flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
     found = cv2.warpPerspective(
         picture, matrix, (width, height), flags=flags, borderMode=cv2.BORDER_REPLICATE
     )
-    return np.asarray(found) if scale else shrink(np.asarray(found), sensor[0], sensor[1])
-
-
-def frame_scale_of(frame: Sequence[int], sensor: Sequence[int]) -> int:
-    """Pixels of a resampled frame for each spike pixel: as many as the frame has, about."""
-    return max(1, round(min(frame[0] / sensor[0], frame[1] / sensor[1])))
+    return np.asarray(found)
 
 
 def save(folder: Path, found: Calibration, picture: NDArray[np.uint8]) -> None:
@@ -282,7 +276,6 @@ def apply(found: Calibration, root: Path, output: Path) -> list[Path]:
     if not sources:
         raise DataError(f"{root}: no <split>/<sequence>/{SPIKES} in it")
     homography = np.array(found.homography)
-    scale = frame_scale_of(found.frame_size, found.sensor_size)
     rows, columns = found.file_size
     offset = found.offset_steps or 0.0
     atomic_write_text(output / SENSOR_FILE, f"spike_h: {rows}\nspike_w: {columns}\n")
@@ -297,7 +290,7 @@ def apply(found: Calibration, root: Path, output: Path) -> list[Path]:
                         f"{path}: {picture.shape[0]} x {picture.shape[1]}, expected the size of "
                         f"the calibration's, {found.frame_size[0]} x {found.frame_size[1]}"
                     )
-                seen = on_sensor(picture, homography, found.sensor_size, scale)
+                seen = on_sensor(picture, homography, found.sensor_size)
                 write_png(target / part / f"{path.stem}.png", seen)
         # The shutter opens with a step, the sharp instant need not.
         exposures = {
