@@ -65,11 +65,9 @@ def test_damage_of_an_npz_file_is_an_error_wherever_it_is(tmp_path, save):
     save(path, spk=spikes)
     contents, random = path.read_bytes(), np.random.default_rng(1)
     refused = 0
-    places = [*range(0, 250), *random.integers(250, len(contents), 150)]
-    for number, place in enumerate(places):
+    for place in [*range(0, 250), *random.integers(250, len(contents), 150)]:
         damaged = bytearray(contents)
         damaged[place] ^= 1 << int(random.integers(8))
-        path = tmp_path / f"{number}.npz"
         path.write_bytes(damaged)
         try:
             found = read_spikes(path, *npz_sensor(path))

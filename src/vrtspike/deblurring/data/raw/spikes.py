@@ -10,16 +10,18 @@ top row first. This module is the only reader and writer of both.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import math
 import os
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
+from typing import IO, Any
 
 import cv2
 import numpy as np
@@ -127,13 +129,14 @@ def frame_bytes(height: int, width: int) -> int:
 
 
 def count_spike_frames(path: str | os.PathLike[str], height: int, width: int) -> int:
-    """Number of spike frames T in a file; of a ``.dat`` file only the size is read.
+    """Number of spike frames T in a file; only its size is read.
 
     Raises:
         DataError: if the file is missing, empty, or its size is not a whole number of frames.
     """
     if _is_npz(path):
-        shape = _npz(path).shape
+        with _npz(path) as (_, shape, _):
+            pass
         if shape[1:] != (height, width):
             raise DataError(
                 f"{path}: {KEY} has the shape {shape}, (T, {height}, {width}) expected; "
@@ -171,48 +174,53 @@ def npz_sensor(path: str | os.PathLike[str]) -> tuple[int, int] | None:
     """
     if not _is_npz(path):
         return None
-    _, height, width = _npz(path).shape
-    return height, width
+    with _npz(path) as (_, shape, _):
+        return shape[1], shape[2]
 
 
-def _npz(path: str | os.PathLike[str]) -> PackedSpikes:
-    """All spikes of an ``.npz`` file."""
+@contextlib.contextmanager
+def _npz(
+    path: str | os.PathLike[str],
+) -> Iterator[tuple[IO[bytes], tuple[int, ...], np.dtype[Any]]]:
+    """The bytes of the spikes in an ``.npz`` file, their shape and type."""
     try:
         refuse_pipe(path)
-        return _unpacked_npz(os.fspath(path), Path(path).stat().st_mtime_ns)
+        with zipfile.ZipFile(path) as archive, archive.open(f"{KEY}.npy") as stream:
+            if np.lib.format.read_magic(stream) != (1, 0):
+                raise ValueError(f"{KEY} holds no numbers")
+            shape, by_columns, dtype = np.lib.format.read_array_header_1_0(stream)
+            if dtype.kind not in "biuf":
+                raise ValueError(f"{KEY} holds {dtype}, not numbers")
+            if len(shape) != 3 or 0 in shape:
+                raise ValueError(f"{KEY} has the shape {shape}, (T, H, W) expected")
+            if by_columns:
+                raise ValueError(f"{KEY} has its columns first; save numpy.ascontiguousarray of it")
+            yield stream, shape, dtype
     except _DAMAGE as error:
         reason = getattr(error, "strerror", None) or error
         raise DataError(f"{path}: no .npz file with an array {KEY} (T, H, W): {reason}") from error
 
 
-@functools.lru_cache(maxsize=1)
-def _unpacked_npz(path: str, date: int) -> PackedSpikes:
-    """The same of a file of this date: one for a whole sequence is not read again for each frame.
+def _npz_rows(
+    path: str | os.PathLike[str], start: int, stop: int, rows: slice, columns: slice
+) -> Iterator[NDArray[np.uint8]]:
+    """Packed rows of some steps of an ``.npz`` file, a block of steps at a time.
 
-    It is read in blocks, as spikes take at least eight times the memory before they are packed.
+    To get to them, all before them are unpacked.
     """
-    with zipfile.ZipFile(path) as archive, archive.open(f"{KEY}.npy") as stream:
-        if np.lib.format.read_magic(stream) != (1, 0):
-            raise ValueError(f"{KEY} holds no numbers")
-        shape, by_columns, dtype = np.lib.format.read_array_header_1_0(stream)
-        if dtype.kind not in "biuf":
-            raise ValueError(f"{KEY} holds {dtype}, not numbers")
-        if len(shape) != 3 or 0 in shape:
-            raise ValueError(f"{KEY} has the shape {shape}, (T, H, W) expected")
-        if by_columns:
-            raise ValueError(f"{KEY} has its columns first; save numpy.ascontiguousarray of it")
-        block = _BLOCK_STEPS * math.prod(shape[1:]) * dtype.itemsize
-        parts = []
-        # At the end of the file zipfile compares its checksum.
-        while contents := stream.read(block):
-            spikes = np.frombuffer(contents, dtype).reshape(-1, *shape[1:])
+    with _npz(path) as (stream, shape, dtype):
+        step = int(np.prod(shape[1:])) * dtype.itemsize
+        stream.seek(start * step, os.SEEK_CUR)
+        for first in range(start, stop, _BLOCK_STEPS):
+            last = min(first + _BLOCK_STEPS, stop)
+            contents = stream.read((last - first) * step)
+            # At the end of the file zipfile compares its checksum.
+            if last == shape[0] and stream.read(1):
+                raise ValueError("more than the array that its header announces")
+            spikes = np.frombuffer(contents, dtype).reshape(last - first, *shape[1:])
             if not ((spikes == 0) | (spikes == 1)).all():
-                raise ValueError(f"{KEY} holds values other than 0 and 1")
-            parts.append(pack_rows(spikes.astype(np.uint8)))
-        rows = np.concatenate(parts)
-        if len(rows) != shape[0]:
-            raise ValueError(f"{KEY} holds {len(rows)} steps, its header announces {shape[0]}")
-    return PackedSpikes(rows, shape[2])
+                raise DataError(f"{path}: {KEY} holds values other than 0 and 1")
+            yield pack_rows(spikes[:, rows, columns].astype(np.uint8))
 
 
 def read_spikes(
@@ -270,30 +278,25 @@ def read_packed(
             f"{path}: spike frames {start} to {stop} asked for, the file holds {total} "
             f"of {height} x {width}"
         )
-    every = _npz(path).rows[start:stop] if _is_npz(path) else _dat(path, height, width, start, stop)
-    rows = every[:, area.top : area.top + area.rows]
-    if area.left % 8 or area.columns % 8:
-        bits = np.unpackbits(rows, axis=2, bitorder="little")
-        rows = pack_rows(bits[..., area.left : area.left + area.columns])
-    else:
-        # Whole bytes: cut while packed, an eighth of the memory is moved.
-        rows = rows[..., area.left // 8 : (area.left + area.columns) // 8]
-    return PackedSpikes(np.ascontiguousarray(rows), area.columns)
-
-
-def _dat(
-    path: str | os.PathLike[str], height: int, width: int, start: int, stop: int
-) -> NDArray[np.uint8]:
-    """Some steps of a ``.dat`` file, packed along their rows."""
+    rows = slice(area.top, area.top + area.rows)
+    columns = slice(area.left, area.left + area.columns)
+    if _is_npz(path):
+        empty = np.empty((0, area.rows, -(-area.columns // 8)), np.uint8)
+        parts = [empty, *_npz_rows(path, start, stop, rows, columns)]
+        return PackedSpikes(np.concatenate(parts), area.columns)
     size = frame_bytes(height, width)
     try:
         raw = np.fromfile(path, dtype=np.uint8, count=(stop - start) * size, offset=start * size)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    if width % 8:
-        bits = np.unpackbits(raw, bitorder="little").reshape(-1, height, width)
-        return pack_rows(bits)[:, ::-1]
-    return raw.reshape(-1, height, width // 8)[:, ::-1]
+    packed = raw.reshape(stop - start, size)
+    if width % 8 or area.left % 8 or area.columns % 8:
+        bits = np.unpackbits(packed, axis=1, bitorder="little").reshape(-1, height, width)
+        return PackedSpikes(pack_rows(bits[:, ::-1][:, rows, columns]), area.columns)
+    # Rows fill whole bytes: flipping them while packed moves an eighth of the memory.
+    packed_columns = slice(columns.start // 8, columns.stop // 8)
+    flipped = packed.reshape(-1, height, width // 8)[:, ::-1]
+    return PackedSpikes(np.ascontiguousarray(flipped[:, rows, packed_columns]), area.columns)
 
 
 @dataclass(frozen=True)
