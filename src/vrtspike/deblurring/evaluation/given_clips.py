@@ -30,7 +30,6 @@ from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,
     frame_scale,
     pack_rows,
-    picture_area,
     read_packed,
 )
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
@@ -157,8 +156,7 @@ def recorded_spikes(
         )
     names = pictures.names
     paths = [path] * len(names) if path.is_file() else _partners(path, names)
-    size = find_sensor(paths[0], sensor, sensor_file(paths[0]), layout, pictures.size)
-    area = picture_area(size, pictures.size, layout)
+    size, area = find_sensor(paths[0], sensor, sensor_file(paths[0]), layout, pictures.size)
     ratio = _ratio(pictures, (area.rows, area.columns))
     tables = _find_tables(path, Path(pictures.place))
     table = str(tables[0]) if tables else None
