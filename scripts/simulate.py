@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -17,7 +18,7 @@ from pydantic import ValidationError
 from vrtspike.deblurring.data.raw.layouts.registry import AUTO, LAYOUTS, find_sequence
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
 from vrtspike.deblurring.data.raw.survey import survey
-from vrtspike.deblurring.data.simulation.sensor import SensorModel
+from vrtspike.deblurring.data.simulation.sensor import SPK_GOPRO, Simulation
 from vrtspike.deblurring.data.simulation.sequence import (
     FrameFolder,
     frame_files,
@@ -103,7 +104,7 @@ def main() -> None:
     )
     for name, (kind, text) in SENSOR_OPTIONS.items():
         parser.add_argument(
-            option(name), type=kind, default=getattr(SensorModel, name), help=f"sensor: {text}"
+            option(name), type=kind, default=getattr(SPK_GOPRO, name), help=f"sensor: {text}"
         )
     parser.add_argument(
         "--gamma",
@@ -124,10 +125,13 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     # Refused before anything is read.
-    sensor_model(arguments)
     refuse_idle_options(arguments)
+    if arguments.steps_per_frame is None:
+        steps = STEPS_OF_PAIRS if arguments.pairs else STEPS_PER_SOURCE_FRAME
+        arguments.steps_per_frame = steps
+    how = simulation(arguments)
     if arguments.pairs:
-        simulate_spikes_of_pairs(arguments)
+        simulate_spikes_of_pairs(arguments, how)
         return
     if arguments.source:
         refuse_pairs(arguments.source, arguments.splits)
@@ -144,7 +148,7 @@ def main() -> None:
     )
     for_each(
         folders,
-        lambda folder: simulate(folder, arguments),
+        lambda folder: simulate(folder, arguments, how),
         "folders that could not be simulated",
         "The other folders are done; fix these and run again.",
     )
@@ -218,7 +222,7 @@ def for_each(
         raise DataError(list_faults(title, faults, advice))
 
 
-def simulate_spikes_of_pairs(arguments: argparse.Namespace) -> None:
+def simulate_spikes_of_pairs(arguments: argparse.Namespace, how: Simulation) -> None:
     """Simulate the spikes of all sequences of a data set without any."""
     root = arguments.pairs
     found = survey(root, arguments.splits, "blur", arguments.layout)
@@ -232,30 +236,28 @@ def simulate_spikes_of_pairs(arguments: argparse.Namespace) -> None:
                 root,
                 find_sequence(root, split, name, "blur", arguments.layout),
                 folder,
-                steps_per_frame=arguments.steps_per_frame or STEPS_OF_PAIRS,
-                sensor=sensor_model(arguments),
-                seed=arguments.seed + number,
-                downscale=arguments.downscale,
-                interpolation=arguments.interpolation,
+                replace(how, seed=how.seed + number),
                 progress=progress,
             )
         print(f"{folder}: spikes of {count} frames")
 
 
-def sensor_model(arguments: argparse.Namespace) -> SensorModel:
-    """The sensor that the options describe.
+def simulation(arguments: argparse.Namespace) -> Simulation:
+    """The sensor that the options describe, and what it is shown.
 
     Raises:
         ConfigError: naming options out of their range.
     """
     try:
-        return SensorModel(**{name: getattr(arguments, name) for name in SENSOR_OPTIONS})
+        return Simulation(
+            **{each.name: getattr(arguments, each.name) for each in fields(SPK_GOPRO)}
+        )
     except ValidationError as error:
-        faults = (f"--{each['loc'][0]}: {each['msg']}" for each in error.errors())
+        faults = (": ".join([*(f"--{n}" for n in e["loc"]), e["msg"]]) for e in error.errors())
         raise ConfigError("; ".join(faults).replace("_", "-")) from error
 
 
-def simulate(source: FrameFolder, arguments: argparse.Namespace) -> None:
+def simulate(source: FrameFolder, arguments: argparse.Namespace, how: Simulation) -> None:
     """Simulate one sequence."""
     folder = arguments.output / source.split / source.sequence
     known = source.frames_per_exposure or FRAMES_PER_EXPOSURE
@@ -267,11 +269,7 @@ def simulate(source: FrameFolder, arguments: argparse.Namespace) -> None:
             map(read_rgb, files),
             frames_per_exposure=length,
             gamma=arguments.gamma,
-            steps_per_frame=arguments.steps_per_frame or STEPS_PER_SOURCE_FRAME,
-            sensor=sensor_model(arguments),
-            seed=arguments.seed,
-            downscale=arguments.downscale,
-            interpolation=arguments.interpolation,
+            how=how,
             progress=lambda done: progress(done, len(files)),
         )
     print(

@@ -5,7 +5,7 @@ import pytest
 
 from tests.deblurring.data.prepared import check
 from vrtspike.deblurring.data.raw.spikes import read_spikes
-from vrtspike.deblurring.data.simulation.sensor import simulate_spikes, synthesize_blur
+from vrtspike.deblurring.data.simulation.sensor import Simulation, simulate_spikes, synthesize_blur
 from vrtspike.deblurring.data.simulation.sequence import (
     frame_files,
     frame_folders,
@@ -23,7 +23,7 @@ def test_exposures_abut_and_the_sensor_runs_through(tmp_path):
     frames = video(11)
     seen = []
     written = write_sequence(
-        tmp_path / "s", frames, frames_per_exposure=3, seed=5, progress=seen.append
+        tmp_path / "s", frames, frames_per_exposure=3, how=Simulation(seed=5), progress=seen.append
     )
     assert (written, seen) == ((3, 2), [*range(1, 12)])
     whole = simulate_spikes(frames, seed=5)

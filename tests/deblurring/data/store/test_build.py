@@ -13,7 +13,7 @@ from tests.deblurring.data.prepared import built, checked, merged
 from tests.deblurring.data.scenes import film
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.raw.spikes import read_spikes
-from vrtspike.deblurring.data.simulation.sensor import SensorModel
+from vrtspike.deblurring.data.simulation.sensor import Simulation
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.deblurring.data.store.reading import Store
@@ -37,7 +37,7 @@ def folder(tmp_path_factory):
             folder / "raw" / name,
             film(seed, 34),
             frames_per_exposure=exposure,
-            sensor=SensorModel(theta=THETA[name]),
+            how=Simulation(theta=THETA[name]),
         )
     built(folder / "raw", THETA, folder, bins=4)
     write_json(folder / "k4/dataset.json", merged(folder / "k4", THETA))

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, Literal, TypedDict, Unpack
+from typing import Annotated, Any, Literal
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, NonNegativeFloat, PositiveFloat
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from pydantic.dataclasses import dataclass
 
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
@@ -60,15 +60,23 @@ def synthesize_blur(
 
 
 @dataclass(frozen=True)
-class SensorModel:
-    """What a simulated sensor does besides integrating; the defaults are those of Spk-GoPro.
+class Simulation:
+    """A simulated sensor and what it is shown; the defaults are those of Spk-GoPro.
 
     Raises:
         pydantic.ValidationError: where a value is out of its range.
     """
 
+    steps_per_frame: PositiveInt = STEPS_PER_SOURCE_FRAME
+    """Spike steps from one frame to the next (8 at 240 frames a second)."""
+    downscale: PositiveInt = 2
+    """Frame pixels per spike pixel along each side; 2 is Spk-GoPro's half resolution."""
+    interpolation: Interpolation = "linear"
+    """What is seen between frames, see :func:`between`."""
+    seed: int = 0
+    """Of the initial charge of each pixel, and all else that is drawn."""
     theta: PositiveFloat = 2.0
-    """Threshold, in units of full-scale grey."""
+    """Threshold, in units of full-scale grey; the mean spike rate is grey / theta (0 to 1)."""
     theta_spread: NonNegativeFloat = 0.0
     """Standard deviation of the threshold from pixel to pixel, as a share of it."""
     noise: NonNegativeFloat = 0.0
@@ -93,14 +101,12 @@ class SensorModel:
             raise ValueError("hot_pixels and dead_pixels are more than all pixels together")
 
 
-_PERFECT = SensorModel()
+SPK_GOPRO = Simulation()
 _LEAST_THETA = 0.1
 """Of the threshold: lower ones are not drawn, however wide the spread."""
 
 
-def fire(
-    pictures: Iterator[NDArray[np.float32]], model: SensorModel = _PERFECT, seed: int = 0
-) -> Iterator[NDArray[np.bool_]]:
+def fire(pictures: Iterator[NDArray[np.float32]], model: Simulation) -> Iterator[NDArray[np.bool_]]:
     """The spikes of an integrate-and-fire sensor, step by step.
 
     Per pixel: V is uniform in [0, theta) at the start; every step V += grey; where V >= theta the
@@ -108,13 +114,12 @@ def fire(
 
     Args:
         pictures: what it sees in each step, grey (H, W) in [0, 1].
-        model: its threshold and its faults.
-        seed: decides all that is drawn.
+        model: its threshold, its faults and the seed of all that is drawn.
     """
     first = next(pictures, None)
     if first is None:
         return
-    shape, random = first.shape, np.random.default_rng(seed)
+    shape, random = first.shape, np.random.default_rng(model.seed)
     phase = random.random(shape, dtype=np.float32)
     if model.start_phase is not None:
         phase[:] = model.start_phase
@@ -190,15 +195,13 @@ def between(
 
 
 def stream_spikes(
-    frames: Iterable[NDArray[np.uint8]],
-    steps_per_frame: int = STEPS_PER_SOURCE_FRAME,
-    sensor: SensorModel = _PERFECT,
-    seed: int = 0,
-    *,
-    downscale: int = 2,
-    interpolation: Interpolation = "linear",
+    frames: Iterable[NDArray[np.uint8]], how: Simulation = SPK_GOPRO
 ) -> Iterator[NDArray[np.bool_]]:
     """Simulate spikes frame by frame, holding two frames in memory.
+
+    Args:
+        frames: see :func:`simulate_spikes`.
+        how: the sensor.
 
     Yields:
         bool (steps_per_frame, h, w) for each frame: the steps from this frame to just before the
@@ -207,50 +210,32 @@ def stream_spikes(
     Raises:
         DataError: see :func:`simulate_spikes`.
     """
-    if steps_per_frame < 1 or downscale < 1:
-        raise DataError("steps per frame and downscale must be at least 1")
-    pictures = _pictures(frames, steps_per_frame, downscale, interpolation)
-    spikes = fire(pictures, sensor, seed)
-    while steps := list(itertools.islice(spikes, steps_per_frame)):
+    spikes = fire(_pictures(frames, how), how)
+    while steps := list(itertools.islice(spikes, how.steps_per_frame)):
         yield np.stack(steps)
 
 
 def _pictures(
-    frames: Iterable[NDArray[np.uint8]], steps: int, downscale: int, how: Interpolation
+    frames: Iterable[NDArray[np.uint8]], how: Simulation
 ) -> Iterator[NDArray[np.float32]]:
     """What the sensor sees in each step."""
-    grays = (_sensor_gray(frame, downscale) for frame in frames)
-    current = next(grays, None)
-    if current is None:
-        return
-    for following in grays:
-        if following.shape != current.shape:
+    grays = (_sensor_gray(frame, how.downscale) for frame in frames)
+    for current, following in itertools.pairwise(itertools.chain(grays, [None])):
+        assert current is not None, "only the end is None"
+        if following is None:
+            yield from itertools.repeat(current, how.steps_per_frame)
+        elif following.shape != current.shape:
             raise DataError(
                 f"found a frame of {following.shape} pixels of the sensor after frames of "
                 f"{current.shape}, expected one size; put frames of another size elsewhere"
             )
-        yield from between(current, following, steps, how)
-        current = following
-    yield from itertools.repeat(current, steps)
-
-
-class Simulation(TypedDict, total=False):
-    """How spikes are simulated; what is not given is as :func:`stream_spikes` has it."""
-
-    steps_per_frame: int
-    """Spike steps from one frame to the next (8 at 240 frames a second)."""
-    sensor: SensorModel
-    """What the sensor is like; its mean spike rate is grey / theta (grey from 0 to 1)."""
-    seed: int
-    """Of the initial charge of each pixel, and all else that is drawn."""
-    downscale: int
-    """Frame pixels per spike pixel along each side; 2 is Spk-GoPro's half resolution."""
-    interpolation: Interpolation
-    """What is seen between frames, see :func:`between`."""
+        else:
+            yield from between(current, following, how.steps_per_frame, how.interpolation)
 
 
 def simulate_spikes(
-    frames: Iterable[NDArray[np.uint8]], **how: Unpack[Simulation]
+    frames: Iterable[NDArray[np.uint8]],
+    **how: Any,  # noqa: ANN401 - values of a Simulation
 ) -> NDArray[np.uint8]:
     """Simulate the spikes of an integrate-and-fire sensor that looks at a video.
 
@@ -265,9 +250,10 @@ def simulate_spikes(
         uint8 (N * steps_per_frame, H / downscale, W / downscale) of 0 and 1.
 
     Raises:
-        DataError: if sizes do not divide, or an option is out of range.
+        DataError: if sizes do not divide.
+        pydantic.ValidationError: if an option is out of range.
     """
-    return np.concatenate(list(stream_spikes(frames, **how))).view(np.uint8)
+    return np.concatenate(list(stream_spikes(frames, Simulation(**how)))).view(np.uint8)
 
 
 def _sensor_gray(frame: NDArray[np.uint8], downscale: int) -> NDArray[np.float32]:
