@@ -84,6 +84,6 @@ def random_frames(layout: StoreLayout, seed: int = 0) -> Iterator[StoredFrame]:
     random = np.random.default_rng(seed)
     for exposure in layout.exposures:
         spikes = random.integers(0, 2, (exposure.steps, *layout.spike_size), dtype=np.uint8)
-        pictures = random.integers(0, 256, (2, *layout.rgb_size, 3), dtype=np.uint8)
+        blur, sharp = random.integers(0, 256, (2, *layout.rgb_size, 3), dtype=np.uint8)
         voxels = voxelize(spikes, layout.bins, exposure.sharp)
-        yield StoredFrame(*pictures, voxels=voxels, bits=pack_rows(spikes))
+        yield {"blur": blur, "sharp": sharp, "voxels": voxels, "bits": pack_rows(spikes)}

@@ -211,8 +211,8 @@ def test_the_middle_of_a_frame_falls_on_whole_spike_pixels(tmp_path):
     assert len(clips) == 1
     sample = clips[0]
     # 2 and 18 pixels of room: the crop begins after 0 and 4 of 1 and 9 spike pixels.
-    np.testing.assert_array_equal(sample["blur"][0], frame.blur[:32, 8:40])
-    np.testing.assert_array_equal(sample["counts"][0], frame.voxels[:, :16, 4:20])
+    np.testing.assert_array_equal(sample["blur"][0], frame["blur"][:32, 8:40])
+    np.testing.assert_array_equal(sample["counts"][0], frame["voxels"][:, :16, 4:20])
 
 
 def test_all_sequences_that_are_too_short_or_small_are_named(dataset):
@@ -318,7 +318,7 @@ def test_exposures_of_different_lengths_in_one_clip(tmp_path, precomputed):
     sample = read_clip(store, "train/s", *box, precomputed=precomputed)
     edges = {56: (0, 21, 24, 28, 56), 88: (0, 35, 40, 46, 88), 104: (0, 42, 48, 55, 104)}
     for place, frame in enumerate([*random_frames(layout)][1:]):
-        exposure = np.unpackbits(frame.bits, axis=2, count=24, bitorder="little")
+        exposure = np.unpackbits(frame["bits"], axis=2, count=24, bitorder="little")
         ends = edges[len(exposure)]
         assert sample["bin_steps"][place].tolist() == np.diff(ends).tolist()
         for k in range(4):

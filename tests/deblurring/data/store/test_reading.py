@@ -29,8 +29,7 @@ def whole(name):
     """All frames of an array; exposures that are shorter are filled with zeros."""
     result = np.zeros(LAYOUT.shapes[name], np.uint8)
     for place, frame in enumerate(random_frames(LAYOUT)):
-        values = getattr(frame, name)
-        result[place, : len(values)] = values
+        result[place, : len(frame[name])] = frame[name]
     return result
 
 
@@ -151,16 +150,16 @@ def test_a_failed_write_leaves_the_old_store(tmp_path):
 
     with pytest.raises(DataError, match="on fire"):
         write_store(path, LAYOUT, breaking())
-    with pytest.raises(ValueError, match="2 frames given"):
+    with pytest.raises(ValueError, match="shorter"):
         write_store(path, LAYOUT, list(random_frames(LAYOUT, 1))[:2])
-    with pytest.raises(ValueError, match="bits of frame 1"):
-        write_store(path, LAYOUT, reversed(list(random_frames(LAYOUT, 1))[:2]))
-    dark = [replace(frame, bits=0 * frame.bits) for frame in random_frames(LAYOUT)]
+    with pytest.raises(ValueError, match="bits of frame 3"):
+        write_store(path, LAYOUT, reversed(list(random_frames(LAYOUT, 1))))
+    dark = [{**frame, "bits": 0 * frame["bits"]} for frame in random_frames(LAYOUT)]
     with pytest.raises(DataError, match=r"s\.zarr: not a single spike in 7 frames"):
         write_store(path, LAYOUT, dark)
     assert [p.name for p in tmp_path.iterdir()] == ["s.zarr"]
     got = Store(path).read("blur", slice(0, 1), slice(None), slice(None))
-    np.testing.assert_array_equal(got[0], next(random_frames(LAYOUT)).blur)
+    np.testing.assert_array_equal(got[0], next(random_frames(LAYOUT))["blur"])
 
 
 def test_sizes_of_arrays_and_chunks():

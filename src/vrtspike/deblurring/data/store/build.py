@@ -78,7 +78,7 @@ def build_store(
     )
     store = output.with_suffix(".zarr")
     histogram: Histogram = {}
-    written = write_store(store, layout, _frames(Path(root), manifest, layout, histogram))
+    digest, gain = write_store(store, layout, _frames(Path(root), manifest, layout, histogram))
     files, nbytes = folder_size(store)
     contents = {
         "schema": STORE.schema,
@@ -90,8 +90,8 @@ def build_store(
         "files": files,
         "bytes": nbytes,
         "recipe": recipe,
-        "digest": written.digest,
-        "gain": written.gain,
+        "digest": digest,
+        "gain": gain,
         "histogram": {str(steps): found.tolist() for steps, found in histogram.items()},
     }
     write_json(output, contents)
@@ -106,7 +106,7 @@ def _frames(
     for number, frame in enumerate(manifest["frames"]):
         blur, sharp = read_rgb(root / frame["blur"]), read_rgb(root / frame["sharp"])
         if layout.spike_size is None:
-            yield StoredFrame(blur, sharp)
+            yield {"blur": blur, "sharp": sharp}
             continue
         exposure, sensor, spikes = binned[number], manifest["spike_file"], frame["spikes"]
         bits = read_packed(
@@ -116,11 +116,7 @@ def _frames(
             count=exposure.steps,
             area=Area(**sensor["area"]),
         ).rows
-        try:
-            edges = bin_edges(exposure, layout.bins)
-        except DataError as error:
-            name = f"{manifest['split']}/{manifest['sequence']}"
-            raise DataError(f"{name}, frame {frame['name']}: {error}") from error
+        edges = bin_edges(exposure, layout.bins)
         counts = count_packed(bits, edges)[..., : layout.spike_size[1]]
         add_to_histogram(histogram, counts, np.diff(edges))
-        yield StoredFrame(blur, sharp, voxels=counts, bits=bits)
+        yield {"blur": blur, "sharp": sharp, "voxels": counts, "bits": bits}

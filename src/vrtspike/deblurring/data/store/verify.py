@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from vrtspike.deblurring.data.manifests import DATASET, STORE
 from vrtspike.deblurring.data.store.reading import Store
@@ -54,7 +53,7 @@ def verify_store(
     for number in range(len(layout.frames)):
         if progress:
             progress(number, len(layout.frames))
-        frame: dict[str, Any] = {}
+        frame: StoredFrame = {}
         for name in layout.shapes:
             try:
                 whole = store.read(name, slice(number, number + 1), slice(None), slice(None))[0]
@@ -63,7 +62,7 @@ def verify_store(
             else:
                 frame[name] = whole[: layout.spike_frames[number]] if name == "bits" else whole
         if not faults:
-            digest.add(number, StoredFrame(**frame))
+            digest.add(number, frame)
     if not faults and digest.hexdigest(store.gain) != manifest["digest"]:
         faults.append(
             f"{store.path}: every chunk is whole, but the contents are not those that "

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,33 +23,13 @@ needs meanwhile would leave larger holes between the chunks that a cache keeps
 (``benchmarks/results/chunks.csv``)."""
 
 
-@dataclass(frozen=True)
-class StoredFrame:
-    """The arrays of one frame, shaped as one entry of the store's arrays.
-
-    ``voxels`` and ``bits`` are None in a store without spikes.
-    """
-
-    blur: NDArray[np.uint8]
-    sharp: NDArray[np.uint8]
-    voxels: NDArray[np.uint8] | None = None
-    bits: NDArray[np.uint8] | None = None
-
-
-@dataclass(frozen=True)
-class WrittenStore:
-    """What is known of a store once its frames are written."""
-
-    digest: str
-    """SHA-256 of contents and layout; it does not depend on chunks, codec or versions of
-    libraries."""
-    gain: float | None
-    """See :class:`vrtspike.deblurring.data.store.voxels.GainMeter`; None without spikes."""
+StoredFrame = dict[str, NDArray[np.uint8]]
+"""The arrays of one frame by name, each shaped as one entry of the store's array."""
 
 
 def write_store(
     path: str | os.PathLike[str], layout: StoreLayout, frames: Iterable[StoredFrame]
-) -> WrittenStore:
+) -> tuple[str, float | None]:
     """Write a store atomically, holding the frames of one shard in memory at a time.
 
     Args:
@@ -57,44 +37,41 @@ def write_store(
         layout: what the frames are.
         frames: the frames, in order; ``bits`` may hold fewer than T steps.
 
+    Returns:
+        The digest of contents and layout, which does not depend on chunks, codec or versions of
+        libraries; and the gain (:class:`vrtspike.deblurring.data.store.voxels.GainMeter`), None
+        without spikes.
+
     Raises:
         OSError: if there is no space left.
         DataError: if the spikes give no gain (there are none).
         ValueError: if a frame's shapes or the number of frames do not follow ``layout``.
     """
-    digest, meter, gain = ContentDigest(layout), GainMeter(), None
-    size = layout.shard_frames
-    buffers = {
-        name: np.zeros((size, *shape[1:]), np.uint8) for name, shape in layout.shapes.items()
-    }
+    digest, meter = ContentDigest(layout), GainMeter()
+    numbered = zip(range(len(layout.frames)), frames, strict=True)
     with atomic_path(path) as temporary:
         group, arrays = _create_arrays(temporary, layout)
-        count = 0
-        for count, frame in enumerate(frames, start=1):
-            digest.add(count - 1, frame)
-            if frame.voxels is not None and frame.bits is not None:
-                exposure, width = layout.exposures[count - 1], frame.voxels.shape[2]
-                # Voxels hold the context, too.
-                seen = PackedSpikes(frame.bits[exposure.start : exposure.stop], width)
-                meter.add(frame.blur, seen.total(), exposure.steps)
-            place = (count - 1) % size
-            for name, buffer in buffers.items():
-                values: NDArray[np.uint8] = getattr(frame, name)
-                buffer[place, : len(values)] = values
-                buffer[place, len(values) :] = 0
-            if place + 1 == size or count == len(layout.frames):
-                for name, buffer in buffers.items():
-                    arrays[name][count - place - 1 : count] = buffer[: place + 1]
-        if count != len(layout.frames):
-            raise ValueError(f"{count} frames given, the layout names {len(layout.frames)}")
-        if layout.spike_size is not None:
-            gain = meter.gain(str(path))
+        while part := list(itertools.islice(numbered, layout.shard_frames)):
+            for number, frame in part:
+                digest.add(number, frame)
+                if layout.spike_size is not None:
+                    exposure = layout.exposures[number]
+                    # Voxels hold the context, too.
+                    bits = frame["bits"][exposure.start : exposure.stop]
+                    seen = PackedSpikes(bits, layout.spike_size[1])
+                    meter.add(frame["blur"], seen.total(), exposure.steps)
+            for name, array in arrays.items():
+                block = np.zeros((len(part), *array.shape[1:]), np.uint8)
+                for place, (_, frame) in enumerate(part):
+                    block[place, : len(frame[name])] = frame[name]
+                array[part[0][0] : part[-1][0] + 1] = block
+        gain = meter.gain(str(path)) if layout.spike_size is not None else None
         group.update_attributes({"gain": gain})
-    return WrittenStore(digest.hexdigest(gain), gain)
+    return digest.hexdigest(gain), gain
 
 
 class ContentDigest:
-    """Digest of a store's decoded contents, frame by frame."""
+    """SHA-256 of a store's decoded contents, frame by frame."""
 
     def __init__(self, layout: StoreLayout) -> None:
         attributes = {k: v for k, v in layout.attributes().items() if k != "schema"}
@@ -111,20 +88,18 @@ class ContentDigest:
         Raises:
             ValueError: if its shapes do not follow the layout.
         """
-        for name, shape in self._layout.shapes.items():
-            values: NDArray[np.uint8] = getattr(frame, name)
-            expected = shape[1:]
+        for name, (_, *expected) in self._layout.shapes.items():
             if name == "bits":
-                expected = (self._layout.spike_frames[number], *shape[2:])
-            if values.shape != expected or values.dtype != np.uint8:
+                expected[0] = self._layout.spike_frames[number]
+            values = frame[name]
+            if values.shape != tuple(expected) or values.dtype != np.uint8:
                 raise ValueError(f"{name} of frame {number + 1}: {values.shape} is not {expected}")
             self._digest.update(np.ascontiguousarray(values).data)
 
     def hexdigest(self, gain: float | None) -> str:
-        """The digest of what was added so far, and of the gain where there are spikes."""
-        whole = self._digest.copy()
-        whole.update(b"" if gain is None else gain.hex().encode())
-        return whole.hexdigest()
+        """The digest of all frames, and of the gain where there are spikes."""
+        self._digest.update(b"" if gain is None else gain.hex().encode())
+        return self._digest.hexdigest()
 
 
 def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]]:
