@@ -72,7 +72,7 @@ def test_the_data_set_has_no_statistics_and_its_digest_covers_the_frames(
     path = prepared.prepared(copy, SEQUENCES, tmp_path, BINS)
     assert read_json(path)["digest"] != contents["digest"]
     built(pristine, SEQUENCES[:1], tmp_path, BINS)
-    kinds = r"0001_11_00: 8 bins, 0 steps of context, blur, spikes; .*0002_11_00: .* no spikes"
+    kinds = r"0003_11_00: .* no spikes; .*0001_11_00: 8 bins, 0 steps of context, blur, spikes"
     with pytest.raises(DataError, match=f"of different kinds.*{kinds}"):
         prepared.merged(path.parent, SEQUENCES)
 

@@ -6,8 +6,7 @@ import pytest
 from tests.deblurring.data.prepared import layout_of, random_frames
 from vrtspike.commands.main import run_command
 from vrtspike.deblurring.data.manifests import DATASET, STORE
-from vrtspike.deblurring.data.store.verify import verify_store
-from vrtspike.deblurring.data.store.writing import write_store
+from vrtspike.deblurring.data.store.writing import verify_store, write_store
 from vrtspike.errors import DataError
 from vrtspike.io.files import read_json, write_json
 

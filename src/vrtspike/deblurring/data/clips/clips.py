@@ -241,24 +241,22 @@ def _add_faults(sample: Sample, random: np.random.Generator) -> None:
 
 
 def _check_sizes(layouts: Mapping[str, StoreLayout], length: int, crops: Sequence[int]) -> None:
-    faults = []
-    for name, layout in layouts.items():
-        (height, width), unit = layout.rgb_size, layout.scale.numerator
-        if len(layout.frames) < length:
-            faults.append(f"{name}: {len(layout.frames)} frames, DATA.CLIP_LEN is {length}")
-        if min(height, width) < crops[-1]:
-            faults.append(f"{name}: frames of {height} x {width}, DATA.CROP_SIZE is {crops[-1]}")
-        faults += [
-            f"{name}: DATA.CROP_SIZE {crop} does not fall on whole spike pixels; use a multiple of "
-            f"{unit}"
-            for crop in crops
-            if crop % unit
-        ]
-    scales = sorted({layout.scale for layout in layouts.values()})
-    if len(scales) > 1:
-        faults.append(
-            f"sequences with different RGB to spike scales: {', '.join(map(str, scales))}"
-        )
+    scale = next(iter(layouts.values())).scale
+    faults = [
+        f"{name}: {len(layout.frames)} frames of {layout.rgb_size[0]} x {layout.rgb_size[1]} "
+        f"pixels, {layout.scale} of them for each of the sensor"
+        for name, layout in layouts.items()
+        if len(layout.frames) < length
+        or min(layout.rgb_size) < max(crops)
+        or layout.scale != scale
+        or any(crop % layout.scale.numerator for crop in crops)
+    ]
     if faults:
-        advice = "Lower DATA.CLIP_LEN or DATA.CROP_SIZE, or remove these sequences."
-        raise DataError(list_faults("sequences that cannot give a clip", faults, advice))
+        raise DataError(
+            list_faults(
+                f"sequences that cannot give clips of {length} frames (DATA.CLIP_LEN) and crops of "
+                f"{', '.join(map(str, crops))} (DATA.CROP_SIZE) on whole pixels of one sensor",
+                faults,
+                "Change these keys, or remove the sequences.",
+            )
+        )
