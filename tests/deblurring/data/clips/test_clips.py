@@ -16,7 +16,6 @@ from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.data.store.reading import (
     MEMORY_PER_BYTE,
     CacheUse,
-    ChunkReader,
     Store,
     cache_share,
     cache_use,
@@ -237,8 +236,8 @@ FRAME_BYTES = 2 * 96 * 128 * 3 + 8 * 48 * 64
 
 def uses_of_epochs(dataset, frames, epochs=3):
     """Use of a cache that holds so many frames, by epoch."""
-    reader = ChunkReader(int(frames * FRAME_BYTES * MEMORY_PER_BYTE))
-    clips = ClipDataset(dataset, "train", settings(), reader=reader)
+    size = int(frames * FRAME_BYTES * MEMORY_PER_BYTE)
+    clips = ClipDataset(dataset, "train", settings(), cache_bytes=size)
     assert len(clips) == 6
     uses = []
     for _ in range(epochs):

@@ -14,7 +14,7 @@ from vrtspike.deblurring.data.bins import bin_table
 from vrtspike.deblurring.data.clips.augmentation import decimated, turned, with_faults
 from vrtspike.deblurring.data.clips.dataset import DatasetManifest
 from vrtspike.deblurring.data.store.layout import StoreLayout
-from vrtspike.deblurring.data.store.reading import ChunkReader, Store
+from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.data.store.voxels import voxelize_packed
 from vrtspike.errors import DataError, list_faults
 
@@ -120,7 +120,7 @@ class ClipDataset(Dataset[Sample]):
         *,
         seed: int = 0,
         train: bool = True,
-        reader: ChunkReader | None = None,
+        cache_bytes: int = 0,
         crops: Sequence[int] = (),
     ) -> None:
         """Open the split's stores (metadata only).
@@ -132,8 +132,8 @@ class ClipDataset(Dataset[Sample]):
                 FAULT_AUGMENT, USE_PRECOMPUTED_VOXELS, BLUR_DIR.
             seed: of crops and augmentation.
             train: random crops and augmentation, or centred crops.
-            reader: how stores are read, and the cache that data sets share; None is one without
-                a cache.
+            cache_bytes: memory for decoded chunks, see
+                :class:`~vrtspike.deblurring.data.store.reading.Store`.
             crops: side of the crops of each epoch, instead of CROP_SIZE; the last one is continued.
 
         Raises:
@@ -142,9 +142,9 @@ class ClipDataset(Dataset[Sample]):
                 crop.
         """
         dataset.require(settings, "NUM_VOXEL_BINS", "CONTEXT_STEPS", "BLUR_DIR")
-        reader = reader or ChunkReader()
         self._stores = {
-            f"{split}/{entry.name}": Store(entry.store, reader) for entry in dataset.split(split)
+            f"{split}/{entry.name}": Store(entry.store, cache_bytes)
+            for entry in dataset.split(split)
         }
         self._settings = settings
         self._crops = crops or [settings.CROP_SIZE]
