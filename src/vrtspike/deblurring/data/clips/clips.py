@@ -170,33 +170,28 @@ class ClipDataset(Dataset[Sample]):
     def __getitem__(self, index: int) -> Sample:
         """Read clip ``index``; see :class:`Sample`."""
         name, start = self._clips[index]
-        layout = self._stores[name].layout
+        store, settings = self._stores[name], self._settings
+        frames = slice(start, start + settings.CLIP_LEN)
         size = self._crops[min(self._epoch, len(self._crops) - 1)]
-        unit = layout.scale.numerator
-        last = [(side - size) // unit for side in layout.rgb_size]
+        unit = store.layout.scale.numerator
+        last = [(side - size) // unit for side in store.layout.rgb_size]
         if self._train:
             random = np.random.default_rng([self._seed, self._epoch, index])
             corner = [unit * int(random.integers(places + 1)) for places in last]
         else:
             corner = [unit * (places // 2) for places in last]
         rows, columns = (slice(place, place + size) for place in corner)
-        sample = read_clip(
-            self._stores[name],
-            name,
-            slice(start, start + self._settings.CLIP_LEN),
-            rows,
-            columns,
-            precomputed=self._settings.USE_PRECOMPUTED_VOXELS,
-        )
+        counted = settings.USE_PRECOMPUTED_VOXELS
+        sample = read_clip(store, name, frames, rows, columns, precomputed=counted)
         if not self._train:
             return sample
-        if self._settings.AUGMENT:
-            flips = random.integers(2, size=3)
-            _augment(sample, rows=bool(flips[0]), columns=bool(flips[1]), swap=bool(flips[2]))
-        if random.random() < self._settings.THRESHOLD_AUGMENT:
-            _raise_threshold(sample, random)
-        if random.random() < self._settings.FAULT_AUGMENT:
-            _add_faults(sample, random)
+        if settings.AUGMENT:
+            _augment(sample, *map(bool, random.integers(2, size=3)))
+        if "counts" in sample:
+            if random.random() < settings.THRESHOLD_AUGMENT:
+                _raise_threshold(sample, random)
+            if random.random() < settings.FAULT_AUGMENT:
+                _add_faults(sample, random)
         return sample
 
 
@@ -210,7 +205,7 @@ def _starts(frames: int, length: int, *, every: bool) -> list[int]:
     return starts
 
 
-def _augment(sample: Sample, *, rows: bool, columns: bool, swap: bool) -> None:
+def _augment(sample: Sample, rows: bool, columns: bool, swap: bool) -> None:
     """Flip and then transpose all arrays of a sample alike, in place of the old ones."""
     if rows or columns or swap:
         sample["blur"] = turned(sample["blur"], 1, rows, columns, swap)
@@ -220,24 +215,22 @@ def _augment(sample: Sample, *, rows: bool, columns: bool, swap: bool) -> None:
 
 
 def _raise_threshold(sample: Sample, random: np.random.Generator) -> None:
-    """Replace the spikes of a sample, if any, by those of a sensor with a higher threshold."""
-    if "counts" in sample:
-        size = sample["counts"].shape[-2:]
-        times, spread = random.uniform(1, MOST_THRESHOLD), random.uniform(0, MOST_SPREAD)
-        each = np.maximum(1, times * (1 + spread * random.standard_normal(size)))
-        sample["counts"] = decimated(sample["counts"], each, each * random.random(size))
-        sample["gain"] = times * sample["gain"]
+    """Replace the spikes of a sample by those of a sensor with a higher threshold."""
+    size = sample["counts"].shape[-2:]
+    times, spread = random.uniform(1, MOST_THRESHOLD), random.uniform(0, MOST_SPREAD)
+    each = np.maximum(1, times * (1 + spread * random.standard_normal(size)))
+    sample["counts"] = decimated(sample["counts"], each, each * random.random(size))
+    sample["gain"] = times * sample["gain"]
 
 
 def _add_faults(sample: Sample, random: np.random.Generator) -> None:
-    """Replace the spikes of a sample, if any, by those of a sensor with faults."""
-    if "counts" in sample:
-        faults = {name: random.uniform(0, most) for name, most in MOST_FAULTS.items()}
-        before = sample["counts"].sum(1, dtype=torch.float32)
-        sample["counts"] = with_faults(sample["counts"], sample["bin_steps"], random, **faults)
-        after = sample["counts"].sum(1, dtype=torch.float32)
-        # The gain is measured of what such a sensor gives: spikes without light lower it.
-        sample["gain"] *= (before * after).sum() / after.square().sum().clamp(min=1)
+    """Replace the spikes of a sample by those of a sensor with faults."""
+    faults = {name: random.uniform(0, most) for name, most in MOST_FAULTS.items()}
+    before = sample["counts"].sum(1, dtype=torch.float32)
+    sample["counts"] = with_faults(sample["counts"], sample["bin_steps"], random, **faults)
+    after = sample["counts"].sum(1, dtype=torch.float32)
+    # The gain is measured of what such a sensor gives: spikes without light lower it.
+    sample["gain"] *= (before * after).sum() / after.square().sum().clamp(min=1)
 
 
 def _check_sizes(layouts: Mapping[str, StoreLayout], length: int, crops: Sequence[int]) -> None:
