@@ -12,8 +12,7 @@ from torch.utils.data import default_collate
 from tests.deblurring.data import prepared
 from tests.deblurring.data.conftest import SEQUENCES
 from tests.deblurring.data.prepared import built, check
-from vrtspike.deblurring.data.clips.batch import prepare_batch
-from vrtspike.deblurring.data.clips.clips import ClipDataset
+from vrtspike.deblurring.data.clips.clips import ClipDataset, prepare_batch
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.settings import Settings

@@ -9,8 +9,7 @@ from torch.utils.data import DataLoader
 
 from tests.deblurring.data.prepared import layout_of, prepared, random_frames
 from tests.deblurring.data.scenes import film
-from vrtspike.deblurring.data.clips.batch import prepare_batch
-from vrtspike.deblurring.data.clips.clips import ClipDataset, read_clip
+from vrtspike.deblurring.data.clips.clips import ClipDataset, prepare_batch, read_clip
 from vrtspike.deblurring.data.clips.dataset import DatasetManifest, SequenceEntry, load_dataset
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.data.store.reading import (

@@ -9,8 +9,7 @@ from torch.utils.data import default_collate
 
 from tests.deblurring.data.prepared import check, merged
 from tests.deblurring.data.raw.published import CONTEXT, PUBLISHED, frames
-from vrtspike.deblurring.data.clips.batch import prepare_batch
-from vrtspike.deblurring.data.clips.clips import ClipDataset
+from vrtspike.deblurring.data.clips.clips import ClipDataset, prepare_batch
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.manifests import recorded_exposure
