@@ -66,12 +66,6 @@ def test_store_holds_what_the_raw_files_hold(folder):
     assert set(manifest["histogram"]) == {"35", "5", "6", "42"}
 
 
-def test_too_many_bins_write_no_store(pristine, tmp_path):
-    with pytest.raises(DataError, match="82 voxel bins for 88"):
-        built(pristine, SEQUENCES[:1], tmp_path, bins=82)
-    assert not list(tmp_path.rglob("*.zarr"))
-
-
 def test_raw_files_that_changed_since_ingestion_are_refused(dataset, tmp_path):
     (manifest,) = checked(dataset, SEQUENCES[:1], tmp_path)
     path = dataset / SEQUENCES[0] / "sharp" / "000002.png"
