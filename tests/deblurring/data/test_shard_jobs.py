@@ -37,9 +37,6 @@ class Writing(SequenceStage):
     def entry(self, name, manifest):
         return {"text": manifest["text"], "bytes": self.manifest(name).stat().st_size}
 
-    def told(self, manifest):
-        return "written"
-
     def make(self, name):
         if name in self.bad:
             raise self.error or DataError(f"{name}: torn" if name == "test/c" else "torn")
@@ -71,7 +68,7 @@ def test_everything_is_made_and_listed(run, tmp_path, processes):
     assert list(entries) == sorted(entries)
     assert run.lines[0] == "[0/3] shard 0-of-1: 3 sequences, 3 of them to do"
     assert sorted(line.split("] ")[1] for line in run.lines[1:]) == [
-        f"{name}: 0 frames, written" for name in NAMES
+        f"{name}: 0 frames" for name in NAMES
     ]
     assert [line.split("]")[0] for line in run.lines[1:]] == ["[1/3", "[2/3", "[3/3"]
     makers = {path.read_text() for path in tmp_path.glob("*.maker")}

@@ -88,7 +88,8 @@ class SequenceStage(ABC):
     def make_entry(self, name: str) -> tuple[Entry, str]:
         """Make the result of a sequence: its entry, and a line for the log."""
         manifest = self.make(name)
-        line = f"{name}: {len(manifest['frames'])} frames, {self.told(manifest)}"
+        faults = (f"\n  - {fault}" for fault in manifest.get("faults", ()))
+        line = "".join([f"{name}: {len(manifest['frames'])} frames", *faults])
         return self.entry(name, manifest), line
 
     @abstractmethod
@@ -113,10 +114,6 @@ class SequenceStage(ABC):
     @abstractmethod
     def entry(self, name: str, manifest: dict[str, Any]) -> Entry:
         """The entry of a sequence; ``bytes`` and ``store`` as :func:`is_damaged` compares them."""
-
-    @abstractmethod
-    def told(self, manifest: dict[str, Any]) -> str:
-        """What the log says of a result."""
 
 
 def make_shard(
@@ -222,11 +219,6 @@ class Ingestion(SequenceStage):
             "bytes": self.manifest(name).stat().st_size if are_read else 0,
         }
 
-    def told(self, manifest: dict[str, Any]) -> str:
-        """The faults."""
-        faults = manifest["faults"]
-        return "\n".join([f"{len(faults)} faults", *(f"  - {fault}" for fault in faults)])
-
 
 @dataclass(frozen=True)
 class Building(SequenceStage):
@@ -272,7 +264,3 @@ class Building(SequenceStage):
             "bytes": self.manifest(name).stat().st_size,
             "store": [manifest["files"], manifest["bytes"]],
         }
-
-    def told(self, manifest: dict[str, Any]) -> str:
-        """Bins and digest."""
-        return f"{self.bins} bins, digest {manifest['digest'][:12]}"
