@@ -40,9 +40,9 @@ from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.raw.spikes import read_packed
 from vrtspike.deblurring.data.simulation.demo import FRAMES_PER_EXPOSURE
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
-from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.deblurring.data.store.reading import MEMORY_PER_BYTE, Store, cache_use
 from vrtspike.deblurring.data.store.voxels import voxelize_packed
+from vrtspike.deblurring.data.store.writing import build_store
 from vrtspike.deblurring.settings.schema import DataSettings
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import read_rgb
@@ -66,7 +66,7 @@ Works: TypeAlias = dict[str, Callable[[], Any]]
 # Prints its own peak memory: the parent's would count for its children.
 BUILD = """
 import sys
-from vrtspike.deblurring.data.store.build import build_store
+from vrtspike.deblurring.data.store.writing import build_store
 root, manifest, bins, output = sys.argv[1:]
 build_store(root, manifest, int(bins), output)
 print([line for line in open("/proc/self/status") if line.startswith("VmHWM")][0])

@@ -14,10 +14,9 @@ from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.raw.spikes import pack_rows
-from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.voxels import voxelize
-from vrtspike.deblurring.data.store.writing import StoredFrame
+from vrtspike.deblurring.data.store.writing import StoredFrame, build_store
 from vrtspike.io.files import write_json
 
 

@@ -30,7 +30,7 @@ from vrtspike.deblurring.data.manifests import (
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.versions import source_version
-from vrtspike.deblurring.data.store.build import build_store
+from vrtspike.deblurring.data.store.writing import build_store
 from vrtspike.errors import DataError, RunError, UserError, list_faults
 from vrtspike.io.files import json_digest, write_json
 from vrtspike.io.manifests import ManifestKind, read_manifest
@@ -227,7 +227,7 @@ class Building(SequenceStage):
     Attributes:
         ingested: folder of the ingest manifests, ``<split>/<name>.json``.
         bins: K.
-        context: see :func:`vrtspike.deblurring.data.store.build.build_store`.
+        context: see :func:`vrtspike.deblurring.data.store.writing.build_store`.
     """
 
     ingested: Path
@@ -235,7 +235,7 @@ class Building(SequenceStage):
     context: int = 0
 
     kind, manifest_kind = STORE_SHARD, STORE
-    module = "deblurring/data/store/build.py"
+    module = "deblurring/data/store/writing.py"
 
     def made_of(self, name: str) -> dict[str, str]:
         """The recipe of all stores, and what the check of a sequence found."""
@@ -246,7 +246,7 @@ class Building(SequenceStage):
         """Build the store of a sequence.
 
         Raises:
-            DataError: see :func:`vrtspike.deblurring.data.store.build.build_store`.
+            DataError: see :func:`vrtspike.deblurring.data.store.writing.build_store`.
         """
         return build_store(
             self.root,

@@ -15,8 +15,8 @@ from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.simulation.sensor import Simulation
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
-from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.deblurring.data.store.reading import Store
+from vrtspike.deblurring.data.store.writing import build_store
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import DataError
 from vrtspike.io.files import read_json, write_json
