@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -18,7 +17,7 @@ from pydantic import ValidationError
 from vrtspike.deblurring.data.raw.layouts.registry import AUTO, LAYOUTS, find_sequence
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
 from vrtspike.deblurring.data.raw.survey import survey
-from vrtspike.deblurring.data.simulation.sensor import SPK_GOPRO, Simulation
+from vrtspike.deblurring.data.simulation.sensor import Simulation
 from vrtspike.deblurring.data.simulation.sequence import (
     FrameFolder,
     frame_files,
@@ -33,36 +32,17 @@ from vrtspike.system.progress_bar import progress_bar
 
 FRAMES_PER_EXPOSURE = 11
 STEPS_OF_PAIRS = 88
+SENSOR_KEYS = Simulation.model_fields.keys() - {"ROOT", "SEQUENCES"}
 
 
-def number_or_none(text: str) -> float | None:
-    """Read an argument that may be ``none``."""
-    return None if text == "none" else float(text)
-
-
-SENSOR_OPTIONS: dict[str, tuple[Callable[[str], float | None], str]] = {
-    "theta": (float, "threshold for firing"),
-    "theta_spread": (float, "deviation of the threshold between pixels, as a share of it"),
-    "noise": (float, "noise of a step, as a share of full scale"),
-    "dark_counts": (float, "probability of a spike without light, for each pixel and step"),
-    "hot_pixels": (float, "share of the pixels that always fire"),
-    "dead_pixels": (float, "share of the pixels that never fire"),
-    "jitter": (float, "probability that a spike is read out a step late"),
-    "light_gamma": (
-        number_or_none,
-        "'none' integrates coded values as Spk-GoPro does; a number such as 2.2 linear light as a "
-        "real sensor does",
-    ),
-    "start_phase": (
-        number_or_none,
-        "charge at the start, as a share of the threshold; 'none': another one at each pixel",
-    ),
-}
+def none_or_text(text: str) -> str | None:
+    """Read an argument that may be ``none``; the schema reads all else."""
+    return None if text in ("none", "null") else text
 
 
 def option(name: str) -> str:
-    """The option of a field of the sensor."""
-    return f"--{name.replace('_', '-')}"
+    """The option of a key."""
+    return f"--{name.lower().replace('_', '-')}"
 
 
 def main() -> None:
@@ -98,24 +78,14 @@ def main() -> None:
     )
     parser.add_argument(
         "--steps-per-frame",
-        type=int,
         help="spike steps from one frame to the next; default: "
         f"{STEPS_PER_SOURCE_FRAME}, {STEPS_OF_PAIRS} of pairs",
     )
-    for name, (kind, text) in SENSOR_OPTIONS.items():
-        parser.add_argument(
-            option(name), type=kind, default=getattr(SPK_GOPRO, name), help=f"sensor: {text}"
-        )
     parser.add_argument(
         "--gamma",
-        type=number_or_none,
-        default=None,
+        type=none_or_text,
         help="'none' averages coded values into blur/; a number such as 2.2 averages linear light "
         "into blur_gamma/",
-    )
-    parser.add_argument("--seed", type=int, default=0, help="initial charge and noise")
-    parser.add_argument(
-        "--downscale", type=int, default=2, help="frame pixels per spike pixel along each side"
     )
     parser.add_argument(
         "--interpolation",
@@ -123,6 +93,10 @@ def main() -> None:
         default="linear",
         help="between frames: mix them, or move them by optical flow",
     )
+    for name in sorted(SENSOR_KEYS - {"STEPS_PER_FRAME", "GAMMA", "INTERPOLATION"}):
+        field = Simulation.model_fields[name]
+        text = str(field.description)
+        parser.add_argument(option(name), type=none_or_text, default=field.default, help=text)
     arguments = parser.parse_args()
     # Refused before anything is read.
     refuse_idle_options(arguments)
@@ -236,7 +210,7 @@ def simulate_spikes_of_pairs(arguments: argparse.Namespace, how: Simulation) -> 
                 root,
                 find_sequence(root, split, name, "blur", arguments.layout),
                 folder,
-                replace(how, seed=how.seed + number),
+                how.model_copy(update={"SEED": how.SEED + number}),
                 progress=progress,
             )
         print(f"{folder}: spikes of {count} frames")
@@ -249,12 +223,13 @@ def simulation(arguments: argparse.Namespace) -> Simulation:
         ConfigError: naming options out of their range.
     """
     try:
-        return Simulation(
-            **{each.name: getattr(arguments, each.name) for each in fields(SPK_GOPRO)}
-        )
+        return Simulation(**{name: getattr(arguments, name.lower()) for name in SENSOR_KEYS})
     except ValidationError as error:
-        faults = (": ".join([*(f"--{n}" for n in e["loc"]), e["msg"]]) for e in error.errors())
-        raise ConfigError("; ".join(faults).replace("_", "-")) from error
+        faults = (
+            ": ".join([*(option(str(name)) for name in each["loc"]), each["msg"]])
+            for each in error.errors()
+        )
+        raise ConfigError("; ".join(faults)) from error
 
 
 def simulate(source: FrameFolder, arguments: argparse.Namespace, how: Simulation) -> None:
@@ -268,7 +243,6 @@ def simulate(source: FrameFolder, arguments: argparse.Namespace, how: Simulation
             folder,
             map(read_rgb, files),
             frames_per_exposure=length,
-            gamma=arguments.gamma,
             how=how,
             progress=lambda done: progress(done, len(files)),
         )

@@ -159,7 +159,7 @@ def pairs(blur: str, sharp: str, suffix: str = ".png") -> Callable[[Path], None]
                 write_picture(root / sharp.format(split=split) / (name + suffix), seen[6])
             files = find_sequence(root, split, "a", "blur")
             simulate_pairs(
-                root, files, root / "spikes" / split / "a", Simulation(steps_per_frame=56)
+                root, files, root / "spikes" / split / "a", Simulation(STEPS_PER_FRAME=56)
             )
 
     return write

@@ -82,7 +82,7 @@ def make_demo_data(
             root / scene.split / scene.name,
             frames,
             frames_per_exposure=FRAMES_PER_EXPOSURE,
-            how=Simulation(seed=int(random.integers(2**31))),
+            how=Simulation(SEED=int(random.integers(2**31))),
             replace=True,
         )
         report(f"{scene.split}/{scene.name}: {count} exposures of {scene.photograph}")

@@ -9,24 +9,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
-from pydantic.dataclasses import dataclass
 
-from vrtspike.deblurring.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
+from vrtspike.config.fields import Positive, key
+from vrtspike.deblurring.settings.workflow import SimulateSettings
 from vrtspike.errors import DataError
 from vrtspike.io.images import luma, shrink
 
-Interpolation = Literal["linear", "flow"]
-
 MIN_SIDE = 16
 """Smallest side that optical flow works on."""
-
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
 def synthesize_blur(
@@ -59,46 +54,10 @@ def synthesize_blur(
     return np.rint(mean * 255).astype(np.uint8)
 
 
-@dataclass(frozen=True)
-class Simulation:
-    """A simulated sensor and what it is shown; the defaults are those of Spk-GoPro.
+class Simulation(SimulateSettings):
+    """A simulated sensor and what it is shown; the defaults are those of Spk-GoPro."""
 
-    Raises:
-        pydantic.ValidationError: where a value is out of its range.
-    """
-
-    steps_per_frame: PositiveInt = STEPS_PER_SOURCE_FRAME
-    """Spike steps from one frame to the next (8 at 240 frames a second)."""
-    downscale: PositiveInt = 2
-    """Frame pixels per spike pixel along each side; 2 is Spk-GoPro's half resolution."""
-    interpolation: Interpolation = "linear"
-    """What is seen between frames, see :func:`between`."""
-    seed: int = 0
-    """Of the initial charge of each pixel, and all else that is drawn."""
-    theta: PositiveFloat = 2.0
-    """Threshold, in units of full-scale grey; the mean spike rate is grey / theta (0 to 1)."""
-    theta_spread: NonNegativeFloat = 0.0
-    """Standard deviation of the threshold from pixel to pixel, as a share of it."""
-    noise: NonNegativeFloat = 0.0
-    """Standard deviation of the grey value of a step, as a share of full scale."""
-    dark_counts: Share = 0.0
-    """Probability of a spike without light, for each pixel and step."""
-    hot_pixels: Share = 0.0
-    """Share of the pixels that fire at every step."""
-    dead_pixels: Share = 0.0
-    """Share of the pixels that never fire."""
-    jitter: Share = 0.0
-    """Probability that a spike is read out a step late."""
-    light_gamma: PositiveFloat | None = None
-    """Grey values are coded with it and the sensor sees linear light; None: it sees coded values.
-    """
-    start_phase: Share | None = None
-    """Charge at the start, as a share of the threshold; None: any, another one at each pixel."""
-
-    def __post_init__(self) -> None:
-        """Refuse more hot and dead pixels than there are pixels."""
-        if self.hot_pixels + self.dead_pixels > 1:
-            raise ValueError("hot_pixels and dead_pixels are more than all pixels together")
+    DOWNSCALE: Positive = key("Frame pixels per spike pixel along each side", 2)
 
 
 SPK_GOPRO = Simulation()
@@ -119,40 +78,40 @@ def fire(pictures: Iterator[NDArray[np.float32]], model: Simulation) -> Iterator
     first = next(pictures, None)
     if first is None:
         return
-    shape, random = first.shape, np.random.default_rng(model.seed)
+    shape, random = first.shape, np.random.default_rng(model.SEED)
     phase = random.random(shape, dtype=np.float32)
-    if model.start_phase is not None:
-        phase[:] = model.start_phase
-    theta = np.full(shape, model.theta, np.float32)
-    if model.theta_spread:
-        spread = 1 + model.theta_spread * random.standard_normal(shape)
+    if model.START_PHASE is not None:
+        phase[:] = model.START_PHASE
+    theta = np.full(shape, model.THETA, np.float32)
+    if model.THETA_SPREAD:
+        spread = 1 + model.THETA_SPREAD * random.standard_normal(shape)
         theta *= np.maximum(spread, _LEAST_THETA).astype(np.float32)
     charge = phase * theta
     late = np.zeros(shape, np.bool_)
-    kind = random.random(shape) if model.hot_pixels or model.dead_pixels else 1
-    hot, alive = np.less(kind, model.hot_pixels), np.less_equal(kind, 1 - model.dead_pixels)
+    kind = random.random(shape) if model.HOT_PIXELS or model.DEAD_PIXELS else 1
+    hot, alive = np.less(kind, model.HOT_PIXELS), np.less_equal(kind, 1 - model.DEAD_PIXELS)
     for gray in itertools.chain([first], pictures):
-        charge += gray if model.light_gamma is None else gray**model.light_gamma
-        if model.noise:
+        charge += gray if model.LIGHT_GAMMA is None else gray**model.LIGHT_GAMMA
+        if model.NOISE:
             noise = random.standard_normal(shape, dtype=np.float32)
-            charge += np.float32(model.noise) * noise
+            charge += np.float32(model.NOISE) * noise
         fired = charge >= theta
         charge -= theta * fired
-        if model.jitter:
-            delayed = random.random(shape, dtype=np.float32) < model.jitter
+        if model.JITTER:
+            delayed = random.random(shape, dtype=np.float32) < model.JITTER
             # One spike a step is read out; a second one waits.
             read = late | (fired & ~delayed)
             late = fired & (late | delayed)
             fired = read
-        if model.dark_counts:
-            fired |= random.random(shape, dtype=np.float32) < model.dark_counts
-        if model.hot_pixels or model.dead_pixels:
+        if model.DARK_COUNTS:
+            fired |= random.random(shape, dtype=np.float32) < model.DARK_COUNTS
+        if model.HOT_PIXELS or model.DEAD_PIXELS:
             fired = (fired | hot) & alive
         yield fired
 
 
 def between(
-    first: NDArray[np.float32], second: NDArray[np.float32], steps: int, how: Interpolation
+    first: NDArray[np.float32], second: NDArray[np.float32], steps: int, how: str
 ) -> Iterator[NDArray[np.float32]]:
     """Pictures in equal steps from one frame up to the next one, which is excluded.
 
@@ -211,7 +170,7 @@ def stream_spikes(
         DataError: see :func:`simulate_spikes`.
     """
     spikes = fire(_pictures(frames, how), how)
-    while steps := list(itertools.islice(spikes, how.steps_per_frame)):
+    while steps := list(itertools.islice(spikes, how.STEPS_PER_FRAME)):
         yield np.stack(steps)
 
 
@@ -219,23 +178,23 @@ def _pictures(
     frames: Iterable[NDArray[np.uint8]], how: Simulation
 ) -> Iterator[NDArray[np.float32]]:
     """What the sensor sees in each step."""
-    grays = (_sensor_gray(frame, how.downscale) for frame in frames)
+    grays = (_sensor_gray(frame, how.DOWNSCALE) for frame in frames)
     for current, following in itertools.pairwise(itertools.chain(grays, [None])):
         assert current is not None, "only the end is None"
         if following is None:
-            yield from itertools.repeat(current, how.steps_per_frame)
+            yield from itertools.repeat(current, how.STEPS_PER_FRAME)
         elif following.shape != current.shape:
             raise DataError(
                 f"found a frame of {following.shape} pixels of the sensor after frames of "
                 f"{current.shape}, expected one size; put frames of another size elsewhere"
             )
         else:
-            yield from between(current, following, how.steps_per_frame, how.interpolation)
+            yield from between(current, following, how.STEPS_PER_FRAME, how.INTERPOLATION)
 
 
 def simulate_spikes(
     frames: Iterable[NDArray[np.uint8]],
-    **how: Any,  # noqa: ANN401 - values of a Simulation
+    **how: Any,  # noqa: ANN401 - values of the keys
 ) -> NDArray[np.uint8]:
     """Simulate the spikes of an integrate-and-fire sensor that looks at a video.
 
@@ -244,7 +203,7 @@ def simulate_spikes(
 
     Args:
         frames: N frames uint8 (H, W, 3) RGB or (H, W) grey, gamma-coded; at least one.
-        how: see :class:`Simulation`.
+        how: keys of :class:`Simulation` in lower case.
 
     Returns:
         uint8 (N * steps_per_frame, H / downscale, W / downscale) of 0 and 1.
@@ -253,7 +212,8 @@ def simulate_spikes(
         DataError: if sizes do not divide.
         pydantic.ValidationError: if an option is out of range.
     """
-    return np.concatenate(list(stream_spikes(frames, Simulation(**how)))).view(np.uint8)
+    simulation = Simulation(**{name.upper(): value for name, value in how.items()})
+    return np.concatenate(list(stream_spikes(frames, simulation))).view(np.uint8)
 
 
 def _sensor_gray(frame: NDArray[np.uint8], downscale: int) -> NDArray[np.float32]:

@@ -144,10 +144,10 @@ def simulate_pairs(
             stream.write(pack_spikes(interval))
             if progress:
                 progress(done, len(names))
-    half = how.steps_per_frame // 2
+    half = how.STEPS_PER_FRAME // 2
     about = Exposure(-half, half, 0)
     exposures = {
-        name: about.moved(how.steps_per_frame * number)
+        name: about.moved(how.STEPS_PER_FRAME * number)
         for number, name in enumerate(names, start=1)
     }
     atomic_write_bytes(folder / TABLE, exposure_table(exposures).encode())
@@ -159,7 +159,6 @@ def write_sequence(
     frames: Iterable[NDArray[np.uint8]],
     *,
     frames_per_exposure: int,
-    gamma: float | None = None,
     how: Simulation = SPK_GOPRO,
     replace: bool = False,
     progress: Callable[[int], None] | None = None,
@@ -177,9 +176,9 @@ def write_sequence(
         folder: the sequence's folder.
         frames: uint8 (H, W, 3), in order; only one exposure is held in memory.
         frames_per_exposure: N.
-        gamma: see :func:`vrtspike.deblurring.data.simulation.sensor.synthesize_blur`; with a gamma
-            the blurry frames go to ``blur_gamma/``, as in GoPro.
-        how: the sensor.
+        how: the sensor; with a GAMMA (see
+            :func:`vrtspike.deblurring.data.simulation.sensor.synthesize_blur`) the blurry frames go
+            to ``blur_gamma/``, as in GoPro.
         replace: remove whatever else the folders hold.
         progress: called with the frames done.
 
@@ -192,12 +191,12 @@ def write_sequence(
     """
     if frames_per_exposure < 1:
         raise DataError(f"{frames_per_exposure} frames per exposure: at least 1 is needed")
-    exposure = middle_frame(frames_per_exposure, how.steps_per_frame)
+    exposure = middle_frame(frames_per_exposure, how.STEPS_PER_FRAME)
     pictures, filmed = itertools.tee(frames)
     names: list[str] = []
     spikes: list[NDArray[np.bool_]] = []
     places = [
-        folder / ("blur" if gamma is None else "blur_gamma"),
+        folder / ("blur" if how.GAMMA is None else "blur_gamma"),
         folder / "sharp",
         folder / "spike",
     ]
@@ -211,7 +210,7 @@ def write_sequence(
                 continue
             exposed = list(itertools.islice(pictures, frames_per_exposure))
             name = f"{len(names) + 1:06d}"
-            (blur / f"{name}.png").write_bytes(encode_png(synthesize_blur(exposed, gamma)))
+            (blur / f"{name}.png").write_bytes(encode_png(synthesize_blur(exposed, how.GAMMA)))
             (sharp / f"{name}.png").write_bytes(encode_png(exposed[frames_per_exposure // 2]))
             (spike / f"{name}.dat").write_bytes(pack_spikes(np.concatenate(spikes)))
             names.append(name)
@@ -229,7 +228,7 @@ def write_sequence(
                     f"expected nothing but the {len(names)} files that are written anew; give "
                     "another folder, or remove this one"
                 )
-    is_rate = how.steps_per_frame == STEPS_PER_SOURCE_FRAME
+    is_rate = how.STEPS_PER_FRAME == STEPS_PER_SOURCE_FRAME
     if is_rate and exposure == spk_gopro_exposure(exposure.steps):
         (folder / TABLE).unlink(missing_ok=True)
     else:
