@@ -11,7 +11,7 @@ from torch import nn
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.reading import Store
-from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
+from vrtspike.deblurring.data.store.writing import write_store
 from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, torch_compute
 from vrtspike.deblurring.evaluation.sources import stored_sequence
 from vrtspike.deblurring.evaluation.tiling import Tiling, tiling_for
@@ -115,7 +115,9 @@ def test_weights_that_were_changed_after_they_were_published_are_refused(small_r
 def test_a_store_without_spikes_gives_frames_only(tmp_path):
     frames = np.random.default_rng(0).integers(0, 256, (3, 2, 15, 21, 3), dtype=np.uint8)
     layout = StoreLayout(("1", "2", "3"), (), (15, 21), None, 4)
-    write_store(tmp_path / "s.zarr", layout, (StoredFrame(*pair) for pair in frames))
+    write_store(
+        tmp_path / "s.zarr", layout, [{"blur": blur, "sharp": sharp} for blur, sharp in frames]
+    )
     source = stored_sequence(Store(tmp_path / "s.zarr"))
     window = source.read(slice(1, 3))
     np.testing.assert_array_equal(window.blur, frames[1:, 0])

@@ -156,7 +156,7 @@ def verify(arguments: argparse.Namespace) -> None:
     Compares every chunk with its checksum and the contents with the digest of their manifest. Exits
     with 2 if there is any damage.
     """
-    from vrtspike.deblurring.data.store.verify import store_manifests, verify_store
+    from vrtspike.deblurring.data.store.writing import store_manifests, verify_store
     from vrtspike.system.progress_bar import progress_bar
 
     faults: list[str] = []

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from vrtspike.deblurring.data.bins import bin_table
-from vrtspike.deblurring.data.clips.batch import prepare_batch
+from vrtspike.deblurring.data.clips.clips import prepare_batch
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.evaluation.restore import Batch

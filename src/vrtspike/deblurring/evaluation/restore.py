@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from vrtspike.deblurring.data.clips.batch import prepare_batch
+from vrtspike.deblurring.data.clips.clips import prepare_batch
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.evaluation.sources import FrameSource, SourceFrames
 from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, cut, read_ahead, tile_unit

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from vrtspike.deblurring.data.clips.dataset import read_statistics
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.evaluation.given_clips import GivenClip, open_clip
@@ -33,7 +34,6 @@ from vrtspike.deblurring.evaluation.tiling import (
     tiling_for,
 )
 from vrtspike.deblurring.settings import Settings, deblurring_settings
-from vrtspike.deblurring.statistics import read_statistics
 from vrtspike.errors import ConfigError, DataError, RunError
 from vrtspike.io.files import file_digest
 from vrtspike.reporting.packed import find_model
