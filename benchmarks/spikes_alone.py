@@ -24,7 +24,7 @@ from experiments import CPU, ROOT, markdown, run_experiment
 from vrtspike.deblurring.data.clips.dataset import SequenceEntry, load_dataset
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.store.reading import Store
-from vrtspike.deblurring.evaluation.measure import ClipMeter, FrameImages, Scores
+from vrtspike.deblurring.evaluation.evaluate import ClipMeter, FrameImages, Scores
 from vrtspike.deblurring.evaluation.sources import sharp_frame, stored_sequence
 from vrtspike.deblurring.evaluation.spikes_alone import (
     RECONSTRUCTIONS,

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.analysis.evaluation_files import EXAMPLES_INDEX
-from vrtspike.deblurring.evaluation.measure import KEYS
+from vrtspike.deblurring.evaluation.summary import KEYS
 from vrtspike.deblurring.metrics.metric import ImageMetric
 from vrtspike.io.files import finite_or_null, write_json
 from vrtspike.io.images import write_png

@@ -36,7 +36,7 @@ from vrtspike.deblurring.data.raw.spikes import (
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
 from vrtspike.deblurring.data.store.voxels import GainMeter, voxelize_packed
 from vrtspike.deblurring.evaluation.pictures import Pictures, open_pictures
-from vrtspike.deblurring.evaluation.sources import FrameSource, SourceFrames
+from vrtspike.deblurring.evaluation.sources import Frames, FrameSource
 from vrtspike.deblurring.settings import deblurring_settings
 from vrtspike.errors import ConfigError, DataError, list_faults
 from vrtspike.io.images import luma
@@ -103,17 +103,18 @@ def given_clip(
         ratio, recorded = spikes.ratio, zip(spikes.exposures, spikes.recorded_steps, strict=True)
         binned = [exposure.widened(context, total) for exposure, total in recorded]
 
-    def read(frames: slice) -> SourceFrames:
+    def read(frames: slice) -> Frames:
         blur = pictures.read(frames)
         if spikes is None:
-            return SourceFrames(blur)
+            return {"blur": blur}
         counts = []
         for number in range(len(binned))[frames]:
-            steps = binned[number]
-            part = spikes.read(number, steps)
-            voxels = voxelize_packed(part.rows, bins, steps.sharp - steps.start)
+            seen = binned[number]
+            part = spikes.read(number, seen)
+            voxels = voxelize_packed(part.rows, bins, seen.sharp - seen.start)
             counts.append(voxels[..., : part.columns])
-        return SourceFrames(blur, np.stack(counts), bin_table(binned[frames], bins))
+        steps = bin_table(binned[frames], bins)
+        return {"blur": blur, "counts": np.stack(counts), "bin_steps": steps}
 
     def gain() -> float | None:
         """Reads all frames, one at a time."""
@@ -244,15 +245,10 @@ def array_spikes(
     """
     count = len(pictures.names)
     if isinstance(spikes, np.ndarray) and spikes.ndim == 3:
-        if not isinstance(exposures, Layout):
-            spikes = [spikes] * count
-        elif len(spikes) % count:
-            raise DataError(
-                f"spikes: {len(spikes)} spike frames cannot be divided evenly among {count} "
-                "blurry frames; give one array per frame"
-            )
+        if isinstance(exposures, Layout):
+            spikes = [spikes] if len(spikes) % count else np.split(spikes, count)
         else:
-            spikes = np.split(spikes, count)
+            spikes = [spikes] * count
     recordings = list(spikes)
     kinds = sorted({f"{part.dtype} {part.shape[1:]}" for part in recordings})
     if (
@@ -264,8 +260,9 @@ def array_spikes(
         )
     ):
         raise DataError(
-            f"spikes: found {len(recordings)} arrays ({', '.join(kinds)}), expected one for each "
-            f"of the {count} frames, uint8 (S, h, w) of 0 and 1 of one sensor, or one for all"
+            f"spikes: found {len(recordings)} arrays of {sum(map(len, recordings))} steps "
+            f"({', '.join(kinds)}), expected one for each of the {count} frames, uint8 (S, h, w) "
+            f"of 0 and 1 of one sensor, or one for all, of a multiple of {count} steps"
         )
     if isinstance(exposures, Layout):
         exposures = [
@@ -339,30 +336,27 @@ def doubts(clip: GivenClip) -> list[str]:
     spikes = clip.spikes
     if spikes is None or not spikes.paths:
         return []
-    found, missed = list[str](), list[float]()
-    compared = [n for n, exposure in enumerate(spikes.exposures) if exposure.steps >= 2]
-    some = compared[:: max(1, len(compared) // _TIMED)]
+    faults, missed = list[str](), list[float]()
     size = (int(clip.size[0] / clip.ratio), int(clip.size[1] / clip.ratio))
+    compared = [n for n, exposure in enumerate(spikes.exposures) if exposure.steps >= 2]
+    timed = compared[:: max(1, len(compared) // _TIMED)]
     for number in compared:
-        gray, exposure = (
-            luma(clip.pictures.frame(number)).astype(np.uint8),
-            spikes.exposures[number],
-        )
+        exposure, gray = spikes.exposures[number], luma(clip.pictures.frame(number))
         likeness = align(spikes.read(number, exposure), gray, blurry=True)
-        path, frame = spikes.paths[number], clip.pictures.describe(number)
-        fault = mismatch(likeness, path, frame, size)
-        found += [fault] if fault else []
-        if number in some:
+        frame = clip.pictures.describe(number)
+        if fault := mismatch(likeness, spikes.paths[number], frame, size):
+            faults.append(fault)
+        if number in timed:
             seen = exposure.widened(exposure.steps // 2, spikes.recorded_steps[number])
             within = exposure.moved(-seen.start)
             steps = misplacement(spikes.read(number, seen), gray, within)
             missed += [] if steps is None else [abs(steps)]
-    if missed and median(missed) > center_tolerance(spikes.exposures[some[0]].steps):
-        found.append(
+    if missed and median(missed) > center_tolerance(spikes.exposures[timed[0]].steps):
+        faults.append(
             f"{spikes.place}: frames are most like the spikes {median(missed):.0f} steps from "
             f"their exposures; give the right ones by {TABLE} or --layout"
         )
-    return found
+    return faults
 
 
 def open_clip(

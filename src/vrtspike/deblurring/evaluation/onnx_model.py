@@ -143,17 +143,17 @@ def export_model(model: TrainedModel, output: Path, ratio: int = 2) -> float:
     """
     if model.network is None:
         raise ConfigError(f"{model.run.name}: is an ONNX file already")
-    reason = model.network.not_exported if isinstance(model.network, Restorer) else ""
-    if reason:
+    if isinstance(model.network, Restorer) and (reason := model.network.not_exported):
         raise ConfigError(f"{model.run.name}: {reason}; restore with the run itself")
     with atomic_path(output) as temporary:
         _export(model, model.network, temporary, ratio)
-        exported, worst = load_onnx(temporary), 0.0
+        exported, differences = load_onnx(temporary), []
         for number, size in enumerate(_TRIED):
             inputs = _example(model, size, ratio, seed=number)
             batch = {name: value[None] for name, value in inputs.items()}
             difference = np.abs(exported.compute(batch) - model.compute(batch))
-            worst = max(worst, float(difference.max()))
+            differences.append(float(difference.max()))
+        worst = max(differences)
         if not worst <= TOLERANCE:
             raise RunError(
                 f"{output}: differs from PyTorch by {worst:.2g}, expected at most {TOLERANCE:g}; "
