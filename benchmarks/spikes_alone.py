@@ -64,8 +64,8 @@ def measure(entry: SequenceEntry, rate: Reconstruction, scores: Scores) -> dict[
     for images in frames(entry, rate):
         row = meter.measure(images)
         for metric in scores:
-            if not math.isnan(row[metric.spikes_column]):
-                figures[metric.name].append(row[metric.spikes_column])
+            if not math.isnan(figure := row[f"{metric.name}_spikes"]):
+                figures[metric.name].append(figure)
     return {name: statistics.fmean(values) for name, values in figures.items()}
 
 

@@ -155,7 +155,9 @@ def test_a_single_step_is_not_compared_with_its_frame(tmp_path):
     with pytest.raises(DataError, match=rf"several tables of exposures: {table}, {other}; keep"):
         recorded_clip(tmp_path / "blur", tmp_path / "spike", 1)
     table.unlink()
-    assert recorded_clip(tmp_path / "blur", tmp_path / "spike", 1).spikes.exposures[0].steps == 1
+    assert (
+        recorded_clip(tmp_path / "blur", tmp_path / "spike", 1).spikes.frames[0].exposure.steps == 1
+    )
     Path(other).unlink()
     write_spikes(tmp_path / "spike" / "1.dat", rng.integers(0, 2, (40, 32, 32), dtype=np.uint8))
     assert len(doubts(recorded_clip(tmp_path / "blur", tmp_path / "spike", 1))) == 1

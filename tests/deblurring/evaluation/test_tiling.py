@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from vrtspike.config import load_preset
 from vrtspike.deblurring.evaluation.restore import Batch, restore_frames
-from vrtspike.deblurring.evaluation.sources import Frames, FrameSource
+from vrtspike.deblurring.evaluation.sources import Frames, FrameSource, read_ahead
 from vrtspike.deblurring.evaluation.tiling import (
     LARGEST_TILE,
     SHARE,
@@ -23,7 +23,6 @@ from vrtspike.deblurring.evaluation.tiling import (
     cut_axis,
     even_side,
     free_memory,
-    read_ahead,
     recomputation,
     tile_unit,
     tiling_for,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.cluster.gpus import DEVICE_NAMES, DeviceName
+from vrtspike.deblurring.commands.recordings import add_sensor
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.evaluation.precision import PRECISIONS
 from vrtspike.errors import ConfigError
@@ -52,14 +53,7 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="simulate spikes from the blurry frames; they add no information",
     )
-    add(
-        "--sensor",
-        type=positive_int,
-        nargs=2,
-        metavar=("ROWS", "COLUMNS"),
-        help="size of the spike sensor; without it that of .npz files or of a config.yaml beside "
-        "the files, else half the frames' size",
-    )
+    add_sensor(parser)
     add(
         "--layout",
         choices=LAYOUTS,
@@ -174,11 +168,12 @@ def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
 
 def add_export(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
-    parser.add_argument("run_path", metavar="RUN", help="as for restore")
-    parser.add_argument(
+    add = parser.add_argument
+    add("run_path", metavar="RUN", help="as for restore")
+    add(
         "-o", "--output", type=output_path, required=True, metavar="FILE.onnx", help="file to write"
     )
-    parser.add_argument(
+    add(
         "--ratio",
         type=positive_int,
         default=2,

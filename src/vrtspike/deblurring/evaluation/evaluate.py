@@ -17,13 +17,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from vrtspike.analysis.evaluation_files import (
-    EXAMPLES,
-    FRAMES,
-    PICTURES,
-    VIDEOS,
-    write_table,
-)
+from vrtspike.analysis.evaluation_files import EXAMPLES, FRAMES, PICTURES, VIDEOS, write_table
 from vrtspike.deblurring.analysis.published import (
     PublishedFigure,
     require_published_frames,

@@ -210,7 +210,8 @@ def _require_apart(request: Request) -> None:
 def _identity(model: TrainedModel, request: Request, source: GivenClip) -> dict[str, Any]:
     """What must be equal for frames of two calls to belong together."""
     frames, spikes = request.frames, source.spikes
-    used = [] if spikes is None else list(dict.fromkeys([*spikes.paths, *spikes.tables]))
+    used = [] if spikes is None else [each.path for each in spikes.frames if each.path]
+    used += [] if spikes is None else spikes.tables
     return {
         "schema": SCHEMA,
         "model": {
@@ -221,7 +222,7 @@ def _identity(model: TrainedModel, request: Request, source: GivenClip) -> dict[
         "blurry frames": input_version(picture_files(frames) if frames.is_dir() else [frames]),
         "spikes": {
             "from": NO_SPIKES if spikes is None else spikes.origin,
-            "version": input_version(used),
+            "version": input_version(list(dict.fromkeys(used))),
             "layout": request.layout,
             "sensor": request.sensor and list(request.sensor),
         },
@@ -276,8 +277,8 @@ def _finish(
                 measures |= {"psnr": partial(psnr, sharp=truth), "ssim": partial(ssim, sharp=truth)}
                 blurry = view_picture(source.pictures.describe(number), gray(blur))
                 check.add(FrameView(blurry, view_picture(sharp.describe(number), gray(truth))))
-            elif source.spikes is not None and source.spikes.paths:
-                figures |= no_reference_figures(source.spikes, number, blur, restored)
+            elif source.spikes is not None and source.spikes.frames[number].path:
+                figures |= no_reference_figures(source.spikes.frames[number], blur, restored)
             for metric, score in measures.items():
                 figures |= {f"{metric}_blur": score(blur), metric: score(restored)}
             if restored_video is not None:

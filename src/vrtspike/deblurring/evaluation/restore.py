@@ -15,8 +15,8 @@ from torch import nn
 
 from vrtspike.deblurring.data.clips.batch import prepare_batch
 from vrtspike.deblurring.data.store.voxels import Statistics
-from vrtspike.deblurring.evaluation.sources import Frames, FrameSource
-from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, cut, read_ahead, tile_unit
+from vrtspike.deblurring.evaluation.sources import Frames, FrameSource, read_ahead
+from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, cut, tile_unit
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.rgb_images import to_uint8
 from vrtspike.deblurring.settings import Settings
@@ -159,12 +159,13 @@ def _batch(
     """Tiles of equal size, by their rows and columns; spikes where there is a gain."""
     batch = {"blur": np.stack([window["blur"][:, rows, columns] for rows, columns in areas])}
     if gain is not None:
-        parts = [(_part(rows, ratio), _part(columns, ratio)) for rows, columns in areas]
-        batch["counts"] = np.stack([window["counts"][..., r, c] for r, c in parts])
+        parts = [
+            [slice(int(side.start / ratio), int(side.stop / ratio)) for side in area]
+            for area in areas
+        ]
+        batch["counts"] = np.stack(
+            [window["counts"][..., rows, columns] for rows, columns in parts]
+        )
         batch["bin_steps"] = np.stack([window["bin_steps"]] * len(areas))
         batch["gain"] = np.full(len(areas), gain, np.float32)
     return batch
-
-
-def _part(pixels: slice, ratio: Fraction) -> slice:
-    return slice(int(pixels.start / ratio), int(pixels.stop / ratio))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -54,3 +56,16 @@ def stored_sequence(store: Store) -> FrameSource:
 def sharp_frame(store: Store, frame: int) -> NDArray[np.uint8]:
     """One sharp frame of a store, uint8 (H, W, 3)."""
     return store.read("sharp", slice(frame, frame + 1), slice(None), slice(None))[0]
+
+
+def read_ahead(
+    times: Sequence[slice], read: Callable[[slice], Frames], readers: int
+) -> Iterator[Frames]:
+    """``read`` of each slice in order, up to ``readers`` of them ahead in threads."""
+    with ThreadPoolExecutor(max(1, readers)) as pool:
+        queue: deque[Future[Frames]] = deque()
+        for time in times:
+            queue.append(pool.submit(read, time))
+            if len(queue) > readers:
+                yield queue.popleft().result()
+        yield from (window.result() for window in queue)

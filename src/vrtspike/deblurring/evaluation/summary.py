@@ -40,7 +40,7 @@ REFERENCES: Mapping[Kind, Kind] = {"blurry": "sharp", "restored": "sharp", "spik
 
 def columns_of(metric: ImageMetric) -> dict[Kind, str]:
     """Columns of the tables by what is measured."""
-    return dict(zip(REFERENCES, (*metric.columns, metric.spikes_column), strict=True))
+    return dict(zip(REFERENCES, (*metric.columns, f"{metric.name}_spikes"), strict=True))
 
 
 def write_results(
