@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from vrtspike.errors import RunError
 from vrtspike.io.files import atomic_write_text, finite_or_null, writes_to
@@ -104,8 +103,7 @@ def truncate_records(path: str | Path, step: int, **limits: int) -> None:
     atomic_write_text(path, "".join(json.dumps(record) + "\n" for record in kept))
 
 
-@dataclass(frozen=True)
-class CacheUse:
+class CacheUse(NamedTuple):
     """Counters of caches of decoded chunks.
 
     Attributes:
@@ -120,36 +118,19 @@ class CacheUse:
     evictions: int = 0
     limit_bytes: int = 0
 
-    def __sub__(self, earlier: CacheUse) -> CacheUse:
-        """The difference to earlier counters of the same process."""
-        return CacheUse(
-            self.lookups - earlier.lookups,
-            self.reads - earlier.reads,
-            self.evictions - earlier.evictions,
-            self.limit_bytes,
-        )
+    def figures(self) -> dict[str, float]:
+        """The entry ``cache`` of a record of memory; every read has added an item.
 
-    @property
-    def hits(self) -> int:
-        """Look-ups that found a chunk."""
-        return max(0, self.lookups - self.reads)
-
-    @property
-    def misses(self) -> int:
-        """Look-ups that had to read and decode a chunk."""
-        return self.lookups - self.hits
-
-    @property
-    def hit_rate(self) -> float:
-        """Share of hits, 0 to 1; 0 before the first look-up."""
-        return self.hits / self.lookups if self.lookups else 0.0
-
-    @property
-    def items(self) -> int:
-        """Present entries; every read has added one."""
-        return self.reads - self.evictions
-
-    @property
-    def is_full(self) -> bool:
-        """Whether a cache has reached its limit and dropped an entry."""
-        return self.evictions > 0
+        >>> CacheUse(lookups=40, reads=10, evictions=2).figures()["hit_rate"]
+        0.75
+        """
+        hits = max(0, self.lookups - self.reads)
+        return {
+            "hits": hits,
+            "misses": self.lookups - hits,
+            "evictions": self.evictions,
+            "items": self.reads - self.evictions,
+            "hit_rate": round(hits / max(1, self.lookups), 4),
+            "limit_mb": round(self.limit_bytes / 2**20, 1),
+            "full": self.evictions > 0,
+        }

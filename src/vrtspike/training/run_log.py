@@ -21,7 +21,6 @@ from vrtspike.io.files import atomic_path, remove_leftovers, writes_to
 from vrtspike.io.images import write_png
 from vrtspike.monitoring.display import Display
 from vrtspike.monitoring.memory import (
-    MEGABYTE,
     categories_line,
     measure_memory,
     memory_line,
@@ -135,16 +134,9 @@ class RunLog:
         """Record and show memory, and warn where it is nearly full."""
         if self._memory is None:
             return
-        cache: dict[str, object] | None = None
-        if use is not None:
-            cache = {
-                **{"hits": use.hits, "misses": use.misses, "evictions": use.evictions},
-                **{"items": use.items, "hit_rate": round(use.hit_rate, 4)},
-                **{"limit_mb": round(use.limit_bytes / MEGABYTE, 1), "full": use.is_full},
-            }
         now = round(time.time(), 3)
         record = {"kind": "memory", "step": step, "time": now, **measure_memory(device)}
-        record["cache"] = cache
+        record["cache"] = None if use is None else use.figures()
         self._memory.write(record)
         self._display.note(memory_line(record))
         for warning in memory_warnings(record):
