@@ -42,15 +42,15 @@ def measure_memory(device: torch.device) -> dict[str, Any]:
         ``allocated_mb``, ``reserved_mb``, ``peak_mb`` (allocated, since the start) and
         ``total_mb``.
     """
-    used, total = system_memory().bound
+    system = system_memory()
     process = psutil.Process()
     return {
         "process_mb": process.memory_info().rss // MEGABYTE,
         "process_peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "children_mb": sum(map(_resident, process.children(recursive=True))) // MEGABYTE,
-        "system_used_mb": int(used),
-        "system_total_mb": int(total),
-        "system_percent": round(100 * used / total, 1),
+        "system_used_mb": int(system.used),
+        "system_total_mb": int(system.total),
+        "system_percent": round(100 * system.used / system.total, 1),
         "gpu": _gpu(device),
     }
 
@@ -241,20 +241,14 @@ class StepCost:
 
 
 def _convolution_backward(
-    grad: Any,  # noqa: ANN401 - shapes, as PyTorch calls it
-    x: Any,  # noqa: ANN401
-    weight: Any,  # noqa: ANN401
-    _bias: Any,  # noqa: ANN401
-    _stride: Any,  # noqa: ANN401
-    _padding: Any,  # noqa: ANN401
-    _dilation: Any,  # noqa: ANN401
-    transposed: bool,
-    _output_padding: Any,  # noqa: ANN401
-    _groups: int,
-    output_mask: Any,  # noqa: ANN401
-    **_: Any,  # noqa: ANN401
+    grad: Sequence[int],
+    x: Sequence[int],
+    weight: Sequence[int],
+    *options: Any,  # noqa: ANN401 - as PyTorch calls it
+    **_: object,
 ) -> int:
     """As many for each gradient as in the forward pass; PyTorch's own formula forgets groups."""
+    *_others, transposed, _padding, _groups, output_mask = options
     each = conv_flop_count(list(x), list(weight), list(grad), transposed=transposed)
     return each * (int(output_mask[0]) + int(output_mask[1]))
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from vrtspike.errors import RunError
-from vrtspike.io.files import atomic_write_text, finite_or_null, writes_to
+from vrtspike.io.files import atomic_path, finite_or_null, writes_to
 
 
 class Records:
@@ -58,32 +57,6 @@ def iter_records(path: str | Path) -> Iterator[dict[str, Any]]:
                 ) from error
 
 
-def merged_timings(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
-    """The timing records of all starts of a run, of each step the last one.
-
-    It is a generator, because a million records take 12 GB.
-
-    Args:
-        files: one for each start, with the time of the start in its name.
-    """
-    paths = sorted(files)
-    for path, end in zip(paths, _ends(paths), strict=True):
-        for record in iter_records(path):
-            if record["kind"] == "step" and record["step"] < end:
-                yield record
-
-
-def _ends(paths: Sequence[Path]) -> list[float]:
-    """For each start's file, the first step that a later start has repeated."""
-    if not paths:
-        return []
-    ends = [math.inf]
-    for path in reversed(paths[1:]):
-        steps = (record["step"] for record in iter_records(path) if record["kind"] == "step")
-        ends.append(min(ends[-1], next(steps, math.inf)))
-    return ends[::-1]
-
-
 def truncate_records(path: str | Path, step: int, **limits: int) -> None:
     """Remove records after ``step``, so that a resumed run does not repeat them.
 
@@ -95,12 +68,11 @@ def truncate_records(path: str | Path, step: int, **limits: int) -> None:
     path = Path(path)
     if not path.exists():
         return
-
-    def stays(record: dict[str, Any]) -> bool:
-        return bool(record.get("step", 0) <= limits.get(record.get("kind", ""), step))
-
-    kept = filter(stays, read_records(path))
-    atomic_write_text(path, "".join(json.dumps(record) + "\n" for record in kept))
+    # Line by line, because the timings of a million steps take 12 GB.
+    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
+        for record in iter_records(path):
+            if record.get("step", 0) <= limits.get(record.get("kind", ""), step):
+                stream.write(json.dumps(record) + "\n")
 
 
 class CacheUse(NamedTuple):

@@ -16,7 +16,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from vrtspike.cluster.signals import StopRequest
-from vrtspike.monitoring.timing import section
+from vrtspike.monitoring.timing import best_seconds, section
 from vrtspike.monitoring.timing_layout import Arithmetic
 from vrtspike.training.batches import ValidationBatches
 from vrtspike.training.distributed import Ranks
@@ -224,7 +224,6 @@ def validate(
 TRAINING_FACTOR = 3
 """Forward and backward (twice the operations of forward); recomputation does not count."""
 
-_REPEATS = 5
 _SIZES = {"cuda": 8192, "cpu": 1024}
 
 
@@ -263,13 +262,6 @@ def estimate_arithmetic(
 
 def measure_peak(device: torch.device, dtype: torch.dtype) -> float:
     """FLOP/s of a large square matrix product, the best of several."""
-    size = _SIZES.get(device.type, _SIZES["cpu"])
+    size = _SIZES[device.type]
     a = torch.ones(size, size, device=device, dtype=dtype)
-    times = []
-    for _ in range(_REPEATS):
-        start = time.perf_counter()
-        torch.mm(a, a)
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        times.append(time.perf_counter() - start)
-    return 2 * size**3 / min(times)
+    return 2 * size**3 / best_seconds(device, lambda: torch.mm(a, a))

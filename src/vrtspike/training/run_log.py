@@ -86,9 +86,10 @@ class RunLog:
             return
         for folder in (self.folder, self.checkpoints):
             remove_leftovers(folder, older_than_s=0.0)
-        for name in (names.METRICS, _MEMORY):
-            limits = {"validation": validated_step, "epoch": step - epoch_is_open}
-            truncate_records(self.folder / name, step, **limits)
+        limits = {"validation": validated_step, "epoch": step - epoch_is_open}
+        timings = (self.folder / names.LOGS).glob(names.TIMING_OF_STARTS)
+        for path in (self.folder / names.METRICS, self.folder / _MEMORY, *timings):
+            truncate_records(path, step, **limits)
         self._metrics = Records(self.folder / names.METRICS)
         self._memory = Records(self.folder / _MEMORY)
         if self._tensorboard_enabled:
