@@ -87,8 +87,6 @@ class Display:
             self._log = Path(log).open("a", encoding="utf-8")  # noqa: SIM115 - until close()
         if screen is not None and screen.isatty():
             self._live = self._open_area(screen)
-        lines = (self._log, None if self._live else screen)
-        self._line_streams = [stream for stream in lines if stream is not None]
 
     def note(self, text: str) -> None:
         """Write a message; only to the log if there is one."""
@@ -112,13 +110,14 @@ class Display:
         now = time.monotonic()
         if now - self._shown_at >= INTERVAL_S or share == 1:
             self._shown_at = now
-            for stream in self._line_streams:
-                self._write(line, stream)
+            self._write(line, self._log)
+            if self._live is None:
+                self._write(line, self._screen)
 
     def draw(self, block: Sequence[str], line: str) -> None:
         """Show timings: ``block`` where it can be redrawn, else ``line``."""
         self._block = block
-        if self._line_streams:
+        if self._live is None or self._log is not None:
             self.note(line)
 
     def close(self) -> None:

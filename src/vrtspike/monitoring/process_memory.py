@@ -9,9 +9,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,17 +98,31 @@ def processes_of_run(folder: Path) -> list[ProcessMemory]:
         parents before their children; empty where no process trains there.
     """
     wanted, on_gpus = folder.resolve(), gpu_memory()
-    own = {
-        process.pid: process
-        for process in psutil.process_iter()
-        if process.pid != os.getpid() and _run_folder(process) == wanted
-    }
-    found: list[ProcessMemory] = []
-    for _, process in sorted(own.items()):
-        with contextlib.suppress(psutil.Error):
-            if process.ppid() not in own:
-                found += _measured(process, wanted, on_gpus)
-    return found
+    found: dict[tuple[int, ...], ProcessMemory] = {}
+    lineages: dict[int, tuple[int, ...]] = {}
+    # Parents are older than their children.
+    for process in sorted(
+        psutil.process_iter(["create_time"]), key=lambda p: p.info["create_time"]
+    ):
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            ancestors = lineages.get(process.ppid(), ())
+            if _run_folder(process) == wanted:
+                role = "torchrun" if _TORCHRUN.intersection(process.cmdline()) else "training"
+            elif ancestors:
+                role = "worker" if found[ancestors].role == "helper" else "helper"
+            else:
+                continue
+            lineage = lineages[process.pid] = (*ancestors, process.pid)
+            resident = process.memory_info().rss / MEGABYTE
+            found[lineage] = ProcessMemory(
+                process.pid,
+                role,
+                len(ancestors),
+                resident,
+                *_pages(process),
+                on_gpus.get(process.pid),
+            )
+    return [found[lineage] for lineage in sorted(found)]
 
 
 def _run_folder(process: psutil.Process) -> Path | None:
@@ -120,29 +133,6 @@ def _run_folder(process: psutil.Process) -> Path | None:
         return (Path(process.cwd()) / words[place + 1]).resolve()
     except (psutil.Error, ValueError, IndexError, OSError):
         return None
-
-
-def _measured(
-    process: psutil.Process,
-    folder: Path,
-    on_gpus: Mapping[int, float],
-    parent: ProcessMemory | None = None,
-) -> Iterator[ProcessMemory]:
-    """The memory of a process and its descendants, without those that have just ended."""
-    try:
-        if _run_folder(process) == folder:
-            role = "torchrun" if _TORCHRUN.intersection(process.cmdline()) else "training"
-        else:
-            role = "worker" if parent is not None and parent.role == "helper" else "helper"
-        resident, children = process.memory_info().rss / MEGABYTE, process.children()
-        pages = _pages(process)
-    except psutil.Error:
-        return
-    depth = 0 if parent is None else parent.depth + 1
-    own = ProcessMemory(process.pid, role, depth, resident, *pages, on_gpus.get(process.pid))
-    yield own
-    for child in children:
-        yield from _measured(child, folder, on_gpus, own)
 
 
 def _pages(process: psutil.Process) -> tuple[float | None, float | None]:

@@ -14,7 +14,7 @@ import contextlib
 import json
 import time
 from array import array
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
@@ -125,7 +125,7 @@ class TimingLogger:
         ] = deque()
         self._history: dict[str, array[float]] = {}
         self._sums: dict[str, float] = {}
-        self._steps = self._samples = self._frames = 0
+        self._totals: Counter[str] = Counter()
         self._arithmetic: Arithmetic | None = None
         self._files: tuple[TextIO, ...] = ()
 
@@ -204,12 +204,12 @@ class TimingLogger:
     def summary(self) -> dict[str, Any]:
         """Mean, min, max, p50 and p95 per name in milliseconds, throughput, share of data wait."""
         self._finish_steps(wait=True)
-        return summarize(self._history, self._steps, self._samples, self._frames, self._arithmetic)
+        return summarize(self._history, self._totals, self._arithmetic)
 
     def print_summary(self) -> None:
         """Show the summary on the console and append it to both files, if there were steps."""
         summary = self.summary()
-        if not self._steps:
+        if not summary["steps"]:
             return
         text = summary_text(summary)
         if self._console is not None:
@@ -256,18 +256,17 @@ class TimingLogger:
             self._finish(record, with_parents(measured))
 
     def _finish(self, record: dict[str, Any], times: dict[str, float]) -> None:
-        self._steps += 1
-        self._samples += record["samples"]
-        self._frames += record["frames"]
+        self._totals.update(steps=1, samples=record["samples"], frames=record["frames"])
+        steps = self._totals["steps"]
         for path, ms in times.items():
             self._history.setdefault(path, array("f")).append(ms)
             self._sums[path] = self._sums.get(path, 0.0) + ms
         averages = {path: self._sums[path] / len(self._history[path]) for path in times}
         record["ms"] = {path: round(ms, 4) for path, ms in times.items()}
         self._write(step_text(record["step"], times, averages), record)
-        if self._steps % self._file_interval == 0:
+        if steps % self._file_interval == 0:
             self._flush()
-        if self._console is not None and self._steps % self._console_interval == 0:
+        if self._console is not None and steps % self._console_interval == 0:
             self._console.draw(*console_text(record["step"], times))
 
     def _write(self, text: str, record: dict[str, Any]) -> None:

@@ -115,18 +115,14 @@ class Arithmetic:
 
 def summarize(
     history: Mapping[str, Sequence[float]],
-    steps: int,
-    samples: int,
-    frames: int,
+    totals: Mapping[str, int],
     work: Arithmetic | None = None,
 ) -> dict[str, Any]:
     """Statistics of a whole run.
 
     Args:
         history: milliseconds per path, one value for each step in which it occurred.
-        steps: number of steps.
-        samples: samples processed in all of them.
-        frames: frames processed in all of them.
+        totals: ``steps``, and ``samples`` and ``frames`` processed in them.
         work: arithmetic of a sample, where it is known.
 
     Returns:
@@ -142,9 +138,10 @@ def summarize(
         names = ("mean", "min", "max", "p50", "p95")
         sections[path] = {"count": len(ms), **dict(zip(names, figures, strict=True))}
     seconds, data = (sum(history.get(path, ())) / 1e3 for path in (ROOT, f"{ROOT}/data"))
-    rates = [value / seconds if seconds else 0.0 for value in (samples, frames, data)]
+    values = (totals["samples"], totals["frames"], data)
+    rates = [value / seconds if seconds else 0.0 for value in values]
     found = {
-        "steps": steps,
+        "steps": totals["steps"],
         "sections": sections,
         "samples_per_second": round(rates[0], 4),
         "frames_per_second": round(rates[1], 4),

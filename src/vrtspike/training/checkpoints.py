@@ -8,13 +8,16 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from vrtspike.config.run_schema import RunSettings, TrainSettings
 from vrtspike.errors import RunError
 from vrtspike.io.files import atomic_path
+
+if TYPE_CHECKING:
+    from torch.distributed.checkpoint.stateful import Stateful
 
 FORMAT = "vrtspike-checkpoint-2"
 BEST = "best.pt"
@@ -123,14 +126,6 @@ def _offer_older(path: Path) -> str:
         f"The next older one is {checkpoint_path(path.parent, steps[0])}: remove the damaged file "
         "and start again to continue from there."
     )
-
-
-class Stateful(Protocol):
-    """An object with a state, such as a model or an optimiser."""
-
-    def state_dict(self) -> Any: ...  # noqa: ANN401, D102
-
-    def load_state_dict(self, state: Any) -> Any: ...  # noqa: ANN401, D102
 
 
 @dataclass(frozen=True)

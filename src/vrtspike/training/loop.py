@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import nn
@@ -29,7 +29,6 @@ from vrtspike.system.progress_bar import format_duration
 from vrtspike.training.batches import seed_everything
 from vrtspike.training.checkpoints import (
     RunState,
-    Stateful,
     latest_checkpoint,
     micro_batches_per_step,
 )
@@ -53,6 +52,9 @@ from vrtspike.training.progress import (
 )
 from vrtspike.training.run_log import RunLog
 from vrtspike.training.tasks import Batch, Trainable
+
+if TYPE_CHECKING:
+    from torch.distributed.checkpoint.stateful import Stateful
 
 MAX_SKIPPED_IN_A_ROW = 20
 """A run fails after this many skipped optimiser steps in a row."""
@@ -204,7 +206,7 @@ class Trainer:
                 terms = self.task.losses(output.float(), batch, done)
                 loss = torch.stack(list(terms.values())).sum() / steps
             with section("backward") as switch:
-                replica.time_exchange(switch)
+                replica.exchange.switch = switch
                 self.precision.backward(loss)
         return {name: term.detach() / steps for name, term in terms.items()}
 
@@ -379,7 +381,8 @@ class Trainer:
                 self.log.flush()
                 self.timing.flush()
                 self.state.save(self.progress.step)
-                self.log.checkpoint_saved(self.progress)
+                figures = self.progress.figures()
+                self.log.record.update("running", self.progress.step, **figures)
             self.ranks.barrier()
 
     def _resume(self, checkpoint: dict[str, Any] | None) -> None:

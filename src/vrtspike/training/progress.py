@@ -91,9 +91,9 @@ class Progress:
         """All fields."""
         return dict(vars(self))
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore :meth:`state_dict`."""
-        vars(self).update(state)
+        vars(self).update(state_dict)
 
     def count(self, result: StepResult) -> None:
         """Count a finished step."""

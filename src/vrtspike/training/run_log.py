@@ -30,7 +30,7 @@ from vrtspike.monitoring.records import CacheUse, Records, truncate_records
 from vrtspike.runs import names
 from vrtspike.runs.folder import RunRecord
 from vrtspike.system.cpus import available_cpus
-from vrtspike.training.progress import Pictures, Progress
+from vrtspike.training.progress import Pictures
 from vrtspike.training.trackers import Tracker
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ class RunLog:
         enabled: whether this process writes.
         tensorboard: whether to write TensorBoard files as well.
         display: for warnings.
-        record: ``run.json``, updated with every checkpoint; None for no such file.
         trackers: experiment trackers, which get all figures.
     """
 
@@ -59,16 +58,15 @@ class RunLog:
         enabled: bool,
         tensorboard: bool,
         display: Display,
-        record: RunRecord | None = None,
         trackers: Sequence[Tracker] = (),
     ) -> None:
         self.folder = Path(folder)
         self.checkpoints = self.folder / names.CHECKPOINTS
         self.fingerprint = fingerprint
+        self.record = RunRecord(self.folder, enabled)
         self._enabled = enabled
         self._tensorboard_enabled = tensorboard
         self._display = display
-        self._record = record
         self._trackers = trackers
         self._metrics: Records | None = None
         self._memory: Records | None = None
@@ -154,11 +152,6 @@ class RunLog:
         if self._board is not None:
             self._board.flush()
 
-    def checkpoint_saved(self, progress: Progress) -> None:
-        """Update ``run.json`` after a checkpoint."""
-        if self._record is not None:
-            self._record.update("running", progress.step, **progress.figures())
-
     def weights(self, model: nn.Module, name: str) -> None:
         """Write weights to a file of the run's folder."""
         if not self._enabled:
@@ -176,7 +169,7 @@ class RunLog:
                 stream.close()
         self._metrics = self._memory = self._board = None
         for tracker in self._trackers:
-            tracker.close(self._record is not None and self._record.is_finished)
+            tracker.close(self.record.is_finished)
 
 
 _PACKAGES = ("torch", "torchvision", "numpy", "zarr", "bitsandbytes", "lpips", "snakemake")
@@ -221,19 +214,15 @@ def git_state(folder: Path) -> dict[str, object] | None:
 
     None outside a checkout, or if git is not installed.
     """
+    # Without tags, so that only the commit is left to describe it.
+    describe = ("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+    command = ["git", "-C", str(folder), *describe]
     try:
-        commit = _git(folder, "rev-parse", "HEAD").strip()
-        changed = _git(folder, "status", "--porcelain", "--untracked-files=no").strip()
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
     except (FileNotFoundError, subprocess.CalledProcessError):
         return None
-    return {"commit": commit, "changed": bool(changed)}
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True
-    )
-    return done.stdout
+    commit, changed, _ = done.stdout.partition("-dirty")
+    return {"commit": commit.strip(), "changed": bool(changed)}
 
 
 def _version(package: str) -> str | None:
