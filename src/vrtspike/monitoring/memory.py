@@ -190,7 +190,7 @@ class StorageCounter(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self._sizes: dict[int, int] = {}
+        self._known: set[int] = set()
         self.now = self.peak = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401 - as PyTorch calls it
@@ -198,28 +198,27 @@ class StorageCounter(TorchDispatchMode):
         found = func(*args, **(kwargs or {}))
         for tensor in tree_leaves(found):
             if isinstance(tensor, Tensor):
-                self.add(tensor)
+                self.note(tensor)
         return found
 
-    def exclude(self, tensor: Tensor) -> None:
-        """Do not count what exists already, whichever operation returns it or a view of it."""
-        self._note(tensor, 0)
+    def note(self, tensor: Tensor, *, counts: bool = True) -> None:
+        """Count a storage that is new here.
 
-    def add(self, tensor: Tensor) -> None:
-        """Count what exists already, or what an operation has made."""
-        self._note(tensor, tensor.untyped_storage().nbytes())
-
-    def _note(self, tensor: Tensor, size: int) -> None:
+        Args:
+            tensor: what an operation has made, or what exists already.
+            counts: false if neither it nor a view of it is to be counted.
+        """
         storage = tensor.untyped_storage()
-        key = storage._cdata
-        if key not in self._sizes:
-            self._sizes[key] = size
+        key, size = storage._cdata, counts * storage.nbytes()
+        if key not in self._known:
+            self._known.add(key)
             self.now += size
             self.peak = max(self.peak, self.now)
-            weakref.finalize(storage, self._free, key)
+            weakref.finalize(storage, self._free, key, size)
 
-    def _free(self, key: int) -> None:
-        self.now -= self._sizes.pop(key)
+    def _free(self, key: int, size: int) -> None:
+        self._known.remove(key)
+        self.now -= size
 
 
 @dataclass(frozen=True)
@@ -279,11 +278,11 @@ def working_bytes(model: nn.Module, batch: Sequence[Tensor], loss: Callable[[], 
     memory = StorageCounter()
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
-        memory.exclude(parameter.grad)
+        memory.note(parameter.grad, counts=False)
     for tensor in itertools.chain(model.parameters(), model.buffers()):
-        memory.exclude(tensor)
+        memory.note(tensor, counts=False)
     for tensor in batch:
-        memory.add(tensor)
+        memory.note(tensor)
     with memory:
         loss().backward()
     return memory.peak

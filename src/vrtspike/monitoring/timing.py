@@ -134,16 +134,16 @@ class TimingLogger:
         self._arithmetic = arithmetic
         self._write("", {"kind": "work", **asdict(arithmetic)})
 
-    def section(self, name: str) -> AbstractContextManager[Switch | None]:
+    @contextlib.contextmanager
+    def section(self, name: str) -> Iterator[Switch | None]:
         """Time the body as ``name``, a path relative to the section it runs in.
 
         Yields:
             a function that ends the section and continues it as its sibling of another name.
         """
-        return self._section(name) if self.enabled else _NOTHING
-
-    @contextlib.contextmanager
-    def _section(self, name: str) -> Iterator[Switch]:
+        if not self.enabled:
+            yield None
+            return
         # Activation checkpointing runs forward within backward; on a CPU in this thread.
         is_recomputed = torch._C._current_graph_task_id() != -1 and RECOMPUTATION not in self._stack
         depth = len(self._stack)

@@ -28,9 +28,12 @@ from vrtspike.runs.names import BEST_WEIGHTS, LOGS
 from vrtspike.system.progress_bar import format_duration
 from vrtspike.training.batches import seed_everything
 from vrtspike.training.checkpoints import (
-    RunState,
+    BEST,
     latest_checkpoint,
     micro_batches_per_step,
+    restore,
+    save_checkpoint,
+    write_checkpoint,
 )
 from vrtspike.training.distributed import Ranks, Replica
 from vrtspike.training.optimizers import (
@@ -102,15 +105,14 @@ class Trainer:
         if train.EMA > 0:
             self.average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(train.EMA))
         self.progress = Progress()
-        parts: dict[str, Stateful] = {
+        self.parts: dict[str, Stateful] = {
             "progress": self.progress,
             "model": model,
             "precision": self.precision,
             "optimizer": self.optimizer,
         }
         if self.average is not None:
-            parts["average"] = self.average
-        self.state = RunState(log.checkpoints, log.fingerprint, settings, self.micro_batches, parts)
+            self.parts["average"] = self.average
         self._resume(checkpoint)
         if train.COMPILE_MODEL:
             model.compile(mode=train.COMPILE_MODE)
@@ -120,9 +122,15 @@ class Trainer:
         """Train to the end or to a request to stop; the state is saved in both cases."""
         save_every = self.train.SAVE_EVERY_STEPS
         speed = Speed(self.progress.step, self.total)
-        stream = self._stream()
+        first = self.progress.step * self.micro_batches + self.ranks.rank
+        last = self.total * self.micro_batches
+        stream = self.batches.stream(first, self.ranks.world_size, until=last)
         if self.timing.enabled and not self._is_finished():
-            stream = self._estimate_arithmetic(stream)
+            batch = next(stream)
+            self.timing.note_arithmetic(
+                estimate_arithmetic(self.model, self.task, batch, self.precision, self.ranks)
+            )
+            stream = chain([batch], stream)
         with self._profiler() as profiler, self.timing.activate():
             # The run may have been stopped before the validation of its last step.
             stopping = self._validation_is_due() and not self._validate(stop)
@@ -173,7 +181,9 @@ class Trainer:
             count = self.task.size(batch)
             samples, frames = samples + count[0], frames + count[1]
         with section("optimizer"):
-            norm = self._clip()
+            self.precision.unscale(self.optimizer)
+            limit = math.inf if self.train.MAX_GRAD_NORM is None else self.train.MAX_GRAD_NORM
+            norm = nn.utils.clip_grad_norm_(self.model.parameters(), limit)
             own = (samples, frames, int(stop.received is not None))
             losses, norm_value, (samples, frames, stops) = self._reduce(sums, norm, own)
             finite = math.isfinite(norm_value)
@@ -209,12 +219,6 @@ class Trainer:
                 replica.exchange.switch = switch
                 self.precision.backward(loss)
         return {name: term.detach() / steps for name, term in terms.items()}
-
-    def _clip(self) -> torch.Tensor:
-        """Clip the gradients; returns their norm before it, still on the device."""
-        self.precision.unscale(self.optimizer)
-        limit = math.inf if self.train.MAX_GRAD_NORM is None else self.train.MAX_GRAD_NORM
-        return nn.utils.clip_grad_norm_(self.model.parameters(), limit)
 
     def _reduce(
         self, sums: dict[str, torch.Tensor], norm: torch.Tensor, counts: Sequence[int]
@@ -290,7 +294,9 @@ class Trainer:
         if found is None:
             return False
         metrics, pictures = found
-        watched = self._watched_metric()
+        stopping, watched = self.train.EARLY_STOPPING, self.task.metric
+        if stopping is not None and stopping.METRIC != MAIN_METRIC:
+            watched = stopping.METRIC
         if watched not in metrics:
             raise RunError(
                 f"TRAIN.EARLY_STOPPING.METRIC is {watched}, but validation gives "
@@ -305,7 +311,7 @@ class Trainer:
         if is_best:
             self.log.weights(self.trained_model(), BEST_WEIGHTS)
             if self.ranks.is_main:
-                self.state.save_best(step)
+                write_checkpoint(self.log.checkpoints / BEST, self._state())
         figures = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
         self.display.show(f"validation after step {step}: {figures}{' (best)' * is_best}")
         if self._is_finished() and self.progress.epoch_samples > 0:
@@ -327,28 +333,9 @@ class Trainer:
             stopping is not None and self.progress.without_improvement >= stopping.PATIENCE
         )
 
-    def _watched_metric(self) -> str:
-        stopping = self.train.EARLY_STOPPING
-        if stopping is None or stopping.METRIC == MAIN_METRIC:
-            return self.task.metric
-        return stopping.METRIC
-
     def _epoch(self) -> int:
         """The epoch of the last step's first micro-batch, from 1."""
         return (self.progress.step - 1) * self.micro_batches // self.batches.per_epoch + 1
-
-    def _stream(self) -> Iterator[Any]:
-        world, first = self.ranks.world_size, self.progress.step * self.micro_batches
-        return self.batches.stream(
-            first + self.ranks.rank, world, until=self.total * self.micro_batches
-        )
-
-    def _estimate_arithmetic(self, stream: Iterator[Any]) -> Iterator[Any]:
-        """Count a sample's operations with the first batch; returns the complete stream."""
-        first = next(stream)
-        arithmetic = estimate_arithmetic(self.model, self.task, first, self.precision, self.ranks)
-        self.timing.note_arithmetic(arithmetic)
-        return chain([first], stream)
 
     def _profiler(self) -> AbstractContextManager[profile | None]:
         """PyTorch's profiler for the steps of LOG.PROFILE_STEPS; None without that key.
@@ -380,15 +367,26 @@ class Trainer:
             if self.ranks.is_main:
                 self.log.flush()
                 self.timing.flush()
-                self.state.save(self.progress.step)
+                save_checkpoint(self.log.checkpoints, self._state(), self.train.KEEP_LAST)
                 figures = self.progress.figures()
                 self.log.record.update("running", self.progress.step, **figures)
             self.ranks.barrier()
 
+    def _state(self) -> dict[str, Any]:
+        """The contents of a checkpoint."""
+        return {
+            "step": self.progress.step,
+            "fingerprint": self.log.fingerprint,
+            "settings": self.settings.model_dump(mode="json"),
+            "micro_batches": self.micro_batches,
+            "optimizer_type": type(self.optimizer).__name__,
+            **{name: part.state_dict() for name, part in self.parts.items()},
+        }
+
     def _resume(self, checkpoint: dict[str, Any] | None) -> None:
         """Restore the checkpoint, if any, and open the logs."""
         if checkpoint is not None:
-            self.state.restore(checkpoint)
+            restore(self.log.checkpoints, checkpoint, self.log.fingerprint, self.parts)
             self.display.show(f"resuming after step {self.progress.step} of {self.total}")
         progress = self.progress
         self.log.begin(progress.step, progress.validated_step, progress.epoch_samples > 0)

@@ -117,7 +117,12 @@ class Progress:
         Returns:
             whether ``main`` is the best so far.
         """
-        better = {name for name, v in metrics.items() if self._improves(name, v, name in lower)}
+        signs = {name: -1.0 if name in lower else 1.0 for name in metrics}
+        better = {
+            name
+            for name, sign in signs.items()
+            if sign * metrics[name] > sign * self.best.get(name, -sign * math.inf)
+        }
         self.validated_step = self.step
         self.metrics = dict(metrics)
         self.best |= {name: metrics[name] for name in better}
@@ -125,11 +130,6 @@ class Progress:
         if main in better:
             self.best_step = self.step
         return main in better
-
-    def _improves(self, name: str, value: float, lower: bool) -> bool:
-        if lower:
-            return value < self.best.get(name, math.inf)
-        return value > self.best.get(name, -math.inf)
 
     def figures(self) -> dict[str, Any]:
         """The entries for ``run.json``."""

@@ -42,18 +42,13 @@ class Workers:
     train: int
     val: int
 
-    @property
-    def total(self) -> int:
-        """Training workers of the machine."""
-        return self.train * self.gpus
-
     def describe(self, settings: RunSettings) -> str:
         """The lines that are shown when training starts."""
         loader = settings.DATALOADER
         return f"""\
 ========== data loading ==========
 CPUs this process may use: {self.cpus}
-training workers: {self.total} (for {self.gpus} GPU or CPU processes)
+training workers: {self.train * self.gpus} (for {self.gpus} GPU or CPU processes)
 training loader:
   - batch_size: {settings.TRAIN.BATCH_SIZE} (per GPU)
   - num_workers: {self.train} (per GPU)
