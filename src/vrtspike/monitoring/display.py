@@ -79,14 +79,25 @@ class Display:
     """
 
     def __init__(self, screen: TextIO | None = None, log: str | Path | None = None) -> None:
-        self._screen, self._log, self._live = screen, None, None
+        self._screen, self._log = screen, None
+        self._live: Live | None = None
         self._block: Sequence[str] = ()
         self._progress = ""
         self._shown_at = -math.inf
         if screen is not None and log is not None:
             self._log = Path(log).open("a", encoding="utf-8")  # noqa: SIM115 - until close()
         if screen is not None and screen.isatty():
-            self._live = self._open_area(screen)
+            # Imported here: batch jobs never need it.
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(
+                console=Console(file=screen),
+                get_renderable=self._area,
+                refresh_per_second=_REDRAWS_PER_SECOND,
+                transient=self._log is not None,
+            )
+            self._live.start()
 
     def note(self, text: str) -> None:
         """Write a message; only to the log if there is one."""
@@ -137,20 +148,6 @@ class Display:
         with writes_to(Path(getattr(stream, "name", "output"))):
             stream.writelines(f"[train] {line}\n" for line in text.splitlines())
             stream.flush()
-
-    def _open_area(self, terminal: TextIO) -> Live:
-        # Imported here: batch jobs never need it.
-        from rich.console import Console
-        from rich.live import Live
-
-        live = Live(
-            console=Console(file=terminal),
-            get_renderable=self._area,
-            refresh_per_second=_REDRAWS_PER_SECOND,
-            transient=self._log is not None,
-        )
-        live.start()
-        return live
 
     def _area(self) -> Text:
         from rich.text import Text

@@ -118,16 +118,10 @@ def gpu_categories(
     Activations are the peak less parameters, gradients and optimiser state. On a CPU
     ``activations_mb`` and ``peak_mb`` are None.
     """
-    parameters = list(model.parameters())
     sizes = {
-        "parameters_mb": _megabytes([*parameters, *model.buffers()]),
-        "gradients_mb": _megabytes(p.grad for p in parameters if p.grad is not None),
-        "optimizer_mb": _megabytes(
-            value
-            for state in optimizer.state.values()
-            for value in state.values()
-            if isinstance(value, Tensor)
-        ),
+        "parameters_mb": _megabytes([*model.parameters(), *model.buffers()]),
+        "gradients_mb": _megabytes(parameter.grad for parameter in model.parameters()),
+        "optimizer_mb": _megabytes(tree_leaves(list(optimizer.state.values()))),
     }
     peak: float | None = None
     activations: float | None = None
@@ -157,8 +151,9 @@ def write_snapshot(folder: Path, contents: dict[str, Any], device: torch.device)
     return path
 
 
-def _megabytes(tensors: Iterable[Tensor]) -> float:
-    return round(sum(t.numel() * t.element_size() for t in tensors) / MEGABYTE, 2)
+def _megabytes(values: Iterable[object]) -> float:
+    """Of the tensors among these values."""
+    return round(sum(v.nbytes for v in values if isinstance(v, Tensor)) / MEGABYTE, 2)
 
 
 def _resident(process: psutil.Process) -> int:

@@ -79,6 +79,8 @@ class HostEvent:
 
 Event: TypeAlias = Any
 """:class:`HostEvent` or ``torch.cuda.Event``."""
+Span: TypeAlias = tuple[str, Event, Event]
+"""Path of a section, its start and end."""
 
 
 class TimingLogger:
@@ -117,12 +119,9 @@ class TimingLogger:
         self._file_interval = file_interval
         self._stack: list[str] = []
         self._events: list[Event] = []  # to be used again
-        self._spans: list[tuple[str, Event, Event]] = []
+        self._spans: list[Span] = []
         self._logged: dict[str, float] = {}
-        # Of each step: its record, sections and logged times.
-        self._waiting: deque[
-            tuple[dict[str, Any], list[tuple[str, Event, Event]], dict[str, float]]
-        ] = deque()
+        self._waiting: deque[tuple[dict[str, Any], list[Span]]] = deque()
         self._history: dict[str, array[float]] = {}
         self._sums: dict[str, float] = {}
         self._totals: Counter[str] = Counter()
@@ -196,8 +195,9 @@ class TimingLogger:
             "time": round(time.time(), 3),
             "samples": samples,
             "frames": frames,
+            "ms": self._logged,
         }
-        self._waiting.append((record, self._spans, self._logged))
+        self._waiting.append((record, self._spans))
         self._spans, self._logged = [], {}
         self._finish_steps(wait=False)
 
@@ -242,7 +242,7 @@ class TimingLogger:
     def _finish_steps(self, wait: bool) -> None:
         """Finish the steps that the device has completed, or wait for all."""
         while self._waiting:
-            record, spans, measured = self._waiting[0]
+            record, spans = self._waiting[0]
             if spans:
                 last = spans[-1][2]
                 if wait:
@@ -250,6 +250,7 @@ class TimingLogger:
                 if not last.query():
                     return
             self._waiting.popleft()
+            measured = record["ms"]
             for path, start, end in spans:
                 measured[path] = measured.get(path, 0.0) + start.elapsed_time(end)
                 self._events += (start, end)

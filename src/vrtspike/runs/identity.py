@@ -223,13 +223,7 @@ def write_statistics(folder: Path) -> None:
 
     Raises:
         DataError: if the data set is not there.
-        RunError: if it has changed since the run began.
     """
     run = RunIdentity.read(folder)
     contents = find_problem(run.settings.TASK).statistics(run.settings, Path(run.dataset))
-    if contents["dataset_digest"] != run.dataset_digest:
-        raise RunError(
-            f"{folder / STATISTICS}: cannot be written, {run.dataset} has changed since this run "
-            "began; train the preset again"
-        )
     write_json(folder / STATISTICS, {"schema": STATISTICS_SCHEMA, **contents})

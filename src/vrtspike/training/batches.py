@@ -121,14 +121,8 @@ class ShuffledBatches:
 
     def stream(self, first: int, stride: int, until: int) -> Iterator[Any]:
         """Micro-batches ``first``, ``first + stride`` ... below ``until``."""
-        loader = _loader(
-            self._samples,
-            self._settings,
-            self._ranks,
-            self.keys(first, stride, until),
-            workers=self._workers,
-            prefetch=self._settings.TRAIN_PREFETCH_FACTOR,
-        )
+        keys = self.keys(first, stride, until)
+        loader = _loader(self._samples, keys, self._settings, self._ranks, self._workers)
         return _explain_failures(iter(loader))
 
     def cache_use(self) -> CacheUse | None:
@@ -162,15 +156,7 @@ class ValidationBatches:
         most = -(-len(dataset) // ranks.world_size)
         self.rounds = -(-most // size)
         """Batches of the process with the most of them."""
-        self._loader = _loader(
-            _Keyed(dataset),
-            loader,
-            ranks,
-            keys,
-            workers=workers.val,
-            prefetch=loader.VAL_PREFETCH_FACTOR,
-            persistent=loader.PERSISTENT_WORKERS,
-        )
+        self._loader = _loader(_Keyed(dataset), keys, loader, ranks, workers.val, validation=True)
 
     def __iter__(self) -> Iterator[Any]:
         """The batches of one validation."""
@@ -231,29 +217,32 @@ def _explain_failures(batches: Iterator[Any]) -> Iterator[Any]:
 
 def _loader(
     dataset: _Keyed,
+    keys: Iterable[list[Key]],
     settings: DataloaderSettings,
     ranks: Ranks,
-    keys: Iterable[list[Key]],
-    *,
     workers: int,
-    prefetch: int,
-    persistent: bool = False,
+    *,
+    validation: bool = False,
 ) -> DataLoader[Any]:
-    several = workers > 0
-    if several:
+    options: dict[str, Any] = {}
+    if workers > 0:
         # The server imports modules once; each worker would need seconds for it.
         start_forkserver([__name__, dataset.module])
+        prefetch = settings.VAL_PREFETCH_FACTOR if validation else settings.TRAIN_PREFETCH_FACTOR
+        options = {
+            # Array libraries hang in a forked process whose parent has used them.
+            "multiprocessing_context": "forkserver",
+            "worker_init_fn": init_worker,
+            "prefetch_factor": prefetch,
+            "persistent_workers": validation and settings.PERSISTENT_WORKERS,
+        }
     return DataLoader(
         dataset,
         batch_sampler=keys,
         num_workers=workers,
-        prefetch_factor=prefetch if several else None,
         # For asynchronous copies to a GPU.
         pin_memory=settings.PIN_MEMORY and ranks.device.type == "cuda",
-        persistent_workers=persistent and several,
-        # Array libraries hang in a forked process whose parent has used them.
-        multiprocessing_context="forkserver" if several else None,
-        worker_init_fn=init_worker if several else None,
         # Without a generator of its own, every pass draws from the global one.
         generator=torch.Generator(),
+        **options,
     )

@@ -118,7 +118,7 @@ def train_run(
         trackers = open_trackers(run, folder, display.show) if ranks.is_main else []
         log = RunLog(folder, run.fingerprint, ranks.is_main, keys.TENSORBOARD, display, trackers)
         stack.callback(log.close)
-        trainer = Trainer(problem, run.settings, ranks, log, timing, display)
+        trainer = Trainer(problem, run.settings, ranks, log, timing)
         _announce(run, trainer, facts)
         return _train(trainer, stop, problem.memory_advice)
 

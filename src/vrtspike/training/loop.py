@@ -22,7 +22,6 @@ from torch.profiler import profile, schedule
 from vrtspike.cluster.signals import StopRequest
 from vrtspike.config.run_schema import MAIN_METRIC, RunSettings
 from vrtspike.errors import RunError
-from vrtspike.monitoring.display import Display
 from vrtspike.monitoring.timing import TimingLogger, section
 from vrtspike.runs.names import BEST_WEIGHTS, LOGS
 from vrtspike.system.progress_bar import format_duration
@@ -70,9 +69,8 @@ class Trainer:
         problem: model, task and batches of this process.
         settings: the sections TRAIN and LOG, and SEED, are read.
         ranks: the processes of the run.
-        log: the run's records.
+        log: the run's records and messages.
         timing: the timing logger; enabled on the first process only.
-        display: terminal output.
     """
 
     def __init__(
@@ -82,13 +80,12 @@ class Trainer:
         ranks: Ranks,
         log: RunLog,
         timing: TimingLogger,
-        display: Display,
     ) -> None:
         train = settings.TRAIN
-        model, task, batches = problem.model, problem.task, problem.training
-        self.task, self.batches, self.validation = task, batches, problem.validation
+        model, batches = problem.model, problem.training
+        self.problem, self.task, self.batches = problem, problem.task, batches
         self.train, self.settings = train, settings
-        self.ranks, self.log, self.timing, self.display = ranks, log, timing, display
+        self.ranks, self.log, self.timing, self.display = ranks, log, timing, log.display
         self.precision = Precision(train, ranks.device)
         self.model = self.precision.prepare(model)
         checkpoint = latest_checkpoint(log.checkpoints)
@@ -127,9 +124,8 @@ class Trainer:
         stream = self.batches.stream(first, self.ranks.world_size, until=last)
         if self.timing.enabled and not self._is_finished():
             batch = next(stream)
-            self.timing.note_arithmetic(
-                estimate_arithmetic(self.model, self.task, batch, self.precision, self.ranks)
-            )
+            arithmetic = estimate_arithmetic(self.problem, batch, self.precision, self.ranks)
+            self.timing.note_arithmetic(arithmetic)
             stream = chain([batch], stream)
         with self._profiler() as profiler, self.timing.activate():
             # The run may have been stopped before the validation of its last step.
@@ -277,20 +273,18 @@ class Trainer:
             )
 
     def _validation_is_due(self) -> bool:
-        if self.validation is None or self.progress.validated_step == self.progress.step:
+        if self.problem.validation is None or self.progress.validated_step == self.progress.step:
             return False
         step = self.progress.step
         return step > 0 and (step % self.settings.LOG.VAL_EVERY_STEPS == 0 or step >= self.total)
 
     def _validate(self, stop: StopRequest) -> bool:
         """Validate and keep the best weights; returns False if a request to stop interrupted it."""
-        assert self.validation is not None
         step = self.progress.step
         every = self.settings.LOG.VISUALS_EVERY_STEPS
         with section("validation"):
-            found = validate(
-                self.trained_model(), self.task, self.validation, self.ranks, self.precision, stop
-            )
+            model = self.trained_model()
+            found = validate(model, self.problem, self.ranks, self.precision, stop)
         if found is None:
             return False
         metrics, pictures = found
@@ -309,7 +303,7 @@ class Trainer:
         if every is None or step % every == 0:
             self.log.pictures(step, pictures)
         if is_best:
-            self.log.weights(self.trained_model(), BEST_WEIGHTS)
+            self.log.weights(model, BEST_WEIGHTS)
             if self.ranks.is_main:
                 write_checkpoint(self.log.checkpoints / BEST, self._state())
         figures = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
@@ -346,16 +340,19 @@ class Trainer:
         window, done = self.settings.LOG.PROFILE_STEPS, self.progress.step
         if window is None or not self.ranks.is_main or window[1] <= done:
             return nullcontext()
-        wait, first = max(0, window[0] - 1 - done), max(window[0], done + 1)
-        warmup = min(1, wait)
-        steps = schedule(wait=wait - warmup, warmup=warmup, active=window[1] - first + 1, repeat=1)
+        before = max(0, window[0] - 1 - done)
+        steps = schedule(
+            wait=max(0, before - 1),
+            warmup=min(1, before),
+            active=window[1] - done - before,
+            repeat=1,
+        )
         return profile(schedule=steps, on_trace_ready=self._write_profile)
 
     def _write_profile(self, found: profile) -> None:
         assert self.settings.LOG.PROFILE_STEPS is not None
         steps = "{}-{}".format(*self.settings.LOG.PROFILE_STEPS)
         path = self.log.folder / LOGS / f"profile_{steps}.txt"
-        path.parent.mkdir(parents=True, exist_ok=True)
         found.export_chrome_trace(str(path.with_suffix(".json")))
         key = "self_cuda_time_total" if self.ranks.device.type == "cuda" else "self_cpu_time_total"
         path.write_text(found.key_averages().table(sort_by=key, row_limit=30), encoding="utf-8")

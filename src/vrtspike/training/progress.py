@@ -18,10 +18,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from vrtspike.cluster.signals import StopRequest
 from vrtspike.monitoring.timing import best_seconds, section
 from vrtspike.monitoring.timing_layout import Arithmetic
-from vrtspike.training.batches import ValidationBatches
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.precision import Precision
-from vrtspike.training.tasks import Task
+from vrtspike.training.tasks import Trainable
 
 _SMOOTHING = 0.1
 
@@ -183,14 +182,9 @@ class Speed:
 
 @torch.no_grad()
 def validate(
-    model: nn.Module,
-    task: Task,
-    batches: ValidationBatches,
-    ranks: Ranks,
-    precision: Precision,
-    stop: StopRequest,
+    model: nn.Module, problem: Trainable, ranks: Ranks, precision: Precision, stop: StopRequest
 ) -> tuple[dict[str, float], Pictures] | None:
-    """Run the model over the validation samples.
+    """Run the model over the validation samples of the problem, which has some.
 
     Returns:
         the metrics, means over all samples of all processes, and pictures of the first sample, only
@@ -200,6 +194,8 @@ def validate(
     model.eval()
     found: list[dict[str, float]] = []
     pictures: Pictures = {}
+    task, batches = problem.task, problem.validation
+    assert batches is not None
     source = iter(batches)
     try:
         for round_ in range(batches.rounds):
@@ -229,8 +225,7 @@ _SIZES = {"cuda": 8192, "cpu": 1024}
 
 @torch.no_grad()
 def estimate_arithmetic(
-    model: nn.Module,
-    task: Task,
+    problem: Trainable,
     batch: Any,  # noqa: ANN401 - from a loader
     precision: Precision,
     ranks: Ranks,
@@ -238,12 +233,12 @@ def estimate_arithmetic(
     """FLOPs of a sample, and peak FLOP/s of the run's devices; changes no state.
 
     Args:
-        model: run once, in evaluation mode.
-        task: of the run.
+        problem: its model is run once, in evaluation mode.
         batch: from the data loader.
         precision: of the run.
         ranks: the processes; their devices are assumed to be equal.
     """
+    model, task = problem.model, problem.task
     prepared = task.prepare(batch, ranks.device)
     samples, _ = task.size(prepared)
     was_training = model.training

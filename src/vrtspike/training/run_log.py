@@ -47,7 +47,7 @@ class RunLog:
         fingerprint: identifies what the run computes; kept in every checkpoint.
         enabled: whether this process writes.
         tensorboard: whether to write TensorBoard files as well.
-        display: for warnings.
+        display: for messages.
         trackers: experiment trackers, which get all figures.
     """
 
@@ -66,7 +66,7 @@ class RunLog:
         self.record = RunRecord(self.folder, enabled)
         self._enabled = enabled
         self._tensorboard_enabled = tensorboard
-        self._display = display
+        self.display = display
         self._trackers = trackers
         self._metrics: Records | None = None
         self._memory: Records | None = None
@@ -137,15 +137,15 @@ class RunLog:
         record = {"kind": "memory", "step": step, "time": now, **measure_memory(device)}
         record["cache"] = None if use is None else use.figures()
         self._memory.write(record)
-        self._display.note(memory_line(record))
+        self.display.note(memory_line(record))
         for warning in memory_warnings(record):
-            self._display.show(f"warning: {warning}")
+            self.display.show(f"warning: {warning}")
 
     def gpu_categories(self, record: dict[str, object]) -> None:
         """Record and show GPU memory by category."""
         if self._memory is not None:
             self._memory.write(record)
-            self._display.note(categories_line(record))
+            self.display.note(categories_line(record))
 
     def flush(self) -> None:
         """Flush all files, so that a crash after a checkpoint leaves no gap."""

@@ -90,12 +90,11 @@ def resolve_workers(settings: DataloaderSettings, gpus: int, cpus: int | None = 
 
 
 def _total_workers(requested: int | str, cpus: int) -> int:
-    if requested == "auto":
-        return max(1, int(AUTO_SHARE * cpus))
-    if isinstance(requested, str):
-        # Rounded first, because 0.7 * 10 is 6.999... in binary.
-        return max(1, int(round(float(requested.removeprefix("cpu*")) * cpus, 6)))
-    return requested
+    if isinstance(requested, int):
+        return requested
+    share = AUTO_SHARE if requested == "auto" else float(requested.removeprefix("cpu*"))
+    # Rounded first, because 0.7 * 10 is 6.999... in binary.
+    return max(1, int(round(share * cpus, 6)))
 
 
 def start_forkserver(modules: Sequence[str]) -> None:
