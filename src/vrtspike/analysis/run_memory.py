@@ -95,12 +95,12 @@ def memory_lines(found: RunMemory) -> list[str]:
         starts = record.get("starts")
         where = f", started on {starts[-1]['host']}" if starts else ""
         lines = [f"{found.folder}: no process trains here ({record['status']}{where}, {steps})"]
-    used, total = system.bound
-    where = "machine" if total == system.total else "container"
+    where = "container" if system.has_limit else "machine"
     lines += [
         "",
-        f"{where}: {_size(used)} of {_size(total)} in use ({100 * used / total:.0f} %); page "
-        f"cache {_size(system.page_cache)}, which is freed when needed",
+        f"{where}: {_size(system.used)} of {_size(system.total)} in use "
+        f"({100 * system.used / system.total:.0f} %); page cache {_size(system.page_cache)}, which "
+        "is freed when needed",
     ]
     if system.shared_total is not None:
         used_of = f"{_size(system.shared_used)} of {_size(system.shared_total)}"
@@ -130,14 +130,13 @@ def _size(megabytes: float) -> str:
 def memory_advice(found: RunMemory) -> Iterator[str]:
     """Warnings on memory, with keys to lower."""
     system, loader = found.system, found.settings.DATALOADER
-    used, total = system.bound
-    limit = symptoms()["system memory nearly full"].limit["percent"]
-    if 100 * used >= limit * total:
+    percent = 100 * system.used / system.total
+    if percent >= symptoms()["system memory nearly full"].limit["percent"]:
         cache = ""
         if uses_cache(found.settings):
             cache = f" or DATA.CACHE_SIZE_GB ({found.settings.value('DATA.CACHE_SIZE_GB'):g})"
         yield (
-            f"memory is {100 * used / total:.0f} % full: end other programs, or lower "
+            f"memory is {percent:.0f} % full: end other programs, or lower "
             f"DATALOADER.TOTAL_WORKERS ({loader.TOTAL_WORKERS}), TRAIN_PREFETCH_FACTOR "
             f"({loader.TRAIN_PREFETCH_FACTOR}){cache}"
         )

@@ -145,7 +145,7 @@ def free_memory(device: torch.device) -> int:
 
         unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
         return int(torch.cuda.mem_get_info()[0] + unused)
-    return int(system_memory().available_within_limit * MEGABYTE)
+    return int(system_memory().available * MEGABYTE)
 
 
 def choose_size(shape: tuple[int, int, int], tiling: Tiling, unit: int, pixels: int) -> int:
