@@ -18,13 +18,11 @@ from vrtspike.analysis.evaluations import (
     OWN_PROTOCOL,
     Measured,
     frames_note,
-    measured_metrics,
-    quality,
     quality_formats,
     quality_note,
+    quality_table,
     require_names,
     test_frames,
-    with_notes,
 )
 from vrtspike.analysis.performance import Analysis, read_analysis
 from vrtspike.config.problems import Metric, all_metrics
@@ -50,6 +48,8 @@ MACHINE_FIGURES = {
 }
 """Figures of speed and memory, which depend on the machine, with their formats; a baseline compares
 them only with a tolerance."""
+FORMATS = MACHINE_FIGURES | {"parameters": ","}
+"""Of the columns of :func:`comparison_table`, besides those of metrics."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,7 @@ def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFr
         RunError: if two runs have one name.
     """
     require_names([candidate.name for candidate in candidates])
-    metrics = _metrics_of(candidates)
-    table = comparison_table(candidates, metrics)
+    table, metrics = comparison_table(candidates)
     differences = setting_differences(candidates)
     atomic_write_text(output / DIFFERENCES, differences.to_csv(index=False))
     write_tables(
@@ -96,7 +95,7 @@ def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFr
         "Times are means over the steps after the first, for one micro-batch (forward) or one "
         f"optimiser step (step). {_note(candidates, metrics)}".strip(),
         [
-            Table(table, formats=comparison_formats(metrics)),
+            Table(table, formats=FORMATS | quality_formats(metrics)),
             Table(differences, "Differences of the configurations"),
         ],
     )
@@ -122,26 +121,16 @@ def find_candidates(folders: Sequence[Path]) -> list[Candidate]:
     ]
 
 
-def _metrics_of(candidates: Sequence[Candidate]) -> Measured:
-    return measured_metrics(c.evaluation for c in candidates if c.evaluation is not None)
-
-
 def _note(candidates: Sequence[Candidate], metrics: Measured) -> str:
     """Explanation of the metrics, with a warning if the runs have different test frames."""
     return f"{quality_note(metrics)} {frames_note({c.name: c.evaluation for c in candidates})}"
 
 
-def comparison_formats(metrics: Measured) -> dict[str, str]:
-    """Format specifications of the columns of :func:`comparison_table`."""
-    return {**MACHINE_FIGURES, "parameters": ",", **quality_formats(metrics)}
-
-
-def comparison_table(candidates: Sequence[Candidate], metrics: Measured) -> pd.DataFrame:
-    """One row per run: speed, memory, parameters, and metrics of the test split."""
+def comparison_table(candidates: Sequence[Candidate]) -> tuple[pd.DataFrame, Measured]:
+    """One row per run: speed, memory, parameters, and the metrics of the test split."""
     rows = []
     for candidate in candidates:
-        figures = candidate.analysis.figures
-        speed, memory = figures.speed, figures.memory
+        speed, memory = candidate.analysis.figures.speed, candidate.analysis.figures.memory
         row: dict[str, Any] = {
             "preset": candidate.name,
             "forward ms": speed.forward_ms,
@@ -152,11 +141,10 @@ def comparison_table(candidates: Sequence[Candidate], metrics: Measured) -> pd.D
             "GPU peak MB": memory.gpu_peak_mb,
             "parameters": candidate.run.parameters,
         }
-        rows.append(row | quality(candidate.evaluation, metrics))
-    table = pd.DataFrame(rows)
-    numbers = [column for column in table.columns if column != "preset"]
-    table = table.astype(dict.fromkeys(numbers, float)).astype({"parameters": "Int64"})
-    return with_notes(table, ([candidate.evaluation] for candidate in candidates))
+        rows.append(row)
+    evaluations = [[] if c.evaluation is None else [c.evaluation] for c in candidates]
+    figures, metrics = quality_table(evaluations)
+    return pd.DataFrame(rows).astype({"parameters": "Int64"}).join(figures), metrics
 
 
 def setting_differences(candidates: Sequence[Candidate]) -> pd.DataFrame:
@@ -175,12 +163,11 @@ def comparison_text(candidates: Sequence[Candidate], kind: Format) -> str:
         kind: ``csv`` has a row for each run; the others have a column for each run, and below a
             table of different settings.
     """
-    metrics = _metrics_of(candidates)
-    table = comparison_table(candidates, metrics)
+    table, metrics = comparison_table(candidates)
     if kind == "csv":
         return table.to_csv(index=False, float_format="%.6g")
     # A row for each figure that any run has, a column for each run.
-    shown = texts(table.dropna(axis="columns", how="all"), comparison_formats(metrics), ABSENT)
+    shown = texts(table.dropna(axis=1, how="all"), FORMATS | quality_formats(metrics), ABSENT)
     rows = shown.set_index("preset").T.rename_axis("figure").reset_index()
     differences = setting_differences(candidates)
     draw: Callable[[pd.DataFrame], str] = markdown_table if kind == "markdown" else _aligned
@@ -333,7 +320,7 @@ def _worse(
 
 def _figures(candidate: Candidate) -> dict[str, float | None]:
     """All figures of a baseline: metrics of the results, speed and memory."""
-    row = comparison_table([candidate], _metrics_of([candidate])).iloc[0]
+    row = comparison_table([candidate])[0].iloc[0]
     names = [c for c in row.index if _metric(c) is not None or c in MACHINE_FIGURES]
     return {name: None if pd.isna(row[name]) else float(row[name]) for name in names}
 
