@@ -74,7 +74,11 @@ def test_every_command_has_a_section():
 @pytest.fixture
 def documented_machine(monkeypatch):
     """The machine that the page shows: what is advised depends on its memory and its disk."""
-    monkeypatch.setattr(hardware, "this_machine", lambda: Machine(2, 24.0, None))
+    monkeypatch.setattr(
+        hardware,
+        "this_machine",
+        lambda gpu: Machine(2, 24.0, gpu, hardware.measure_speed(gpu)),
+    )
     monkeypatch.setattr(preset_advice, "free_bytes", lambda path: 51 * GB)
 
 
