@@ -96,7 +96,6 @@ def write_results(
         "bins": dataset.bins,
         "sequences": int(own["sequence"].nunique()),
         "frames": len(own),
-        "scale": 1.0,  # evaluations of earlier versions had several
         **main,
         "other_protocols": {protocol.name: figures(protocol) for protocol in others},
         "spikes_alone": alone or None,
