@@ -9,15 +9,14 @@ from torch.utils.data import default_collate
 
 from tests.deblurring.data.prepared import check, merged
 from tests.deblurring.data.raw.published import CONTEXT, PUBLISHED, frames
-from vrtspike.deblurring.data.clips.batch import prepare_batch
-from vrtspike.deblurring.data.clips.clips import ClipDataset
+from vrtspike.deblurring.data.clips.clips import ClipDataset, prepare_batch
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.manifests import recorded_exposure
 from vrtspike.deblurring.data.raw.survey import survey
-from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.data.store.voxels import voxelize
+from vrtspike.deblurring.data.store.writing import build_store
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import DataError
