@@ -95,18 +95,18 @@ def test_what_stops_a_data_set(gate, manifests, options, told):
 
 def test_all_faults_in_one_go_or_their_sequences_left_out_by_name(gate):
     faulty = [
-        *(manifest(A, ["torn"]), manifest(C, ["16 bits", "cut"]), manifest("test/d")),
-        *(manifest(B, pictures="SS"), manifest("train/copy", pictures="SS")),
+        *(manifest(A, ["torn"]), manifest(C, ["16 bits", "cut"]), manifest(B, pictures="SS")),
+        *(manifest("test/d", pictures="1S"), manifest("train/copy", pictures="SS")),
     ]
     surveyed = {"train/x": ["no spikes"]}
     copied = f"train/copy: its sharp frames are those of {B}, frame by frame"
-    told = ["(5):", "train/x: no spikes", f"{A}: torn", f"{C}: 16 bits", f"{C}: cut", copied]
+    told = ["(6):", "train/x: no spikes", f"{A}: torn", f"{C}: 16 bits", f"{C}: cut", copied]
     with pytest.raises(DataError) as caught:
         gate(faulty, surveyed=surveyed)
     assert all(text in str(caught.value) for text in told)
-    accepted = gate(faulty, exclude=True, surveyed=surveyed)
+    accepted = gate(faulty, exclude=True, surveyed=surveyed, test_on_training_frames=True)
     # Of two equal sequences the first one stays.
-    assert accepted["sequences"] == ["test/d", B]
+    assert (accepted["sequences"], accepted["overlaps"]) == (["test/d", B], {"test/d": B})
     assert sorted(accepted["excluded"]) == [C, A, "train/copy", "train/x"]
 
 

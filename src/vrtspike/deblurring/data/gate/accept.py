@@ -160,7 +160,7 @@ def _overlaps(pictures: Mapping[str, list[str]], splits: tuple[str, str]) -> dic
     training: dict[str, str] = {}
     for name, found in pictures.items():
         if _split(name) == splits[0]:
-            training |= dict.fromkeys(found, name)
+            training = dict.fromkeys(found, name) | training
     training.pop("", None)  # a picture of one colour is no evidence
     overlaps = {
         name: [training[picture] for picture in found if picture in training]
