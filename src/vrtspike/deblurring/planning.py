@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vrtspike.deblurring.data.clips.requirements import clip_length, crop_sizes, require_spikes
+from vrtspike.deblurring.data.clips.requirements import crop_sizes, require_spikes
 from vrtspike.deblurring.data.manifests import SURVEY, is_damaged, surveyed
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.survey import survey
@@ -251,7 +251,8 @@ def clip_options(workflow: DeblurringWorkflow, dataset: str) -> str:
     """What the clips that presets take from a data set ask of it at least."""
     presets = [p for name, p in workflow.presets.items() if workflow.dataset(name).name == dataset]
     sizes = [f"{split}={size}" for split, size in crop_sizes(presets).items()]
-    return shlex.join(["--clip-length", str(clip_length(presets)), "--crop-sizes", *sizes])
+    frames = min(preset.DATA.CLIP_LEN for preset in presets)
+    return shlex.join(["--clip-length", str(frames), "--crop-sizes", *sizes])
 
 
 def split_options(dataset: Dataset) -> str:

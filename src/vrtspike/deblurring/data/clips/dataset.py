@@ -74,28 +74,23 @@ def merge_dataset(
     if not trained:
         raise DataError(f"{stores}: no sequence of the training split {train_split!r}")
     splits: dict[str, list[dict[str, Any]]] = {}
-    kinds: dict[tuple[Any, ...], str] = {}
+    kinds: dict[str, str] = {}
     for name, store in sorted(found.items()):
-        kind = store["bins"], store["context"], store["blur_dir"], store["spike_size"] is not None
-        kinds.setdefault(kind, name)
+        spikes = "no spikes" if store["spike_size"] is None else "spikes"
+        context = f"{store['context']} steps of context"
+        kind = f"{store['bins']} bins, {context}, {store['blur_dir']}, {spikes}"
+        kinds.setdefault(kind, f"{name}: {kind}")
         entry = {"sequence": store["sequence"], "frames": len(store["frames"])}
         splits.setdefault(store["split"], []).append({**entry, "gain": store["gain"]})
     if len(kinds) > 1:
-        seen = "; ".join(
-            f"{name}: {bins} bins, {context} steps of context, {blur_dir}, "
-            f"{'' if spikes else 'no '}spikes"
-            for (bins, context, blur_dir, spikes), name in kinds.items()
-        )
         raise DataError(
-            f"{stores}: stores of different kinds, expected one ({seen}); put missing spike files "
-            "there, or leave the sequence out, and run the workflow"
+            f"{stores}: stores of different kinds, expected one ({'; '.join(kinds.values())}); put "
+            "missing spike files there, or leave the sequence out, and run the workflow"
         )
-    bins, context, blur_dir, has_spikes = next(iter(kinds))
     histograms = [(store["gain"], store["histogram"]) for store in trained]
+    has_spikes = trained[0]["spike_size"] is not None
     covered = {
-        "bins": bins,
-        "context": context,
-        "blur_dir": blur_dir,
+        **{key: trained[0][key] for key in ("bins", "context", "blur_dir")},
         "statistics": asdict(histogram_statistics(histograms)) if has_spikes else None,
     }
     return {

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.bins import bin_edges
 from vrtspike.deblurring.data.exposure import Exposure
-from vrtspike.deblurring.data.manifests import DATASET, INGESTED, STORE, recorded_exposure
+from vrtspike.deblurring.data.manifests import INGESTED, STORE, recorded_exposure
 from vrtspike.deblurring.data.raw.layouts.files import Area
 from vrtspike.deblurring.data.raw.spikes import PackedSpikes, count_packed, read_packed
 from vrtspike.deblurring.data.raw.versions import changed_files
@@ -234,21 +234,6 @@ def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]
             config={"write_empty_chunks": True},
         )
     return group, arrays
-
-
-def store_manifests(dataset: Path) -> list[Path]:
-    """Manifests of the stores of a data set.
-
-    Args:
-        dataset: its manifest, ``dataset.json``.
-
-    Raises:
-        DataError: if it cannot be read.
-    """
-    splits = read_manifest(dataset, DATASET)["splits"]
-    return [
-        dataset.parent / split / f"{e['sequence']}.json" for split in splits for e in splits[split]
-    ]
 
 
 def verify_store(
