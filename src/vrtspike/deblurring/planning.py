@@ -140,17 +140,6 @@ class RawData:
         told = {k: v for k, v in known.items() if k != "passed_over"}
         return f"names below the data's folder: {json_digest(told)[:12]}"
 
-    def generated_before(self, dataset: Dataset) -> list[str]:
-        """What must be generated before a data set can be surveyed."""
-        simulated = self._workflow.settings.SIMULATE.SEQUENCES
-        files = {
-            "demo": ["sources.txt"],
-            "calibrated": ["calibrated.txt"],
-            "simulated": [f"sources/{each.SPLIT}/{each.SEQUENCE}.txt" for each in simulated],
-            "raw": [],
-        }
-        return [f"{dataset.root}/{file}" for file in files[dataset.kind]]
-
     def require_spikes(self, preset: str, settings: Settings) -> None:
         """Refuse a preset with spikes for a folder without, as far as names show.
 
@@ -163,11 +152,9 @@ class RawData:
 
     def _find_shards(self, dataset: Dataset) -> list[str]:
         """The shards of a data set, those that hold no sequence left out as far as it is known."""
-        settings, states = self._workflow.settings, self.states(dataset)
-        is_simulated = dataset.kind == "simulated"
-        sequences = len(settings.SIMULATE.SEQUENCES) if is_simulated else len(states)
+        bounds, states = self._workflow.settings.SHARDS, self.states(dataset)
         nbytes = sum(state.nbytes for state in states.values())
-        bounds = settings.SHARDS
+        sequences = len(states) or len(dataset.sources)
         count = shard_count(sequences, nbytes, bounds.SEQUENCES, bounds.GB * 1e9)
         held = {shard_of(name, count) for name in self._sequences(dataset)}
         return sorted(held) or shard_names(count)
@@ -229,10 +216,10 @@ def _options(values: Mapping[str, Any]) -> str:
     words: list[str] = []
     for name, value in values.items():
         option = f"--{name.lower().replace('_', '-')}"
-        if isinstance(value, tuple):
-            words += [option, *map(str, value)]
-        elif value is not None:
-            words.append(f"{option}={value}")
+        if value is not None:
+            words += (
+                [option, *map(str, value)] if isinstance(value, tuple) else [f"{option}={value}"]
+            )
     return shlex.join(words)
 
 

@@ -120,7 +120,7 @@ def test_faults_of_names_are_told_when_nothing_runs(root, dry):
 def test_generated_data_are_made_before(root, name, before):
     workflow = workflow_of(name)
     data, dataset = asked(workflow)[0], workflow.dataset("p")
-    assert data.generated_before(dataset) == before
+    assert list(dataset.sources) == before
     assert (data.found(dataset) is None) == bool(before)
 
 

@@ -157,7 +157,7 @@ def test_a_failed_write_leaves_the_old_store(tmp_path):
     with pytest.raises(ValueError, match="bits of frame 3"):
         write_store(path, LAYOUT, reversed(list(random_frames(LAYOUT, 1))))
     dark = [{**frame, "bits": 0 * frame["bits"]} for frame in random_frames(LAYOUT)]
-    with pytest.raises(DataError, match=r"s\.zarr: not a single spike in 7 frames"):
+    with pytest.raises(DataError, match=r"s\.zarr: not a single spike where"):
         write_store(path, LAYOUT, dark)
     assert [p.name for p in tmp_path.iterdir()] == ["s.zarr"]
     got = Store(path).read("blur", slice(0, 1), slice(None), slice(None))

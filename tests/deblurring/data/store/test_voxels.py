@@ -70,8 +70,8 @@ def test_the_gain_is_the_least_squares_fit_over_all_frames_and_pixels():
 
 def test_without_spikes_or_light_there_is_no_gain():
     blur, spikes = next(exposures())
-    with pytest.raises(DataError, match="train/a: not a single spike in 1 frames"):
+    with pytest.raises(DataError, match=r"train/a: not a single spike .* \(1\)"):
         measured([(blur, np.zeros_like(spikes))])
-    with pytest.raises(DataError, match=r"train/a: the blurry frames \(2\) are black"):
+    with pytest.raises(DataError, match=r"blurry frames \(2\) show light"):
         measured([(np.zeros_like(blur), spikes)] * 2)
     assert measured([(blur, np.zeros_like(spikes)), (blur, spikes)]) > 1

@@ -217,13 +217,11 @@ def load_dataset(path: str | Path) -> DatasetManifest:
         statistics=Statistics(**statistics) if statistics is not None else None,
         sequences=tuple(
             SequenceEntry(
-                split,
-                entry["sequence"],
-                entry["frames"],
-                path.parent / split / f"{entry['sequence']}.zarr",
+                split, each["sequence"], each["frames"], folder / f"{each['sequence']}.zarr"
             )
             for split, entries in contents["splits"].items()
-            for entry in entries
+            for folder in (path.parent / split,)
+            for each in entries
         ),
         held_out=tuple(contents["held_out"]),
         **{key: contents[key] for key in ("bins", "context", "blur_dir", "digest", "overlaps")},

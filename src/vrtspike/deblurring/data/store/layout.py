@@ -69,9 +69,7 @@ class StoreLayout:
     @property
     def scale(self) -> Fraction:
         """RGB pixels per spike pixel along each side; 1 without spikes."""
-        return Fraction(
-            self.rgb_size[0], self.spike_size[0] if self.spike_size else self.rgb_size[0]
-        )
+        return Fraction(self.rgb_size[0], (self.spike_size or self.rgb_size)[0])
 
     @property
     def binned(self) -> tuple[Exposure, ...]:

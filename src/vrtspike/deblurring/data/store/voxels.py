@@ -171,8 +171,7 @@ class GainMeter:
     """
 
     def __init__(self) -> None:
-        self._products: list[float] = []
-        self._squares: list[float] = []
+        self._sums: list[tuple[float, float]] = []
 
     def add(self, blur: NDArray[np.uint8], spikes: NDArray[np.integer], steps: int) -> None:
         """Take in one exposure.
@@ -185,8 +184,8 @@ class GainMeter:
         total = spikes.astype(np.float64)
         gray = shrink(luma(blur), *total.shape).astype(np.float64)
         # Both sums are exact in float64 where areas are powers of two: integers over 4, say.
-        self._products.append(float(np.vdot(gray, total)) / (255 * steps))
-        self._squares.append(float(np.vdot(total, total)) / steps**2)
+        light = float(np.vdot(gray, total)) / (255 * steps)
+        self._sums.append((light, float(np.vdot(total, total)) / steps**2))
 
     def gain(self, name: str) -> float:
         """The gain of what was taken in, > 0; theta for an ideal sensor.
@@ -197,16 +196,11 @@ class GainMeter:
         Raises:
             DataError: if there is not a single spike, or frames are black wherever there are some.
         """
-        squares, products = math.fsum(self._squares), math.fsum(self._products)
-        count = len(self._squares)
-        if squares == 0:
-            raise DataError(
-                f"{name}: not a single spike in {count} frames, so nothing says how sensitive the "
-                "sensor is; give the spikes that belong to these frames"
-            )
+        light, squares = zip(*self._sums, strict=True)
+        products = math.fsum(light)
         if products == 0:
             raise DataError(
-                f"{name}: the blurry frames ({count}) are black wherever there are spikes; give "
-                "the frames that belong to these spikes"
+                f"{name}: not a single spike where the blurry frames ({len(light)}) show light, so "
+                "nothing says how sensitive the sensor is; give frames and spikes of one scene"
             )
-        return products / squares
+        return products / math.fsum(squares)
