@@ -201,12 +201,8 @@ class ClipDataset(Dataset[Sample]):
 
 def _starts(frames: int, length: int, *, every: bool) -> list[int]:
     """First frames of a sequence's clips."""
-    if every:
-        return list(range(frames - length + 1))
-    starts = list(range(0, frames - length + 1, length))
-    if starts[-1] + length < frames:
-        starts.append(frames - length)
-    return starts
+    last = frames - length
+    return sorted({*range(0, last, 1 if every else length), last})
 
 
 def _augment(sample: Sample, rows: bool, columns: bool, swap: bool) -> None:

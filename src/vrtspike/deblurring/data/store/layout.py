@@ -60,12 +60,6 @@ class StoreLayout:
     exposures: tuple[Exposure, ...] = ()
     """Of each frame, counted from its first stored step; empty without spikes."""
 
-    def __post_init__(self) -> None:
-        """Refuse a layout without frames."""
-        count = len(self.frames) if self.spike_size else 0
-        if {len(self.spike_frames), len(self.exposures)} != {count} or not self.frames:
-            raise ValueError("a store needs at least one frame, and one exposure for each")
-
     @property
     def scale(self) -> Fraction:
         """RGB pixels per spike pixel along each side; 1 without spikes."""

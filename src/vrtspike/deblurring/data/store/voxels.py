@@ -133,7 +133,7 @@ def histogram_statistics(
         sequences: gain and histogram of each sequence, as the manifest of its store has it.
 
     Raises:
-        DataError: if there is no voxel or all are equal (nothing to standardise by).
+        DataError: if all voxels are equal (nothing to standardise by).
 
     >>> histogram_statistics([(2.0, {"4": [1, 0, 0, 0, 1]})])  # rates 0 and 1, gain 2
     Statistics(mean=1.0, std=1.0, count=2)
@@ -144,8 +144,6 @@ def histogram_statistics(
         for steps, voxels in histogram.items()
     ]
     count = sum(int(voxels.sum()) for voxels, _ in found)
-    if count == 0:
-        raise DataError("no voxels to take statistics from: the training split is empty")
     mean = math.fsum(x for voxels, values in found for x in voxels * values) / count
     squares = math.fsum(x for voxels, values in found for x in voxels * (values - mean) ** 2)
     std = math.sqrt(squares / count)

@@ -237,7 +237,7 @@ def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]
 
 
 def verify_store(
-    manifest_path: str | Path, progress: Callable[[int, int], None] | None = None
+    manifest_path: str | Path, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> list[str]:
     """Read a whole store and say what is wrong with it.
 
@@ -259,8 +259,7 @@ def verify_store(
     faults: list[str] = []
     layout = store.layout
     for number in range(len(layout.frames)):
-        if progress:
-            progress(number, len(layout.frames))
+        progress(number, len(layout.frames))
         frame: StoredFrame = {}
         for name in layout.shapes:
             try:
