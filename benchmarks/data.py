@@ -47,6 +47,7 @@ from vrtspike.deblurring.settings.schema import DataSettings
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.monitoring.memory import MEGABYTE, measure_memory
+from vrtspike.monitoring.records import CacheUse
 from vrtspike.system.cli import HelpFormatter, run
 from vrtspike.training.batches import ShuffledBatches
 from vrtspike.training.distributed import Ranks
@@ -272,9 +273,9 @@ def caching(folder: Path, first: Path) -> Figures:
             begin = cache_use()
             for _ in batches.stream(epoch * each, 1, (epoch + 1) * each):
                 pass
-            epochs.append(cache_use() - begin)
+            epochs.append(CacheUse(*np.subtract(cache_use(), begin).tolist()))
         name = f"cache of 20 %: hits in a second epoch, DATALOADER.SHUFFLE_BLOCK {block}"
-        yield name, 100 * epochs[1].hit_rate, "%"
+        yield name, 100 * epochs[1].figures()["hit_rate"], "%"
 
 
 def main() -> None:

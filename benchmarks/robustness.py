@@ -106,7 +106,7 @@ def figures(model: nn.Module, settings: Settings, dataset: DatasetManifest) -> d
         video = filmed(scene, number, count, stored.size)
         if not np.array_equal(video[FRAMES_PER_EXPOSURE // 2], sharp_frame(store, 0)):
             raise DataError(f"{entry.store}: other frames than those of {scene.name} of the demo")
-        blurry = array_pictures(stored.read(slice(0, count)).blur)
+        blurry = array_pictures(stored.read(slice(0, count))["blur"])
         for name in (*SENSORS, FLIPPED):
             spikes = exposures(video, SENSORS.get(name, SENSORS[CLEAN]))
             given = array_spikes(blurry, flipped(spikes) if name == FLIPPED else spikes)

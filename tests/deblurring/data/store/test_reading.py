@@ -199,9 +199,10 @@ def test_sizes_of_arrays_and_chunks():
 
 
 def test_a_process_that_has_just_begun_has_no_hits():
-    begun = CacheUse(lookups=9, reads=15)  # it has read more than chunks
-    assert (begun.hits, begun.misses, begun.hit_rate, begun.is_full) == (0, 9, 0, False)
-    assert CacheUse(0, 0).hit_rate == 0
+    begun = CacheUse(lookups=9, reads=15).figures()  # it has read more than chunks
+    found = [begun[name] for name in ("hits", "misses", "hit_rate", "full")]
+    assert found == [0, 9, 0, False]
+    assert CacheUse(0, 0).figures()["hit_rate"] == 0
 
 
 @pytest.mark.parametrize(("cache_bytes", "times"), [(0, 0), (10**6, 2)])
