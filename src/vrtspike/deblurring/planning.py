@@ -262,12 +262,6 @@ def simulated_sequence(simulate: SimulateSettings, split: str, sequence: str) ->
 
 def simulation_options(simulate: SimulateSettings, source: SimulatedSequence) -> str:
     """How a sequence is simulated."""
-    model = simulate.model_dump(exclude={"ROOT", "SEQUENCES"})
-    return _options(
-        {
-            "frames": source.FRAMES,
-            "output": simulate.ROOT,
-            "frames_per_exposure": source.FRAMES_PER_EXPOSURE,
-            **{name: "none" if value is None else value for name, value in model.items()},
-        }
-    )
+    own = {"frames": source.FRAMES, "output": simulate.ROOT}
+    own["frames_per_exposure"] = str(source.FRAMES_PER_EXPOSURE)
+    return _options({**own, **simulate.model_dump(exclude={"ROOT", "SEQUENCES"})})
