@@ -216,10 +216,10 @@ def _options(values: Mapping[str, Any]) -> str:
     words: list[str] = []
     for name, value in values.items():
         option = f"--{name.lower().replace('_', '-')}"
-        if value is not None:
-            words += (
-                [option, *map(str, value)] if isinstance(value, tuple) else [f"{option}={value}"]
-            )
+        if isinstance(value, tuple):
+            words += [option, *map(str, value)]
+        elif value is not None:
+            words.append(f"{option}={value}")
     return shlex.join(words)
 
 

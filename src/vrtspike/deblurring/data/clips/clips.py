@@ -245,14 +245,12 @@ def _check_sizes(layouts: Mapping[str, StoreLayout], length: int, crops: Sequenc
         or any(crop % layout.scale.numerator for crop in crops)
     ]
     if faults:
-        raise DataError(
-            list_faults(
-                f"sequences that cannot give clips of {length} frames (DATA.CLIP_LEN) and crops of "
-                f"{', '.join(map(str, crops))} (DATA.CROP_SIZE) on whole pixels of one sensor",
-                faults,
-                "Change these keys, or remove the sequences.",
-            )
+        title = (
+            f"sequences that cannot give clips of {length} frames (DATA.CLIP_LEN) and crops of "
+            f"{', '.join(map(str, crops))} (DATA.CROP_SIZE) on whole pixels of one sensor"
         )
+        advice = "Change these keys, or remove the sequences."
+        raise DataError(list_faults(title, faults, advice))
 
 
 @dataclass

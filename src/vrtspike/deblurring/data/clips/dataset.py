@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 HELD_OUT = "train, held out"
 """What the split of the sequences is called that validation looks at, apart from the test split."""
 
+_BUILT_WITH = {"NUM_VOXEL_BINS": "bins", "CONTEXT_STEPS": "context", "BLUR_DIR": "blur_dir"}
+"""Keys of DATA that a data set is built with, and what its manifest calls them."""
+
 
 def held_out(names: Sequence[str]) -> list[str]:
     """The training sequences that are held out for validation: a tenth, at least one.
@@ -87,6 +90,7 @@ def merge_dataset(
             f"{stores}: stores of different kinds, expected one ({'; '.join(kinds.values())}); put "
             "missing spike files there, or leave the sequence out, and run the workflow"
         )
+    digests = {name: store["digest"] for name, store in found.items()}
     histograms = [(store["gain"], store["histogram"]) for store in trained]
     has_spikes = trained[0]["spike_size"] is not None
     covered = {
@@ -101,9 +105,7 @@ def merge_dataset(
         "overlaps": accepted["overlaps"],
         "splits": splits,
         "held_out": held_out([each["sequence"] for each in splits[train_split]]),
-        "digest": json_digest(
-            {**covered, "stores": {name: store["digest"] for name, store in found.items()}}
-        ),
+        "digest": json_digest({**covered, "stores": digests}),
     }
 
 
@@ -168,15 +170,11 @@ class DatasetManifest:
         Raises:
             ConfigError: naming the key.
         """
-        built = {
-            "NUM_VOXEL_BINS": self.bins,
-            "CONTEXT_STEPS": self.context,
-            "BLUR_DIR": self.blur_dir,
-        }
         for key in keys:
-            if (asked := getattr(settings, key)) != built[key]:
+            asked, built = getattr(settings, key), getattr(self, _BUILT_WITH[key])
+            if asked != built:
                 raise ConfigError(
-                    f"{self.path}: built with DATA.{key} {built[key]}, the settings say {asked}; "
+                    f"{self.path}: built with DATA.{key} {built}, the settings say {asked}; "
                     "give a data set that was built with these settings, as the workflow does"
                 )
 
@@ -252,8 +250,7 @@ def run_statistics(settings: Settings, manifest: Path) -> dict[str, Any]:
         DataError: if the data set is not there.
     """
     dataset = load_dataset(manifest)
-    uses_spikes = settings.MODEL.USE_SPIKE
-    statistics = dataset.statistics_for(settings.DATA) if uses_spikes else None
+    statistics = dataset.statistics_for(settings.DATA) if settings.MODEL.USE_SPIKE else None
     return {
         "dataset": dataset.name,
         "dataset_digest": dataset.digest,

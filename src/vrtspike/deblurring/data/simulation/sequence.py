@@ -190,11 +190,8 @@ def write_sequence(
     pictures, filmed = itertools.tee(frames)
     names: list[str] = []
     spikes: list[NDArray[np.bool_]] = []
-    places = [
-        folder / ("blur" if how.GAMMA is None else "blur_gamma"),
-        folder / "sharp",
-        folder / "spike",
-    ]
+    blurred = "blur" if how.GAMMA is None else "blur_gamma"
+    places = [folder / name for name in (blurred, "sharp", "spike")]
     with contextlib.ExitStack() as replaced:
         blur, sharp, spike = (replaced.enter_context(replaced_folder(place)) for place in places)
         for done, interval in enumerate(stream_spikes(filmed, how), start=1):

@@ -69,8 +69,7 @@ def build_store(
     name = f"{manifest['split']}/{manifest['sequence']}"
     if manifest["faults"]:
         raise DataError(list_faults(f"{name} has faults", manifest["faults"], "Fix them first."))
-    changed = changed_files(root, manifest)
-    if changed:
+    if changed := changed_files(root, manifest):
         raise DataError(
             list_faults(f"files of {name} changed since ingestion", changed, "Run ingest again.")
         )
