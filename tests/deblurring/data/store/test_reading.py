@@ -7,7 +7,7 @@ import multiprocessing
 import pickle
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import psutil
@@ -180,7 +180,7 @@ def test_sizes_of_arrays_and_chunks():
         "voxels": (1, 32, 60, 64),
         "bits": (1, 88, 60, 8),
     }
-    assert StoreLayout.from_attributes(layout.attributes()) == layout
+    assert StoreLayout.from_attributes(asdict(layout)) == layout
     odd = layout_of((16,), (24, 26), (24, 26))
     assert (odd.scale, odd.shapes["bits"]) == (1, (1, 16, 24, 4))
     plain = StoreLayout(("1",), (), (24, 26), None, 4)

@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from vrtspike.deblurring.data.manifests import INGESTED, STORE, recorded_exposur
 from vrtspike.deblurring.data.raw.layouts.files import Area
 from vrtspike.deblurring.data.raw.spikes import PackedSpikes, count_packed, read_packed
 from vrtspike.deblurring.data.raw.versions import changed_files
-from vrtspike.deblurring.data.store.layout import StoreLayout
+from vrtspike.deblurring.data.store.layout import SCHEMA, StoreLayout
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.data.store.voxels import GainMeter, Histogram, add_to_histogram
 from vrtspike.errors import DataError, list_faults
@@ -94,11 +95,9 @@ def build_store(
     files, nbytes = folder_size(store)
     contents = {
         "schema": STORE.schema,
-        "sequence": manifest["sequence"],
-        "split": manifest["split"],
-        "blur_dir": manifest["blur_dir"],
+        **{key: manifest[key] for key in ("sequence", "split", "blur_dir")},
         "context": context,
-        **{k: v for k, v in layout.attributes().items() if k != "schema"},
+        **asdict(layout),
         "files": files,
         "bytes": nbytes,
         "recipe": recipe,
@@ -181,8 +180,7 @@ class ContentDigest:
     """SHA-256 of a store's decoded contents, frame by frame."""
 
     def __init__(self, layout: StoreLayout) -> None:
-        attributes = {k: v for k, v in layout.attributes().items() if k != "schema"}
-        self._digest = hashlib.sha256(json_digest(attributes).encode())
+        self._digest = hashlib.sha256(json_digest(asdict(layout)).encode())
         self._layout = layout
 
     def add(self, number: int, frame: StoredFrame) -> None:
@@ -215,7 +213,7 @@ def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]
     import zarr
     from zarr.codecs import BloscCodec, Crc32cCodec
 
-    group = zarr.create_group(path, zarr_format=3, attributes=layout.attributes())
+    group = zarr.create_group(path, zarr_format=3, attributes={"schema": SCHEMA, **asdict(layout)})
     arrays = {}
     for name, shape in layout.shapes.items():
         chunk = layout.chunks[name]
