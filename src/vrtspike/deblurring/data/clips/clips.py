@@ -152,9 +152,7 @@ class ClipDataset(Dataset[Sample]):
         }
         self._settings = settings
         self._crops = crops or [settings.CROP_SIZE]
-        self._seed = seed
-        self._epoch = 0
-        self._train = train
+        self._seed, self._train, self._epoch = seed, train, 0
         layouts = {name: store.layout for name, store in self._stores.items()}
         _check_sizes(layouts, settings.CLIP_LEN, sorted(set(self._crops)))
         self._clips = [

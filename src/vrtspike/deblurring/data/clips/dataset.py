@@ -270,8 +270,7 @@ def read_statistics(folder: Path) -> Statistics | None:
     """
     path = folder / STATISTICS
     try:
-        found: Any = read_json(path)
-        known = found["statistics"]
+        known = read_json(path)["statistics"]
         return None if known is None else Statistics(**known)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(
