@@ -107,11 +107,10 @@ class RawData:
             sizes = (size_and_date(Path(dataset.root), path)[0] for path in files.paths)
             states[name] = RawState(version, sum(max(0, size) for size in sizes))
 
-        measure = look if self._measures else None
         try:
             known = survey(
                 *(dataset.root, splits, dataset.blur_dir, dataset.layout),
-                look=measure,
+                look=look if self._measures else None,
                 spike_root=dataset.spike_root,
             )
         except DataError as error:
