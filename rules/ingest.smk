@@ -4,7 +4,7 @@
 rule survey:
     """Find the sequences below a data root; faults are listed for the rule accept."""
     input:
-        lambda wildcards: RAW_DATA.generated_before(dataset_of(wildcards)),
+        lambda wildcards: dataset_of(wildcards).sources,
         rerun_damaged=rerun_damaged(
             "data/{dataset}/survey.json", SURVEY, ["data/{dataset}/alignment.csv"]
         ),

@@ -30,8 +30,7 @@ _CHECKPOINT = 3 * _FLOAT32
 @cache
 def table() -> Mapping[str, Any]:
     """The contents of the file."""
-    found: Mapping[str, Any] = read_json(FILE)
-    return found
+    return read_json(FILE)
 
 
 def state_bytes(parameters: int, settings: Settings) -> int:

@@ -96,10 +96,9 @@ def _exposure(
 ) -> tuple[tuple[int, int], int]:
     """Size of the sensor's picture and steps of an exposure."""
     size, area = sequence_sensor(root, files, frame, given)
+    path = files.stream or next(iter(files.spikes.values()))
     try:
-        total = count_spike_frames(
-            root / (files.stream or next(iter(files.spikes.values()))), *size
-        )
+        total = count_spike_frames(root / path, *size)
     except DataError:
         # A fault that the check of its files names.
         return (area.rows, area.columns), _USUAL_STEPS

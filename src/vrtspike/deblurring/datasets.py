@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, cast
+from typing import cast
 
 from vrtspike.config.workflow import Workflow
 from vrtspike.deblurring.settings import Settings, deblurring_settings
@@ -17,7 +17,7 @@ from vrtspike.errors import ConfigError
 class Dataset:
     """A data source as a preset uses it; equal sources share every stage up to training.
 
-    All but ``name`` and ``kind`` are keys of DATA.
+    All but ``name``, ``kind`` and ``sources`` are keys of DATA.
     """
 
     name: str
@@ -28,10 +28,13 @@ class Dataset:
     spike_size: tuple[int, int] | None
     layout: str
     on_error: str
-    kind: Literal["raw", "demo", "simulated", "calibrated"]
+    kind: str
+    """``raw`` of a folder that users fill; else what generates it."""
     test_on_training_frames: bool = False
     spike_root: str | None = None
     context_steps: int = 0
+    sources: tuple[str, ...] = ()
+    """Files that are written when the data are generated, of simulated ones one a sequence."""
 
 
 @dataclass(frozen=True)
@@ -96,14 +99,17 @@ class DeblurringWorkflow:
         Raises:
             ConfigError: as :meth:`preset`.
         """
-        settings = self.preset(preset)
+        settings, own = self.preset(preset), self.settings
         data = settings.DATA
-        kinds: dict[str, Literal["demo", "simulated", "calibrated"]] = {
-            self.settings.DEMO.ROOT: "demo",
-            self.settings.SIMULATE.ROOT: "simulated",
+        simulated = [f"sources/{each.SPLIT}/{each.SEQUENCE}.txt" for each in own.SIMULATE.SEQUENCES]
+        generated = {
+            own.DEMO.ROOT: ("demo", ["sources.txt"]),
+            own.SIMULATE.ROOT: ("simulated", simulated),
         }
-        if self.settings.CALIBRATE.DATA is not None:
-            kinds[self.settings.CALIBRATE.ROOT] = "calibrated"
-        names = (each.name for each in fields(Dataset) if each.name not in ("name", "kind"))
+        if own.CALIBRATE.DATA is not None:
+            generated[own.CALIBRATE.ROOT] = ("calibrated", ["calibrated.txt"])
+        kind, files = generated.get(data.ROOT, ("raw", []))
+        sources = tuple(f"{data.ROOT}/{file}" for file in files)
+        names = {each.name for each in fields(Dataset)} - {"name", "kind", "sources"}
         keys = {name: getattr(data, name.upper()) for name in names}
-        return Dataset(name=settings.dataset_name, kind=kinds.get(data.ROOT, "raw"), **keys)
+        return Dataset(name=settings.dataset_name, kind=kind, sources=sources, **keys)

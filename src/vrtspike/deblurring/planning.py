@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vrtspike.deblurring.data.clips.requirements import clip_length, crop_sizes, require_spikes
+from vrtspike.deblurring.data.clips.requirements import crop_sizes, require_spikes
 from vrtspike.deblurring.data.manifests import SURVEY, is_damaged, surveyed
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.survey import survey
@@ -107,11 +107,10 @@ class RawData:
             sizes = (size_and_date(Path(dataset.root), path)[0] for path in files.paths)
             states[name] = RawState(version, sum(max(0, size) for size in sizes))
 
-        measure = look if self._measures else None
         try:
             known = survey(
                 *(dataset.root, splits, dataset.blur_dir, dataset.layout),
-                look=measure,
+                look=look if self._measures else None,
                 spike_root=dataset.spike_root,
             )
         except DataError as error:
@@ -140,17 +139,6 @@ class RawData:
         told = {k: v for k, v in known.items() if k != "passed_over"}
         return f"names below the data's folder: {json_digest(told)[:12]}"
 
-    def generated_before(self, dataset: Dataset) -> list[str]:
-        """What must be generated before a data set can be surveyed."""
-        simulated = self._workflow.settings.SIMULATE.SEQUENCES
-        files = {
-            "demo": ["sources.txt"],
-            "calibrated": ["calibrated.txt"],
-            "simulated": [f"sources/{each.SPLIT}/{each.SEQUENCE}.txt" for each in simulated],
-            "raw": [],
-        }
-        return [f"{dataset.root}/{file}" for file in files[dataset.kind]]
-
     def require_spikes(self, preset: str, settings: Settings) -> None:
         """Refuse a preset with spikes for a folder without, as far as names show.
 
@@ -163,11 +151,9 @@ class RawData:
 
     def _find_shards(self, dataset: Dataset) -> list[str]:
         """The shards of a data set, those that hold no sequence left out as far as it is known."""
-        settings, states = self._workflow.settings, self.states(dataset)
-        is_simulated = dataset.kind == "simulated"
-        sequences = len(settings.SIMULATE.SEQUENCES) if is_simulated else len(states)
+        bounds, states = self._workflow.settings.SHARDS, self.states(dataset)
         nbytes = sum(state.nbytes for state in states.values())
-        bounds = settings.SHARDS
+        sequences = len(states) or len(dataset.sources)
         count = shard_count(sequences, nbytes, bounds.SEQUENCES, bounds.GB * 1e9)
         held = {shard_of(name, count) for name in self._sequences(dataset)}
         return sorted(held) or shard_names(count)
@@ -251,7 +237,8 @@ def clip_options(workflow: DeblurringWorkflow, dataset: str) -> str:
     """What the clips that presets take from a data set ask of it at least."""
     presets = [p for name, p in workflow.presets.items() if workflow.dataset(name).name == dataset]
     sizes = [f"{split}={size}" for split, size in crop_sizes(presets).items()]
-    return shlex.join(["--clip-length", str(clip_length(presets)), "--crop-sizes", *sizes])
+    frames = min(preset.DATA.CLIP_LEN for preset in presets)
+    return shlex.join(["--clip-length", str(frames), "--crop-sizes", *sizes])
 
 
 def split_options(dataset: Dataset) -> str:
@@ -274,12 +261,6 @@ def simulated_sequence(simulate: SimulateSettings, split: str, sequence: str) ->
 
 def simulation_options(simulate: SimulateSettings, source: SimulatedSequence) -> str:
     """How a sequence is simulated."""
-    model = simulate.model_dump(exclude={"ROOT", "SEQUENCES"})
-    return _options(
-        {
-            "frames": source.FRAMES,
-            "output": simulate.ROOT,
-            "frames_per_exposure": source.FRAMES_PER_EXPOSURE,
-            **{name: "none" if value is None else value for name, value in model.items()},
-        }
-    )
+    own = {"frames": source.FRAMES, "output": simulate.ROOT}
+    own["frames_per_exposure"] = str(source.FRAMES_PER_EXPOSURE)
+    return _options({**own, **simulate.model_dump(exclude={"ROOT", "SEQUENCES"})})

@@ -150,14 +150,13 @@ def verify(arguments: argparse.Namespace) -> None:
     Compares every chunk with its checksum and the contents with the digest of their manifest. Exits
     with 2 if there is any damage.
     """
-    from vrtspike.deblurring.data.store.writing import store_manifests, verify_store
+    from vrtspike.deblurring.data.clips.dataset import load_dataset
+    from vrtspike.deblurring.data.store.writing import verify_store
     from vrtspike.system.progress_bar import progress_bar
 
     faults: list[str] = []
-    manifests = dict.fromkeys(
-        found for path in arguments.datasets for found in store_manifests(path)
-    )
-    for manifest in manifests:
+    entries = (entry for path in arguments.datasets for entry in load_dataset(path).sequences)
+    for manifest in dict.fromkeys(entry.store.with_suffix(".json") for entry in entries):
         with progress_bar(f"verify {manifest.stem}") as progress:
             try:
                 found = verify_store(manifest, progress)

@@ -84,21 +84,20 @@ def read_exposures(path: Path) -> dict[str, Exposure]:
     found: dict[str, Exposure] = {}
     faults = []
     for row in table:
+        name = row["frame"]
         try:
-            each = Exposure(int(row["start"]), int(row["stop"]), float(row["sharp"]))
-            is_sound = 0 <= each.start < each.stop and each.start <= each.sharp <= each.stop
+            start, stop, sharp = int(row["start"]), int(row["stop"]), float(row["sharp"])
+            is_sound = name not in found and 0 <= start < stop and start <= sharp <= stop
         except (TypeError, ValueError):
             is_sound = False
-        if not is_sound:
-            faults.append(
-                f"line {table.line_num}, frame {row['frame']}: found start {row['start']}, stop "
-                f"{row['stop']} and sharp {row['sharp']}, expected whole numbers 0 <= start < stop "
-                "and a number sharp from start to stop"
-            )
-        elif row["frame"] in found:
-            faults.append(f"line {table.line_num}, frame {row['frame']}: there twice")
+        if is_sound:
+            found[name] = Exposure(start, stop, sharp)
         else:
-            found[row["frame"]] = each
+            faults.append(
+                f"line {table.line_num}, frame {name}: found start {row['start']}, stop "
+                f"{row['stop']} and sharp {row['sharp']}, expected a frame that is there once, "
+                "whole numbers 0 <= start < stop and a number sharp from start to stop"
+            )
     if faults:
         raise DataError(list_faults(f"{path}: lines that are no exposure", faults, "Fix them."))
     return found

@@ -78,12 +78,11 @@ class SequenceStage(ABC):
         """The entry of a sequence whose result still holds; None where it has to be made."""
         try:
             manifest = read_manifest(self.manifest(name), self.manifest_kind)
-            if not self.made_of(name).items() <= manifest.items():
-                return None
+            is_current = self.made_of(name).items() <= manifest.items()
         except DataError:
             return None
         entry = self.entry(name, manifest)
-        return None if is_damaged(self.folder, name, entry) else entry
+        return entry if is_current and not is_damaged(self.folder, name, entry) else None
 
     def make_entry(self, name: str) -> tuple[Entry, str]:
         """Make the result of a sequence: its entry, and a line for the log."""

@@ -61,8 +61,7 @@ def shard_count(sequences: int, nbytes: int, most_sequences: int, most_bytes: fl
     4
     """
     count = 1
-    while sequences > count * most_sequences or nbytes > count * most_bytes:
-        if count >= sequences:
-            break  # a sequence is not divided
+    # A sequence is not divided.
+    while count < sequences and (sequences > count * most_sequences or nbytes > count * most_bytes):
         count *= 2
     return count

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from vrtspike.deblurring.data.clips.requirements import (
-    clip_length,
     crop_sizes,
     largest_crop,
     require_spikes,
@@ -54,6 +53,5 @@ def test_the_least_that_crops_ask_of_a_data_set(presets, sizes):
     assert crop_sizes(presets) == sizes
 
 
-def test_the_least_that_clips_ask_of_a_data_set():
-    assert clip_length([preset(6, 96), preset(*GROWING)]) == 4
+def test_the_largest_crops_of_a_preset():
     assert [largest_crop(each) for each in (preset(6, 96), preset(*GROWING))] == [96, 128]

@@ -83,8 +83,8 @@ def test_a_folder_of_frames_in_the_order_of_their_numbers(tmp_path):
 @pytest.mark.parametrize(
     ("names", "fault"),
     [
-        ([], "no such folder"),
-        (["other/1.png"], "no frames"),
+        ([], "no folder of frames"),
+        (["other/1.png"], "no folder of frames"),
         (
             [f"frame_{number:04d}.png" for number in (1, 2, 3, 5, 6, 9, 10)],
             r"frame_0003 to frame_0005, elsewhere in steps of 1 \(2 such places\): .* folder",

@@ -7,7 +7,7 @@ import multiprocessing
 import pickle
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import psutil
@@ -157,7 +157,7 @@ def test_a_failed_write_leaves_the_old_store(tmp_path):
     with pytest.raises(ValueError, match="bits of frame 3"):
         write_store(path, LAYOUT, reversed(list(random_frames(LAYOUT, 1))))
     dark = [{**frame, "bits": 0 * frame["bits"]} for frame in random_frames(LAYOUT)]
-    with pytest.raises(DataError, match=r"s\.zarr: not a single spike in 7 frames"):
+    with pytest.raises(DataError, match=r"s\.zarr: not a single spike where"):
         write_store(path, LAYOUT, dark)
     assert [p.name for p in tmp_path.iterdir()] == ["s.zarr"]
     got = Store(path).read("blur", slice(0, 1), slice(None), slice(None))
@@ -180,7 +180,7 @@ def test_sizes_of_arrays_and_chunks():
         "voxels": (1, 32, 60, 64),
         "bits": (1, 88, 60, 8),
     }
-    assert StoreLayout.from_attributes(layout.attributes()) == layout
+    assert StoreLayout.from_attributes(asdict(layout)) == layout
     odd = layout_of((16,), (24, 26), (24, 26))
     assert (odd.scale, odd.shapes["bits"]) == (1, (1, 16, 24, 4))
     plain = StoreLayout(("1",), (), (24, 26), None, 4)

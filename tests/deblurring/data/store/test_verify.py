@@ -109,8 +109,10 @@ def test_no_damage_of_metadata_is_a_crash(manifest):
 
 
 def test_the_command(manifest, tmp_path, capsys):
-    dataset, splits = tmp_path / "dataset.json", {"train": [{"sequence": "s"}]}
-    write_json(dataset, {"schema": DATASET.schema, "splits": splits})
+    dataset, splits = tmp_path / "dataset.json", {"train": [{"sequence": "s", "frames": 2}]}
+    keys = ("dataset", "bins", "context", "blur_dir", "digest", "overlaps", "statistics")
+    contents = {"schema": DATASET.schema, "splits": splits, "held_out": [], **dict.fromkeys(keys)}
+    write_json(dataset, contents)
     assert not run_command(["verify", str(dataset)])
     assert capsys.readouterr().out == f"{manifest}: sound\n"
     flip(shard(manifest, "voxels"), 40)

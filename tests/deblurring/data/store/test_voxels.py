@@ -17,11 +17,9 @@ from vrtspike.deblurring.data.store.voxels import (
 from vrtspike.errors import DataError
 
 
-def test_statistics_of_nothing_or_of_a_constant_are_refused():
-    with pytest.raises(DataError, match="empty"):
-        histogram_statistics([])
+def test_statistics_of_a_constant_are_refused():
     with pytest.raises(DataError, match="no signal"):
-        histogram_statistics([(2.0, {2: np.array([10, 0, 0])})])
+        histogram_statistics([(2.0, {"2": [10, 0, 0]})])
 
 
 def test_arrays_that_are_no_spikes_are_refused():
@@ -70,8 +68,8 @@ def test_the_gain_is_the_least_squares_fit_over_all_frames_and_pixels():
 
 def test_without_spikes_or_light_there_is_no_gain():
     blur, spikes = next(exposures())
-    with pytest.raises(DataError, match="train/a: not a single spike in 1 frames"):
+    with pytest.raises(DataError, match=r"train/a: not a single spike .* \(1\)"):
         measured([(blur, np.zeros_like(spikes))])
-    with pytest.raises(DataError, match=r"train/a: the blurry frames \(2\) are black"):
+    with pytest.raises(DataError, match=r"blurry frames \(2\) show light"):
         measured([(np.zeros_like(blur), spikes)] * 2)
     assert measured([(blur, np.zeros_like(spikes)), (blur, spikes)]) > 1

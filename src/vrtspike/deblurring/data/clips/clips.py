@@ -152,9 +152,7 @@ class ClipDataset(Dataset[Sample]):
         }
         self._settings = settings
         self._crops = crops or [settings.CROP_SIZE]
-        self._seed = seed
-        self._epoch = 0
-        self._train = train
+        self._seed, self._train, self._epoch = seed, train, 0
         layouts = {name: store.layout for name, store in self._stores.items()}
         _check_sizes(layouts, settings.CLIP_LEN, sorted(set(self._crops)))
         self._clips = [
@@ -201,12 +199,8 @@ class ClipDataset(Dataset[Sample]):
 
 def _starts(frames: int, length: int, *, every: bool) -> list[int]:
     """First frames of a sequence's clips."""
-    if every:
-        return list(range(frames - length + 1))
-    starts = list(range(0, frames - length + 1, length))
-    if starts[-1] + length < frames:
-        starts.append(frames - length)
-    return starts
+    last = frames - length
+    return sorted({*range(0, last, 1 if every else length), last})
 
 
 def _augment(sample: Sample, rows: bool, columns: bool, swap: bool) -> None:
@@ -249,14 +243,12 @@ def _check_sizes(layouts: Mapping[str, StoreLayout], length: int, crops: Sequenc
         or any(crop % layout.scale.numerator for crop in crops)
     ]
     if faults:
-        raise DataError(
-            list_faults(
-                f"sequences that cannot give clips of {length} frames (DATA.CLIP_LEN) and crops of "
-                f"{', '.join(map(str, crops))} (DATA.CROP_SIZE) on whole pixels of one sensor",
-                faults,
-                "Change these keys, or remove the sequences.",
-            )
+        title = (
+            f"sequences that cannot give clips of {length} frames (DATA.CLIP_LEN) and crops of "
+            f"{', '.join(map(str, crops))} (DATA.CROP_SIZE) on whole pixels of one sensor"
         )
+        advice = "Change these keys, or remove the sequences."
+        raise DataError(list_faults(title, faults, advice))
 
 
 @dataclass

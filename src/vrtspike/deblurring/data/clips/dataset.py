@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 HELD_OUT = "train, held out"
 """What the split of the sequences is called that validation looks at, apart from the test split."""
 
+_BUILT_WITH = {"NUM_VOXEL_BINS": "bins", "CONTEXT_STEPS": "context", "BLUR_DIR": "blur_dir"}
+"""Keys of DATA that a data set is built with, and what its manifest calls them."""
+
 
 def held_out(names: Sequence[str]) -> list[str]:
     """The training sequences that are held out for validation: a tenth, at least one.
@@ -74,28 +77,24 @@ def merge_dataset(
     if not trained:
         raise DataError(f"{stores}: no sequence of the training split {train_split!r}")
     splits: dict[str, list[dict[str, Any]]] = {}
-    kinds: dict[tuple[Any, ...], str] = {}
+    kinds: dict[str, str] = {}
     for name, store in sorted(found.items()):
-        kind = store["bins"], store["context"], store["blur_dir"], store["spike_size"] is not None
-        kinds.setdefault(kind, name)
+        spikes = "no spikes" if store["spike_size"] is None else "spikes"
+        context = f"{store['context']} steps of context"
+        kind = f"{store['bins']} bins, {context}, {store['blur_dir']}, {spikes}"
+        kinds.setdefault(kind, f"{name}: {kind}")
         entry = {"sequence": store["sequence"], "frames": len(store["frames"])}
         splits.setdefault(store["split"], []).append({**entry, "gain": store["gain"]})
     if len(kinds) > 1:
-        seen = "; ".join(
-            f"{name}: {bins} bins, {context} steps of context, {blur_dir}, "
-            f"{'' if spikes else 'no '}spikes"
-            for (bins, context, blur_dir, spikes), name in kinds.items()
-        )
         raise DataError(
-            f"{stores}: stores of different kinds, expected one ({seen}); put missing spike files "
-            "there, or leave the sequence out, and run the workflow"
+            f"{stores}: stores of different kinds, expected one ({'; '.join(kinds.values())}); put "
+            "missing spike files there, or leave the sequence out, and run the workflow"
         )
-    bins, context, blur_dir, has_spikes = next(iter(kinds))
+    digests = {name: store["digest"] for name, store in found.items()}
     histograms = [(store["gain"], store["histogram"]) for store in trained]
+    has_spikes = trained[0]["spike_size"] is not None
     covered = {
-        "bins": bins,
-        "context": context,
-        "blur_dir": blur_dir,
+        **{key: trained[0][key] for key in ("bins", "context", "blur_dir")},
         "statistics": asdict(histogram_statistics(histograms)) if has_spikes else None,
     }
     return {
@@ -106,9 +105,7 @@ def merge_dataset(
         "overlaps": accepted["overlaps"],
         "splits": splits,
         "held_out": held_out([each["sequence"] for each in splits[train_split]]),
-        "digest": json_digest(
-            {**covered, "stores": {name: store["digest"] for name, store in found.items()}}
-        ),
+        "digest": json_digest({**covered, "stores": digests}),
     }
 
 
@@ -173,15 +170,11 @@ class DatasetManifest:
         Raises:
             ConfigError: naming the key.
         """
-        built = {
-            "NUM_VOXEL_BINS": self.bins,
-            "CONTEXT_STEPS": self.context,
-            "BLUR_DIR": self.blur_dir,
-        }
         for key in keys:
-            if (asked := getattr(settings, key)) != built[key]:
+            asked, built = getattr(settings, key), getattr(self, _BUILT_WITH[key])
+            if asked != built:
                 raise ConfigError(
-                    f"{self.path}: built with DATA.{key} {built[key]}, the settings say {asked}; "
+                    f"{self.path}: built with DATA.{key} {built}, the settings say {asked}; "
                     "give a data set that was built with these settings, as the workflow does"
                 )
 
@@ -222,13 +215,11 @@ def load_dataset(path: str | Path) -> DatasetManifest:
         statistics=Statistics(**statistics) if statistics is not None else None,
         sequences=tuple(
             SequenceEntry(
-                split,
-                entry["sequence"],
-                entry["frames"],
-                path.parent / split / f"{entry['sequence']}.zarr",
+                split, each["sequence"], each["frames"], folder / f"{each['sequence']}.zarr"
             )
             for split, entries in contents["splits"].items()
-            for entry in entries
+            for folder in (path.parent / split,)
+            for each in entries
         ),
         held_out=tuple(contents["held_out"]),
         **{key: contents[key] for key in ("bins", "context", "blur_dir", "digest", "overlaps")},
@@ -259,8 +250,7 @@ def run_statistics(settings: Settings, manifest: Path) -> dict[str, Any]:
         DataError: if the data set is not there.
     """
     dataset = load_dataset(manifest)
-    uses_spikes = settings.MODEL.USE_SPIKE
-    statistics = dataset.statistics_for(settings.DATA) if uses_spikes else None
+    statistics = dataset.statistics_for(settings.DATA) if settings.MODEL.USE_SPIKE else None
     return {
         "dataset": dataset.name,
         "dataset_digest": dataset.digest,
@@ -280,8 +270,7 @@ def read_statistics(folder: Path) -> Statistics | None:
     """
     path = folder / STATISTICS
     try:
-        found: Any = read_json(path)
-        known = found["statistics"]
+        known = read_json(path)["statistics"]
         return None if known is None else Statistics(**known)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(

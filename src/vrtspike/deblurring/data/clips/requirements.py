@@ -20,11 +20,6 @@ def largest_crop(settings: Settings) -> int:
     return max(phases, default=settings.DATA.CROP_SIZE)
 
 
-def clip_length(presets: Iterable[Settings]) -> int:
-    """Frames of the shortest clip that one of the presets takes, in training and validation."""
-    return min(settings.DATA.CLIP_LEN for settings in presets)
-
-
 def crop_sizes(presets: Iterable[Settings]) -> dict[str, int]:
     """Smallest frame side that will do for one of the presets on a data set, by split.
 

@@ -26,6 +26,12 @@ from vrtspike.errors import DataError
 FRAME_RATE = 240.0
 FRAMES_PER_EXPOSURE = 11
 
+Picture = NDArray[np.float32]
+"""(H, W, 3) RGB or (H, W), 0 to 255; of opacities 0 to 1."""
+Pose = NDArray[np.float64]
+"""Shift along x and y in pixels, turn in radians, log of the zoom."""
+Point = tuple[float, float]
+
 
 @dataclass(frozen=True)
 class Scene:
@@ -88,7 +94,7 @@ def make_demo_data(
         report(f"{scene.split}/{scene.name}: {count} exposures of {scene.photograph}")
 
 
-def load_photograph(name: str) -> NDArray[np.float32]:
+def load_photograph(name: str) -> Picture:
     """Read a photograph of the scikit-image package: float32 (H, W, 3) RGB, 0 to 255."""
     path = Path(skimage.__file__).parent / "data" / name
     image = cv2.imread(str(path), cv2.IMREAD_COLOR)
@@ -97,7 +103,7 @@ def load_photograph(name: str) -> NDArray[np.float32]:
     return np.ascontiguousarray(image[:, :, ::-1], dtype=np.float32)
 
 
-def camera_path(random: np.random.Generator, frames: int, scale: float) -> NDArray[np.float64]:
+def camera_path(random: np.random.Generator, frames: int, scale: float) -> Pose:
     """Draw a smooth path of hand-held shake.
 
     Args:
@@ -106,7 +112,7 @@ def camera_path(random: np.random.Generator, frames: int, scale: float) -> NDArr
         scale: amplitude of the slowest shift, in pixels.
 
     Returns:
-        float64 (frames, 4): shift along x and y in pixels, turn in radians, log of the zoom.
+        (frames, 4), the pose in each of them.
     """
     time = np.arange(frames) / FRAME_RATE
 
@@ -122,26 +128,6 @@ def camera_path(random: np.random.Generator, frames: int, scale: float) -> NDArr
         y += share * sway(low, high)[0]
     angle, zoom = 0.05 * sway(1.0, 3.0)[0], 0.04 * sway(1.0, 3.0)[0]
     return np.stack([scale * x, 0.8 * scale * y, angle, zoom], axis=1)
-
-
-def layer_matrix(
-    pose: NDArray[np.float64],
-    parallax: float,
-    source: tuple[float, float],
-    view: tuple[float, float],
-) -> NDArray[np.float64]:
-    """Map of frame coordinates to a layer's coordinates: (2, 3), for inverse warping.
-
-    Args:
-        pose: of the camera, see :func:`camera_path`.
-        parallax: how strongly the layer follows the camera's shift (1 far, more when nearer).
-        source: the layer's point (x, y) that the resting camera looks at.
-        view: centre (x, y) of the frame.
-    """
-    angle, zoom = pose[2:]
-    cos, sin = np.cos(angle), np.sin(angle)
-    turn = np.exp(-zoom * parallax) * np.array([[cos, -sin], [sin, cos]])
-    return np.column_stack([turn, source + parallax * pose[:2] - turn @ view])
 
 
 def render(
@@ -164,24 +150,24 @@ def render(
         near.shape[0] / 2 + random.uniform(-0.15, 0.15) * height,
     )
 
-    def warp(
-        layer: NDArray[np.float32], matrix: NDArray[np.float64], border: int
-    ) -> NDArray[np.float32]:
+    def seen(layer: Picture, pose: Pose, parallax: float, centre: Point, border: int) -> Picture:
+        """A layer from a pose, by the point that the resting camera looks at; nearer moves more."""
+        angle, zoom = pose[2:]
+        cos, sin = np.cos(angle), np.sin(angle)
+        turn = np.exp(-zoom * parallax) * np.array([[cos, -sin], [sin, cos]])
+        matrix = np.column_stack([turn, centre + parallax * pose[:2] - turn @ view])
         flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
         warped = cv2.warpAffine(layer, matrix, (width, height), flags=flags, borderMode=border)
         return np.asarray(warped, dtype=np.float32)
 
     for pose in path:
-        far = warp(picture, layer_matrix(pose, 1.0, middle, view), cv2.BORDER_REFLECT_101)
-        matrix = layer_matrix(pose, 1.5, near_middle, view)
-        mask = warp(alpha, matrix, cv2.BORDER_CONSTANT)[..., None]
-        front = warp(near, matrix, cv2.BORDER_REFLECT_101)
+        far = seen(picture, pose, 1.0, middle, cv2.BORDER_REFLECT_101)
+        mask = seen(alpha, pose, 1.5, near_middle, cv2.BORDER_CONSTANT)[..., None]
+        front = seen(near, pose, 1.5, near_middle, cv2.BORDER_REFLECT_101)
         yield np.rint(np.clip(far + mask * (front - far), 0, 255)).astype(np.uint8)
 
 
-def _cut_out(
-    random: np.random.Generator, picture: NDArray[np.float32], height: int
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _cut_out(random: np.random.Generator, picture: Picture, height: int) -> tuple[Picture, Picture]:
     """The near layer: the picture turned around, and its opacity, a blob about its centre."""
     layer = np.ascontiguousarray(picture[::-1, ::-1])
     rows, columns = layer.shape[:2]

@@ -20,13 +20,18 @@ from vrtspike.deblurring.settings.workflow import SimulateSettings
 from vrtspike.errors import DataError
 from vrtspike.io.images import luma, shrink
 
+Frame = NDArray[np.uint8]
+"""A picture (H, W, 3) RGB or (H, W) grey, gamma-coded."""
+Gray = NDArray[np.float32]
+"""What the sensor sees: (h, w) in [0, 1]."""
+Spikes = NDArray[np.bool_]
+"""One step (h, w), or several (T, h, w)."""
+
 MIN_SIDE = 16
 """Smallest side that optical flow works on."""
 
 
-def synthesize_blur(
-    frames: Sequence[NDArray[np.uint8]] | NDArray[np.uint8], gamma: float | None = None
-) -> NDArray[np.uint8]:
+def synthesize_blur(frames: Sequence[Frame] | Frame, gamma: float | None = None) -> Frame:
     """Average successive sharp frames into one blurry frame.
 
     Args:
@@ -65,7 +70,7 @@ _LEAST_THETA = 0.1
 """Of the threshold: lower ones are not drawn, however wide the spread."""
 
 
-def fire(pictures: Iterator[NDArray[np.float32]], model: Simulation) -> Iterator[NDArray[np.bool_]]:
+def fire(pictures: Iterator[Gray], model: Simulation) -> Iterator[Spikes]:
     """The spikes of an integrate-and-fire sensor, step by step.
 
     Per pixel: V is uniform in [0, theta) at the start; every step V += grey; where V >= theta the
@@ -110,9 +115,7 @@ def fire(pictures: Iterator[NDArray[np.float32]], model: Simulation) -> Iterator
         yield fired
 
 
-def between(
-    first: NDArray[np.float32], second: NDArray[np.float32], steps: int, how: str
-) -> Iterator[NDArray[np.float32]]:
+def between(first: Gray, second: Gray, steps: int, how: str) -> Iterator[Gray]:
     """Pictures in equal steps from one frame up to the next one, which is excluded.
 
     Args:
@@ -143,7 +146,7 @@ def between(
     backward = search.calc(bytes_1, bytes_0, still)
     y, x = np.mgrid[:height, :width].astype(np.float32)
 
-    def warped(frame: NDArray[np.float32], motion: NDArray[np.float32]) -> NDArray[np.float32]:
+    def warped(frame: Gray, motion: NDArray[np.float32]) -> Gray:
         from_x, from_y = x - motion[..., 0], y - motion[..., 1]
         moved = cv2.remap(frame, from_x, from_y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
         return np.asarray(moved, dtype=np.float32)
@@ -153,9 +156,7 @@ def between(
         yield (1 - share) * early + share * late
 
 
-def stream_spikes(
-    frames: Iterable[NDArray[np.uint8]], how: Simulation = SPK_GOPRO
-) -> Iterator[NDArray[np.bool_]]:
+def stream_spikes(frames: Iterable[Frame], how: Simulation = SPK_GOPRO) -> Iterator[Spikes]:
     """Simulate spikes frame by frame, holding two frames in memory.
 
     Args:
@@ -174,9 +175,7 @@ def stream_spikes(
         yield np.stack(steps)
 
 
-def _pictures(
-    frames: Iterable[NDArray[np.uint8]], how: Simulation
-) -> Iterator[NDArray[np.float32]]:
+def _pictures(frames: Iterable[Frame], how: Simulation) -> Iterator[Gray]:
     """What the sensor sees in each step."""
     grays = (_sensor_gray(frame, how.DOWNSCALE) for frame in frames)
     for current, following in itertools.pairwise(itertools.chain(grays, [None])):
@@ -193,7 +192,7 @@ def _pictures(
 
 
 def simulate_spikes(
-    frames: Iterable[NDArray[np.uint8]],
+    frames: Iterable[Frame],
     **how: Any,  # noqa: ANN401 - values of the keys
 ) -> NDArray[np.uint8]:
     """Simulate the spikes of an integrate-and-fire sensor that looks at a video.
@@ -216,7 +215,7 @@ def simulate_spikes(
     return np.concatenate(list(stream_spikes(frames, simulation))).view(np.uint8)
 
 
-def _sensor_gray(frame: NDArray[np.uint8], downscale: int) -> NDArray[np.float32]:
+def _sensor_gray(frame: Frame, downscale: int) -> Gray:
     """What a sensor pixel sees of a frame: grey (h, w) in [0, 1]."""
     height, width = frame.shape[:2]
     if height % downscale or width % downscale:
@@ -224,5 +223,5 @@ def _sensor_gray(frame: NDArray[np.uint8], downscale: int) -> NDArray[np.float32
             f"frames of {height} x {width}, expected sides that are multiples of {downscale}, for "
             "the sensor has so many times fewer pixels (--downscale); cut the frames to that"
         )
-    gray: NDArray[np.float32] = shrink(luma(frame), height // downscale, width // downscale)
+    gray: Gray = shrink(luma(frame), height // downscale, width // downscale)
     return gray / np.float32(255)

@@ -41,11 +41,9 @@ def frame_files(folder: Path) -> list[Path]:
         DataError: if the folder does not exist, holds no pictures, or frames are missing between
             them: their names are numbers (after a common prefix) in steps that are not all equal.
     """
-    if not folder.is_dir():
-        raise DataError(f"{folder}: no such folder of frames")
-    found = [path for path in folder.iterdir() if path.suffix.lower() in FRAME_SUFFIXES]
+    found = [path for path in folder.glob("*") if path.suffix.lower() in FRAME_SUFFIXES]
     if not found:
-        raise DataError(f"{folder}: no frames ({', '.join('*' + s for s in FRAME_SUFFIXES)})")
+        raise DataError(f"{folder}: no folder of frames ({', '.join(FRAME_SUFFIXES)})")
     files = sorted(found, key=lambda path: frame_order(path.stem))
     step, jumps = find_jumps([path.stem for path in files])
     if jumps:
@@ -113,7 +111,7 @@ def simulate_pairs(
     folder: Path,
     how: Simulation,
     *,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
     """Write the spikes of a video that has blurry and sharp frames, but no spikes.
 
@@ -134,16 +132,13 @@ def simulate_pairs(
         DataError: if frames are missing, unreadable or unfit.
     """
     names = sorted(files.sharp, key=frame_order)
-    if not names:
-        raise DataError(f"{files.split}/{files.name}: no sharp frames to simulate spikes from")
     # The scene stands still before the first frame as it does after the last one.
     frames = (read_rgb(root / files.sharp[name]) for name in (names[0], *names))
     intervals = stream_spikes(frames, how)
     with atomic_path(folder / "spike.dat") as temporary, temporary.open("wb") as stream:
         for done, interval in enumerate(intervals):
             stream.write(pack_spikes(interval))
-            if progress:
-                progress(done, len(names))
+            progress(done, len(names))
     half = how.STEPS_PER_FRAME // 2
     about = Exposure(-half, half, 0)
     exposures = {
@@ -161,7 +156,7 @@ def write_sequence(
     frames_per_exposure: int,
     how: Simulation = SPK_GOPRO,
     replace: bool = False,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> tuple[int, int]:
     """Write ``blur/``, ``sharp/`` and ``spike/`` of one sequence from successive sharp frames.
 
@@ -195,17 +190,13 @@ def write_sequence(
     pictures, filmed = itertools.tee(frames)
     names: list[str] = []
     spikes: list[NDArray[np.bool_]] = []
-    places = [
-        folder / ("blur" if how.GAMMA is None else "blur_gamma"),
-        folder / "sharp",
-        folder / "spike",
-    ]
+    blurred = "blur" if how.GAMMA is None else "blur_gamma"
+    places = [folder / name for name in (blurred, "sharp", "spike")]
     with contextlib.ExitStack() as replaced:
         blur, sharp, spike = (replaced.enter_context(replaced_folder(place)) for place in places)
         for done, interval in enumerate(stream_spikes(filmed, how), start=1):
             spikes.append(interval)
-            if progress:
-                progress(done)
+            progress(done)
             if len(spikes) < frames_per_exposure:
                 continue
             exposed = list(itertools.islice(pictures, frames_per_exposure))

@@ -30,7 +30,7 @@ several frames form one file (a shard)."""
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
 
@@ -60,18 +60,10 @@ class StoreLayout:
     exposures: tuple[Exposure, ...] = ()
     """Of each frame, counted from its first stored step; empty without spikes."""
 
-    def __post_init__(self) -> None:
-        """Refuse a layout without frames."""
-        count = len(self.frames) if self.spike_size else 0
-        if {len(self.spike_frames), len(self.exposures)} != {count} or not self.frames:
-            raise ValueError("a store needs at least one frame, and one exposure for each")
-
     @property
     def scale(self) -> Fraction:
         """RGB pixels per spike pixel along each side; 1 without spikes."""
-        return Fraction(
-            self.rgb_size[0], self.spike_size[0] if self.spike_size else self.rgb_size[0]
-        )
+        return Fraction(self.rgb_size[0], (self.spike_size or self.rgb_size)[0])
 
     @property
     def binned(self) -> tuple[Exposure, ...]:
@@ -110,13 +102,9 @@ class StoreLayout:
         frame = max(math.prod(shape[1:]) for name, shape in self.shapes.items() if name != "voxels")
         return max(1, min(SHARD_BYTES // frame, SHARD_FRAMES, len(self.frames)))
 
-    def attributes(self) -> dict[str, Any]:
-        """The group's attributes, as JSON."""
-        return {"schema": SCHEMA, **asdict(self)}
-
     @classmethod
     def from_attributes(cls, attributes: dict[str, Any]) -> StoreLayout:
-        """The inverse of :meth:`attributes`, read from JSON."""
+        """A layout from the attributes of a group, read from JSON."""
         found: dict[str, Any] = {each.name: attributes[each.name] for each in fields(cls)}
         found["exposures"] = [Exposure(*exposure) for exposure in found["exposures"]]
         lists = {name: tuple(value) for name, value in found.items() if isinstance(value, list)}

@@ -133,7 +133,7 @@ def histogram_statistics(
         sequences: gain and histogram of each sequence, as the manifest of its store has it.
 
     Raises:
-        DataError: if there is no voxel or all are equal (nothing to standardise by).
+        DataError: if all voxels are equal (nothing to standardise by).
 
     >>> histogram_statistics([(2.0, {"4": [1, 0, 0, 0, 1]})])  # rates 0 and 1, gain 2
     Statistics(mean=1.0, std=1.0, count=2)
@@ -144,8 +144,6 @@ def histogram_statistics(
         for steps, voxels in histogram.items()
     ]
     count = sum(int(voxels.sum()) for voxels, _ in found)
-    if count == 0:
-        raise DataError("no voxels to take statistics from: the training split is empty")
     mean = math.fsum(x for voxels, values in found for x in voxels * values) / count
     squares = math.fsum(x for voxels, values in found for x in voxels * (values - mean) ** 2)
     std = math.sqrt(squares / count)
@@ -171,8 +169,7 @@ class GainMeter:
     """
 
     def __init__(self) -> None:
-        self._products: list[float] = []
-        self._squares: list[float] = []
+        self._sums: list[tuple[float, float]] = []
 
     def add(self, blur: NDArray[np.uint8], spikes: NDArray[np.integer], steps: int) -> None:
         """Take in one exposure.
@@ -185,8 +182,8 @@ class GainMeter:
         total = spikes.astype(np.float64)
         gray = shrink(luma(blur), *total.shape).astype(np.float64)
         # Both sums are exact in float64 where areas are powers of two: integers over 4, say.
-        self._products.append(float(np.vdot(gray, total)) / (255 * steps))
-        self._squares.append(float(np.vdot(total, total)) / steps**2)
+        light = float(np.vdot(gray, total)) / (255 * steps)
+        self._sums.append((light, float(np.vdot(total, total)) / steps**2))
 
     def gain(self, name: str) -> float:
         """The gain of what was taken in, > 0; theta for an ideal sensor.
@@ -197,16 +194,11 @@ class GainMeter:
         Raises:
             DataError: if there is not a single spike, or frames are black wherever there are some.
         """
-        squares, products = math.fsum(self._squares), math.fsum(self._products)
-        count = len(self._squares)
-        if squares == 0:
-            raise DataError(
-                f"{name}: not a single spike in {count} frames, so nothing says how sensitive the "
-                "sensor is; give the spikes that belong to these frames"
-            )
+        light, squares = zip(*self._sums, strict=True)
+        products = math.fsum(light)
         if products == 0:
             raise DataError(
-                f"{name}: the blurry frames ({count}) are black wherever there are spikes; give "
-                "the frames that belong to these spikes"
+                f"{name}: not a single spike where the blurry frames ({len(light)}) show light, so "
+                "nothing says how sensitive the sensor is; give frames and spikes of one scene"
             )
-        return products / squares
+        return products / math.fsum(squares)

@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,11 @@ from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.bins import bin_edges
 from vrtspike.deblurring.data.exposure import Exposure
-from vrtspike.deblurring.data.manifests import DATASET, INGESTED, STORE, recorded_exposure
+from vrtspike.deblurring.data.manifests import INGESTED, STORE, recorded_exposure
 from vrtspike.deblurring.data.raw.layouts.files import Area
 from vrtspike.deblurring.data.raw.spikes import PackedSpikes, count_packed, read_packed
 from vrtspike.deblurring.data.raw.versions import changed_files
-from vrtspike.deblurring.data.store.layout import StoreLayout
+from vrtspike.deblurring.data.store.layout import SCHEMA, StoreLayout
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.data.store.voxels import GainMeter, Histogram, add_to_histogram
 from vrtspike.errors import DataError, list_faults
@@ -69,8 +70,7 @@ def build_store(
     name = f"{manifest['split']}/{manifest['sequence']}"
     if manifest["faults"]:
         raise DataError(list_faults(f"{name} has faults", manifest["faults"], "Fix them first."))
-    changed = changed_files(root, manifest)
-    if changed:
+    if changed := changed_files(root, manifest):
         raise DataError(
             list_faults(f"files of {name} changed since ingestion", changed, "Run ingest again.")
         )
@@ -95,11 +95,9 @@ def build_store(
     files, nbytes = folder_size(store)
     contents = {
         "schema": STORE.schema,
-        "sequence": manifest["sequence"],
-        "split": manifest["split"],
-        "blur_dir": manifest["blur_dir"],
+        **{key: manifest[key] for key in ("sequence", "split", "blur_dir")},
         "context": context,
-        **{k: v for k, v in layout.attributes().items() if k != "schema"},
+        **asdict(layout),
         "files": files,
         "bytes": nbytes,
         "recipe": recipe,
@@ -182,8 +180,7 @@ class ContentDigest:
     """SHA-256 of a store's decoded contents, frame by frame."""
 
     def __init__(self, layout: StoreLayout) -> None:
-        attributes = {k: v for k, v in layout.attributes().items() if k != "schema"}
-        self._digest = hashlib.sha256(json_digest(attributes).encode())
+        self._digest = hashlib.sha256(json_digest(asdict(layout)).encode())
         self._layout = layout
 
     def add(self, number: int, frame: StoredFrame) -> None:
@@ -216,7 +213,7 @@ def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]
     import zarr
     from zarr.codecs import BloscCodec, Crc32cCodec
 
-    group = zarr.create_group(path, zarr_format=3, attributes=layout.attributes())
+    group = zarr.create_group(path, zarr_format=3, attributes={"schema": SCHEMA, **asdict(layout)})
     arrays = {}
     for name, shape in layout.shapes.items():
         chunk = layout.chunks[name]
@@ -236,23 +233,8 @@ def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]
     return group, arrays
 
 
-def store_manifests(dataset: Path) -> list[Path]:
-    """Manifests of the stores of a data set.
-
-    Args:
-        dataset: its manifest, ``dataset.json``.
-
-    Raises:
-        DataError: if it cannot be read.
-    """
-    splits = read_manifest(dataset, DATASET)["splits"]
-    return [
-        dataset.parent / split / f"{e['sequence']}.json" for split in splits for e in splits[split]
-    ]
-
-
 def verify_store(
-    manifest_path: str | Path, progress: Callable[[int, int], None] | None = None
+    manifest_path: str | Path, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> list[str]:
     """Read a whole store and say what is wrong with it.
 
@@ -274,8 +256,7 @@ def verify_store(
     faults: list[str] = []
     layout = store.layout
     for number in range(len(layout.frames)):
-        if progress:
-            progress(number, len(layout.frames))
+        progress(number, len(layout.frames))
         frame: StoredFrame = {}
         for name in layout.shapes:
             try:
