@@ -25,13 +25,12 @@ from vrtspike.deblurring.data.clips.dataset import SequenceEntry, load_dataset
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.evaluation.evaluate import ClipMeter, FrameImages, Scores
-from vrtspike.deblurring.evaluation.sources import sharp_frame, stored_sequence
+from vrtspike.deblurring.evaluation.sources import sharp_frame
 from vrtspike.deblurring.evaluation.spikes_alone import (
     RECONSTRUCTIONS,
     Reconstruction,
-    gray_frame,
+    in_gray,
     spikes_alone,
-    to_frame,
 )
 from vrtspike.deblurring.metrics.psnr import PSNR_Y
 from vrtspike.deblurring.metrics.ssim import SSIM_Y
@@ -72,10 +71,9 @@ def measure(entry: SequenceEntry, rate: Reconstruction, scores: Scores) -> dict[
 def frames(entry: SequenceEntry, rate: Reconstruction) -> Iterator[FrameImages]:
     """What the spikes show of each frame, and the sharp frame in grey."""
     store = Store(entry.store)
-    size = stored_sequence(store).size
     for number in range(entry.frames):
-        seen = to_frame(spikes_alone(store, rate, number), size)
-        yield {"spikes": seen, "gray": gray_frame(sharp_frame(store, number))}
+        seen, truth = in_gray(spikes_alone(store, rate, number), sharp_frame(store, number))
+        yield {"spikes": seen, "gray": truth}
 
 
 def measured(dataset: Path, results: dict[str, Any]) -> Iterator[None]:

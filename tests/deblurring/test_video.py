@@ -125,16 +125,11 @@ def test_a_video_has_frames_of_one_size_or_leaves_no_file(tmp_path, widths, told
 
 
 @pytest.mark.parametrize(
-    ("curve", "primaries", "told"),
-    [
-        (16, 9, "high dynamic range.*tonemap"),
-        (18, 9, "high dynamic range.*tonemap"),
-        (14, 9, "a wide gamut.* -vf zscale=p"),
-        (1, 12, "a wide gamut.* -vf zscale=p"),
-    ],
+    ("curve", "primaries"),
+    [(16, 9), (18, 9), (14, 9), (1, 12)],
     ids=["PQ", "HLG", "BT.2020", "Display P3"],
 )
-def test_what_is_no_standard_video_is_refused_with_its_conversion(tmp_path, curve, primaries, told):
+def test_what_is_no_standard_video_is_refused(tmp_path, curve, primaries):
     path = tmp_path / "phone.mov"
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", rate=24)
@@ -145,5 +140,5 @@ def test_what_is_no_standard_video_is_refused_with_its_conversion(tmp_path, curv
         picture = np.full((32, 32, 3), 128, np.uint8)
         container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
         container.mux(stream.encode(None))
-    with pytest.raises(DataError, match=rf"phone\.mov: found video of {told}"):
+    with pytest.raises(DataError, match=r"phone\.mov: found video of high dynamic range or of"):
         next(read_video(path))

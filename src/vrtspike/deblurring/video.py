@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -34,9 +33,6 @@ _HIGH_DEFINITION = 720
 _MANY_RATES = 1_000_000
 _HDR, _WIDE = {16, 18}, {9, 11, 12}
 """FFmpeg's numbers of transfer curves (PQ, HLG) and of primaries (BT.2020, DCI-P3, Display P3)."""
-_TONE_MAP = "zscale=t=linear:npl=203,format=gbrpf32le,tonemap=mobius,"
-"""203 cd/m2 become white; up to a third of it light stays in proportion."""
-_TO_STANDARD = "zscale=p=bt709:t=bt709:m=bt709:r=tv,format=yuv420p -crf 12"
 
 
 @contextlib.contextmanager
@@ -143,13 +139,11 @@ def _open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
         if not container.streams.video:
             raise DataError(f"{path}: holds no video; expected a video file such as .mp4")
         stream = container.streams.video[0]
-        is_hdr = stream.codec_context.color_trc in _HDR
-        if is_hdr or stream.codec_context.color_primaries in _WIDE:
+        context = stream.codec_context
+        if context.color_trc in _HDR or context.color_primaries in _WIDE:
             raise DataError(
-                f"{path}: found video of {'high dynamic range' if is_hdr else 'a wide gamut'}, "
-                "expected standard range and BT.709: its colours would come out pale. Convert it: "
-                f"ffmpeg -i {shlex.quote(str(path))} -vf {_TONE_MAP if is_hdr else ''}"
-                f"{_TO_STANDARD} standard.mp4"
+                f"{path}: found video of high dynamic range or of a wide gamut, expected standard "
+                "range and BT.709: its colours would come out pale; convert it with a video program"
             )
         stream.thread_type = "AUTO"
         yield container, stream

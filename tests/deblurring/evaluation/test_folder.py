@@ -11,12 +11,7 @@ import numpy as np
 import pytest
 
 from tests.deblurring.reference_metrics import decibels, similarity
-from vrtspike.deblurring.evaluation.folder import (
-    NO_SPIKES,
-    Request,
-    open_request,
-    restore_into,
-)
+from vrtspike.deblurring.evaluation.folder import NO_SPIKES, Request, open_request, restore_into
 from vrtspike.deblurring.evaluation.given_clips import SIMULATED, open_clip
 from vrtspike.deblurring.evaluation.restore import torch_compute
 from vrtspike.deblurring.evaluation.tiling import Tiling

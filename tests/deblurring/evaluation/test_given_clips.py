@@ -179,6 +179,12 @@ def test_arrays_give_what_their_files_give(stored, sequence):
         np.testing.assert_array_equal(window["blur"], expected["blur"])
         np.testing.assert_array_equal(window["counts"], expected["counts"])
         np.testing.assert_array_equal(window["bin_steps"], expected["bin_steps"])
+    spikes = array_spikes(pictures, whole, every)
+    wide = given_clip(pictures, spikes, BINS, context=8).read(slice(0, 2))
+    # Nothing was recorded before the first exposure.
+    assert wide["bin_steps"].sum(axis=1).tolist() == [STEPS + 8, STEPS + 16]
+    total = wide["counts"][1].sum(axis=0)
+    np.testing.assert_array_equal(total, whole[STEPS - 8 : 2 * STEPS + 8].sum(axis=0))
 
 
 @pytest.mark.parametrize(

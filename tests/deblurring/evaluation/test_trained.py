@@ -113,7 +113,7 @@ def test_tiles_follow_the_free_memory(model, monkeypatch, sequence):
         (0, Tiling(0, 8, 3, 1)),
     ):  # fmt: skip
         assert model.tiling(source, tile) == expected
-    free = "vrtspike.deblurring.evaluation.trained.free_memory"
+    free = "vrtspike.deblurring.evaluation.tiling.free_memory"
     monkeypatch.setattr(free, lambda device: 2e7)
     assert 0 < model.tiling(source).size < 48
     monkeypatch.setattr(free, lambda device: 1e4)

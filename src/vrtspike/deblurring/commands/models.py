@@ -97,7 +97,8 @@ def restore(arguments: argparse.Namespace) -> int:
     lie together; what vrtspike pack or export has made of one; or owner/name of the Hugging Face
     hub. Restored frames are written as PNG into OUT/restored. A call that was stopped goes on where
     it stopped when it is repeated. Spikes are recorded or simulated; a model that was trained
-    without them takes none.
+    without them takes none. The sensor's size is that of --sensor, of the files, of a config.yaml
+    beside them or of the layout, else half the frames'.
     """
     output: Path = arguments.output
     if output.is_file() or output.suffix in (".png", ".mp4"):

@@ -76,8 +76,8 @@ def add_sensor(parser: argparse.ArgumentParser) -> None:
         type=positive_int,
         nargs=2,
         metavar=("ROWS", "COLUMNS"),
-        help="of the sensor as in the files; without it as .npz files, a config.yaml beside them "
-        "or the layout tell, else half the frames' size",
+        help="of the sensor as in the files, where neither .npz files nor a config.yaml beside "
+        "them tell",
     )
 
 

@@ -26,7 +26,7 @@ from vrtspike.deblurring.analysis.published import (
 )
 from vrtspike.deblurring.data.clips.dataset import load_fitting_dataset
 from vrtspike.deblurring.data.store.reading import Store
-from vrtspike.deblurring.evaluation.examples import Examples, Picture
+from vrtspike.deblurring.evaluation.examples import Examples
 from vrtspike.deblurring.evaluation.given_clips import given_clip
 from vrtspike.deblurring.evaluation.pictures import folder_pictures
 from vrtspike.deblurring.evaluation.protocols import PROTOCOLS, Protocol
@@ -39,9 +39,8 @@ from vrtspike.deblurring.evaluation.restore import (
 from vrtspike.deblurring.evaluation.sources import FrameSource, sharp_frame, stored_sequence
 from vrtspike.deblurring.evaluation.spikes_alone import (
     RECONSTRUCTIONS,
-    gray_frame,
+    in_gray,
     spikes_alone,
-    to_frame,
     to_picture,
 )
 from vrtspike.deblurring.evaluation.summary import (
@@ -211,7 +210,7 @@ def measured_frames(
     source: FrameSource,
     sharp: Callable[[int], Image],
     seen: Callable[[int], NDArray[np.float32]] | None = None,
-) -> Iterator[tuple[list[Row], dict[str, Picture]]]:
+) -> Iterator[tuple[list[Row], dict[str, Image]]]:
     """For every frame a row per protocol, and pictures by the stem of their files.
 
     The frames pass once: protocols of one tiling share what is restored, and those of several are
@@ -229,15 +228,9 @@ def measured_frames(
     meters = {protocol: ClipMeter(measured) for protocol, measured in scores.items()}
     test, main = settings.TEST, next(iter(scores))
     tilings = {protocol: protocol.tiling(test.TILE, settings.DATA.CLIP_LEN) for protocol in scores}
+    options: dict[str, Any] = {"tiles_at_once": test.BATCH_SIZE, "readers": test.NUM_WORKERS}
     streams = {
-        tiling: restore_frames(
-            compute,
-            source,
-            tiling,
-            tiles_at_once=test.BATCH_SIZE,
-            readers=test.NUM_WORKERS,
-            rounded=False,
-        )
+        tiling: restore_frames(compute, source, tiling, rounded=False, **options)
         for tiling in tilings.values()
     }
     for number, name in enumerate(source.names):
@@ -245,10 +238,10 @@ def measured_frames(
         blur, truth = source.read(slice(number, number + 1))["blur"][0], sharp(number)
         restored = to_uint8(torch.from_numpy(values[tilings[main]]))
         images: dict[Kind, Image] = {"blurry": blur, "restored": restored, "sharp": truth}
-        pictures: dict[str, Picture] = {"blurry": blur, "restored": restored, "sharp": truth}
+        pictures: dict[str, Image] = {"blurry": blur, "restored": restored, "sharp": truth}
         if seen is not None:
             gray = seen(number)
-            images |= {"spikes": to_frame(gray, source.size), "gray": gray_frame(truth)}
+            images["spikes"], images["gray"] = in_gray(gray, truth)
             pictures["spikes"] = to_picture(gray)
         rows = []
         for protocol, meter in meters.items():

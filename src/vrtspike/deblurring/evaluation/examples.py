@@ -24,9 +24,6 @@ from vrtspike.io.images import write_png
 
 Choice = Literal["worst", "middle", "best"]
 
-Picture = NDArray[np.uint8]
-"""RGB (H, W, 3), or grey (h, w)."""
-
 
 @dataclass(frozen=True, eq=False)
 class Example:
@@ -35,12 +32,12 @@ class Example:
     Attributes:
         rank: larger is better, whichever values of the metric are; NaN where it has no figure.
         row: its row of ``frames.csv``.
-        pictures: by the stem of their files.
+        pictures: RGB (H, W, 3) or grey (h, w), by the stem of their files.
     """
 
     rank: float
     row: Mapping[str, Any]
-    pictures: Mapping[str, Picture]
+    pictures: Mapping[str, NDArray[np.uint8]]
 
 
 class Examples:
@@ -57,7 +54,7 @@ class Examples:
         self._written: list[tuple[float, dict[str, Any]]] = []
 
     def offer(
-        self, row: Mapping[str, Any], pictures: Mapping[str, Picture], *, middle: bool
+        self, row: Mapping[str, Any], pictures: Mapping[str, NDArray[np.uint8]], *, middle: bool
     ) -> None:
         """Consider a frame of the current sequence; of equal figures the first is chosen."""
         figure = float(row[self._metric.name])

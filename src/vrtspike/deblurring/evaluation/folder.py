@@ -210,8 +210,6 @@ def _require_apart(request: Request) -> None:
 def _identity(model: TrainedModel, request: Request, source: GivenClip) -> dict[str, Any]:
     """What must be equal for frames of two calls to belong together."""
     frames, spikes = request.frames, source.spikes
-    used = [] if spikes is None else [each.path for each in spikes.frames if each.path]
-    used += [] if spikes is None else spikes.tables
     return {
         "schema": SCHEMA,
         "model": {
@@ -222,7 +220,7 @@ def _identity(model: TrainedModel, request: Request, source: GivenClip) -> dict[
         "blurry frames": input_version(picture_files(frames) if frames.is_dir() else [frames]),
         "spikes": {
             "from": NO_SPIKES if spikes is None else spikes.origin,
-            "version": input_version(list(dict.fromkeys(used))),
+            "version": input_version([] if spikes is None else spikes.files),
             "layout": request.layout,
             "sensor": request.sensor and list(request.sensor),
         },

@@ -84,14 +84,14 @@ class ClipSpikes:
         place: what messages call them.
         ratio: pixels of a frame for each spike pixel along each side.
         frames: those of each frame.
-        tables: the table of the exposures of spike files, if there is one.
+        files: those of the spikes, and their table of exposures if there is one.
     """
 
     origin: str
     place: str
     ratio: Fraction
     frames: Sequence[FrameSpikes]
-    tables: Sequence[Path] = ()
+    files: Sequence[Path] = ()
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def recorded_spikes(
         FrameSpikes(recording.exposure, recording.total, partial(read, file), file)
         for file, recording in zip(paths, found.values(), strict=True)
     ]
-    return ClipSpikes("recorded", str(path), ratio, frames, tables)
+    return ClipSpikes("recorded", str(path), ratio, frames, [*dict.fromkeys(paths), *tables])
 
 
 def _ratio(pictures: Pictures, sensor: tuple[int, int]) -> Fraction:
@@ -311,8 +311,7 @@ def simulated_spikes(pictures: Pictures) -> ClipSpikes:
     if height % 2 or width % 2:
         raise DataError(
             f"{pictures.place}: found frames of {height} x {width} pixels, expected even sides, as "
-            "the simulated sensor has half of them; crop the frames, such as by "
-            f"ffmpeg -vf crop={width - width % 2}:{height - height % 2}"
+            "the simulated sensor has half of them; crop the frames"
         )
     count = len(pictures.names)
 

@@ -8,7 +8,7 @@ differ. What neither a paper nor its authors' programs say is taken as in ``own`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -62,8 +62,7 @@ class Protocol:
         name: in TEST.PROTOCOL.
         source: where it is described.
         blur_dir: folder of the blurry frames; None for those of the data set, whichever they are.
-        space: side and overlap of tiles in pixels, 0 for whole frames; None for TEST.TILE.
-        time: frames and overlap of temporal windows; None for TEST.TILE.
+        tile: fields of :class:`Tiling`; TEST.TILE gives the others.
         rounded: whether restored frames are rounded to 8 bits.
         clipped: whether they are clipped to [0, 1].
         ssim: which SSIM.
@@ -75,8 +74,7 @@ class Protocol:
     name: ProtocolName
     source: str
     blur_dir: Literal["blur", "blur_gamma"] | None = None
-    space: tuple[int, int] | None = None
-    time: tuple[int, int] | None = None
+    tile: Mapping[str, Any] = field(default_factory=dict, hash=False)
     rounded: bool = True
     clipped: bool = True
     ssim: SsimName = "channels"
@@ -86,12 +84,7 @@ class Protocol:
 
     def tiling(self, tile: TileSettings, clip_len: int) -> Tiling:
         """How clips are cut, with TEST.TILE where the protocol says nothing."""
-        found = tiling_for(tile, clip_len)
-        if self.space is not None:
-            found = replace(found, size=self.space[0], overlap=self.space[1], plain=True)
-        if self.time is not None:
-            found = replace(found, frames=self.time[0], frames_overlap=self.time[1])
-        return found
+        return replace(tiling_for(tile, clip_len), **self.tile)
 
     def image(self, frame: NDArray[np.float32]) -> Values:
         """A restored frame as it is measured.
@@ -156,6 +149,8 @@ class Protocol:
             )
 
 
+WHOLE_FRAMES = {"size": 0, "overlap": 0, "plain": True}
+
 PROTOCOLS: dict[ProtocolName, Protocol] = {
     protocol.name: protocol
     for protocol in (
@@ -164,8 +159,7 @@ PROTOCOLS: dict[ProtocolName, Protocol] = {
             "vrt",
             "Liang et al., VRT: A Video Restoration Transformer, IEEE TIP 2024",
             blur_dir="blur",
-            space=(192, 20),
-            time=(18, 2),
+            tile={"size": 192, "overlap": 20, "frames": 18, "frames_overlap": 2, "plain": True},
             ssim="3d",
         ),
         Protocol(
@@ -173,7 +167,7 @@ PROTOCOLS: dict[ProtocolName, Protocol] = {
             "Chen et al., Enhancing Motion Deblurring in High-Speed Scenes with Spike Streams, "
             "NeurIPS 2023",
             blur_dir="blur_gamma",
-            space=(0, 0),
+            tile=WHOLE_FRAMES,
             rounded=False,
             clipped=False,
             ssim="y",
@@ -183,7 +177,7 @@ PROTOCOLS: dict[ProtocolName, Protocol] = {
             "ssdm",
             "Chen et al., SpikeReveal: Unlocking Temporal Sequences from Real Blurry Inputs with "
             "Spike Streams, NeurIPS 2024",
-            space=(0, 0),
+            tile=WHOLE_FRAMES,
             rounded=False,
             ssim="scikit-image",
             lpips="alex",

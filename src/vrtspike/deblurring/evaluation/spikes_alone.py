@@ -72,16 +72,12 @@ def to_picture(gray: NDArray[np.float32]) -> NDArray[np.uint8]:
     return np.rint(gray).clip(0, PEAK).astype(np.uint8)
 
 
-def to_frame(gray: NDArray[np.float32], size: tuple[int, int]) -> Image:
-    """Grey values (h, w), enlarged to (height, width), as a frame with three equal channels."""
-    resized = cv2.resize(gray, (size[1], size[0]), interpolation=cv2.INTER_CUBIC)
-    return _gray_image(to_picture(np.asarray(resized, dtype=np.float32)))
+def in_gray(gray: NDArray[np.float32], sharp: Image) -> tuple[Image, Image]:
+    """What is compared: grey values (h, w), enlarged to the sharp frame, and the luma of that.
 
-
-def gray_frame(image: Image) -> Image:
-    """The luma of a frame, three times: (H, W, 3) uint8."""
-    return _gray_image(luma(image).astype(np.uint8))
-
-
-def _gray_image(plane: NDArray[np.uint8]) -> Image:
-    return np.repeat(plane[..., None], 3, axis=-1)
+    Both are (H, W, 3) uint8 with three equal channels.
+    """
+    height, width = sharp.shape[:2]
+    enlarged = cv2.resize(gray, (width, height), interpolation=cv2.INTER_CUBIC)
+    seen, truth = to_picture(np.asarray(enlarged, np.float32)), luma(sharp).astype(np.uint8)
+    return np.repeat(seen[..., None], 3, axis=-1), np.repeat(truth[..., None], 3, axis=-1)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.settings.model import ModelSettings
-from vrtspike.deblurring.settings.schema import TileSettings
-from vrtspike.errors import RunError
+from vrtspike.deblurring.settings.schema import Settings, TileSettings
+from vrtspike.errors import ConfigError, RunError
 from vrtspike.monitoring.process_memory import MEGABYTE, system_memory
 
 if TYPE_CHECKING:
@@ -146,6 +146,37 @@ def free_memory(device: torch.device) -> int:
         unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
         return int(torch.cuda.mem_get_info()[0] + unused)
     return int(system_memory().available * MEGABYTE)
+
+
+def fit_tiling(
+    settings: Settings,
+    shape: tuple[int, int, int],
+    ratio: int,
+    device: torch.device,
+    tile: int | None = None,
+) -> Tiling:
+    """TEST.TILE of a run, with tiles as large as the free memory allows.
+
+    Args:
+        settings: of the run.
+        shape: frames, height and width of the clip.
+        ratio: as for :func:`tile_unit`.
+        device: where the model computes.
+        tile: largest side of a tile in pixels, 0 for whole frames; None fits it to the memory.
+
+    Raises:
+        ConfigError: if ``tile`` is negative or does not fall on whole pixels of the sensor.
+        RunError: if the memory is too small.
+    """
+    asked, unit = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN), tile_unit(ratio)
+    asked = replace(asked, size=tile or 0, overlap=-(-asked.overlap // unit) * unit)
+    if tile is None:
+        pixels = SHARE[device.type] * free_memory(device) / bytes_per_pixel(settings.MODEL)
+        return replace(asked, size=choose_size(shape, asked, unit, int(pixels)))
+    if tile < 0 or tile % ratio:
+        raise ConfigError(f"--tile: found {tile}, expected 0 or a positive multiple of {ratio}")
+    most = tile // (4 * ratio) * 2 * ratio if tile else asked.overlap
+    return replace(asked, overlap=min(asked.overlap, most))
 
 
 def choose_size(shape: tuple[int, int, int], tiling: Tiling, unit: int, pixels: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,16 +23,7 @@ from vrtspike.deblurring.evaluation.restore import (
     restore_frames,
     torch_compute,
 )
-from vrtspike.deblurring.evaluation.tiling import (
-    SHARE,
-    Progress,
-    Tiling,
-    bytes_per_pixel,
-    choose_size,
-    free_memory,
-    tile_unit,
-    tiling_for,
-)
+from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, fit_tiling
 from vrtspike.deblurring.settings import Settings, deblurring_settings
 from vrtspike.errors import ConfigError, DataError, RunError
 from vrtspike.io.files import file_digest
@@ -126,24 +117,14 @@ class TrainedModel:
             ConfigError: if ``tile`` is negative or does not fall on whole pixels of the sensor.
             RunError: if the memory is too small.
         """
-        settings, whole = self.settings, source.ratio.numerator
+        settings, shape = self.settings, (len(source.names), *source.size)
         if settings.MODEL.USE_SPIKE and self.ratio not in (None, source.ratio):
             raise DataError(
                 f"{source.pictures.place}: frames {source.ratio} times as large as the sensor; "
                 f"this model takes {self.ratio}; vrtspike export RUN --ratio N writes one for "
                 "another whole number, a run itself restores all"
             )
-        asked, unit = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN), tile_unit(whole)
-        asked = replace(asked, size=tile or 0, overlap=-(-asked.overlap // unit) * unit)
-        if tile is None:
-            free = SHARE[self.device.type] * free_memory(self.device)
-            pixels = int(free / bytes_per_pixel(settings.MODEL))
-            shape = (len(source.names), *source.size)
-            return replace(asked, size=choose_size(shape, asked, unit, pixels))
-        if tile < 0 or tile % whole:
-            raise ConfigError(f"--tile: found {tile}, expected 0 or a positive multiple of {whole}")
-        most = tile // (4 * whole) * 2 * whole if tile else asked.overlap
-        return replace(asked, overlap=min(asked.overlap, most))
+        return fit_tiling(settings, shape, source.ratio.numerator, self.device, tile)
 
     def restore_source(
         self,
