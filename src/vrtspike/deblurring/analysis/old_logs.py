@@ -194,7 +194,7 @@ def analyze_old_logs(path: Path, settings: Settings | None = None) -> Analysis:
         gpu_categories={},
     )
     known = Settings() if settings is None else settings
-    figures = run_figures(logs, 1, metrics=METRICS)
+    figures = run_figures(logs, 1, METRICS)
     figures = replace(figures, speed=_with_progress(figures.speed, progress))
     notes = []
     if _HOST_CLOCKS in text:
@@ -210,12 +210,8 @@ def analyze_old_logs(path: Path, settings: Settings | None = None) -> Analysis:
 
 def _with_progress(speed: Speed, progress: pd.DataFrame) -> Speed:
     """Figures that only lines of progress give, the first of which is left out as a warm-up."""
-    steady = (
-        progress[["samples_per_second", "data_ms"]].tail(max(len(progress) - 1, 1)).astype(float)
-    )
-    rate, data = (mean if math.isfinite(mean) else None for mean in steady.mean())
-    data = data if speed.data_ms is None else speed.data_ms
-    share = speed.data_share
-    if share is None and data is not None and speed.step_ms:
-        share = data / (data + speed.step_ms)
+    steady = progress[["samples_per_second", "data_ms"]].tail(max(len(progress) - 1, 1))
+    rate, data = steady.astype(float).mean()
+    data = data if math.isnan(speed.data_ms) else speed.data_ms
+    share = data / (data + speed.step_ms) if math.isnan(speed.data_share) else speed.data_share
     return replace(speed, data_ms=data, data_share=share, samples_per_second=rate)
