@@ -95,7 +95,8 @@ class WindowAttention(Recomputed):
         out = self._attend(windows, bias, *self.qkv_self(tokens).chunk(3, dim=-1))
         if self.mutual:
             out = torch.cat((self._mutual(tokens, windows), out), dim=-1)
-        return windows.merge(self.proj(out))
+        projected: Tensor = self.proj(windows.merge(out))
+        return projected
 
     def _mutual(self, tokens: Tensor, windows: Windows) -> Tensor:
         """Mutual attention, (n, B, N, C) -> same shape.
@@ -104,25 +105,26 @@ class WindowAttention(Recomputed):
         """
         _, height, width = windows.window
         code = self.position_bias.view(*self.window[1:], -1)[:height, :width].flatten(0, 1)
-        qkv = self.qkv_mut(tokens + code.repeat(2, 1).to(tokens.dtype)).unflatten(2, (2, -1))
-        q, k, v = qkv.chunk(3, dim=-1)
-        frames = (t.flatten(1, 2) for t in (q.flip(2), k, v))  # (n, 2B, N / 2, C)
-        return self._attend(windows, None, *frames).view_as(tokens)
+        qkv = self.qkv_mut(tokens + code.repeat(2, 1).to(tokens.dtype))
+        (q1, k1, v1), (q2, k2, v2) = (half.chunk(3, dim=-1) for half in qkv.chunk(2, dim=2))
+        first = self._attend(windows, None, q2, k1, v1)
+        second = self._attend(windows, None, q1, k2, v2)
+        return torch.cat((first, second), dim=2)
 
     def _attend(
         self, windows: Windows, bias: Tensor | None, q: Tensor, k: Tensor, v: Tensor
     ) -> Tensor:
-        """softmax(q k^T / sqrt(channels of a head) + bias + mask) v, (n, m, N, C).
+        """softmax(q k^T / sqrt(channels of a head) + bias + mask) v, (n, B, N, C).
 
         Args:
-            windows: n, of which a mask is taken.
+            windows: n, of which the masks are taken.
             bias: (heads, N, N), or None.
-            q: (n, m, N, C), m problems in each window, of all its tokens or of its first ones.
+            q: (n, B, N, C), of all tokens of a window or of one of its frames.
             k: likewise.
             v: likewise.
         """
-        each, tokens = q.shape[1:3]
-        counts = [count * each for count in windows.counts]
+        clips, tokens = q.shape[1:3]
+        counts = [count * clips for count in windows.counts]
         heads = (t.unflatten(3, (self.heads, -1)).flatten(0, 1).transpose(1, 2) for t in (q, k, v))
         parts = zip(windows.masks, *(t.split(counts) for t in heads), strict=True)
         results = []
@@ -134,7 +136,7 @@ class WindowAttention(Recomputed):
                 results.append(recomputed_attention(queries, keys, values, scores_bias))
             else:
                 results.append(attend(queries, keys, values, scores_bias.to(q.dtype)))
-        return torch.cat(results).transpose(1, 2).flatten(2).unflatten(0, (-1, each))
+        return torch.cat(results).transpose(1, 2).flatten(2).unflatten(0, (-1, clips))
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -25,14 +25,14 @@ MASKED_SCORE = -100.0
 
 @dataclass(frozen=True)
 class Windows:
-    """The n windows of a map, of N tokens each, on one device.
+    """The n windows of a map, of N tokens each, in a batch of B maps.
 
     Attributes:
         size: of the map (D, H, W).
         padded: its size after padding with zeros at the end of each axis to whole windows.
         window: (Wd, Wh, Ww), clipped to the map.
-        positions: (n, N) int64, of each window's tokens in the flat padded map. Windows with the
-            same mask are neighbours.
+        positions: (n, B, N) int64, of each window's tokens in the flat batch of padded maps.
+            Windows with the same mask are neighbours.
         masks: (g, N, N) float32, -100 where two tokens do not see each other, else 0; there are at
             most eight.
         counts: how many windows have each mask.
@@ -49,21 +49,15 @@ class Windows:
         """The tokens of all windows: (B, D, H, W, C) -> (n, B, N, C)."""
         depth, height, width = (p - s for p, s in zip(self.padded, self.size, strict=True))
         tokens = functional.pad(x, (0, 0, 0, width, 0, height, 0, depth)).flatten(0, 3)
-        rows = self._rows(len(x))
-        return tokens.index_select(0, rows.flatten()).view(*rows.shape, -1)
+        return tokens.index_select(0, self.positions.flatten()).view(*self.positions.shape, -1)
 
     def merge(self, x: Tensor) -> Tensor:
         """The map of windows, the inverse of :meth:`partition`: (n, B, N, C) -> (B, D, H, W, C)."""
         clips, channels = x.shape[1], x.shape[3]
         tokens = x.reshape(-1, channels)
-        tokens = torch.empty_like(tokens).index_copy(0, self._rows(clips).flatten(), tokens)
+        tokens = torch.empty_like(tokens).index_copy(0, self.positions.flatten(), tokens)
         depth, height, width = self.size
         return tokens.view(clips, *self.padded, channels)[:, :depth, :height, :width]
-
-    def _rows(self, clips: int) -> Tensor:
-        """Positions in the flat padded maps of all clips, (n, B, N)."""
-        starts = torch.arange(clips, device=self.positions.device) * math.prod(self.padded)
-        return self.positions[:, None] + starts[:, None]
 
 
 def _partition(volume: NDArray[np.int64], window: Sequence[int]) -> NDArray[np.int64]:
@@ -74,12 +68,13 @@ def _partition(volume: NDArray[np.int64], window: Sequence[int]) -> NDArray[np.i
 
 
 def build_windows(
-    size: Size3, window: Size3, shifted: bool, mutual: bool, device: torch.device
+    clips: int, size: Size3, window: Size3, shifted: bool, mutual: bool, device: torch.device
 ) -> Windows:
-    """Divide a map into windows.
+    """Divide maps into windows.
 
     Args:
-        size: of the map (D, H, W).
+        clips: B, maps of a batch.
+        size: of a map (D, H, W).
         window: full window (Wd, Wh, Ww). An axis of the map no longer than the window's is one
             window and is not shifted.
         shifted: shift the windows by half a window, cyclically.
@@ -111,13 +106,15 @@ def build_windows(
         patterns - patterns[:, :1], axis=0, return_inverse=True, return_counts=True
     )
     masks = np.where(patterns[:, :, None] != patterns[:, None, :], MASKED_SCORE, 0.0)
+    tokens = tokens[np.argsort(kind, kind="stable")][:, None]
+    starts = np.arange(clips)[:, None] * math.prod(padded)
     # They outlive the pass that made them, also a validation pass in inference mode.
     with torch.inference_mode(False):
         return Windows(
             size=size,
             padded=(padded[0], padded[1], padded[2]),
             window=(used[0], used[1], used[2]),
-            positions=torch.tensor(tokens[np.argsort(kind, kind="stable")], device=device),
+            positions=torch.tensor(tokens + starts, device=device),
             masks=torch.tensor(masks, dtype=torch.float32, device=device),
             counts=tuple(counts.tolist()),
         )
@@ -127,9 +124,10 @@ _remembered_windows = lru_cache(maxsize=256)(build_windows)
 
 
 def windows_of(x: Tensor, window: Size3, *, shifted: bool, mutual: bool) -> Windows:
-    """The windows of a map (B, D, H, W, C), built once; see :func:`build_windows`.
+    """The windows of maps (B, D, H, W, C), built once; see :func:`build_windows`.
 
     Tracing makes stand-ins for tensors that must not outlive it: their windows are not kept.
     """
     build = _remembered_windows if type(x) is Tensor else build_windows
-    return build((x.shape[1], x.shape[2], x.shape[3]), window, shifted, mutual, x.device)
+    clips, *size = x.shape[:4]
+    return build(clips, (size[0], size[1], size[2]), window, shifted, mutual, x.device)
