@@ -94,4 +94,5 @@ def test_both_neighbours_are_aligned() -> None:
             raw = align.conv_offset(torch.cat((warped, pictures[:, here], flow), dim=1))
             found = expected_conv(neighbour, raw, flow, align.weight, align.bias, 3.0)
             expected[:, here, at : at + 4] = found
-    torch.testing.assert_close(align(x, backward, forward).permute(0, 1, 4, 2, 3), expected)
+    found = align(x, torch.cat((backward, forward)).flatten(0, 1))
+    torch.testing.assert_close(found.permute(0, 1, 4, 2, 3), expected)

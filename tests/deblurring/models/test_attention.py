@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -10,19 +11,20 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.attention import SDPBackend
 
-from tests.deblurring.models.checks import assert_same, explicit_attention, kept_by
+from tests.deblurring.models.checks import assert_same, explicit_attention, kept_by, written_out
 from vrtspike.deblurring.models import attention as implementations
+from vrtspike.deblurring.models import recomputed_attention
 from vrtspike.deblurring.models.attention import (
+    WindowAttention,
+    attend,
     relative_position_index,
-    sdpa_attention,
     sine_position_bias,
 )
-from vrtspike.deblurring.models.recomputed_attention import recompute_attention
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.vrt_spike import VRTSpike
-from vrtspike.deblurring.models.windows import WindowPlan, build_plan, clip_window
+from vrtspike.deblurring.models.windows import windows_of
+from vrtspike.deblurring.settings.model import VRTSettings
 
-CPU = torch.device("cpu")
 HEADS = 2
 WIDTH = 6
 SIZES = ((5, 9, 12), (6, 4, 8), (1, 3, 9))
@@ -36,98 +38,72 @@ CASES = [
 ]
 
 
-def problem(
-    size: tuple[int, int, int], window: tuple[int, int, int], mutual: bool, shifted: bool
-) -> tuple[Tensor, Tensor | None, WindowPlan]:
+def problems(number: int, tokens: int, dtype: torch.dtype = torch.float64) -> list[Tensor]:
+    """Queries, keys, values and a bias."""
     torch.manual_seed(0)
-    plan = build_plan(clip_window(size, window, shifted=shifted, mutual=mutual), CPU)
-    length = plan.out.numel()
-    qkv = torch.randn(2, length, 3 * HEADS * WIDTH, dtype=torch.float64, requires_grad=True)
-    if mutual:
-        return qkv, None, plan
-    shape = (HEADS, plan.tokens, plan.tokens)
-    return qkv, torch.randn(shape, dtype=torch.float64, requires_grad=True), plan
+    q, k, v = torch.randn(3, number, tokens, HEADS, WIDTH, dtype=dtype).transpose(2, 3)
+    bias = torch.randn(HEADS, tokens, tokens, dtype=torch.promote_types(dtype, torch.float32))
+    return [t.requires_grad_() for t in (q, k, v, bias)]
 
 
-@pytest.mark.parametrize("attention", [sdpa_attention, recompute_attention])
+@pytest.mark.parametrize("name", ["sdpa", "recompute"])
 @pytest.mark.parametrize(("size", "window", "mutual", "shifted"), CASES)
-def test_agrees_with_the_definition(attention, size, window, mutual, shifted) -> None:
-    qkv, bias, plan = problem(size, window, mutual, shifted)
-    inputs = [t for t in (qkv, bias) if t is not None]
-    expected = explicit_attention(qkv, bias, plan, HEADS)
-    found = attention(qkv, bias, plan, HEADS)
-    assert_same([found], [expected], inputs)
+def test_agrees_with_the_definition(monkeypatch, name, size, window, mutual, shifted) -> None:
+    torch.manual_seed(0)
+    monkeypatch.setattr(recomputed_attention, "_PIECE_CPU", 3 * HEADS * 16**2)
+    settings = VRTSettings(NUM_HEADS=HEADS, ATTENTION=name)
+    layer = WindowAttention(8, window, settings, mutual=mutual).double()
+    x = torch.randn(2, *size, 8, dtype=torch.float64, requires_grad=True)
+    windows = windows_of(x, window, shifted=shifted, mutual=mutual)
+    found = layer(x, windows, relative_position_index(window))
+    assert_same([found], [explicit_attention(layer, x, shifted=shifted)], [x, *layer.parameters()])
 
 
-def test_calls_are_divided_for_the_kernels_of_cuda(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    qkv, bias, plan = problem((5, 9, 12), (2, 4, 4), False, True)
-    with torch.no_grad():
-        expected = explicit_attention(qkv, bias, plan, HEADS)
-        monkeypatch.setattr(implementations, "_MOST_PROBLEMS", 7)
-        torch.testing.assert_close(sdpa_attention(qkv, bias, plan, HEADS), expected)
-        monkeypatch.setattr(implementations, "_MOST_SCORES", 1)
-        torch.testing.assert_close(sdpa_attention(qkv, bias, plan, HEADS), expected)
-
-
-@pytest.mark.parametrize(
-    ("size", "shifted", "mutual", "qkv", "bias", "expected"),
-    [
-        # Scores of the first token: 1 * 2 + 0 and 1 * 3 - 1, equal; of the second: 0 and 0.
-        (
-            *((1, 1, 2), True, False, [[1.0, 2, 10], [0, 3, 20]]),
-            *([[[0.0, -1], [0, 0]]], [15.0, 15]),
-        ),
-        # The second frame's query looks at the first frame's value and fills the first place.
-        ((2, 1, 1), False, True, [[1.0, 1, 7], [1, 1, 9]], None, [7.0, 9]),
-        # Tokens 1 and 2 share a window; 3 and 0 meet only through the cyclic shift.
-        ((1, 1, 4), True, False, [[0.0, 0, i] for i in range(4)], None, [0.0, 1.5, 1.5, 3]),
-    ],
-)
-def test_the_definition_by_hand(size, shifted, mutual, qkv, bias, expected) -> None:
-    window = (size[0], 1, min(size[2], 2))
-    plan = build_plan(clip_window(size, window, shifted=shifted, mutual=mutual), CPU)
-    scores = None if bias is None else torch.tensor(bias)
-    out = explicit_attention(torch.tensor([qkv]), scores, plan, 1)
-    torch.testing.assert_close(out.flatten(), torch.tensor(expected))
+def test_calls_are_divided_for_the_kernels_of_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = [t.detach() for t in problems(20, 16)]
+    expected = written_out(*inputs)
+    monkeypatch.setattr(implementations, "_MOST_PROBLEMS", 7)
+    torch.testing.assert_close(attend(*inputs), expected)
+    monkeypatch.setattr(implementations, "_MOST_SCORES", 1)
+    torch.testing.assert_close(attend(*inputs), expected)
 
 
 def test_nothing_of_the_size_of_all_scores_is_kept() -> None:
-    plan = build_plan(clip_window((2, 32, 32), (2, 8, 8), shifted=True, mutual=False), CPU)
-    qkv = torch.randn(1, 2048, 3 * HEADS * WIDTH, requires_grad=True)
-    bias = torch.randn(HEADS, 128, 128, requires_grad=True)
+    inputs = problems(16, 128, torch.float32)
 
     def kept(attention) -> int:
-        found = kept_by(lambda: attention(qkv, bias, plan, HEADS)).values()
+        found = kept_by(lambda: attention(*inputs)).values()
         return sum(tensor.untyped_storage().nbytes() for tensor in found)
 
     scores = 16 * HEADS * 128 * 128 * 4
-    assert kept(explicit_attention) >= scores
-    assert kept(recompute_attention) < scores / 4
+    assert kept(written_out) >= scores
+    assert kept(recomputed_attention.recomputed_attention) < scores / 4
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_of_half_precision_are_the_operands_and_the_result_alone(dtype: torch.dtype) -> None:
-    qkv, bias, plan = problem((5, 9, 12), (2, 4, 4), False, True)
-    assert bias is not None
-    rounded = qkv.detach().to(dtype)
-    exact = explicit_attention(rounded.double(), bias, plan, HEADS)
-    half = recompute_attention(rounded, bias.float(), plan, HEADS)
+    *operands, bias = (t.detach() for t in problems(9, 32, dtype))
+    exact = written_out(*(t.double() for t in operands), bias)
+    half = recomputed_attention.recomputed_attention(*operands, bias)
     assert half.dtype == dtype
     # Scores in the half type would be off by more than the rounding of the result.
     step = torch.finfo(dtype).eps / 2
     assert ((half.double() - exact).abs() <= 1.01 * step * exact.abs() + 1e-5).all()
 
 
-@pytest.mark.parametrize("name", ["auto", "sdpa", "recompute"])
-def test_the_settings_choose_what_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for function in ("sdpa", "recompute"):
-        result = torch.tensor([len(function)])
-        monkeypatch.setattr(implementations, f"{function}_attention", lambda *_, r=result: r)
-    qkv, bias, plan = problem((2, 8, 8), (2, 4, 4), False, False)
-    found = implementations.window_attention(qkv, bias, plan, HEADS, name)
-    assert found.item() == len("recompute" if name == "auto" else name)
+@pytest.mark.parametrize(("name", "again"), [("auto", 1), ("sdpa", 0), ("recompute", 6)])
+def test_the_settings_choose_what_runs(name, again, monkeypatch: pytest.MonkeyPatch) -> None:
+    sdpa, recompute = (Mock(side_effect=lambda q, *_: q) for _ in range(2))
+    monkeypatch.setattr(implementations, "attend", sdpa)
+    monkeypatch.setattr(implementations, "recomputed_attention", recompute)
+    layer = WindowAttention(8, (2, 4, 4), VRTSettings(NUM_HEADS=2, ATTENTION=name), mutual=True)
+    x, index = torch.randn(1, 2, 4, 4, 8), relative_position_index((2, 4, 4))
+    windows = windows_of(x, (2, 4, 4), shifted=False, mutual=True)
+    layer(x, windows, index)
+    with torch.no_grad():
+        layer(x, windows, index)
+    # Self attention has a bias to learn, mutual attention and a pass without gradient have none.
+    assert (sdpa.call_count, recompute.call_count) == (6 - again, again)
 
 
 def test_the_fused_kernels_of_cuda_take_what_they_get(
@@ -157,15 +133,12 @@ def test_the_fused_kernels_of_cuda_take_what_they_get(
 def test_sdpa_agrees_on_a_gpu(
     dtype: torch.dtype, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        implementations, "_KERNELS", [SDPBackend.EFFICIENT_ATTENTION]
-    )  # or an error
-    plan = build_plan(clip_window((6, 16, 24), (6, 8, 8), shifted=True, mutual=False), CPU)
-    on_gpu = build_plan(plan.geometry, torch.device("cuda"))
-    qkv, bias = torch.randn(1, plan.out.numel(), 6 * width), torch.randn(384, 384, 2)
-    bias = bias.permute(2, 0, 1)  # as it comes from its table
-    expected = explicit_attention(qkv.to(dtype).float(), bias, plan, 2)
-    found = sdpa_attention(qkv.to("cuda", dtype), bias.cuda(), on_gpu, 2).float().cpu()
+    # Another kernel would be an error.
+    monkeypatch.setattr(implementations, "_KERNELS", [SDPBackend.EFFICIENT_ATTENTION])
+    q, k, v = torch.randn(3, 6, 384, 2, width).to(dtype).transpose(2, 3)
+    bias = torch.randn(384, 384, 2).permute(2, 0, 1)  # as it comes from its table
+    expected = written_out(q.float(), k.float(), v.float(), bias)
+    found = attend(*(t.cuda() for t in (q, k, v)), bias.to("cuda", dtype)).float().cpu()
     assert (found - expected).norm() < 2e-2 * expected.norm()
 
 

@@ -77,6 +77,5 @@ def test_flow_under_autocast_is_that_of_float32(small_vrt: Build, dtype: torch.d
             # Pictures of half precision, too: the weights say the type.
             from_half = vrt.flows(x.to(dtype))
     assert expected[0][0].abs().max() > 2
-    for one, other in zip(expected[0] + expected[1], found[0] + found[1], strict=True):
-        assert torch.equal(one, other)
-    assert {flow.dtype for flow in from_half[0] + from_half[1]} == {torch.float32}
+    assert all(torch.equal(one, other) for one, other in zip(expected, found, strict=True))
+    assert {flow.dtype for flow in from_half} == {torch.float32}

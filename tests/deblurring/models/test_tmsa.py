@@ -7,6 +7,7 @@ from torch import Tensor
 
 from tests.deblurring.models.checks import assert_same
 from vrtspike.deblurring.models.tmsa import TMSABlock, TMSAGroup
+from vrtspike.deblurring.models.windows import windows_of
 from vrtspike.deblurring.settings.model import VRTSettings
 
 
@@ -23,7 +24,9 @@ def test_every_second_block_has_shifted_windows() -> None:
     group, x = group_of(0.0, 0.0), features()
     expected = x
     for number, block in enumerate(group.blocks):
-        expected = block(expected, group.windows(x, shifted=number == 1))
+        expected = block(
+            expected, windows_of(x, (2, 4, 4), shifted=number == 1, mutual=True), group.index
+        )
     assert torch.equal(group(x), expected)
 
 
@@ -31,20 +34,20 @@ def test_a_block_adds_both_branches_recomputed_or_not() -> None:
     group, x = group_of(0.5), features().requires_grad_()
     block = group.blocks[0]
     assert isinstance(block, TMSABlock)
-    windows = group.windows(x, shifted=False)
+    windows = windows_of(x, (2, 4, 4), shifted=False, mutual=True), group.index
     for again in (False, True):
         torch.manual_seed(1)
-        middle = x + block.drop_path(block.attn(block.norm1(x), windows))
+        middle = x + block.drop_path(block.attn(block.norm1(x), *windows))
         expected = middle + block.drop_path(block.mlp(block.norm2(middle)))
         block.checkpoint = again
         torch.manual_seed(1)
-        assert_same([block(x, windows)], [expected], [x, *block.parameters()])
+        assert_same([block(x, *windows)], [expected], [x, *block.parameters()])
 
 
 def test_a_dropped_sample_is_unchanged_and_all_parameters_have_gradients() -> None:
     group, x = group_of(1 - 1e-12), features().requires_grad_()
     block = group.blocks[0]
-    out = block(x, group.windows(x, shifted=True))
+    out = block(x, windows_of(x, (2, 4, 4), shifted=True, mutual=True), group.index)
     assert torch.equal(out, x)
     grad = torch.randn_like(x)
     out.backward(grad)

@@ -1,4 +1,4 @@
-"""Window geometry."""
+"""Windows of a map."""
 
 from __future__ import annotations
 
@@ -6,49 +6,50 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from vrtspike.deblurring.models.windows import build_plan, clip_window, plan_for
+from vrtspike.deblurring.models.windows import Windows, windows_of
 
-CPU = torch.device("cpu")
+
+def windows(size, window, *, shifted: bool = False, mutual: bool = False) -> Windows:
+    return windows_of(torch.zeros(2, *size, 1), window, shifted=shifted, mutual=mutual)
 
 
 def test_a_window_as_long_as_the_map_is_clipped_and_not_shifted() -> None:
-    geometry = clip_window((5, 16, 8), (6, 8, 8), shifted=True, mutual=False)
-    assert geometry.window == (5, 8, 8)
-    assert geometry.shift == (0, 4, 0)
-    assert geometry.padded == (5, 16, 8)
+    found = windows((5, 16, 8), (6, 8, 8), shifted=True)
+    assert found.window == (5, 8, 8)
+    assert found.padded == (5, 16, 8)
+    assert set(found.positions[:, 0, 0].tolist()) == {4 * 8, 12 * 8}
 
 
 def test_maps_are_padded_at_the_end_to_multiples_of_the_window() -> None:
-    geometry = clip_window((5, 9, 20), (2, 8, 8), shifted=False, mutual=True)
-    assert geometry.padded == (6, 16, 24)
-    x = torch.nn.functional.pad(torch.ones(1, 5, 9, 20, 3), geometry.pad)
-    assert x.shape == (1, 6, 16, 24, 3)
-    assert x[:, :5, :9, :20].min() == 1
+    found = windows((5, 9, 20), (2, 8, 8), mutual=True)
+    assert found.padded == (6, 16, 24)
+    x = torch.ones(2, 5, 9, 20, 3)
+    assert found.partition(x).shape == (3 * 2 * 3, 2, 2 * 8 * 8, 3)
+    assert found.partition(x).sum() == x.sum()
 
 
 @pytest.mark.parametrize("mutual", [False, True])
 @pytest.mark.parametrize("shifted", [False, True])
-def test_every_token_takes_part_once_in_every_role(mutual: bool, shifted: bool) -> None:
-    plan = build_plan(clip_window((6, 12, 8), (2, 4, 4), shifted=shifted, mutual=mutual), CPU)
-    everyone = torch.arange(6 * 12 * 8)
-    for role in (plan.query, plan.key, plan.out):
-        assert torch.equal(role.flatten().sort().values, everyone)
-    assert plan.bounds[-1] == plan.query.shape[0]
+def test_windows_of_all_clips_make_the_map_again(mutual: bool, shifted: bool) -> None:
+    found = windows((5, 11, 8), (2, 4, 4), shifted=shifted, mutual=mutual)
+    x = torch.randn(2, 5, 11, 8, 3)
+    assert torch.equal(found.merge(found.partition(x)), x)
+    assert torch.equal(found.positions.flatten().sort().values, torch.arange(2 * 6 * 12 * 8))
+    assert sum(found.counts) == len(found.positions)
 
 
 def test_there_are_at_most_eight_masks() -> None:
-    plan = build_plan(clip_window((12, 40, 32), (2, 4, 4), shifted=True, mutual=False), CPU)
-    assert plan.masks.shape == (8, 32, 32)
-    assert not plan.masks[0].any()
-    assert len(torch.unique(plan.masks, dim=0)) == 8
+    found = windows((12, 40, 32), (2, 4, 4), shifted=True)
+    assert found.masks.shape == (8, 32, 32)
+    assert not found.masks[0].any()
+    assert len(torch.unique(found.masks, dim=0)) == 8
 
 
-def test_a_plan_is_built_once_and_without_data_is_not_kept() -> None:
-    x = torch.zeros(1)
-    geometry = clip_window((2, 8, 8), (2, 4, 4), shifted=True, mutual=False)
+def test_windows_are_made_once_and_without_data_are_not_kept() -> None:
+    x = torch.zeros(1, 2, 8, 8, 1)
     with FakeTensorMode():
-        plan_for(geometry, torch.zeros(1))
-    plan = plan_for(geometry, x)
-    assert type(plan.query) is torch.Tensor
-    assert plan_for(geometry, x) is plan
-    assert plan_for(clip_window((2, 8, 8), (2, 4, 4), shifted=False, mutual=False), x) is not plan
+        windows((2, 8, 8), (2, 4, 4), shifted=True)
+    found = windows_of(x, (2, 4, 4), shifted=True, mutual=False)
+    assert type(found.positions) is torch.Tensor
+    assert windows_of(x, (2, 4, 4), shifted=True, mutual=False) is found
+    assert windows_of(x, (2, 4, 4), shifted=False, mutual=False) is not found

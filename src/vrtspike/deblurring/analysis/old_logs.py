@@ -15,23 +15,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.analysis.figures import BACKWARD, DATA, FORWARD, RunFigures, run_figures
+from vrtspike.analysis.figures import BACKWARD, DATA, FORWARD, Speed, run_figures
 from vrtspike.analysis.findings import find
 from vrtspike.analysis.performance import Analysis
-from vrtspike.analysis.run_logs import (
-    MEMORY_COLUMNS,
-    STEP_COLUMNS,
-    TIMING_COLUMNS,
-    TRAIN_COLUMNS,
-    VALIDATION_COLUMNS,
-    RunLogs,
-)
+from vrtspike.analysis.run_logs import STEP_COLUMNS, TIMING_COLUMNS, VALIDATION_COLUMNS, RunLogs
 from vrtspike.deblurring.metrics.registry import METRICS
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
@@ -57,9 +50,7 @@ _SECTIONS = {
 _OWN = ("data", "forward", "loss", "backward", "sync", "optimizer", "other")
 _PARTS = {"维度转换": "layout", "Self-Attention": "attention", "FFN": "feed_forward"}
 
-_PROGRESS_COLUMNS = ("samples_per_second", "data_ms")
-
-_NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)"
+_NUMBER = r"([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))"
 # Possessive: a block that was cut off would else be tried in all ways to divide its spaces.
 _BLOCK = re.compile(r"^ *Step (\d+)\s*\n((?: *+(?!Step |Total).*\n)*+) *Total", re.MULTILINE)
 _SECTION = re.compile(r"^( *)(?:- )?(\S.*?)\s*: *([\d.]+)ms", re.MULTILINE)
@@ -69,16 +60,16 @@ _HOST_CLOCKS = "总耗时"
 """Stands in all times of the older scripts and in none of this project."""
 _PROGRESS = re.compile(r"\bstep (\d+)/\d+ \|(.*)")
 _FIELDS = {
-    "loss": re.compile(rf"\b(?:loss|total)[=: ]+({_NUMBER})", re.IGNORECASE),
-    "lr": re.compile(rf"\blr[=: ]+({_NUMBER})", re.IGNORECASE),
-    "grad_norm": re.compile(rf"\bgrad_norm[=: ]+({_NUMBER})"),
-    "samples_per_second": re.compile(rf"({_NUMBER}) samples/s"),
-    "data_ms": re.compile(rf"\bdata_time[=: ]+({_NUMBER}) ?ms"),
+    "loss": rf"(?i)\b(?:loss|total)[=: ]+{_NUMBER}",
+    "lr": rf"(?i)\blr[=: ]+{_NUMBER}",
+    "grad_norm": rf"\bgrad_norm[=: ]+{_NUMBER}",
+    "samples_per_second": rf"{_NUMBER} samples/s",
+    "data_ms": rf"\bdata_time[=: ]+{_NUMBER} ?ms",
 }
 _MEMORY = re.compile(
-    r"\[(?:Step (?P<step>\d+)|After dataset creation)\] Memory - Process: (?P<process>[\d.]+)MB"
-    r".*System: [\d.]+/(?P<total>[\d.]+)GB \((?P<percent>[\d.]+)%\)"
-    r"|- Hit Rate: (?P<rate>[\d.]+)%"
+    r"\[(?:Step (?P<step>\d+)|After dataset creation)\] Memory - Process: (?P<process_mb>[\d.]+)MB"
+    r".*System: [\d.]+/(?P<total_gb>[\d.]+)GB \((?P<system_percent>[\d.]+)%\)"
+    r"|- Hit Rate: (?P<hit_percent>[\d.]+)%"
 )
 
 
@@ -103,30 +94,31 @@ def _printed_times(text: str) -> Iterator[tuple[int, str, float]]:
             yield number, name, float(part_ms)
 
 
-def _progress(text: str) -> list[dict[str, float]]:
-    rows = []
-    for step, line in _PROGRESS.findall(text):
-        found = {name: match for name, f in _FIELDS.items() if (match := f.search(line))}
-        rows.append({"step": int(step)} | {name: float(m[1]) for name, m in found.items()})
-    return rows
+def _progress(text: str) -> pd.DataFrame:
+    """The figures of each step in lines of progress, as they stand there: a loss may be "nan"."""
+    lines = pd.DataFrame(_PROGRESS.findall(text), columns=["step", "line"], dtype=str)
+    fields = {name: lines["line"].str.extract(each)[0] for name, each in _FIELDS.items()}
+    return _by_step(pd.DataFrame({"step": lines["step"].astype(int), **fields}))
 
 
-def _memory(text: str) -> list[dict[str, float]]:
-    rows: list[dict[str, float]] = []
-    for line in _MEMORY.finditer(text):
-        if line["process"]:
-            rows.append(
-                {
-                    "step": int(line["step"] or 0),
-                    "process_mb": float(line["process"]),
-                    "children_mb": 0.0,
-                    "system_percent": float(line["percent"]),
-                    "system_total_mb": float(line["total"]) * 1024,
-                }
-            )
-        elif rows:
-            rows[-1]["cache.hit_rate"] = float(line["rate"]) / 100
-    return rows
+def _memory(text: str) -> pd.DataFrame:
+    """The figures of each step in lines of memory and in those of the cache, which follow them."""
+    rows = [line.groupdict() for line in _MEMORY.finditer(text)]
+    table = pd.DataFrame(rows, columns=[*_MEMORY.groupindex], dtype=float)
+    before_training = table["step"].isna() & table["process_mb"].notna()
+    return _by_step(
+        table.assign(
+            step=table["step"].mask(before_training, 0).ffill(),
+            children_mb=0.0,
+            system_total_mb=table["total_gb"] * 1024,
+            **{"cache.hit_rate": table["hit_percent"] / 100},
+        )
+    )
+
+
+def _by_step(table: pd.DataFrame) -> pd.DataFrame:
+    """The last figures of each step."""
+    return table.groupby("step", as_index=False).last()
 
 
 def _section(name: str) -> str:
@@ -163,14 +155,6 @@ def _read_text(path: Path) -> str:
     return "\n".join(file.read_text(encoding="utf-8-sig", errors="replace") for file in files)
 
 
-def _table(rows: list[dict[str, float]], columns: Iterable[str]) -> pd.DataFrame:
-    table = pd.DataFrame(rows)
-    for column in columns:
-        if column not in table:
-            table[column] = pd.Series(dtype=float)
-    return table.drop_duplicates("step", keep="last").sort_values("step").reset_index(drop=True)
-
-
 def _with_whole_steps(timing: pd.DataFrame) -> pd.DataFrame:
     """Steps as a section of their own, where more than the forward pass was timed."""
     timing = timing.groupby(["step", "section"], sort=False, as_index=False).sum()
@@ -194,27 +178,24 @@ def analyze_old_logs(path: Path, settings: Settings | None = None) -> Analysis:
         RunError: if there are none, or nothing in them is known.
     """
     text = _read_text(path)
-    timing, progress, memory = (
-        [*_block_times(text), *_printed_times(text)],
-        _progress(text),
-        _memory(text),
-    )
-    if not (timing or progress or memory):
+    times = [*_block_times(text), *_printed_times(text)]
+    progress, memory = _progress(text), _memory(text)
+    if not times and progress.empty and memory.empty:
         raise RunError(
             f"{path}: no line of a known layout; expected blocks of times ('Step 1', "
             "'forward : 280.00ms ( 45.2%)'), 'step 1/100 | ... samples/s' or 'Memory - Process:'"
         )
     logs = RunLogs(
-        timing=_with_whole_steps(pd.DataFrame(timing, columns=TIMING_COLUMNS)),
+        timing=_with_whole_steps(pd.DataFrame(times, columns=TIMING_COLUMNS)),
         steps=pd.DataFrame(columns=STEP_COLUMNS),
-        train=_table([row for row in progress if "loss" in row], TRAIN_COLUMNS),
+        train=progress.dropna(subset="loss").astype(float),
         validation=pd.DataFrame(columns=VALIDATION_COLUMNS),
-        memory=_table(memory, MEMORY_COLUMNS),
+        memory=memory,
         gpu_categories={},
     )
     known = Settings() if settings is None else settings
     figures = run_figures(logs, 1, METRICS)
-    figures = _with_progress(figures, _table(progress, ("step", *_PROGRESS_COLUMNS)))
+    figures = replace(figures, speed=_with_progress(figures.speed, progress))
     notes = []
     if _HOST_CLOCKS in text:
         notes.append("The clocks of this log stood on the host: on a GPU they time launches.")
@@ -227,21 +208,10 @@ def analyze_old_logs(path: Path, settings: Settings | None = None) -> Analysis:
     return Analysis(run, logs, figures, find(figures, known), tuple(notes))
 
 
-def _with_progress(figures: RunFigures, progress: pd.DataFrame) -> RunFigures:
+def _with_progress(speed: Speed, progress: pd.DataFrame) -> Speed:
     """Figures that only lines of progress give, the first of which is left out as a warm-up."""
-    means = {
-        name: float(values.iloc[1 if len(values) > 1 else 0 :].mean())
-        for name in _PROGRESS_COLUMNS
-        if len(values := progress[name].dropna())
-    }
-    speed = figures.speed
-    data, share = speed.data_ms, speed.data_share
-    if math.isnan(data):
-        data = means.get("data_ms", math.nan)
-    if math.isnan(share):
-        share = data / (data + speed.step_ms)
-    rate = means.get("samples_per_second", math.nan)
-    return replace(
-        figures,
-        speed=replace(speed, data_ms=data, data_share=share, samples_per_second=rate),
-    )
+    steady = progress[["samples_per_second", "data_ms"]].tail(max(len(progress) - 1, 1))
+    rate, data = steady.astype(float).mean()
+    data = data if math.isnan(speed.data_ms) else speed.data_ms
+    share = data / (data + speed.step_ms) if math.isnan(speed.data_share) else speed.data_share
+    return replace(speed, data_ms=data, data_share=share, samples_per_second=rate)

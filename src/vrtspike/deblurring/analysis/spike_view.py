@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -78,15 +79,15 @@ class SpikeView:
         """Mean spikes of each pixel and step, (h, w), 0 to 1."""
         return self.window(0, len(self.spikes))
 
-    @cached_property
-    def disorder(self) -> float | None:
-        """How shuffled the steps are; see
-        :func:`~vrtspike.deblurring.data.gate.alignment.disorder`."""
-        return disorder(self.spikes)
+    @property
+    def window_steps(self) -> int:
+        """Steps of the sliding window; of a short file all."""
+        return min(WINDOW, len(self.spikes))
 
-    def window(self, first: int, steps: int) -> NDArray[np.float64]:
-        """Mean of some steps, (h, w), 0 to 1."""
-        return self.spikes.total(first, first + steps) / steps
+    def window(self, first: int, steps: int | None = None) -> NDArray[np.float64]:
+        """Mean of some steps, of the sliding window unless given, (h, w), 0 to 1."""
+        count = self.window_steps if steps is None else steps
+        return self.spikes.total(first, first + count) / count
 
 
 def view_spikes(
@@ -135,14 +136,15 @@ def describe(view: SpikeView) -> list[str]:
     rate, steps, (height, width) = view.rate, len(view.spikes), view.sensor
     part = "" if steps == view.total else f", {steps} from step {view.start} on are looked at"
     head = "" if view.area.columns == width else f" ({view.area.columns} of them picture)"
-    mean = float(rate.mean())
+    mean, silent = float(rate.mean()), int((rate == 0).sum())
     often = f" (once in {1 / mean:.1f} steps)" if mean > 0 else ""
     low, high = np.percentile(rate, (1, 99))
-    order = "too few spikes to tell"
-    if view.disorder is not None:
-        twice = f"a pixel fires twice in a row {max(0.0, view.disorder):.2f} times as often"
-        order = f"{twice} as by chance; an integrating sensor's hardly ever"
-    silent = int((rate == 0).sum())
+    order, twice = "too few spikes to tell", disorder(view.spikes)
+    if twice is not None:
+        order = (
+            f"a pixel fires twice in a row {max(0.0, twice):.2f} times as often as by chance; an "
+            "integrating sensor's hardly ever"
+        )
     lines = [
         f"{view.path}: {view.total} steps of {height} x {width}{head}{part}",
         f"mean rate: {mean:.3f} spikes per pixel and step{often}; 1 % of the pixels below "
@@ -193,8 +195,8 @@ def draw_spikes(view: SpikeView, path: Path) -> None:
         figure.suptitle(view.path.name, fontsize=10)
         parts: Any = figure.subfigures(3, 1, height_ratios=rows)
         top, middle, bottom = parts
-        _draw_images(top, view)
-        _draw_windows(middle, view)
+        _draw_images(top, _images(view))
+        _draw_images(middle, _windows(view))
         left, right = bottom.subplots(1, 2, width_ratios=(1.25, 1))
         _draw_raster(left, view)
         _draw_curves(right, view)
@@ -202,54 +204,49 @@ def draw_spikes(view: SpikeView, path: Path) -> None:
     draw(path, fill, (_INCHES, sum(rows)))
 
 
-def _image(axes: Any, image: NDArray[Any], title: str, white: float) -> None:  # noqa: ANN401
-    axes.imshow(image, cmap="gray", vmin=0, vmax=white, interpolation="nearest")
-    axes.set_title(title, fontsize=9)
-    axes.set_axis_off()
+_Image = tuple[str, NDArray[Any], float]
+"""Title, picture, and the value that is shown as white."""
+
+
+def _draw_images(figure: Any, images: Sequence[_Image]) -> None:  # noqa: ANN401
+    for axes, (title, image, white) in zip(figure.subplots(1, len(images)), images, strict=True):
+        axes.imshow(image, cmap="gray", vmin=0, vmax=white, interpolation="nearest")
+        axes.set_title(title, fontsize=9)
+        axes.set_axis_off()
 
 
 def _white(image: NDArray[np.float64]) -> float:
     return max(float(np.percentile(image, _WHITE)), 1e-6)
 
 
-def _steps_of_window(view: SpikeView) -> int:
-    return min(WINDOW, len(view.spikes))
-
-
-def _instant(view: SpikeView) -> tuple[int, str]:
-    """The step of the file that is shown closely, and what is there."""
+def _images(view: SpikeView) -> Sequence[_Image]:
+    """The mean rate, a window about an instant, and the frame where there is one."""
+    steps, end, expected = view.window_steps, view.start + len(view.spikes), view.expected
+    middle, words = view.start + len(view.spikes) // 2, "the middle"
     if view.found is not None and view.found.locates:
-        return round(view.start + view.found.center), "the sharp instant"
-    expected = view.expected
-    if expected is not None and view.start <= expected < view.start + len(view.spikes):
-        return int(expected), "the expected instant"
-    return view.start + len(view.spikes) // 2, "the middle"
-
-
-def _draw_images(figure: Any, view: SpikeView) -> None:  # noqa: ANN401
-    steps = _steps_of_window(view)
-    middle, words = _instant(view)
+        middle, words = round(view.start + view.found.center), "the sharp instant"
+    elif expected is not None and view.start <= expected < end:
+        middle, words = int(expected), "the expected instant"
     first = int(np.clip(middle - view.start - steps // 2, 0, len(view.spikes) - steps))
-    rate, instant = view.rate, view.window(first, steps)
-    panels: list[tuple[NDArray[Any], str, float]] = [
-        (rate, f"mean rate of {len(view.spikes)} steps", _white(rate)),
-        (instant, f"{steps} steps about {words} ({middle})", _white(instant)),
+    instant = view.window(first)
+    images: list[_Image] = [
+        (f"mean rate of {len(view.spikes)} steps", view.rate, _white(view.rate)),
+        (f"{steps} steps about {words} ({middle})", instant, _white(instant)),
     ]
     if view.gray is not None and view.found is not None:
-        panels.append((view.gray, f"frame, correlation {view.found.correlation:.2f}", 255.0))
-    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        _image(axes, *panel)
+        images.append((f"frame, correlation {view.found.correlation:.2f}", view.gray, 255.0))
+    return images
 
 
-def _draw_windows(figure: Any, view: SpikeView) -> None:  # noqa: ANN401
-    steps = _steps_of_window(view)
-    starts = np.linspace(0, len(view.spikes) - steps, WINDOWS).astype(int)
-    images = [view.window(int(start), steps) for start in starts]
+def _windows(view: SpikeView) -> Sequence[_Image]:
+    """Windows from the beginning to the end, equally bright."""
+    steps = view.window_steps
+    starts = np.linspace(0, len(view.spikes) - steps, WINDOWS).astype(int).tolist()
+    images = [view.window(start) for start in starts]
     white = max(map(_white, images))
-    cells = figure.subplots(1, WINDOWS)
-    for axes, start, image in zip(cells, starts, images, strict=True):
-        first = view.start + int(start)
-        _image(axes, image, f"steps {first} to {first + steps - 1}", white)
+    firsts = [view.start + start for start in starts]
+    titles = [f"steps {first} to {first + steps - 1}" for first in firsts]
+    return [(title, image, white) for title, image in zip(titles, images, strict=True)]
 
 
 def _draw_raster(axes: Any, view: SpikeView) -> None:  # noqa: ANN401
@@ -259,8 +256,7 @@ def _draw_raster(axes: Any, view: SpikeView) -> None:  # noqa: ANN401
     axes.imshow(raster, cmap="gray_r", aspect="auto", interpolation="nearest", extent=extent)
     axes.grid(visible=False)
     axes.set_title(f"spikes of row {row}", fontsize=9)
-    axes.set_xlabel("column")
-    axes.set_ylabel("step")
+    axes.set(xlabel="column", ylabel="step")
 
 
 def _draw_curves(axes: Any, view: SpikeView) -> None:  # noqa: ANN401
@@ -290,10 +286,8 @@ def film_spikes(view: SpikeView, path: Path) -> None:
     white = _white(view.rate)
     factor = max(1, VIDEO_WIDTH // view.area.columns)
     with video_file(path) as append:
-        steps = _steps_of_window(view)
-        for first in range(len(view.spikes) - steps + 1):
-            window = view.window(first, steps)
-            gray = np.clip(window / white * 255, 0, 255).round().astype(np.uint8)
+        for first in range(len(view.spikes) - view.window_steps + 1):
+            gray = np.clip(view.window(first) / white * 255, 0, 255).round().astype(np.uint8)
             large = gray.repeat(factor, axis=0).repeat(factor, axis=1)
             append([np.repeat(large[:, :, None], 3, axis=2)])
 

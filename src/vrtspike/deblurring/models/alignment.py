@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from vrtspike.deblurring.models.flow import flow_warp
+from vrtspike.deblurring.models.flow import beside, flow_warp, neighbours, sample_at
 from vrtspike.deblurring.models.layers import Recomputed, start_at_zero
 from vrtspike.deblurring.models.mixed_precision import autocast_dtype, without_autocast
 
@@ -57,37 +56,25 @@ class DeformableAlignment(Recomputed):
         )
         start_at_zero(last)
 
-    def forward(self, x: Tensor, backward: Tensor, forward: Tensor) -> Tensor:
+    def forward(self, x: Tensor, flows: Tensor) -> Tensor:
         """Align every frame's next and previous neighbour, all 2(T-1) of them as one batch.
 
         Args:
             x: (B, T, H, W, C) features.
-            backward: (B, T-1, 2, H, W), flow from frame t to t + 1 in pixels, x first.
-            forward: (B, T-1, 2, H, W), flow from frame t + 1 to t.
+            flows: (2 * B * (T-1), 2, H, W), of the pairs of
+                :func:`~vrtspike.deblurring.models.flow.neighbours`, in pixels, x first.
 
         Returns:
             (B, T, H, W, 2C): the aligned next and previous frames; zeros where there is none.
         """
-        clips, frames, *_, channels = x.shape
-        if frames == 1:
-            return x.new_zeros(*x.shape[:-1], 2 * channels)
         pictures = x.to(autocast_dtype(x)).permute(0, 1, 4, 2, 3)  # operands of products
-        early, late = pictures[:, :-1], pictures[:, 1:]
-        neighbour = torch.cat((late, early)).flatten(0, 1)
-        current = torch.cat((early, late)).flatten(0, 1)
-        flow = torch.cat((backward, forward)).flatten(0, 1)
-
-        warped = flow_warp(neighbour, flow)
-        raw = self.conv_offset(torch.cat((warped, current, flow.to(warped.dtype)), dim=1))
+        current, neighbour = neighbours(pictures)
+        warped = flow_warp(neighbour, flows)
+        raw = self.conv_offset(torch.cat((warped, current, flows.to(warped.dtype)), dim=1))
         aligned = guided_deform_conv(
-            neighbour, raw, flow, self.weight, self.bias, self.max_magnitude
+            neighbour, raw, flows, self.weight, self.bias, self.max_magnitude
         )
-
-        later, earlier = aligned.permute(0, 2, 3, 1).unflatten(0, (2, clips, frames - 1))
-        edge = torch.zeros_like(later[:, :1])
-        return torch.cat(
-            (torch.cat((later, edge), dim=1), torch.cat((edge, earlier), dim=1)), dim=-1
-        )
+        return beside(aligned.permute(0, 2, 3, 1), len(x), dim=-1)
 
 
 def guided_deform_conv(
@@ -120,7 +107,7 @@ def guided_deform_conv(
         out = torch.matmul(matrix.to(x.dtype), sampled.to(x.dtype)) + bias.to(x.dtype)[:, None]
         return out.unflatten(2, x.shape[2:])
 
-    pictures = max(_MOST_SAMPLED // (POINTS * x[0].numel()), 1)
+    pictures = max(_MOST_SAMPLED // (POINTS * x.shape[1:].numel()), 1)
     parts = zip(*(t.split(pictures) for t in (x, raw, flow)), strict=True)
     return torch.cat([checkpoint(convolve, *part, use_reentrant=False) for part in parts])
 
@@ -134,16 +121,11 @@ def _sampled(x: Tensor, raw: Tensor, flow: Tensor, max_magnitude: float) -> Tens
     moves, modulation = raw.split((2 * POINTS * groups, POINTS * groups), dim=1)
     # Offsets come in (y, x) pairs, the flow in (x, y).
     offsets = max_magnitude * moves.tanh().unflatten(1, (-1, 2)) + flow.flip(1).unsqueeze(1)
-    offsets = offsets.view(-1, KERNEL, KERNEL, 2, height, width)
+    taps = (pictures * groups, KERNEL, KERNEL)
+    y, x_at = offsets.view(*taps, 2, height, width).unbind(3)
     tap, rows, columns = (torch.arange(n, device=x.device) for n in (KERNEL, height, width))
-    y = offsets[:, :, :, 0] + (tap[:, None, None, None] - KERNEL // 2 + rows[:, None])
-    x_at = offsets[:, :, :, 1] + (tap[:, None, None] - KERNEL // 2 + columns)
-    # Pixel p of n has its centre at (2p + 1) / n - 1 with align_corners=False; that convention,
-    # unlike the other, also holds for a single row or column.
-    grid = torch.stack(((2 * x_at + 1) / width - 1, (2 * y + 1) / height - 1), dim=-1)
-    grid = grid.view(-1, POINTS * height, width, 2)
-    by_group = x.reshape(pictures * groups, -1, height, width)
-    found = functional.grid_sample(by_group, grid, padding_mode="zeros", align_corners=False)
-    mask = modulation.sigmoid().reshape(-1, 1, POINTS, height, width)
-    found = found.unflatten(2, (POINTS, height)) * mask
-    return found.view(pictures, -1, height * width)
+    y = y + (tap[:, None, None, None] - KERNEL // 2 + rows[:, None])
+    x_at = x_at + (tap[:, None, None] - KERNEL // 2 + columns)
+    found = sample_at(x.unflatten(1, (groups, -1)).flatten(0, 1), x_at, y)
+    found = found * modulation.sigmoid().reshape(*taps, height, width).unsqueeze(1)
+    return found.unflatten(0, (pictures, groups)).flatten(1, 4).flatten(2)

@@ -6,10 +6,9 @@ Swin (Liu et al., 2021) in three dimensions. Features are channels-last, (B, D, 
 
 from __future__ import annotations
 
-import itertools
 import math
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -18,8 +17,8 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from vrtspike.deblurring.models.layers import Recomputed
-from vrtspike.deblurring.models.recomputed_attention import recompute_attention
-from vrtspike.deblurring.models.windows import Size3, WindowGeometry, WindowPlan
+from vrtspike.deblurring.models.recomputed_attention import recomputed_attention
+from vrtspike.deblurring.models.windows import Size3, Windows
 
 if TYPE_CHECKING:
     from vrtspike.deblurring.settings.model import VRTSettings
@@ -36,28 +35,18 @@ _MOST_PROBLEMS = 65535
 _MOST_SCORES = 1 << 28
 
 
-class Windows(NamedTuple):
-    """The windows of a block on a map.
-
-    Attributes:
-        own: of self attention.
-        mutual: of mutual attention, if there is any.
-        relative_index: (N, N), row of the relative position bias table for each pair of tokens of
-            a full window of self attention.
-    """
-
-    own: WindowPlan
-    mutual: WindowPlan | None
-    relative_index: Tensor
-
-
 class WindowAttention(Recomputed):
     """Self attention in a window and, where asked for, mutual attention between its two frames.
+
+    ``ATTENTION`` says how: ``sdpa`` is PyTorch's scaled_dot_product_attention, which on a CPU keeps
+    all scores where the bias is learned; ``recompute`` makes the scores of a few windows at a time
+    and again for the gradient; ``auto`` takes ``recompute`` on a CPU where the bias is learned,
+    else ``sdpa``.
 
     Args:
         channels: feature channels.
         window: full window (Wd, Wh, Ww); mutual attention needs Wd = 2.
-        settings: the heads, and how attention is computed, see :func:`window_attention`.
+        settings: the heads, and how attention is computed.
         mutual: add mutual attention.
     """
 
@@ -87,84 +76,67 @@ class WindowAttention(Recomputed):
         kind = "mutual and self" if self.mutual else "self"
         return f"{kind}, window={self.window}, heads={self.heads}"
 
-    def relative_bias(self, windows: Windows) -> Tensor:
-        """(heads, N, N) bias; a clipped window takes the leading corner of the full index."""
-        tokens = windows.own.tokens
-        corner = windows.relative_index[:tokens, :tokens].flatten()
-        rows = self.relative_position_bias_table.index_select(0, corner)
-        return rows.view(tokens, tokens, self.heads).permute(2, 0, 1)
+    def forward(self, x: Tensor, windows: Windows, index: Tensor) -> Tensor:
+        """Attention in the windows of a map.
 
-    def position_code(self, mutual: WindowGeometry) -> Tensor:
-        """The sine code of each token's place in its (shifted) window, (H', W', C), padded map.
+        Args:
+            x: (B, D, H, W, C).
+            windows: of the map.
+            index: (N, N), row of the relative position bias table for each pair of tokens of a
+                full window. A clipped window takes the leading corner.
 
-        A clipped window takes the leading corner of the full window's code.
+        Returns:
+            (B, D, H, W, C).
         """
-        _, height, width = mutual.window
-        code = self.position_bias.view(*self.window[1:], -1)[:height, :width]
-        # Tiling commutes with the cyclic shift.
-        code = code.roll(mutual.shift[1:], (0, 1))
-        return code.repeat(mutual.padded[1] // height, mutual.padded[2] // width, 1)
-
-    def attend(self, qkv: Tensor, bias: Tensor | None, plan: WindowPlan) -> Tensor:
-        """Attention in the windows of a padded map, (B, D', H', W', 3C) -> (B, D, H, W, C)."""
-        out = window_attention(qkv.flatten(1, 3), bias, plan, self.heads, self.attention)
-        depth, height, width = plan.geometry.size
-        return out.unflatten(1, plan.geometry.padded)[:, :depth, :height, :width]
-
-    def forward(self, x: Tensor, windows: Windows) -> Tensor:
-        """Attention, (B, D, H, W, C) -> same shape; ``windows`` are those of the block."""
-        own, mutual = windows.own, windows.mutual
-        qkv = self.qkv_self(functional.pad(x, own.geometry.pad))
-        out = self.attend(qkv, self.relative_bias(windows), own)
-        if mutual is not None:
-            tokens = functional.pad(x, mutual.geometry.pad)
-            tokens = tokens + self.position_code(mutual.geometry).to(tokens.dtype)
-            out = torch.cat((self.attend(self.qkv_mut(tokens), None, mutual), out), dim=-1)
-        projected: Tensor = self.proj(out)
+        tokens = windows.partition(x)
+        corner = index[: tokens.shape[2], : tokens.shape[2]]
+        rows = self.relative_position_bias_table.index_select(0, corner.flatten())
+        bias = rows.view(*corner.shape, self.heads).permute(2, 0, 1)
+        out = self._attend(windows, bias, *self.qkv_self(tokens).chunk(3, dim=-1))
+        if self.mutual:
+            out = torch.cat((self._mutual(tokens, windows), out), dim=-1)
+        projected: Tensor = self.proj(windows.merge(out))
         return projected
 
+    def _mutual(self, tokens: Tensor, windows: Windows) -> Tensor:
+        """Mutual attention, (n, B, N, C) -> same shape.
 
-def window_attention(
-    qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: int, attention: str = "auto"
-) -> Tensor:
-    """softmax(q k^T / sqrt(channels of a head) + bias + mask) v in every window of a map.
+        Queries of the second frame look at the first and fill the first half, and vice versa.
+        """
+        _, height, width = windows.window
+        code = self.position_bias.view(*self.window[1:], -1)[:height, :width].flatten(0, 1)
+        qkv = self.qkv_mut(tokens + code.repeat(2, 1).to(tokens.dtype))
+        (q1, k1, v1), (q2, k2, v2) = (half.chunk(3, dim=-1) for half in qkv.chunk(2, dim=2))
+        first = self._attend(windows, None, q2, k1, v1)
+        second = self._attend(windows, None, q1, k2, v2)
+        return torch.cat((first, second), dim=2)
 
-    Args:
-        qkv: (B, L, 3C), queries, keys and values of the L = D * H * W tokens of the padded map;
-            within each third the heads come first, then the channels of a head.
-        bias: (heads, N, N) added to the scores of every window of N tokens, or None.
-        plan: the windows; tokens of different regions of a shifted window do not see each other.
-        heads: attention heads; C must be a multiple.
-        attention: ``sdpa`` is PyTorch's scaled_dot_product_attention, which on a CPU keeps all
-            scores, because the bias is learned; ``recompute`` makes the scores of a few windows at
-            a time and again for the gradient; ``auto`` takes ``sdpa`` on a GPU, else ``recompute``.
+    def _attend(
+        self, windows: Windows, bias: Tensor | None, q: Tensor, k: Tensor, v: Tensor
+    ) -> Tensor:
+        """softmax(q k^T / sqrt(channels of a head) + bias + mask) v, (n, B, N, C).
 
-    Returns:
-        (B, L, C) in the order of the map.
-    """
-    if attention == "sdpa" or (attention == "auto" and qkv.is_cuda):
-        return sdpa_attention(qkv, bias, plan, heads)
-    return recompute_attention(qkv, bias, plan, heads)
-
-
-def sdpa_attention(qkv: Tensor, bias: Tensor | None, plan: WindowPlan, heads: int) -> Tensor:
-    """:func:`window_attention` by ``scaled_dot_product_attention``, in turn for each mask."""
-    results = []
-    for mask, (start, stop) in zip(plan.masks, itertools.pairwise(plan.bounds), strict=True):
-        places = (plan.query[start:stop], plan.key[start:stop], plan.key[start:stop])
-        parts = zip(qkv.chunk(3, dim=-1), places, strict=True)
-        q, k, v = (_split_heads(part, at, heads) for part, at in parts)
-        scores_bias = mask.expand(1, *mask.shape) if bias is None else bias + mask
-        out = attend(q, k, v, scores_bias.to(qkv.dtype)).transpose(1, 2).flatten(2)
-        results.append(out.unflatten(0, (-1, stop - start)).flatten(1, 2))
-    rows = torch.cat(results, dim=1)
-    return torch.empty_like(rows).index_copy(1, plan.out.flatten(), rows)
-
-
-def _split_heads(x: Tensor, positions: Tensor, heads: int) -> Tensor:
-    """Tokens (B, L, C) at positions (n, N) -> (B * n, heads, N, C / heads)."""
-    rows = x.index_select(1, positions.flatten())
-    return rows.view(-1, positions.shape[1], heads, x.shape[2] // heads).transpose(1, 2)
+        Args:
+            windows: n, of which the masks are taken.
+            bias: (heads, N, N), or None.
+            q: (n, B, N, C), of all tokens of a window or of one of its frames.
+            k: likewise.
+            v: likewise.
+        """
+        clips, tokens = q.shape[1:3]
+        counts = [count * clips for count in windows.counts]
+        heads = (t.unflatten(3, (self.heads, -1)).flatten(0, 1).transpose(1, 2) for t in (q, k, v))
+        parts = zip(windows.masks, *(t.split(counts) for t in heads), strict=True)
+        results = []
+        for mask, queries, keys, values in parts:
+            corner = mask[None, :tokens, :tokens]
+            scores_bias = corner if bias is None else bias + corner
+            learned = scores_bias.requires_grad and not q.is_cuda
+            if self.attention == "recompute" or (self.attention == "auto" and learned):
+                results.append(recomputed_attention(queries, keys, values, scores_bias))
+            else:
+                results.append(attend(queries, keys, values, scores_bias.to(q.dtype)))
+        return torch.cat(results).transpose(1, 2).flatten(2).unflatten(0, (-1, clips))
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor:

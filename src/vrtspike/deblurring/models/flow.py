@@ -17,16 +17,41 @@ from vrtspike.deblurring.models.layers import Recomputed, start_at_zero
 from vrtspike.deblurring.models.mixed_precision import without_autocast
 
 
-def _targets(flow: Tensor) -> tuple[Tensor, Tensor]:
-    """Column and row that each pixel points to, (N, H, W) each, in pixels."""
-    height, width = flow.shape[-2:]
-    columns = torch.arange(width, device=flow.device, dtype=flow.dtype)
-    rows = torch.arange(height, device=flow.device, dtype=flow.dtype)
+def sample_at(
+    x: Tensor, columns: Tensor, rows: Tensor, mode: str = "bilinear", padding: str = "zeros"
+) -> Tensor:
+    """Sample pictures at positions, in float32 or better: half precision cannot name all pixels.
+
+    Args:
+        x: (N, C, H, W).
+        columns: (N, ..., H', W') positions in pixels; not a number is outside.
+        rows: the same shape.
+        mode: ``bilinear`` or ``nearest``.
+        padding: ``zeros`` or ``border``, what lies outside of ``x``.
+
+    Returns:
+        (N, C, ..., H', W') in the type of ``x``.
+    """
+    height, width = x.shape[-2:]
+    exact = torch.promote_types(torch.promote_types(x.dtype, columns.dtype), torch.float32)
+    # Pixel p of n has its centre at (2p + 1) / n - 1 with align_corners=False; that convention,
+    # unlike the other, also holds for a single row or column.
+    grid = torch.stack(((2 * columns + 1) / width - 1, (2 * rows + 1) / height - 1), dim=-1)
+    found = functional.grid_sample(
+        x.to(exact), grid.to(exact).flatten(1, -3), mode, padding, align_corners=False
+    )
+    return found.view(*x.shape[:2], *columns.shape[1:]).to(x.dtype)
+
+
+def flow_targets(flow: Tensor) -> tuple[Tensor, Tensor]:
+    """Column and row that each pixel points to, (N, H, W) each, in pixels, float32 or better."""
+    flow = flow.to(torch.promote_types(flow.dtype, torch.float32))
+    rows, columns = (torch.arange(n, device=flow.device) for n in flow.shape[-2:])
     return columns + flow[:, 0], rows[:, None] + flow[:, 1]
 
 
 def flow_warp(x: Tensor, flow: Tensor, padding: str = "zeros") -> Tensor:
-    """Sample ``x`` bilinearly where the flow points (align_corners=True).
+    """Sample ``x`` bilinearly where the flow points.
 
     Args:
         x: (N, C, H, W).
@@ -34,19 +59,9 @@ def flow_warp(x: Tensor, flow: Tensor, padding: str = "zeros") -> Tensor:
         padding: ``zeros`` or ``border``, what lies outside of ``x``.
 
     Returns:
-        (N, C, H, W) in the type of ``x``; computed in float32 or better, because half precision
-        cannot name the pixels of a large picture.
+        (N, C, H, W) in the type of ``x``.
     """
-    height, width = x.shape[-2:]
-    exact = torch.promote_types(torch.promote_types(x.dtype, flow.dtype), torch.float32)
-    columns, rows = _targets(flow.to(exact))
-    grid = torch.stack(
-        (2 * columns / max(width - 1, 1) - 1, 2 * rows / max(height - 1, 1) - 1), dim=-1
-    )
-    sampled = functional.grid_sample(
-        x.to(exact), grid, mode="bilinear", padding_mode=padding, align_corners=True
-    )
-    return sampled.to(x.dtype)
+    return sample_at(x, *flow_targets(flow), padding=padding)
 
 
 def corner_warp(x: Tensor, flow: Tensor) -> Tensor:
@@ -61,18 +76,36 @@ def corner_warp(x: Tensor, flow: Tensor) -> Tensor:
     Returns:
         (N, 4C, H, W): floor/floor, floor x & ceil y, ceil x & floor y, ceil/ceil.
     """
-    height, width = x.shape[-2:]
-    columns, rows = _targets(flow.detach().float())
-    pixels = x.flatten(2)
-    corners = []
-    for column in (columns.floor(), columns.ceil()):
-        for row in (rows.floor(), rows.ceil()):
-            inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
-            # Far targets and non-finite flows must not leave the range of an index.
-            position = torch.where(inside, row * width + column, 0.0).long().flatten(1)
-            picked = pixels.gather(2, position[:, None].expand(-1, x.shape[1], -1))
-            corners.append(picked.unflatten(2, (height, width)) * inside[:, None].to(x.dtype))
-    return torch.cat(corners, dim=1)
+    columns, rows = flow_targets(flow.detach())
+    left, right, top, bottom = columns.floor(), columns.ceil(), rows.floor(), rows.ceil()
+    corners = ((left, top), (left, bottom), (right, top), (right, bottom))
+    return torch.cat([sample_at(x, *corner, mode="nearest") for corner in corners], dim=1)
+
+
+def neighbours(x: Tensor) -> tuple[Tensor, Tensor]:
+    """All pairs of neighbouring frames, (B, T, ...) -> (2 * B * (T-1), ...) each.
+
+    Every frame with its next one, then every frame with its previous one: frames, their neighbours.
+    """
+    early, late = x[:, :-1], x[:, 1:]
+    return torch.cat((early, late)).flatten(0, 1), torch.cat((late, early)).flatten(0, 1)
+
+
+def beside(x: Tensor, clips: int, dim: int) -> Tensor:
+    """What the frames of clips get of their next and of their previous one, one after the other.
+
+    Args:
+        x: (2 * B * (T-1), ...), of the pairs of :func:`neighbours`; three more axes.
+        clips: B.
+        dim: axis of the result on which both are joined.
+
+    Returns:
+        (B, T, ...), zeros where there is no neighbour.
+    """
+    next_ones, previous_ones = x.unflatten(0, (2, clips, -1))
+    ends = [(0, 0) * 3 + (0, 1), (0, 0) * 3 + (1, 0)]
+    both = (next_ones, previous_ones)
+    return torch.cat([functional.pad(t, e) for t, e in zip(both, ends, strict=True)], dim=dim)
 
 
 _MEAN = (0.485, 0.456, 0.406)

@@ -36,16 +36,9 @@ class ParallelWarping(Recomputed):
     Its parameters are those of the stage, where the published weights have them.
     """
 
-    def forward(
-        self,
-        align: DeformableAlignment,
-        fuse: GEGLU,
-        x: Tensor,
-        backward: Tensor,
-        forward: Tensor,
-    ) -> Tensor:
+    def forward(self, align: DeformableAlignment, fuse: GEGLU, x: Tensor, flows: Tensor) -> Tensor:
         """(B, T, H, W, C) -> same shape; flows as for :class:`DeformableAlignment`."""
-        aligned = align(x, backward, forward)
+        aligned = align(x, flows)
         out: Tensor = fuse(torch.cat((x.to(aligned.dtype), aligned), dim=-1))
         return out
 
@@ -82,9 +75,9 @@ class Stage(nn.Module):
         x = x + self.linear1(self.residual_group1(x))
         return x + self.linear2(self.residual_group2(x))
 
-    def align(self, x: Tensor, backward: Tensor, forward: Tensor) -> Tensor:
+    def align(self, x: Tensor, flows: Tensor) -> Tensor:
         """Parallel warping; flows as for :class:`DeformableAlignment`."""
-        return residual_stream(self.warping(self.pa_deform, self.pa_fuse, x, backward, forward))
+        return residual_stream(self.warping(self.pa_deform, self.pa_fuse, x, flows))
 
 
 class ReconstructionGroup(nn.Module):

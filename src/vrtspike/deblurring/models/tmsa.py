@@ -11,13 +11,9 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
-from vrtspike.deblurring.models.attention import (
-    WindowAttention,
-    Windows,
-    relative_position_index,
-)
+from vrtspike.deblurring.models.attention import WindowAttention, relative_position_index
 from vrtspike.deblurring.models.layers import GEGLU, DropPath, Recomputed
-from vrtspike.deblurring.models.windows import Size3, clip_window, plan_for
+from vrtspike.deblurring.models.windows import Size3, Windows, windows_of
 
 if TYPE_CHECKING:
     from vrtspike.deblurring.settings.model import VRTSettings
@@ -50,9 +46,9 @@ class TMSABlock(Recomputed):
         self.norm2 = nn.LayerNorm(channels)
         self.mlp = GEGLU(channels, int(channels * settings.MLP_RATIO), channels)
 
-    def forward(self, x: Tensor, windows: Windows) -> Tensor:
-        """(B, D, H, W, C) -> same shape."""
-        x = x + self.drop_path(self.attn(self.norm1(x), windows))
+    def forward(self, x: Tensor, windows: Windows, index: Tensor) -> Tensor:
+        """(B, D, H, W, C) -> same shape; arguments as for :class:`WindowAttention`."""
+        x = x + self.drop_path(self.attn(self.norm1(x), windows, index))
         return x + self.drop_path(self.mlp(self.norm2(x)))
 
 
@@ -87,17 +83,10 @@ class TMSAGroup(nn.Module):
         # Equal for all blocks and a function of the configuration: kept once, in no checkpoint.
         self.register_buffer("index", relative_position_index(window), persistent=False)
 
-    def windows(self, x: Tensor, *, shifted: bool) -> Windows:
-        """The windows on a map (B, D, H, W, C)."""
-        size = (x.shape[1], x.shape[2], x.shape[3])
-        plans = [
-            plan_for(clip_window(size, self.window, shifted=shifted, mutual=mutual), x)
-            for mutual in ([False, True] if self.mutual else [False])
-        ]
-        return Windows(plans[0], plans[1] if self.mutual else None, self.index)
-
     def forward(self, x: Tensor) -> Tensor:
         """(B, D, H, W, C) -> same shape."""
         for number, block in enumerate(self.blocks):
-            x = block(x, self.windows(x, shifted=number % 2 == 1))
+            shifted = number % 2 == 1
+            windows = windows_of(x, self.window, shifted=shifted, mutual=self.mutual)
+            x = block(x, windows, self.index)
         return x

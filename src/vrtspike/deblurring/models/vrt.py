@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from vrtspike.deblurring.models.alignment import DeformableAlignment
 from vrtspike.deblurring.models.attention import WindowAttention
-from vrtspike.deblurring.models.flow import SpyNet, corner_warp
+from vrtspike.deblurring.models.flow import SpyNet, beside, corner_warp, neighbours
 from vrtspike.deblurring.models.layers import GEGLU, FrameConv, Recomputed, pad_to_multiple
 from vrtspike.deblurring.models.mixed_precision import residual_stream
 from vrtspike.deblurring.models.stages import ParallelWarping, ReconstructionGroup, Stage
@@ -30,7 +30,6 @@ SCALES = 4
 _MULTIPLE = 2 ** (SCALES - 1)
 _WARPED_CHANNELS = 3 + 12 + 12
 
-Flows = tuple[list[Tensor], list[Tensor]]
 Fuse = Callable[[int, Tensor], Tensor]
 
 
@@ -94,22 +93,19 @@ class VRT(nn.Module):
         vrt |= {name.upper(): value for name, value in arguments.items()}
         return cls(ModelSettings.model_validate({**model, "VRT": vrt}))
 
-    def flows(self, x: Tensor) -> Flows:
+    def flows(self, x: Tensor) -> list[Tensor]:
         """Flows between neighbouring frames at scales 1, 1/2, 1/4, 1/8.
 
         Args:
-            x: (B, T, 3, H, W) in [0, 1], T at least 2.
+            x: (B, T, 3, H, W) in [0, 1].
 
         Returns:
-            Backward flows (frame t into t + 1) and forward flows (frame t + 1 into t), for each
-            scale (B, T-1, 2, H / s, W / s) in pixels of that scale, x first.
+            For each scale (2 * B * (T-1), 2, H / s, W / s) in pixels of that scale, x first: of
+            each pair of :func:`~vrtspike.deblurring.models.flow.neighbours` from the frame into
+            its neighbour.
         """
-        b, t = x.shape[:2]
-        early, late = x[:, :-1].flatten(0, 1), x[:, 1:].flatten(0, 1)
-        pictures = torch.cat((early, late)), torch.cat((late, early))
-        scales = self.spynet(*pictures, SCALES)
-        pairs = [flow.unflatten(0, (2, b, t - 1)) for flow in scales]
-        return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        flows: list[Tensor] = self.spynet(*neighbours(x), SCALES)
+        return flows
 
     def forward(self, x: Tensor, fuse: Fuse | None = None) -> Tensor:
         """Restore a clip.
@@ -129,19 +125,19 @@ class VRT(nn.Module):
             raise ValueError(f"expected a clip of shape (B, T, 3, H, W), got {tuple(x.shape)}")
         height, width = x.shape[-2:]
         padded = pad_to_multiple(x, _MULTIPLE)
-        # Alignment of a clip of one frame looks at none.
-        flows: Flows = ([torch.empty(0)] * SCALES,) * 2
+        flows: list[Tensor] = []
         if self.settings.PA_FRAMES:
             with section("flow"):
-                flows = self.flows(padded) if x.shape[1] > 1 else flows
-                padded = _warped_inputs(padded, flows)
+                flows = self.flows(padded)
+                warped = corner_warp(neighbours(padded)[1], flows[0])
+                padded = torch.cat((padded, beside(warped, len(x), dim=2)), dim=2)
         features = self.conv_first(padded.permute(0, 1, 3, 4, 2))  # (B, T, H, W, C)
         body = self._body(features, flows, fuse)
         features = features + self.conv_after_body(self.norm(body))
         restored = self.conv_last(features).permute(0, 1, 4, 2, 3)
         return x + restored[..., :height, :width]
 
-    def _body(self, x: Tensor, flows: Flows, fuse: Fuse | None) -> Tensor:
+    def _body(self, x: Tensor, flows: Sequence[Tensor], fuse: Fuse | None) -> Tensor:
         """Stages 1-8: (B, T, H, W, C) -> (B, T, H, W, C of stage 8)."""
         outputs: list[Tensor] = []
         for number in range(1, STAGES + 1):
@@ -153,7 +149,7 @@ class VRT(nn.Module):
                 x = stage.attend(x if skip is None else x + skip)
             if self.settings.PA_FRAMES:
                 with section("alignment"):
-                    x = stage.align(x, flows[0][stage.scale], flows[1][stage.scale])
+                    x = stage.align(x, flows[stage.scale])
             if fuse is not None and number <= SCALES:
                 with section(f"fusion{number}"):
                     x = fuse(stage.scale, x)
@@ -182,17 +178,3 @@ def _set_checkpoints(model: nn.Module, settings: VRTSettings) -> None:
     for module in model.modules():
         if isinstance(module, kinds):
             module.checkpoint = True
-
-
-def _warped_inputs(x: Tensor, flows: Flows) -> Tensor:
-    """Each frame with its next and previous one warped onto it: (B, T, 27, H, W)."""
-    b, t, _, h, w = x.shape
-    if t == 1:
-        return torch.cat((x, x.new_zeros(b, t, _WARPED_CHANNELS - 3, h, w)), dim=2)
-    backward, forward = flows
-    edge = x.new_zeros(b, 1, 12, h, w)
-    later = corner_warp(x[:, 1:].flatten(0, 1), backward[0].flatten(0, 1)).unflatten(0, (b, t - 1))
-    earlier = corner_warp(x[:, :-1].flatten(0, 1), forward[0].flatten(0, 1)).unflatten(
-        0, (b, t - 1)
-    )
-    return torch.cat((x, torch.cat((later, edge), 1), torch.cat((edge, earlier), 1)), dim=2)

@@ -64,7 +64,7 @@ class VRTSettings(Section):
     )
     ATTENTION: Literal["auto", "sdpa", "recompute"] = operational(
         "Implementation of window attention; sdpa: PyTorch's scaled_dot_product_attention; "
-        "recompute: scores made again for the gradient; auto: sdpa on a GPU, else recompute",
+        "recompute: scores made again for the gradient; auto: the faster one",
         "auto",
     )
 
