@@ -96,16 +96,12 @@ def require_published(weights: str | Path) -> None:
     if record is None:
         return
     for name, kept in record.get("digests", {}).items():
-        if not (folder / name).is_file():
+        path = folder / name
+        found = file_digest(path) if path.is_file() else "no such file"
+        if found != kept:
             raise RunError(
-                f"{folder / name}: no such file, but it was published with the weights; copy the "
-                "whole folder again"
-            )
-        if (found := file_digest(folder / name)) != kept:
-            raise RunError(
-                f"{folder / name}: was changed after it was published: found the SHA-256 {found}, "
-                f"expected {kept}. Copy the folder again from its origin, or remove it and train "
-                "again"
+                f"{path}: was changed after it was published: found {found}, expected the SHA-256 "
+                f"{kept}. Copy the whole folder again from its origin, or remove it and train again"
             )
 
 

@@ -34,7 +34,7 @@ from vrtspike.training.checkpoints import (
     save_checkpoint,
     write_checkpoint,
 )
-from vrtspike.training.distributed import Ranks, Replica
+from vrtspike.training.distributed import AllReduce, Ranks, accumulate, replicate
 from vrtspike.training.optimizers import (
     build_optimizer,
     freeze,
@@ -113,7 +113,8 @@ class Trainer:
         self._resume(checkpoint)
         if train.COMPILE_MODEL:
             model.compile(mode=train.COMPILE_MODE)
-        self.replica = Replica(self.model, ranks)
+        self.exchange = AllReduce()
+        self.replica = replicate(self.model, ranks, self.exchange)
 
     def run(self, stop: StopRequest) -> Literal["finished", "interrupted"]:
         """Train to the end or to a request to stop; the state is saved in both cases."""
@@ -163,7 +164,7 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         if freeze(self.frozen, done):
             # DistributedDataParallel reads requires_grad only once.
-            self.replica = Replica(self.model, self.ranks)
+            self.replica = replicate(self.model, self.ranks, self.exchange)
         sums: dict[str, torch.Tensor] = {}
         samples = frames = 0
         data_ms = 0.0
@@ -202,17 +203,17 @@ class Trainer:
         Returns:
             the detached loss terms, divided by ``steps``.
         """
-        done, replica = self.progress.step, self.replica
+        done = self.progress.step
         number = done * self.micro_batches + micro * self.ranks.world_size + self.ranks.rank
         seed_everything(self.settings.SEED, number)
-        with replica.accumulate(exchange=micro == steps - 1):
+        with accumulate(self.replica, exchange=micro == steps - 1):
             with section("forward"), self.precision.autocast():
-                output = self.task.forward(replica.module, batch)
+                output = self.task.forward(self.replica, batch)
             with section("loss"), self.precision.exact():
                 terms = self.task.losses(output.float(), batch, done)
                 loss = torch.stack(list(terms.values())).sum() / steps
             with section("backward") as switch:
-                replica.exchange.switch = switch
+                self.exchange.switch = switch
                 self.precision.backward(loss)
         return {name: term.detach() / steps for name, term in terms.items()}
 

@@ -42,21 +42,17 @@ def trainable_groups(model: nn.Module) -> dict[str, list[nn.Parameter]]:
     parameters are in the group :data:`OTHERS`.
 
     Raises:
-        ValueError: if ``rate_groups()`` names an unknown parameter, or one twice.
+        KeyError: if ``rate_groups()`` names an unknown parameter. PyTorch's optimisers refuse one
+            that is in two groups.
     """
     named = dict(model.named_parameters())
     rate_groups = getattr(model, "rate_groups", None)
     given: Mapping[str, Collection[str]] = rate_groups() if rate_groups is not None else {}
-    group_of = dict.fromkeys(named, OTHERS)
-    for group, names in given.items():
-        for name in names:
-            if group_of.get(name) != OTHERS:
-                fault = "no parameter of the model" if name not in named else "in two groups"
-                raise ValueError(f"rate_groups(): {name!r} is {fault}")
-            group_of[name] = group
+    taken = {name for names in given.values() for name in names}
+    groups = {OTHERS: [name for name in named if name not in taken], **given}
     return {
-        group: [p for name, p in named.items() if group_of[name] == group and p.requires_grad]
-        for group in (OTHERS, *given)
+        group: [named[name] for name in names if named[name].requires_grad]
+        for group, names in groups.items()
     }
 
 
