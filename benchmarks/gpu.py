@@ -185,7 +185,7 @@ def prepare(
     def micro_step() -> None:
         with precision.autocast():
             restored = model(*clip)
-        precision.backward(loss(restored))
+        precision.scaler.scale(loss(restored)).backward()
 
     return micro_step, optimizer
 

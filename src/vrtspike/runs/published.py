@@ -105,7 +105,7 @@ def require_published(weights: str | Path) -> None:
             )
 
 
-_COPIED = (names.WEIGHTS, names.SETTINGS, names.CODE, names.METRICS)
+_COPIED = (*DIGESTED, names.SETTINGS, names.CODE, names.METRICS)
 
 
 def publish(folder: Path, output: Path) -> None:
@@ -125,14 +125,11 @@ def publish(folder: Path, output: Path) -> None:
     if record is None or status != "finished":
         raise RunError(f"{folder}: the run is {status}; only a finished run can be published")
     logs = folder / names.LOGS
-    copied = list(_COPIED)
-    if RunIdentity.read(folder).dataset_digest is not None:
-        copied.append(names.STATISTICS)
     with atomic_path(output) as temporary:
         temporary.mkdir()
-        for name in copied:
+        for name in _COPIED:
             shutil.copyfile(folder / name, temporary / name)
-        digests = {name: file_digest(temporary / name) for name in DIGESTED if name in copied}
+        digests = {name: file_digest(temporary / name) for name in DIGESTED}
         write_json(temporary / names.RECORD, {**record, "digests": digests})
         shutil.copyfile(logs / names.MEMORY, temporary / names.MEMORY)
         with (temporary / names.TIMING).open("w", encoding="utf-8") as stream:

@@ -105,7 +105,7 @@ class Trainer:
         self.parts: dict[str, Stateful] = {
             "progress": self.progress,
             "model": model,
-            "precision": self.precision,
+            "precision": self.precision.scaler,
             "optimizer": self.optimizer,
         }
         if self.average is not None:
@@ -178,7 +178,7 @@ class Trainer:
             count = self.task.size(batch)
             samples, frames = samples + count[0], frames + count[1]
         with section("optimizer"):
-            self.precision.unscale(self.optimizer)
+            self.precision.scaler.unscale_(self.optimizer)
             limit = math.inf if self.train.MAX_GRAD_NORM is None else self.train.MAX_GRAD_NORM
             norm = nn.utils.clip_grad_norm_(self.model.parameters(), limit)
             own = (samples, frames, int(stop.received is not None))
@@ -214,7 +214,7 @@ class Trainer:
                 loss = torch.stack(list(terms.values())).sum() / steps
             with section("backward") as switch:
                 self.exchange.switch = switch
-                self.precision.backward(loss)
+                self.precision.scaler.scale(loss).backward()
         return {name: term.detach() / steps for name, term in terms.items()}
 
     def _reduce(

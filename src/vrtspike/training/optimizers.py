@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Collection, Iterable, Mapping
 from importlib.util import find_spec
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -89,6 +89,7 @@ def build_optimizer(
     the host.
     """
     kind = settings.TYPE
+    options: dict[str, Any] = {"betas": settings.BETAS, "weight_decay": settings.WEIGHT_DECAY}
     if kind == "adamw8bit" and find_spec("bitsandbytes") is None:
         warnings.warn(
             "TRAIN.OPTIM.TYPE is adamw8bit, but the package bitsandbytes is not installed: "
@@ -101,20 +102,10 @@ def build_optimizer(
         # Imported here: it takes seconds.
         from bitsandbytes.optim import AdamW8bit
 
-        return AdamW8bit(
-            groups,
-            betas=settings.BETAS,
-            weight_decay=settings.WEIGHT_DECAY,
-            is_paged=settings.PAGED,
-        )
+        return AdamW8bit(groups, **options, is_paged=settings.PAGED)
     parameters = [p for group in groups for p in cast("list[nn.Parameter]", group["params"])]
     on_cuda = bool(parameters) and all(p.is_cuda for p in parameters)
-    return torch.optim.AdamW(
-        groups,
-        betas=settings.BETAS,
-        weight_decay=settings.WEIGHT_DECAY,
-        fused=True if on_cuda else None,
-    )
+    return torch.optim.AdamW(groups, **options, fused=True if on_cuda else None)
 
 
 def freeze(parameters: Iterable[tuple[nn.Parameter, int]], step: int) -> bool:
