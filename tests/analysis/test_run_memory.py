@@ -58,7 +58,7 @@ def test_processes_sums_and_machine(state):
     assert lines[-1] == "cache of decoded chunks: none"
 
 
-FULL = "lower DATALOADER.TOTAL_WORKERS (auto), TRAIN_PREFETCH_FACTOR (4)"
+FULL = "DATALOADER.TOTAL_WORKERS: cpu*0.4; DATALOADER.TRAIN_PREFETCH_FACTOR: 2)"
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ FULL = "lower DATALOADER.TOTAL_WORKERS (auto), TRAIN_PREFETCH_FACTOR (4)"
     [
         # Nearly: 90 % is the limit.
         ({"used": 89.9 * GB}, 4, None),
-        ({"used": 91 * GB}, 0, f"memory is 91 % full: end other programs, or {FULL}"),
-        ({"used": 91 * GB}, 6, f"{FULL} or DATA.CACHE_SIZE_GB (6)"),
-        ({"total": 11 * GB, "used": 10.5 * GB}, 0, "memory is 95 % full"),
+        ({"used": 91 * GB}, 0, f"before the system ends the run ({FULL}"),
+        ({"used": 91 * GB}, 6, f"(DATA.CACHE_SIZE_GB: 3.0; {FULL}"),
+        ({"total": 11 * GB, "used": 10.5 * GB}, 0, "95 % of the system's memory in use"),
         ({"shared_used": 7.9 * GB}, 4, None),
         ({"shared_used": 8.1 * GB}, 4, "/dev/shm is nearly full"),
     ],

@@ -10,11 +10,11 @@ from pydantic import BaseModel
 
 from tests.published_runs import write_lines
 from vrtspike.config.fields import names_weights
+from vrtspike.deblurring.data.clips.dataset import read_statistics
 from vrtspike.deblurring.data.manifests import DATASET
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.problem import evaluation_weights, training_weights
 from vrtspike.deblurring.settings import Settings
-from vrtspike.deblurring.statistics import read_statistics
 from vrtspike.errors import ConfigError, DataError, RunError
 from vrtspike.io.files import file_digest, read_json, write_json
 from vrtspike.io.pretrained import PUBLISHED
