@@ -190,7 +190,6 @@ def validate(
         the metrics, means over all samples of all processes, and pictures of the first sample, only
         on the first process; None if a process was asked to stop.
     """
-    was_training = model.training
     model.eval()
     found: list[dict[str, float]] = []
     pictures: Pictures = {}
@@ -211,7 +210,7 @@ def validate(
                 if round_ == 0 and ranks.is_main:
                     pictures = task.pictures(output, batch)
     finally:
-        model.train(was_training)
+        model.train()
     samples = [metrics for part in ranks.gather(found) for metrics in part]
     means = {name: float(np.mean([each[name] for each in samples])) for name in samples[0]}
     return means, pictures
@@ -242,7 +241,6 @@ def estimate_arithmetic(
     model, task = problem.model, problem.task
     prepared = task.prepare(batch, ranks.device)
     samples, _ = task.size(prepared)
-    was_training = model.training
     model.eval()
     # The counter does not see operations of compiled blocks.
     with (
@@ -251,7 +249,7 @@ def estimate_arithmetic(
         FlopCounterMode(display=False) as counter,
     ):
         task.forward(model, prepared)
-    model.train(was_training)
+    model.train()
     peak = measure_peak(ranks.device, precision.compute_type) * ranks.world_size
     return Arithmetic(TRAINING_FACTOR * counter.get_total_flops() / samples, peak)
 
