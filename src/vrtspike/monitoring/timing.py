@@ -230,9 +230,12 @@ class TimingLogger:
             self._waiting.popleft()
             measured = record["ms"]
             for path, start, end in spans:
-                ms = start.elapsed_time(end) if self._on_gpu else 1e3 * (end - start)
+                if self._on_gpu:
+                    ms = start.elapsed_time(end)
+                    self._events += (start, end)
+                else:
+                    ms = 1e3 * (end - start)
                 measured[path] = measured.get(path, 0.0) + ms
-                self._events += (start, end)
             self._finish(record, with_parents(measured))
 
     def _finish(self, record: dict[str, Any], times: dict[str, float]) -> None:
