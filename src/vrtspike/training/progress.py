@@ -190,6 +190,7 @@ def validate(
         the metrics, means over all samples of all processes, and pictures of the first sample, only
         on the first process; None if a process was asked to stop.
     """
+    was_training = model.training
     model.eval()
     found: list[dict[str, float]] = []
     pictures: Pictures = {}
@@ -210,7 +211,7 @@ def validate(
                 if round_ == 0 and ranks.is_main:
                     pictures = task.pictures(output, batch)
     finally:
-        model.train()
+        model.train(was_training)
     samples = [metrics for part in ranks.gather(found) for metrics in part]
     means = {name: float(np.mean([each[name] for each in samples])) for name in samples[0]}
     return means, pictures
@@ -241,6 +242,7 @@ def estimate_arithmetic(
     model, task = problem.model, problem.task
     prepared = task.prepare(batch, ranks.device)
     samples, _ = task.size(prepared)
+    was_training = model.training
     model.eval()
     # The counter does not see operations of compiled blocks.
     with (
@@ -249,7 +251,7 @@ def estimate_arithmetic(
         FlopCounterMode(display=False) as counter,
     ):
         task.forward(model, prepared)
-    model.train()
+    model.train(was_training)
     peak = measure_peak(ranks.device, precision.compute_type) * ranks.world_size
     return Arithmetic(TRAINING_FACTOR * counter.get_total_flops() / samples, peak)
 
