@@ -34,7 +34,7 @@ from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.settings.schema import load_video_preset
 from vrtspike.errors import RunError
 from vrtspike.io.files import finite_or_null, read_json, write_json
-from vrtspike.monitoring.timing import Event, HostEvent
+from vrtspike.monitoring.timing import seconds
 from vrtspike.system import cli
 from vrtspike.training.optimizers import build_optimizer
 from vrtspike.training.precision import Precision
@@ -90,15 +90,9 @@ def clips(settings: Settings, device: torch.device, shape: Sequence[int], batch:
 def milliseconds(device: torch.device, call: Callable[[], object]) -> float:
     """The median time of 3 to 7 calls, in 3 s if they allow, after a first one; on a CPU of one."""
     times: list[float] = []
-    on_gpu = device.type == "cuda"
-    while len(times) < (8 if on_gpu else 1) and (len(times) < 4 or sum(times) < 3e3):
-        start: Event = torch.cuda.Event(enable_timing=True) if on_gpu else HostEvent()
-        end: Event = torch.cuda.Event(enable_timing=True) if on_gpu else HostEvent()
-        start.record()
-        call()
-        end.record()
-        end.synchronize()
-        times.append(start.elapsed_time(end))
+    most = 8 if device.type == "cuda" else 1
+    while len(times) < most and (len(times) < 4 or sum(times) < 3e3):
+        times.append(1e3 * seconds(device, call))
     return statistics.median(times[1:] or times)
 
 
@@ -192,7 +186,7 @@ def prepare(
     def micro_step() -> None:
         with precision.autocast():
             restored = model(*clip)
-        precision.backward(loss(restored))
+        precision.scaler.scale(loss(restored)).backward()
 
     return micro_step, optimizer
 

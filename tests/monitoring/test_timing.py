@@ -182,6 +182,9 @@ class LateEvent:
 
     recorded = reached = 0
 
+    def __init__(self, enable_timing: bool) -> None:
+        assert enable_timing
+
     def record(self) -> None:
         LateEvent.recorded += 1
         self.number = LateEvent.recorded
@@ -197,8 +200,8 @@ class LateEvent:
 
 
 def test_steps_are_written_once_the_device_has_done_them(tmp_path, monkeypatch):
-    monkeypatch.setattr("vrtspike.monitoring.timing.HostEvent", LateEvent)
-    timing = logger(tmp_path, file_interval=1)
+    monkeypatch.setattr(torch.cuda, "Event", LateEvent)
+    timing = TimingLogger(tmp_path, "cuda", file_interval=1)
     written = []
     with timing.activate():
         for number, reached in enumerate((0, 1, 4), start=1):  # each step has two events

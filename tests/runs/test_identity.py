@@ -377,11 +377,6 @@ def test_a_run_is_published_with_digests_and_a_table_of_its_records(tmp_path):
     assert read_json(output / "run.json")["digests"] == {
         name: file_digest(output / name) for name in files
     }
-    # A run of `fit` has no statistics.
-    identity = read_json(folder / "settings.json") | {"dataset_digest": None}
-    write_json(folder / "settings.json", identity)
-    publish(folder, output)
-    assert not (output / "statistics.json").exists()
 
 
 @pytest.mark.parametrize("contents", ["{", "[]", "{}", '{"statistics": {"mean": 1}}'])

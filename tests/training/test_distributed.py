@@ -21,7 +21,7 @@ from tests.training.kill_run import OPTIONS, settings_of
 from tests.training.setup_run import forecast_trainer, records, run
 from vrtspike.cluster.signals import EXIT_INTERRUPTED
 from vrtspike.training.checkpoints import list_checkpoints, read_checkpoint
-from vrtspike.training.distributed import Ranks, Replica
+from vrtspike.training.distributed import AllReduce, Ranks, accumulate, replicate
 
 HERE = Path(__file__).parent
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
@@ -144,14 +144,14 @@ def test_a_replaced_replica_leaves_nothing_behind(group):
     model = torch.nn.Linear(2, 1)
     model.bias.requires_grad_(False)
     alone = Ranks(0, 0, 2, 2, torch.device("cpu"))
-    replica = Replica(model, alone)
-    remembered = weakref.ref(replica.module)
-    replica.module(torch.ones(1, 2)).sum().backward()
+    replica = replicate(model, alone, AllReduce())
+    remembered = weakref.ref(replica)
+    replica(torch.ones(1, 2)).sum().backward()
     assert model.bias.grad is None
     model.weight.grad = None
     model.bias.requires_grad_(True)
-    replica = Replica(model, alone)
+    replica = replicate(model, alone, AllReduce())
     assert remembered() is None
-    with replica.accumulate(True):
-        replica.module(torch.ones(1, 2)).sum().backward()
+    with accumulate(replica, exchange=True):
+        replica(torch.ones(1, 2)).sum().backward()
     assert (model.weight.grad.tolist(), model.bias.grad.tolist()) == ([[1.0, 1.0]], [1.0])

@@ -38,16 +38,16 @@ def test_scaled_loss_overflow_skips_the_step_and_lowers_the_scale():
     model = nn.Linear(2, 1)
     before = model.weight.detach().clone()
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    precision.backward(model(torch.full((1, 2), 1e38)).sum())
-    precision.unscale(optimizer)
+    precision.scaler.scale(model(torch.full((1, 2), 1e38)).sum()).backward()
+    precision.scaler.unscale_(optimizer)
     assert not torch.isfinite(model.weight.grad).all()
     precision.step(optimizer, finite=False)
     assert torch.equal(model.weight, before)
-    state = precision.state_dict()
+    state = precision.scaler.state_dict()
     assert state["scale"] == 2.0**19
     other = Precision(TrainSettings(PRECISION="16-mixed"), CPU)
-    other.load_state_dict(state)
-    assert other.state_dict() == state
+    other.scaler.load_state_dict(state)
+    assert other.scaler.state_dict() == state
 
 
 def test_unscaled_gradients_have_their_true_size():
@@ -55,8 +55,8 @@ def test_unscaled_gradients_have_their_true_size():
     model = nn.Linear(2, 1, bias=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     before = model.weight.detach().clone()
-    precision.backward(model(torch.tensor([[2.0, 3.0]])).sum())
-    precision.unscale(optimizer)
+    precision.scaler.scale(model(torch.tensor([[2.0, 3.0]])).sum()).backward()
+    precision.scaler.unscale_(optimizer)
     assert torch.equal(model.weight.grad, torch.tensor([[2.0, 3.0]]))
     precision.step(optimizer, finite=True)
     assert torch.equal(model.weight, before - torch.tensor([[1.0, 1.5]]))

@@ -14,7 +14,7 @@ from vrtspike.cluster.gpus import usable_gpus
 from vrtspike.errors import RunError
 from vrtspike.monitoring.nvml import driver_version, installed_gpus
 from vrtspike.monitoring.process_memory import system_memory
-from vrtspike.monitoring.timing import best_seconds
+from vrtspike.monitoring.timing import seconds
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.surroundings import nearest_existing
 from vrtspike.training.progress import measure_peak
@@ -26,7 +26,7 @@ operations: on an H100 3.5 (``reproduce``), 4.2 (``baseline``), 4.4 (``light``),
 TRAINING_EFFICIENCY = 0.48
 """FLOP/s of a training step relative to a matrix product: measured with ``demo`` on two cores, 0.38
 to 0.48 under load."""
-_COPY_BYTES = 1 << 28
+_COPY_BYTES, _COPIES = 1 << 28, 5
 
 GPUS = {
     "A6000": (48, 0.768),
@@ -157,4 +157,5 @@ def measure_bandwidth(device: torch.device) -> float:
     """TB/s that a copy in a device's memory reads and writes, the best of several."""
     source = torch.empty(_COPY_BYTES, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    return 2 * _COPY_BYTES / best_seconds(device, lambda: target.copy_(source)) / 1e12
+    best = min(seconds(device, lambda: target.copy_(source)) for _ in range(_COPIES))
+    return 2 * _COPY_BYTES / best / 1e12

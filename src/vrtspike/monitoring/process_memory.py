@@ -113,13 +113,15 @@ def processes_of_run(folder: Path) -> list[ProcessMemory]:
             else:
                 continue
             lineage = lineages[process.pid] = (*ancestors, process.pid)
-            resident = process.memory_info().rss / MEGABYTE
+            # None of another user's process.
+            pages = process.as_dict(["memory_full_info"])["memory_full_info"]
             found[lineage] = ProcessMemory(
                 process.pid,
                 role,
                 len(ancestors),
-                resident,
-                *_pages(process),
+                process.memory_info().rss / MEGABYTE,
+                None if pages is None else pages.pss / MEGABYTE,
+                None if pages is None else pages.uss / MEGABYTE,
                 on_gpus.get(process.pid),
             )
     return [found[lineage] for lineage in sorted(found)]
@@ -133,15 +135,6 @@ def _run_folder(process: psutil.Process) -> Path | None:
         return (Path(process.cwd()) / words[place + 1]).resolve()
     except (psutil.Error, ValueError, IndexError, OSError):
         return None
-
-
-def _pages(process: psutil.Process) -> tuple[float | None, float | None]:
-    """PSS and USS in megabytes; None for another user's process."""
-    try:
-        found = process.memory_full_info()
-    except psutil.AccessDenied:
-        return None, None
-    return found.pss / MEGABYTE, found.uss / MEGABYTE
 
 
 def system_memory(cgroups: Path = ROOT) -> SystemMemory:

@@ -18,7 +18,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self, TextIO, TypeAlias
 
@@ -40,7 +39,6 @@ RECOMPUTATION = "recomputation"
 
 _ACTIVE: ContextVar[TimingLogger | None] = ContextVar("active_timing_logger", default=None)
 _NOTHING: AbstractContextManager[None] = nullcontext()
-_CALLS = 5
 
 Switch: TypeAlias = Callable[[str], None]
 """Ends a section and continues it as its sibling of a given name."""
@@ -58,27 +56,8 @@ def section(name: str) -> AbstractContextManager[Switch | None]:
     return _NOTHING if logger is None else logger.section(name)
 
 
-class HostEvent:
-    """A point in time on the host, with the interface of ``torch.cuda.Event``."""
-
-    def record(self) -> None:
-        """Take the present time."""
-        self._time = time.perf_counter()
-
-    def query(self) -> bool:
-        """Whether the device has reached it."""
-        return True
-
-    def synchronize(self) -> None:
-        """Wait until the device has reached it."""
-
-    def elapsed_time(self, end: HostEvent) -> float:
-        """Milliseconds to a later event."""
-        return 1e3 * (end._time - self._time)
-
-
 Event: TypeAlias = Any
-""":class:`HostEvent` or ``torch.cuda.Event``."""
+"""A ``torch.cuda.Event``; on a CPU a time of :func:`time.perf_counter`."""
 Span: TypeAlias = tuple[str, Event, Event]
 """Path of a section, its start and end."""
 
@@ -131,7 +110,7 @@ class TimingLogger:
     def note_arithmetic(self, arithmetic: Arithmetic) -> None:
         """Record the FLOPs of a sample, for FLOP/s in the summary."""
         self._arithmetic = arithmetic
-        self._write("", {"kind": "work", **asdict(arithmetic)})
+        self._write("", {"kind": "work", **arithmetic._asdict()})
 
     @contextlib.contextmanager
     def section(self, name: str) -> Iterator[Switch | None]:
@@ -232,10 +211,9 @@ class TimingLogger:
 
     def _event(self) -> Event:
         """An event after the work launched so far, without synchronisation."""
-        if self._events:
-            event = self._events.pop()
-        else:
-            event = torch.cuda.Event(enable_timing=True) if self._on_gpu else HostEvent()
+        if not self._on_gpu:
+            return time.perf_counter()
+        event = self._events.pop() if self._events else torch.cuda.Event(enable_timing=True)
         event.record()
         return event
 
@@ -243,7 +221,7 @@ class TimingLogger:
         """Finish the steps that the device has completed, or wait for all."""
         while self._waiting:
             record, spans = self._waiting[0]
-            if spans:
+            if spans and self._on_gpu:
                 last = spans[-1][2]
                 if wait:
                     last.synchronize()
@@ -252,8 +230,12 @@ class TimingLogger:
             self._waiting.popleft()
             measured = record["ms"]
             for path, start, end in spans:
-                measured[path] = measured.get(path, 0.0) + start.elapsed_time(end)
-                self._events += (start, end)
+                if self._on_gpu:
+                    ms = start.elapsed_time(end)
+                    self._events += (start, end)
+                else:
+                    ms = 1e3 * (end - start)
+                measured[path] = measured.get(path, 0.0) + ms
             self._finish(record, with_parents(measured))
 
     def _finish(self, record: dict[str, Any], times: dict[str, float]) -> None:
@@ -288,13 +270,10 @@ class TimingLogger:
                 stream.flush()
 
 
-def best_seconds(device: torch.device, call: Callable[[], object]) -> float:
-    """The least time of several calls, each with the work that it launches on the device."""
-    times = []
-    for _ in range(_CALLS):
-        start = time.perf_counter()
-        call()
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        times.append(time.perf_counter() - start)
-    return min(times)
+def seconds(device: torch.device, call: Callable[[], object]) -> float:
+    """The time of a call, with the work that it launches on the device."""
+    start = time.perf_counter()
+    call()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter() - start

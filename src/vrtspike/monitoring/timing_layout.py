@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -99,8 +98,7 @@ def console_text(number: int, times: Mapping[str, float]) -> tuple[list[str], st
     return rows, f"timing step {number}: total {total:.1f}ms | " + " | ".join(parts)
 
 
-@dataclass(frozen=True)
-class Arithmetic:
+class Arithmetic(NamedTuple):
     """Floating-point operations of a run.
 
     Attributes:

@@ -116,11 +116,7 @@ def identify(name: str, settings: RunSettings, dataset: Path) -> RunIdentity:
     digest = problem.dataset_digest(dataset)
     weights = weight_digests(problem.training_weights(settings))
     problem.check_data(dataset, settings)
-    decisive = {
-        "settings": result_settings(settings),
-        "dataset": digest,
-        "weights": weights,
-    }
+    decisive = {"settings": result_settings(settings), "dataset": digest, "weights": weights}
     fingerprint = json_digest(decisive)[:12]
     return RunIdentity(name, settings, str(dataset.resolve()), fingerprint, digest, weights)
 

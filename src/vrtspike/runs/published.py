@@ -96,20 +96,16 @@ def require_published(weights: str | Path) -> None:
     if record is None:
         return
     for name, kept in record.get("digests", {}).items():
-        if not (folder / name).is_file():
+        path = folder / name
+        found = file_digest(path) if path.is_file() else "no such file"
+        if found != kept:
             raise RunError(
-                f"{folder / name}: no such file, but it was published with the weights; copy the "
-                "whole folder again"
-            )
-        if (found := file_digest(folder / name)) != kept:
-            raise RunError(
-                f"{folder / name}: was changed after it was published: found the SHA-256 {found}, "
-                f"expected {kept}. Copy the folder again from its origin, or remove it and train "
-                "again"
+                f"{path}: was changed after it was published: found {found}, expected the SHA-256 "
+                f"{kept}. Copy the whole folder again from its origin, or remove it and train again"
             )
 
 
-_COPIED = (names.WEIGHTS, names.SETTINGS, names.CODE, names.METRICS)
+_COPIED = (*DIGESTED, names.SETTINGS, names.CODE, names.METRICS)
 
 
 def publish(folder: Path, output: Path) -> None:
@@ -129,14 +125,11 @@ def publish(folder: Path, output: Path) -> None:
     if record is None or status != "finished":
         raise RunError(f"{folder}: the run is {status}; only a finished run can be published")
     logs = folder / names.LOGS
-    copied = list(_COPIED)
-    if RunIdentity.read(folder).dataset_digest is not None:
-        copied.append(names.STATISTICS)
     with atomic_path(output) as temporary:
         temporary.mkdir()
-        for name in copied:
+        for name in _COPIED:
             shutil.copyfile(folder / name, temporary / name)
-        digests = {name: file_digest(temporary / name) for name in DIGESTED if name in copied}
+        digests = {name: file_digest(temporary / name) for name in DIGESTED}
         write_json(temporary / names.RECORD, {**record, "digests": digests})
         shutil.copyfile(logs / names.MEMORY, temporary / names.MEMORY)
         with (temporary / names.TIMING).open("w", encoding="utf-8") as stream:

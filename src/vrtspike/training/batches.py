@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-import shutil
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
@@ -21,7 +20,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 from vrtspike.errors import RunError
-from vrtspike.monitoring.process_memory import SHARED_MEMORY
+from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.monitoring.records import CacheUse
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.workers import Workers, init_worker, start_forkserver
@@ -206,10 +205,10 @@ def _explain_failures(batches: Iterator[Any]) -> Iterator[Any]:
         place = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
         if not (_WORKER_FAILED.search(str(error)) or place.parent.name == "multiprocessing"):
             raise
-        size = shutil.disk_usage(SHARED_MEMORY).total >> 20 if SHARED_MEMORY.is_dir() else 0
+        size = system_memory().shared_total or 0
         raise RunError(
-            f"a data loading worker failed, probably because memory or {SHARED_MEMORY} ({size} MB) "
-            f"is full ({error}). Lower DATALOADER.TOTAL_WORKERS, DATALOADER.TRAIN_PREFETCH_FACTOR "
+            f"a data loading worker failed, probably because memory or /dev/shm ({size:.0f} MB) is "
+            f"full ({error}). Lower DATALOADER.TOTAL_WORKERS, DATALOADER.TRAIN_PREFETCH_FACTOR "
             "or DATA.CACHE_SIZE_GB, which change no result, or start the container with "
             "--shm-size=8g; the same command continues from the last checkpoint"
         ) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 FORMAT = "vrtspike-checkpoint-2"
 BEST = "best.pt"
-_NAME = re.compile(r"step_(\d{8})\.pt$")
 _DAMAGE = (RuntimeError, ValueError, EOFError, pickle.UnpicklingError, zipfile.BadZipFile)
 """Errors raised for a damaged file."""
 
@@ -32,9 +30,8 @@ def checkpoint_path(folder: str | Path, step: int) -> Path:
 
 def list_checkpoints(folder: str | Path) -> list[tuple[int, Path]]:
     """(step, path) of all checkpoints in ``folder``, the newest first."""
-    paths = Path(folder).glob("step_*.pt")
-    found = ((int(match[1]), path) for path in paths if (match := _NAME.match(path.name)))
-    return sorted(found, reverse=True)
+    paths = Path(folder).glob(f"step_{'[0-9]' * 8}.pt")
+    return sorted(((int(path.stem[-8:]), path) for path in paths), reverse=True)
 
 
 def save_checkpoint(folder: str | Path, state: dict[str, Any], keep: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -83,43 +83,10 @@ def join(device: str | None = None) -> Iterator[Ranks]:
             dist.destroy_process_group()
 
 
-class Replica:
-    """A model whose gradients are averaged over the processes of the run.
+class AllReduce:
+    """Averages a bucket of gradients over the processes and times the wait for the last one.
 
-    With one process it is the model itself. With several it is wrapped in
-    DistributedDataParallel; the part of the all-reduce that does not overlap with the backward pass
-    is timed as ``sync``.
-
-    Args:
-        model: on its device, in its precision.
-        ranks: the processes.
-    """
-
-    def __init__(self, model: nn.Module, ranks: Ranks) -> None:
-        self.module: nn.Module = model
-        self._ddp: DistributedDataParallel | None = None
-        self.exchange = _AllReduceHook()
-        if ranks.world_size > 1:
-            ids = [ranks.local_rank] if ranks.device.type == "cuda" else None
-            self._ddp = DistributedDataParallel(model, device_ids=ids, gradient_as_bucket_view=True)
-            # PyTorch inspects a hook's annotations and cannot read postponed ones.
-            hook = lambda exchange, bucket: exchange(bucket)  # noqa: E731
-            self._ddp.register_comm_hook(self.exchange, hook)
-            self.module = self._ddp
-
-    @contextmanager
-    def accumulate(self, exchange: bool) -> Iterator[None]:
-        """Around forward and backward of a micro-step; gradients are averaged if ``exchange``."""
-        if exchange or self._ddp is None:
-            yield
-        else:
-            with self._ddp.no_sync():
-                yield
-
-
-class _AllReduceHook:
-    """Averages a bucket of gradients and times the wait for the last one.
-
+    The part of the all-reduce that does not overlap with the backward pass is timed as ``sync``.
     It holds no reference to the replica, which PyTorch would keep alive.
     """
 
@@ -127,8 +94,33 @@ class _AllReduceHook:
     """Of the running section ``backward``; None times nothing."""
 
     def __call__(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        """Start the exchange of a bucket."""
         # When the last bucket is ready, backward has nothing left to compute: the rest is waiting.
         if bucket.is_last() and self.switch is not None:
             self.switch("sync")
         assert dist.group.WORLD is not None
         return allreduce_hook(dist.group.WORLD, bucket)
+
+
+def replicate(model: nn.Module, ranks: Ranks, exchange: AllReduce) -> nn.Module:
+    """A model whose gradients are averaged over the processes; of a single one the model itself.
+
+    Args:
+        model: on its device, in its precision.
+        ranks: the processes.
+        exchange: averages gradients.
+    """
+    if ranks.world_size == 1:
+        return model
+    ids = [ranks.local_rank] if ranks.device.type == "cuda" else None
+    replica = DistributedDataParallel(model, device_ids=ids, gradient_as_bucket_view=True)
+    # PyTorch inspects a hook's annotations and cannot read postponed ones.
+    replica.register_comm_hook(exchange, lambda exchange, bucket: exchange(bucket))
+    return replica
+
+
+def accumulate(replica: nn.Module, *, exchange: bool) -> AbstractContextManager[None]:
+    """Around forward and backward of a micro-step; gradients are averaged if ``exchange``."""
+    if exchange or not isinstance(replica, DistributedDataParallel):
+        return nullcontext()
+    return replica.no_sync()

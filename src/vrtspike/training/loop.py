@@ -34,7 +34,7 @@ from vrtspike.training.checkpoints import (
     save_checkpoint,
     write_checkpoint,
 )
-from vrtspike.training.distributed import Ranks, Replica
+from vrtspike.training.distributed import AllReduce, Ranks, accumulate, replicate
 from vrtspike.training.optimizers import (
     build_optimizer,
     freeze,
@@ -105,7 +105,7 @@ class Trainer:
         self.parts: dict[str, Stateful] = {
             "progress": self.progress,
             "model": model,
-            "precision": self.precision,
+            "precision": self.precision.scaler,
             "optimizer": self.optimizer,
         }
         if self.average is not None:
@@ -113,7 +113,8 @@ class Trainer:
         self._resume(checkpoint)
         if train.COMPILE_MODEL:
             model.compile(mode=train.COMPILE_MODE)
-        self.replica = Replica(self.model, ranks)
+        self.exchange = AllReduce()
+        self.replica = replicate(self.model, ranks, self.exchange)
 
     def run(self, stop: StopRequest) -> Literal["finished", "interrupted"]:
         """Train to the end or to a request to stop; the state is saved in both cases."""
@@ -163,7 +164,7 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         if freeze(self.frozen, done):
             # DistributedDataParallel reads requires_grad only once.
-            self.replica = Replica(self.model, self.ranks)
+            self.replica = replicate(self.model, self.ranks, self.exchange)
         sums: dict[str, torch.Tensor] = {}
         samples = frames = 0
         data_ms = 0.0
@@ -177,7 +178,7 @@ class Trainer:
             count = self.task.size(batch)
             samples, frames = samples + count[0], frames + count[1]
         with section("optimizer"):
-            self.precision.unscale(self.optimizer)
+            self.precision.scaler.unscale_(self.optimizer)
             limit = math.inf if self.train.MAX_GRAD_NORM is None else self.train.MAX_GRAD_NORM
             norm = nn.utils.clip_grad_norm_(self.model.parameters(), limit)
             own = (samples, frames, int(stop.received is not None))
@@ -202,18 +203,18 @@ class Trainer:
         Returns:
             the detached loss terms, divided by ``steps``.
         """
-        done, replica = self.progress.step, self.replica
+        done = self.progress.step
         number = done * self.micro_batches + micro * self.ranks.world_size + self.ranks.rank
         seed_everything(self.settings.SEED, number)
-        with replica.accumulate(exchange=micro == steps - 1):
+        with accumulate(self.replica, exchange=micro == steps - 1):
             with section("forward"), self.precision.autocast():
-                output = self.task.forward(replica.module, batch)
+                output = self.task.forward(self.replica, batch)
             with section("loss"), self.precision.exact():
                 terms = self.task.losses(output.float(), batch, done)
                 loss = torch.stack(list(terms.values())).sum() / steps
             with section("backward") as switch:
-                replica.exchange.switch = switch
-                self.precision.backward(loss)
+                self.exchange.switch = switch
+                self.precision.scaler.scale(loss).backward()
         return {name: term.detach() / steps for name, term in terms.items()}
 
     def _reduce(

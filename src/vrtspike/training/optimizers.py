@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Collection, Iterable, Mapping
 from importlib.util import find_spec
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -42,21 +42,17 @@ def trainable_groups(model: nn.Module) -> dict[str, list[nn.Parameter]]:
     parameters are in the group :data:`OTHERS`.
 
     Raises:
-        ValueError: if ``rate_groups()`` names an unknown parameter, or one twice.
+        KeyError: if ``rate_groups()`` names an unknown parameter. PyTorch's optimisers refuse one
+            that is in two groups.
     """
     named = dict(model.named_parameters())
     rate_groups = getattr(model, "rate_groups", None)
     given: Mapping[str, Collection[str]] = rate_groups() if rate_groups is not None else {}
-    group_of = dict.fromkeys(named, OTHERS)
-    for group, names in given.items():
-        for name in names:
-            if group_of.get(name) != OTHERS:
-                fault = "no parameter of the model" if name not in named else "in two groups"
-                raise ValueError(f"rate_groups(): {name!r} is {fault}")
-            group_of[name] = group
+    taken = {name for names in given.values() for name in names}
+    groups = {OTHERS: [name for name in named if name not in taken], **given}
     return {
-        group: [p for name, p in named.items() if group_of[name] == group and p.requires_grad]
-        for group in (OTHERS, *given)
+        group: [named[name] for name in names if named[name].requires_grad]
+        for group, names in groups.items()
     }
 
 
@@ -93,6 +89,7 @@ def build_optimizer(
     the host.
     """
     kind = settings.TYPE
+    options: dict[str, Any] = {"betas": settings.BETAS, "weight_decay": settings.WEIGHT_DECAY}
     if kind == "adamw8bit" and find_spec("bitsandbytes") is None:
         warnings.warn(
             "TRAIN.OPTIM.TYPE is adamw8bit, but the package bitsandbytes is not installed: "
@@ -105,20 +102,10 @@ def build_optimizer(
         # Imported here: it takes seconds.
         from bitsandbytes.optim import AdamW8bit
 
-        return AdamW8bit(
-            groups,
-            betas=settings.BETAS,
-            weight_decay=settings.WEIGHT_DECAY,
-            is_paged=settings.PAGED,
-        )
+        return AdamW8bit(groups, **options, is_paged=settings.PAGED)
     parameters = [p for group in groups for p in cast("list[nn.Parameter]", group["params"])]
     on_cuda = bool(parameters) and all(p.is_cuda for p in parameters)
-    return torch.optim.AdamW(
-        groups,
-        betas=settings.BETAS,
-        weight_decay=settings.WEIGHT_DECAY,
-        fused=True if on_cuda else None,
-    )
+    return torch.optim.AdamW(groups, **options, fused=True if on_cuda else None)
 
 
 def freeze(parameters: Iterable[tuple[nn.Parameter, int]], step: int) -> bool:

@@ -46,9 +46,10 @@ class Precision:
         self.name = resolve_precision(train.PRECISION, device)
         self.compute_type = _TYPES[self.name]
         self._device = device
-        self._scaler = torch.amp.GradScaler(
+        self.scaler = torch.amp.GradScaler(
             device.type, init_scale=train.AMP_INIT_SCALE, enabled=self.name == "16-mixed"
         )
+        """Scales the loss for ``16-mixed``; else it does nothing."""
 
     def prepare(self, model: nn.Module) -> nn.Module:
         """For ``bf16-true``, turn the weights and every floating-point input to bfloat16."""
@@ -66,28 +67,11 @@ class Precision:
         """The context of losses: float32, without autocast."""
         return torch.autocast(self._device.type, enabled=False)
 
-    def backward(self, loss: torch.Tensor) -> None:
-        """Back-propagate the loss, scaled for ``16-mixed``."""
-        self._scaler.scale(loss).backward()
-
-    def unscale(self, optimizer: torch.optim.Optimizer) -> None:
-        """Bring gradients back to their true size, for clipping."""
-        self._scaler.unscale_(optimizer)
-
     def step(self, optimizer: torch.optim.Optimizer, finite: bool) -> None:
         """Apply the optimiser's step if the gradients are finite; adapt the loss scale."""
-        if finite or self._scaler.is_enabled():
-            self._scaler.step(optimizer)
-        self._scaler.update()
-
-    def state_dict(self) -> dict[str, Any]:
-        """The scaler's state; empty where nothing is scaled."""
-        return self._scaler.state_dict()
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore :meth:`state_dict`."""
-        if self._scaler.is_enabled():
-            self._scaler.load_state_dict(state_dict)
+        if finite or self.scaler.is_enabled():
+            self.scaler.step(optimizer)
+        self.scaler.update()
 
 
 def _inputs_to_bfloat16(

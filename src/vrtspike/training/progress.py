@@ -16,7 +16,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from vrtspike.cluster.signals import StopRequest
-from vrtspike.monitoring.timing import best_seconds, section
+from vrtspike.monitoring.timing import seconds, section
 from vrtspike.monitoring.timing_layout import Arithmetic
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.precision import Precision
@@ -220,6 +220,7 @@ def validate(
 TRAINING_FACTOR = 3
 """Forward and backward (twice the operations of forward); recomputation does not count."""
 
+_REPEATS = 5
 _SIZES = {"cuda": 8192, "cpu": 1024}
 
 
@@ -259,4 +260,4 @@ def measure_peak(device: torch.device, dtype: torch.dtype) -> float:
     """FLOP/s of a large square matrix product, the best of several."""
     size = _SIZES[device.type]
     a = torch.ones(size, size, device=device, dtype=dtype)
-    return 2 * size**3 / best_seconds(device, lambda: torch.mm(a, a))
+    return 2 * size**3 / min(seconds(device, lambda: torch.mm(a, a)) for _ in range(_REPEATS))

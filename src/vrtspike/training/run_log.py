@@ -167,7 +167,6 @@ class RunLog:
         for stream in (self._metrics, self._memory, self._board):
             if stream is not None:
                 stream.close()
-        self._metrics = self._memory = self._board = None
         for tracker in self._trackers:
             tracker.close(self.record.is_finished)
 

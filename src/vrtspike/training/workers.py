@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import forkserver, util
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vrtspike.cluster.signals import HANDLED_SIGNALS, ignore
 from vrtspike.system.cpus import available_cpus
@@ -139,17 +139,15 @@ def hide_main_script(needed: Callable[..., object]) -> Iterator[None]:
         needed: the class of the data set. If it is defined in the main script, workers need the
             script, which then needs ``if __name__ == "__main__":``.
     """
-    main = sys.modules["__main__"]
-    if needed.__module__ == "__main__":
-        yield
-        return
-    hidden = {name: getattr(main, name) for name in ("__file__", "__spec__") if hasattr(main, name)}
-    main.__spec__ = None
-    main.__dict__.pop("__file__", None)
+    main = vars(sys.modules["__main__"])
+    hidden: dict[str, Any] = {name: main[name] for name in ("__file__", "__spec__") if name in main}
+    if needed.__module__ != "__main__":
+        main.pop("__file__", None)
+        main["__spec__"] = None
     try:
         yield
     finally:
-        vars(main).update(hidden)
+        main.update(hidden)
 
 
 def init_worker(worker: int) -> None:
