@@ -25,6 +25,7 @@ from vrtspike.analysis.rules import WARNING_SHARE, Condition, Observation, Run, 
 from vrtspike.config.documents import nested
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import DataError
+from vrtspike.plotting.pages import markdown_table
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 COLUMNS = ["rank", "severity", "symptom", "figure", "change", "keys", "effect"]
@@ -227,12 +228,9 @@ def _table(name: str) -> str:
     if entries is None:
         raise DataError(f"<!-- from advice.yaml: {name} -->: there is no section of this name")
     heads = _ADVICE_COLUMNS.get(name, ("symptom", "cure"))
-    if isinstance(entries, Mapping):
-        entries = entries.values()
-    rows = [[_cell(entry[head], entry.get("limit")) for head in heads] for entry in entries]
-    lines = [f"| {' | '.join(cells)} |" for cells in (heads, *rows)]
-    return "\n".join([lines[0], f"|{'---|' * len(heads)}", *lines[1:]]) + "\n"
-
-
-def _cell(text: str, limit: Mapping[str, float] | None) -> str:
-    return (text if limit is None else text.format(limit=limit)).replace("|", "\\|")
+    # Texts of findings name their limits, others may have braces of their own.
+    rows = [
+        [entry[head].format_map(entry) if "limit" in entry else entry[head] for head in heads]
+        for entry in entries
+    ]
+    return markdown_table(pd.DataFrame(rows, columns=heads), others="---")
