@@ -72,9 +72,9 @@ def read_run_logs(folder: str | Path) -> RunLogs:
     return RunLogs(
         timing=timing,
         steps=steps,
-        train=_frame(records, "train", TRAIN_COLUMNS),
-        validation=_frame(records, "validation", VALIDATION_COLUMNS),
-        memory=_frame(memory, "memory", MEMORY_COLUMNS),
+        train=log_table(records, TRAIN_COLUMNS, "train"),
+        validation=log_table(records, VALIDATION_COLUMNS, "validation"),
+        memory=log_table(memory, MEMORY_COLUMNS, "memory"),
         gpu_categories=_gpu_categories(memory),
     )
 
@@ -87,11 +87,20 @@ def _records(folder: Path, name: str) -> Iterator[dict[str, Any]]:
         yield from iter_records(path)
 
 
-def _frame(records: Sequence[dict[str, Any]], kind: str, columns: Sequence[str]) -> pd.DataFrame:
-    frame = pd.json_normalize([record for record in records if record.get("kind") == kind])
-    frame = frame.reindex(columns=list(dict.fromkeys([*frame, *columns])))
-    frame = frame.drop(columns="kind", errors="ignore").drop_duplicates("step", keep="last")
-    return frame.sort_values("step", kind="stable", ignore_index=True)
+def log_table(
+    records: Sequence[dict[str, Any]], columns: Sequence[str], kind: str | None = None
+) -> pd.DataFrame:
+    """Records in order of their steps, of each step the last one.
+
+    Args:
+        records: nested values get dotted names.
+        columns: that the table has at least.
+        kind: of the records that count; None for records without kinds.
+    """
+    table = pd.json_normalize([each for each in records if each.get("kind") == kind])
+    table = table.reindex(columns=list(dict.fromkeys([*table, *columns])))
+    table = table.drop(columns="kind", errors="ignore").drop_duplicates("step", keep="last")
+    return table.sort_values("step", kind="stable", ignore_index=True)
 
 
 def _timings(records: Iterator[dict[str, Any]]) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from vrtspike.analysis.run_logs import (
     TRAIN_COLUMNS,
     VALIDATION_COLUMNS,
     RunLogs,
+    log_table,
 )
 from vrtspike.deblurring.metrics.registry import METRICS
 from vrtspike.deblurring.settings import Settings
@@ -163,14 +164,6 @@ def _read_text(path: Path) -> str:
     return "\n".join(file.read_text(encoding="utf-8-sig", errors="replace") for file in files)
 
 
-def _table(rows: list[dict[str, float]], columns: Iterable[str]) -> pd.DataFrame:
-    table = pd.DataFrame(rows)
-    for column in columns:
-        if column not in table:
-            table[column] = pd.Series(dtype=float)
-    return table.drop_duplicates("step", keep="last").sort_values("step").reset_index(drop=True)
-
-
 def _with_whole_steps(timing: pd.DataFrame) -> pd.DataFrame:
     """Steps as a section of their own, where more than the forward pass was timed."""
     timing = timing.groupby(["step", "section"], sort=False, as_index=False).sum()
@@ -207,14 +200,14 @@ def analyze_old_logs(path: Path, settings: Settings | None = None) -> Analysis:
     logs = RunLogs(
         timing=_with_whole_steps(pd.DataFrame(timing, columns=TIMING_COLUMNS)),
         steps=pd.DataFrame(columns=STEP_COLUMNS),
-        train=_table([row for row in progress if "loss" in row], TRAIN_COLUMNS),
+        train=log_table([row for row in progress if "loss" in row], TRAIN_COLUMNS),
         validation=pd.DataFrame(columns=VALIDATION_COLUMNS),
-        memory=_table(memory, MEMORY_COLUMNS),
+        memory=log_table(memory, MEMORY_COLUMNS),
         gpu_categories={},
     )
     known = Settings() if settings is None else settings
     figures = run_figures(logs, 1, METRICS)
-    figures = _with_progress(figures, _table(progress, ("step", *_PROGRESS_COLUMNS)))
+    figures = _with_progress(figures, log_table(progress, ("step", *_PROGRESS_COLUMNS)))
     notes = []
     if _HOST_CLOCKS in text:
         notes.append("The clocks of this log stood on the host: on a GPU they time launches.")
