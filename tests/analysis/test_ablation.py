@@ -121,27 +121,13 @@ NO_USE = "This model makes no use of which spikes belong to which frame."
 
 
 @pytest.mark.parametrize(
-    ("metric", "restored", "differences", "without", "shuffled"),
+    ("metric", "restored", "differences", "without"),
     [
-        (
-            "psnr",
-            (30.0, None, 28.5),
-            [0, None, -1.5],
-            "there is no PSNR to compare.",
-            "PSNR is 1.50 dB worse than with them.",
-        ),
-        (
-            "lpips",
-            (0.125, 0.25, 0.0625),
-            [0, -0.125, 0.0625],
-            "LPIPS is 0.1250 worse than with them.",
-            f"LPIPS is 0.0625 better than with them. {NO_USE}",
-        ),
+        ("psnr", (30.0, None, 30.25), [0, None, 0.25], "there is no PSNR to compare."),
+        ("lpips", (0.5, 0.75, 0.25), [0, -0.25, 0.25], "LPIPS is 0.2500 worse than with them."),
     ],
 )
-def test_differences_say_what_is_better(
-    ablation, tmp_path, metric, restored, differences, without, shuffled
-):
+def test_differences_say_what_is_better(ablation, tmp_path, metric, restored, differences, without):
     runs = ablation()
     for run, value in zip(runs, restored, strict=True):
         change(summary_of(run), metrics={metric: figures(0.5, value, loss=metric == "lpips")})
@@ -149,9 +135,8 @@ def test_differences_say_what_is_better(
     assert [name for name in table if "restored" in name] == [f"{metric} restored"]
     found = table[f"{metric} difference"]
     assert [None if pd.isna(value) else value for value in found] == differences
-    assert sentences == [
-        f"one: without spikes {without}", f"one: with shuffled spikes {shuffled}",
-    ]  # fmt: skip
+    assert sentences[0] == f"one: without spikes {without}"
+    assert sentences[1].endswith(f"better than with them. {NO_USE}")
 
 
 @pytest.mark.parametrize(

@@ -79,5 +79,5 @@ def test_a_gpu_that_is_not_in_the_table_is_measured(monkeypatch):
 
 def test_the_bytes_of_a_copy_are_those_read_and_written(monkeypatch):
     clock = iter([0.0, 2.0, 2.0, 3.0, 3.0, 5.0, 5.0, 7.0, 7.0, 9.0])
-    monkeypatch.setattr(hardware.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr("vrtspike.monitoring.timing.time.perf_counter", lambda: next(clock))
     assert measure_bandwidth(torch.device("cpu")) == pytest.approx(2 * 2**28 / 1e12)

@@ -93,12 +93,12 @@ def memory_lines(found: RunMemory) -> list[str]:
     else:
         where = "".join(f", started on {start['host']}" for start in record.get("starts", ())[-1:])
         lines = [f"{found.folder}: no process trains here ({record['status']}{where}, {steps})"]
-    used, limit = system.bound
-    where = "machine" if limit == system.total else "container"
+    where = "container" if system.has_limit else "machine"
     lines += [
         "",
-        f"{where}: {_size(used)} of {_size(limit)} in use ({100 * used / limit:.0f} %); page "
-        f"cache {_size(system.page_cache)}, which is freed when needed",
+        f"{where}: {_size(system.used)} of {_size(system.total)} in use "
+        f"({100 * system.used / system.total:.0f} %); page cache {_size(system.page_cache)}, which "
+        "is freed when needed",
     ]
     if system.shared_total is not None:
         used_of = f"{_size(system.shared_used)} of {_size(system.shared_total)}"
@@ -127,9 +127,9 @@ def _size(megabytes: float) -> str:
 
 def memory_advice(found: RunMemory) -> Iterator[str]:
     """Warnings on memory, with keys to lower."""
-    system, (used, total) = found.system, found.system.bound
+    system = found.system
     own = sum(process.taken for process in found.processes)
-    memory = Memory(process_mb=own, system_percent=100 * used / total)
+    memory = Memory(process_mb=own, system_percent=100 * system.used / system.total)
     run = Run(RunFigures(memory=memory), found.settings)
     for finding in symptoms()["system memory nearly full"].findings(run):
         yield f"{finding.figure}: {finding.change} ({'; '.join(finding.key_lines)})"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from vrtspike.cluster.gpus import usable_gpus
 from vrtspike.errors import RunError
 from vrtspike.monitoring.nvml import driver_version, installed_gpus
 from vrtspike.monitoring.process_memory import system_memory
+from vrtspike.monitoring.timing import best_seconds
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.surroundings import nearest_existing
 from vrtspike.training.progress import measure_peak
@@ -25,7 +25,7 @@ operations: on an H100 3.5 (``reproduce``), 4.2 (``baseline``), 4.4 (``light``),
 TRAINING_EFFICIENCY = 0.48
 """FLOP/s of a training step relative to a matrix product: measured with ``demo`` on two cores, 0.38
 to 0.48 under load."""
-_COPY_BYTES, _COPIES = 1 << 28, 5
+_COPY_BYTES = 1 << 28
 
 GPUS = {
     "A6000": (48, 0.768),
@@ -90,7 +90,7 @@ def this_machine(gpu: GpuKind | None) -> Machine:
     Raises:
         RunError: if the GPU does not work.
     """
-    return Machine(available_cpus(), system_memory().bound[1] / 1024, gpu, *measure_speed(gpu))
+    return Machine(available_cpus(), system_memory().total / 1024, gpu, *measure_speed(gpu))
 
 
 def find_gpus() -> GpuKind | None:
@@ -149,11 +149,5 @@ def measure_speed(gpu: GpuKind | None) -> tuple[float, str]:
 def measure_bandwidth(device: torch.device) -> float:
     """TB/s that a copy in a device's memory reads and writes, the best of several."""
     source = torch.empty(_COPY_BYTES, dtype=torch.uint8, device=device)
-    target, times = torch.empty_like(source), []
-    for _ in range(_COPIES):
-        start = time.perf_counter()
-        target.copy_(source)
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        times.append(time.perf_counter() - start)
-    return 2 * _COPY_BYTES / min(times) / 1e12
+    target = torch.empty_like(source)
+    return 2 * _COPY_BYTES / best_seconds(device, lambda: target.copy_(source)) / 1e12
