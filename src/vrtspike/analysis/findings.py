@@ -21,7 +21,7 @@ from ruamel.yaml import YAML
 
 from vrtspike.analysis import rules
 from vrtspike.analysis.figures import RunFigures
-from vrtspike.analysis.rules import WARNING_SHARE, Condition, Observation, Run, Severity
+from vrtspike.analysis.rules import WARNING_SHARE, Condition, Run, Severity
 from vrtspike.config.documents import nested
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import DataError
@@ -29,10 +29,6 @@ from vrtspike.plotting.pages import markdown_table
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 COLUMNS = ["rank", "severity", "symptom", "figure", "change", "keys", "effect"]
-
-Text = str | Mapping[str, str]
-"""A text with named values in braces, or several texts by name."""
-
 
 _ADVICE_COLUMNS = {"findings": ("symptom", "measured", "reported", "cause")}
 _MARKER = re.compile(r"(?<=<!-- from advice.yaml: )(\w+) -->\n(?:\|.*\n)*")
@@ -85,8 +81,8 @@ class Symptom:
     reported: str
     cause: str
     figure: str
-    change: Text
-    effect: Text
+    change: str | Mapping[str, str]
+    effect: str
     limit: Mapping[str, float] = field(default_factory=dict)
     severity: Severity | None = None
 
@@ -97,21 +93,18 @@ class Symptom:
             values = {**vars(run.figures), "run": run, "limit": self.limit, **vars(seen)}
             values |= {"faster": speed_up(seen.gain), **seen.values}
             likely: Severity = "warning" if seen.gain >= WARNING_SHARE else "hint"
+            change = self.change
+            if not isinstance(change, str):
+                change = change[seen.change or ("keys" if seen.keys else "nothing")]
             yield Finding(
                 self.symptom,
                 seen.severity or self.severity or likely,
                 seen.weight,
                 self.figure.format(**values),
-                _select_text(self.change, seen.change, seen).format(**values),
-                _select_text(self.effect, seen.effect, seen).format(**values),
+                change.format(**values),
+                self.effect.format(**values),
                 seen.keys,
             )
-
-
-def _select_text(text: Text, name: str | None, seen: Observation) -> str:
-    if isinstance(text, str):
-        return text
-    return text[name or ("keys" if seen.keys else "nothing")]
 
 
 @cache
