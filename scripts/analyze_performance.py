@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from vrtspike.analysis.findings import finding_lines
-from vrtspike.analysis.performance import analyze_run
+from vrtspike.analysis.performance import read_analysis, write_analysis
 from vrtspike.system.cli import run
 
 
@@ -18,8 +18,9 @@ def main() -> None:
     )
     parser.add_argument("--output", type=Path, required=True, help="folder for the results")
     arguments = parser.parse_args()
-    findings = analyze_run(arguments.train, arguments.output)
-    print("\n".join(finding_lines(findings)))
+    analysis = read_analysis(arguments.train)
+    write_analysis(analysis, arguments.output)
+    print("\n".join(finding_lines(analysis.findings)))
 
 
 if __name__ == "__main__":

@@ -161,16 +161,13 @@ def test_sections(ms, folder):
     assert summarize_sections(one)["p50"].tolist() == [7.0]
 
 
-@pytest.mark.parametrize(("points", "width"), [(100, 1), (61, 1), (60, 2), (10, 7)])
-def test_throughput_of_neighbouring_steps(ms, records, folder, points, width):
+def test_throughput_of_each_step(ms, records, folder):
     logs = read_run_logs(folder)
-    table = throughput(logs.steps, logs.timing, points=points)
-    counts = pd.DataFrame(records["timing"])[["samples", "frames"]]
-    groups = np.arange(STEPS) // width
-    sums = pd.concat([counts, ms["step"]], axis=1).groupby(groups).sum()
-    assert table["step"].tolist() == [min(width * (n + 1), STEPS) for n in sums.index]
-    for name in counts:
-        expected = 1e3 * sums[name] / sums["step"]
+    table = throughput(logs.steps, logs.timing)
+    counts = pd.DataFrame(records["timing"])[["step", "samples", "frames"]]
+    assert table["step"].tolist() == counts["step"].tolist()
+    for name in ("samples", "frames"):
+        expected = 1e3 * counts[name] / ms["step"]
         assert table[f"{name}_per_second"].tolist() == pytest.approx(expected.tolist())
     assert throughput(logs.steps.iloc[:0], logs.timing).empty
 

@@ -5,9 +5,15 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 
-from vrtspike.analysis.performance import FINDINGS, PROPOSED, analyze_run
+from vrtspike.analysis.performance import FINDINGS, PROPOSED, read_analysis, write_analysis
 from vrtspike.config import load_preset
 from vrtspike.io.files import read_json
+
+
+def analyze_run(folder, output):
+    analysis = read_analysis(folder)
+    write_analysis(analysis, output)
+    return analysis.findings
 
 
 @pytest.fixture

@@ -122,7 +122,7 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
       "weight": 0.4}),
     ("low throughput", {"samples_per_second": 0.25, "step_parts": {"data": 0.5, "loss": 0.3}}, {},
      {"figure": "0.25 samples a second (limit 1); data takes 50% of a step", "weight": 0.5,
-      "effect": "at most 100% more samples a second if data took no time"}),
+      "effect": "at most 100% more samples a second"}),
     # Misses count where a full cache makes steps wait: 0.06 x 0.8 of the time.
     ("cache misses", {"cache_hit_rate": 0.25, "data_share": 0.4}, {},
      {"figure": "25% of the chunks were found in the cache", "weight": 0.3}),

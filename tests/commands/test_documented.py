@@ -77,7 +77,7 @@ def documented_machine(monkeypatch):
     monkeypatch.setattr(
         hardware,
         "this_machine",
-        lambda gpu: Machine(2, 24.0, gpu, hardware.measure_speed(gpu)),
+        lambda gpu: Machine(2, 24.0, gpu, *hardware.measure_speed(gpu)),
     )
     monkeypatch.setattr(preset_advice, "free_bytes", lambda path: 51 * GB)
 

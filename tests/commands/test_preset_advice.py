@@ -32,7 +32,7 @@ def project(repository, tmp_path, monkeypatch):
 def ask(name, count=1, memory=64.0, cpus=16, hours=336.0, **configuration):
     workflow = load_workflow(["config/config.yaml"], configuration)
     gpu = named_gpu(name, count) if isinstance(name, str) else name
-    return advise(workflow, Machine(cpus, memory, gpu, measure_speed(gpu)), hours)
+    return advise(workflow, Machine(cpus, memory, gpu, *measure_speed(gpu)), hours)
 
 
 def fits(advice):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from vrtspike.analysis.evaluations import (
     require_seeds,
 )
 from vrtspike.config.loading import derive, require_ablation
-from vrtspike.config.run_schema import Ablation, Variant, seed_names, split_seed
+from vrtspike.config.run_schema import Ablation, seed_names, split_seed
 from vrtspike.errors import RunError
 from vrtspike.io.flatten import unequal
 from vrtspike.plotting.pages import Table, write_tables
@@ -43,7 +44,7 @@ def compare_variants(folders: Sequence[Path], output: Path) -> tuple[pd.DataFram
         output: folder for ``table.csv`` and ``table.html``.
 
     Returns:
-        a row for each model of a preset, and a sentence on each preset.
+        a row for each model of a preset, and a sentence on each variant.
 
     Raises:
         RunError: if a run or its evaluation is missing, two runs have one name, or the runs of a
@@ -55,7 +56,9 @@ def compare_variants(folders: Sequence[Path], output: Path) -> tuple[pd.DataFram
         _require_equal(models)
     table, metrics = ablation_table(ablations)
     sentences = [
-        _sentence(models, table[table["preset"] == models[0][0].run.name]) for models in ablations
+        sentence
+        for models in ablations
+        for sentence in _sentences(models, table[table["preset"] == models[0][0].run.name])
     ]
     first = frozenset(table.index[~table["preset"].duplicated()])
     differences = {f"{name} difference": f"+{m.format}" for name, m in metrics.items()}
@@ -154,33 +157,26 @@ def _require_equal(models: Models) -> None:
             )
 
 
-def _sentence(models: Models, rows: pd.DataFrame) -> str:
-    """A sentence on the main metric of a preset and its variants."""
+def _sentences(models: Models, rows: pd.DataFrame) -> Iterator[str]:
+    """A sentence on the main metric of each variant of a preset."""
     preset, ablation = models[0][0].run.name, _ablation_of(models[0][0].run)
-    measured = measured_metrics([models[0][0].summary])
-    if not measured:
-        return f"{preset}: nothing was measured."
-    name, metric = next(iter(measured.items()))
+    name, metric = next(iter(measured_metrics([models[0][0].summary]).items()), ("", None))
+    if metric is None:
+        yield f"{preset}: nothing was measured."
+        return
     by_model = rows.set_index("model")
     gains = by_model[f"{name} difference"]
-    if gains.isna().any():
-        return f"{preset}: there is no {metric.title} to compare."
-
-    def describe(variant: Variant, than: str = "") -> str:
+    for variant in ablation.variants:
         gain = float(gains[variant.label])
-        text = f"{metric.text(abs(gain))} {'worse' if gain < 0 else 'better'}{than}"
+        text = f"{preset}: {variant.phrase} {metric.title} is {metric.text(abs(gain))} "
+        text += f"{'worse' if gain < 0 else 'better'} than {ablation.phrase}"
         if "seeds" in rows:
             spread = by_model.loc[[ablation.label, variant.label], f"{name} {SPREAD}"].max()
             if abs(gain) < spread:
                 text += f" (less than the spread over seeds, {metric.text(spread)})"
-        return text
-
-    first, *others = ablation.variants
-    parts = [f"{first.phrase} {metric.title} is {describe(first, f' than {ablation.phrase}')}"]
-    parts += [f"{variant.phrase} {describe(variant)}" for variant in others]
-    sentences = [f"{preset}: {', '.join(parts)}."]
-    sentences += [v.no_worse for v in ablation.variants if v.no_worse and gains[v.label] >= 0]
-    return " ".join(sentences)
+        if math.isnan(gain):
+            text = f"{preset}: {variant.phrase} there is no {metric.title} to compare"
+        yield f"{text}. {variant.no_worse}".rstrip() if gain >= 0 else f"{text}."
 
 
 def write_seeds(folders: Sequence[Path], output: Path) -> pd.DataFrame:

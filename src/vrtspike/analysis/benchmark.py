@@ -91,7 +91,13 @@ def run_benchmark(
     after = override_settings(before, parse_overrides(changes, "--against"), "the preset")
     pair = timed_settings(before, after, warm_up + steps)
     changed = replace(workflow, presets={**workflow.presets, preset: after})
-    manifests = [_manifest(each, preset) for each in (workflow, changed)]
+    manifests = [each.manifest(preset) for each in (workflow, changed)]
+    for path in manifests:
+        if not path.is_file():
+            raise RunError(
+                f"{path}: no such file, the data of preset {preset} are not prepared; prepare "
+                f"them: snakemake --cores 2 {path}"
+            )
     differing = _differences(*pair)
     words = " ".join(f"{key}={value}" for key, (_, value) in differing.items())
     names = (NAMES[0], f"{NAMES[1]} ({words})")
@@ -157,17 +163,6 @@ def timed_settings(
 def _differences(before: RunSettings, after: RunSettings) -> dict[str, tuple[str, ...]]:
     """The keys whose values differ, with both values as JSON."""
     return unequal(*(each.model_dump(mode="json") for each in (before, after)), absent="-")
-
-
-def _manifest(workflow: Workflow, preset: str) -> Path:
-    """The manifest of a preset's prepared data."""
-    path = workflow.manifest(preset)
-    if not path.is_file():
-        raise RunError(
-            f"{path}: no such file, the data of preset {preset} are not prepared; prepare them: "
-            f"snakemake --cores 2 {path}"
-        )
-    return path
 
 
 def _launch(

@@ -30,7 +30,7 @@ from vrtspike.config.run_schema import shown_settings
 from vrtspike.errors import RunError
 from vrtspike.io.files import atomic_write_text, read_mapping, write_json
 from vrtspike.io.flatten import unequal
-from vrtspike.plotting.pages import Table, texts, write_tables
+from vrtspike.plotting.pages import Table, markdown_table, texts, write_tables
 from vrtspike.runs.published import PublishedRun
 
 DIFFERENCES = "differences.csv"
@@ -182,14 +182,6 @@ def _aligned(rows: pd.DataFrame) -> str:
     """A text table; the first column is left-aligned, the others right-aligned."""
     first = str(rows.columns[0])
     return rows.set_index(first).rename_axis(index=None, columns=first).to_string() + "\n"
-
-
-def markdown_table(rows: pd.DataFrame) -> str:
-    """A Markdown table; the first column is left-aligned, the others right-aligned."""
-    rule = ["---", *["---:"] * (len(rows.columns) - 1)]
-    lines = [[str(column) for column in rows.columns], rule, *rows.to_numpy().tolist()]
-    escaped = [[cell.replace("|", "\\|") for cell in line] for line in lines]
-    return "".join(f"| {' | '.join(line)} |\n" for line in escaped)
 
 
 SCHEMA = 1

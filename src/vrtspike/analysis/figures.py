@@ -59,32 +59,20 @@ def step_parts(sections: pd.DataFrame) -> dict[str, float]:
     return parts | {"other": max(0.0, 1.0 - sum(parts.values()))} if parts else {}
 
 
-def throughput(steps: pd.DataFrame, timing: pd.DataFrame, points: int = 100) -> pd.DataFrame:
-    """Samples per second over the run, averaged over neighbouring steps.
+def throughput(steps: pd.DataFrame, timing: pd.DataFrame) -> pd.DataFrame:
+    """Samples and frames per second of each timed step.
 
     Args:
         steps: rows of ``step``, ``samples``, ``frames``.
         timing: rows of ``step``, ``section``, ``ms`` with the section ``step``.
-        points: largest number of rows.
 
     Returns:
-        ``step`` (the last of the averaged ones), ``samples_per_second``, ``frames_per_second``.
+        ``step``, ``samples_per_second``, ``frames_per_second``.
     """
-    whole = timing.loc[timing["section"] == ROOT, ["step", "ms"]]
-    merged = steps.merge(whole, on="step")
-    merged = merged[merged["ms"] > 0]
-    if merged.empty:
-        return pd.DataFrame(columns=["step", "samples_per_second", "frames_per_second"])
-    width = -(-len(merged) // points)
-    groups = merged.groupby(pd.RangeIndex(len(merged)) // width)
-    seconds = groups["ms"].sum() / 1e3
-    return pd.DataFrame(
-        {
-            "step": groups["step"].last(),
-            "samples_per_second": groups["samples"].sum() / seconds,
-            "frames_per_second": groups["frames"].sum() / seconds,
-        }
-    )
+    timed = timing[(timing["section"] == ROOT) & (timing["ms"] > 0)]
+    whole = steps.merge(timed, on="step").set_index("step")
+    rates = whole[["samples", "frames"]].div(whole["ms"] / 1e3, axis="index")
+    return rates.add_suffix("_per_second").reset_index()
 
 
 DATA = f"{ROOT}/data"

@@ -21,17 +21,14 @@ from ruamel.yaml import YAML
 
 from vrtspike.analysis import rules
 from vrtspike.analysis.figures import RunFigures
-from vrtspike.analysis.rules import WARNING_SHARE, Condition, Observation, Run, Severity
+from vrtspike.analysis.rules import WARNING_SHARE, Condition, Run, Severity
 from vrtspike.config.documents import nested
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import DataError
+from vrtspike.plotting.pages import markdown_table
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 COLUMNS = ["rank", "severity", "symptom", "figure", "change", "keys", "effect"]
-
-Text = str | Mapping[str, str]
-"""A text with named values in braces, or several texts by name."""
-
 
 _ADVICE_COLUMNS = {"findings": ("symptom", "measured", "reported", "cause")}
 _MARKER = re.compile(r"(?<=<!-- from advice.yaml: )(\w+) -->\n(?:\|.*\n)*")
@@ -84,8 +81,8 @@ class Symptom:
     reported: str
     cause: str
     figure: str
-    change: Text
-    effect: Text
+    change: str | Mapping[str, str]
+    effect: str
     limit: Mapping[str, float] = field(default_factory=dict)
     severity: Severity | None = None
 
@@ -96,21 +93,18 @@ class Symptom:
             values = {**vars(run.figures), "run": run, "limit": self.limit, **vars(seen)}
             values |= {"faster": speed_up(seen.gain), **seen.values}
             likely: Severity = "warning" if seen.gain >= WARNING_SHARE else "hint"
+            change = self.change
+            if not isinstance(change, str):
+                change = change[seen.change or ("keys" if seen.keys else "nothing")]
             yield Finding(
                 self.symptom,
                 seen.severity or self.severity or likely,
                 seen.weight,
                 self.figure.format(**values),
-                _select_text(self.change, seen.change, seen).format(**values),
-                _select_text(self.effect, seen.effect, seen).format(**values),
+                change.format(**values),
+                self.effect.format(**values),
                 seen.keys,
             )
-
-
-def _select_text(text: Text, name: str | None, seen: Observation) -> str:
-    if isinstance(text, str):
-        return text
-    return text[name or ("keys" if seen.keys else "nothing")]
 
 
 @cache
@@ -227,12 +221,9 @@ def _table(name: str) -> str:
     if entries is None:
         raise DataError(f"<!-- from advice.yaml: {name} -->: there is no section of this name")
     heads = _ADVICE_COLUMNS.get(name, ("symptom", "cure"))
-    if isinstance(entries, Mapping):
-        entries = entries.values()
-    rows = [[_cell(entry[head], entry.get("limit")) for head in heads] for entry in entries]
-    lines = [f"| {' | '.join(cells)} |" for cells in (heads, *rows)]
-    return "\n".join([lines[0], f"|{'---|' * len(heads)}", *lines[1:]]) + "\n"
-
-
-def _cell(text: str, limit: Mapping[str, float] | None) -> str:
-    return (text if limit is None else text.format(limit=limit)).replace("|", "\\|")
+    # Texts of findings name their limits, others may have braces of their own.
+    rows = [
+        [entry[head].format_map(entry) if "limit" in entry else entry[head] for head in heads]
+        for entry in entries
+    ]
+    return markdown_table(pd.DataFrame(rows, columns=heads), others="---")

@@ -54,25 +54,6 @@ class Analysis:
         return find_problem(self.run.settings.TASK).METRICS
 
 
-def analyze_run(folder: Path, output: Path) -> Sequence[Finding]:
-    """Analyse a published run and write everything into ``output``.
-
-    Args:
-        folder: the run's result folder (``results/train/<preset>``).
-        output: folder for the tables, the plots (SVG), ``findings.{json,csv,html}`` and
-            ``proposed.yaml``.
-
-    Returns:
-        the findings, most important first.
-
-    Raises:
-        RunError: if the folder does not hold a finished run.
-    """
-    analysis = read_analysis(folder)
-    write_analysis(analysis, output)
-    return analysis.findings
-
-
 def read_analysis(folder: Path) -> Analysis:
     """Analyse a run, finished or not.
 
@@ -90,7 +71,7 @@ def read_analysis(folder: Path) -> Analysis:
 
 
 def write_analysis(analysis: Analysis, output: Path) -> None:
-    """Write tables, plots, findings and proposed preset into ``output``.
+    """Write tables, plots, ``findings.{json,csv,html}`` and ``proposed.yaml`` into ``output``.
 
     The tables are of sections, throughput and memory.
     """

@@ -68,7 +68,6 @@ class Observation:
         gain: share of the run's time that can be saved.
         severity: replaces that of the table or of the gain.
         change: name of the text if the table has several.
-        effect: likewise.
     """
 
     weight: float
@@ -77,7 +76,6 @@ class Observation:
     gain: float = 0.0
     severity: Severity | None = None
     change: str | None = None
-    effect: str | None = None
 
 
 Condition = Callable[[Run, Limits], Iterator[Observation]]
@@ -121,13 +119,13 @@ def full_memory(run: Run, limit: Limits) -> Iterator[Observation]:
     used, own = run.figures.memory.system_percent, run.figures.memory.process_mb
     if used > limit["percent"]:
         this_run = f"; this run with its workers: {own / 1024:.1f} GiB" if own > 0 else ""
-        is_cached = uses_cache(run.settings)
-        keys: Keys = {}
-        if is_cached:
-            keys["DATA.CACHE_SIZE_GB"] = run.settings.value("DATA.CACHE_SIZE_GB") / 2
-        effect = "cache" if is_cached else "workers"
+        keys, less = Keys(), ""
+        if uses_cache(run.settings):
+            size = run.settings.value("DATA.CACHE_SIZE_GB") / 2
+            keys["DATA.CACHE_SIZE_GB"] = size
+            less = f"about {size:.1f} GB less for the cache; "
         keys |= _fewer_workers(run.settings.DATALOADER)
-        yield Observation(used / 100, {"this_run": this_run}, keys, effect=effect)
+        yield Observation(used / 100, {"this_run": this_run, "less": less}, keys)
 
 
 def _workers(loader: DataloaderSettings) -> tuple[str, int | str]:
@@ -206,15 +204,12 @@ def uses_cache(settings: RunSettings) -> bool:
 
 def _larger_cache(run: Run) -> Keys:
     """Twice the cache's size, within the limit, if it can be larger."""
-    size = run.settings.value("DATA.CACHE_SIZE_GB")
-    total_gb = run.figures.memory.system_total_mb * 2**20 / 1e9
-    # The second one where the machine's memory was not logged.
-    most = min(2 * size, CACHE_OF_MEMORY * total_gb) if total_gb > 0 else 2 * size
-    return (
-        {"DATA.CACHE_SIZE_GB": round(float(most), 1)}
-        if _has_memory(run) and most > 1.1 * size
-        else {}
-    )
+    size, memory_mb = run.settings.value("DATA.CACHE_SIZE_GB"), run.figures.memory.system_total_mb
+    most = 2 * size
+    if memory_mb > 0:
+        most = min(most, CACHE_OF_MEMORY * float(memory_mb) * 2**20 / 1e9)
+    can_grow = _has_memory(run) and most > 1.1 * size
+    return {"DATA.CACHE_SIZE_GB": round(most, 1)} if can_grow else {}
 
 
 def _has_memory(run: Run) -> bool:
@@ -271,37 +266,25 @@ def _larger_chunks(section: str, settings: RunSettings) -> Keys:
 
 def low_throughput(run: Run, limit: Limits) -> Iterator[Observation]:
     """Low throughput, with advice on the largest part of a step."""
-    speed, nothing = run.figures.speed, ("what was not timed", 1.0)
-    if speed.samples_per_second < limit["rate"]:
-        part, share = max(speed.step_parts.items(), key=lambda each: each[1], default=nothing)
-        values = {"part": part, "what": f"{part} takes {share:.0%} of a step"}
-        if part == "backward" and run.settings.recompute_keys:
-            yield _less_recomputation(run, share, values)
-        else:
-            # What helps against a wait for data, its own symptom proposes.
-            change = part if part in ("data", "optimizer", "forward", "backward") else "other"
-            yield Observation(
-                share, values, gain=share, severity="hint", change=change, effect="part"
-            )
-
-
-def _less_recomputation(run: Run, share: float, values: Mapping[str, Any]) -> Observation:
-    """Less recomputation in the backward pass, if memory allows."""
     speed, memory = run.figures.speed, run.figures.memory
-    gain = speed.recomputation_share
-    if math.isnan(gain):  # it is at most another forward pass, or of a part that was not timed
-        gain = speed.step_parts.get("forward", share)
-    used = memory.gpu_peak_mb / memory.gpu_total_mb
-    is_full = used > GPU_MEMORY_USABLE
-    return Observation(
-        share,
-        {**values, "order": ", then ".join(run.recomputation), "used": used},
-        {} if is_full else {run.settings.recompute_keys[0]: False},
-        gain=gain,
-        severity="hint" if is_full else None,
-        change="full" if is_full else "recompute",
-        effect="gain",
-    )
+    if speed.samples_per_second < limit["rate"]:
+        parts = speed.step_parts or {"what was not timed": 1.0}
+        part, share = max(parts.items(), key=lambda each: each[1])
+        used = memory.gpu_peak_mb / memory.gpu_total_mb
+        values = {"part": part, "order": ", then ".join(run.recomputation), "used": used}
+        # What helps against a wait for data, its own symptom proposes.
+        change = part if part in ("data", "optimizer", "forward", "backward") else "other"
+        gain, keys = share, Keys()
+        if part == "backward" and run.recomputation:
+            # If it was not timed: it is at most another forward pass.
+            gain = speed.step_parts.get("forward", share)
+            if speed.recomputation_share > 0:
+                gain = speed.recomputation_share
+            change = "full" if used > GPU_MEMORY_USABLE else "recompute"
+            if change == "recompute":
+                keys[run.settings.recompute_keys[0]] = False
+        severity: Severity | None = None if keys else "hint"
+        yield Observation(share, values, keys, gain=gain, severity=severity, change=change)
 
 
 def gpu_headroom(run: Run, limit: Limits) -> Iterator[Observation]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from vrtspike.errors import RunError
@@ -67,40 +66,41 @@ def read_run_logs(folder: str | Path) -> RunLogs:
             "expected the folder of a run that is finished (results/train/<preset>) or has made a "
             "step (runs/<preset>/<fingerprint>)"
         )
-    records = list(_iter_records([metrics]))
-    memory = list(_iter_records(_log_files(folder, "memory")))
-    timed = _iter_records(_log_files(folder, "timing"))
-    timing, steps = _timings(record for record in timed if record.get("kind") == "step")
+    records, memory = list(iter_records(metrics)), list(_records(folder, "memory"))
+    timed = (each for each in _records(folder, "timing") if each["kind"] == "step")
+    timing, steps = _timings(timed)
     return RunLogs(
         timing=timing,
         steps=steps,
-        train=_frame([r for r in records if r.get("kind") == "train"], TRAIN_COLUMNS),
-        validation=_frame(
-            [r for r in records if r.get("kind") == "validation"], VALIDATION_COLUMNS
-        ),
-        memory=_frame([r for r in memory if r.get("kind") == "memory"], MEMORY_COLUMNS),
+        train=log_table(records, TRAIN_COLUMNS, "train"),
+        validation=log_table(records, VALIDATION_COLUMNS, "validation"),
+        memory=log_table(memory, MEMORY_COLUMNS, "memory"),
         gpu_categories=_gpu_categories(memory),
     )
 
 
-def _log_files(folder: Path, name: str) -> list[Path]:
+def _records(folder: Path, name: str) -> Iterator[dict[str, Any]]:
+    """The records of a log: as published, or of all starts of a run."""
     published = folder / f"{name}.jsonl"
-    if published.is_file():
-        return [published]
-    return sorted((folder / LOGS).glob(f"{name}*.jsonl"))
+    started = sorted((folder / LOGS).glob(f"{name}*.jsonl"))
+    for path in [published] if published.is_file() else started:
+        yield from iter_records(path)
 
 
-def _iter_records(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
-    return (record for path in paths for record in iter_records(path))
+def log_table(
+    records: Sequence[dict[str, Any]], columns: Sequence[str], kind: str | None = None
+) -> pd.DataFrame:
+    """Records in order of their steps, of each step the last one.
 
-
-def _frame(records: Sequence[dict[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
-    if not records:
-        return pd.DataFrame(columns=list(columns))
-    frame = pd.json_normalize(list(records)).drop(columns="kind", errors="ignore")
-    frame = frame.reindex(columns=list(dict.fromkeys([*frame, *columns])))
-    frame = frame.drop_duplicates("step", keep="last")
-    return frame.sort_values("step", kind="stable").reset_index(drop=True)
+    Args:
+        records: nested values get dotted names.
+        columns: that the table has at least.
+        kind: of the records that count; None for records without kinds.
+    """
+    table = pd.json_normalize([each for each in records if each.get("kind") == kind])
+    table = table.reindex(columns=list(dict.fromkeys([*table, *columns])))
+    table = table.drop(columns="kind", errors="ignore").drop_duplicates("step", keep="last")
+    return table.sort_values("step", kind="stable", ignore_index=True)
 
 
 def _timings(records: Iterator[dict[str, Any]]) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -111,15 +111,10 @@ def _timings(records: Iterator[dict[str, Any]]) -> tuple[pd.DataFrame, pd.DataFr
         times.append(pd.DataFrame([record["ms"] for record in chunk], dtype="float64"))
     known = pd.concat(steps, ignore_index=True).astype({"step": "int64"})
     latest = known.drop_duplicates("step", keep="last").sort_values("step", kind="stable")
-    wide = pd.concat(times, ignore_index=True).loc[latest.index]
-    values = wide.to_numpy(dtype="float64")
-    rows, sections = np.nonzero(~np.isnan(values))
-    columns = (
-        latest["step"].to_numpy()[rows],
-        pd.Categorical.from_codes(sections, pd.Index(wide.columns, dtype="object")),
-        values[rows, sections],
-    )
-    timing = pd.DataFrame(dict(zip(TIMING_COLUMNS, columns, strict=True)))
+    wide = pd.concat(times, ignore_index=True).loc[latest.index].set_axis(latest["step"])
+    # A name of a section in each row would take more memory than its time.
+    wide.columns = pd.CategoricalIndex(wide.columns, name="section")
+    timing = pd.Series(wide.stack(future_stack=True), name="ms").dropna().reset_index()
     return timing, latest.reset_index(drop=True)
 
 

@@ -6,7 +6,6 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 
@@ -66,15 +65,6 @@ class GpuKind:
         return next((rate for kind, (_, rate) in GPUS.items() if kind in words), None)
 
 
-class Speed(NamedTuple):
-    """Training speed of a machine."""
-
-    tflops: float
-    """TFLOP/s of a training step on one GPU, or on all CPUs."""
-    source: str
-    """Of that figure, in words."""
-
-
 @dataclass(frozen=True)
 class Machine:
     """A machine.
@@ -83,13 +73,15 @@ class Machine:
         cpus: number of usable CPUs.
         memory_gib: of the machine, or of the container.
         gpu: its GPUs; None for none.
-        speed: of a training.
+        tflops: TFLOP/s of a training step on one GPU, or on all CPUs.
+        speed: that figure in words, with its source.
     """
 
     cpus: int
     memory_gib: float
     gpu: GpuKind | None
-    speed: Speed
+    tflops: float
+    speed: str
 
 
 def this_machine(gpu: GpuKind | None) -> Machine:
@@ -98,7 +90,7 @@ def this_machine(gpu: GpuKind | None) -> Machine:
     Raises:
         RunError: if the GPU does not work.
     """
-    return Machine(available_cpus(), system_memory().total / 1024, gpu, measure_speed(gpu))
+    return Machine(available_cpus(), system_memory().total / 1024, gpu, *measure_speed(gpu))
 
 
 def find_gpus() -> GpuKind | None:
@@ -129,8 +121,10 @@ def free_bytes(path: Path) -> int:
     return shutil.disk_usage(nearest_existing(path)).free
 
 
-def measure_speed(gpu: GpuKind | None) -> Speed:
-    """Training speed on a GPU, from its data sheet or else measured here, or on all CPUs.
+def measure_speed(gpu: GpuKind | None) -> tuple[float, str]:
+    """TFLOP/s of a training step, and their source in words.
+
+    On a GPU by its data sheet or else measured here, or measured on all CPUs.
 
     Args:
         gpu: of this machine or of another one; None for the CPUs of this machine.
@@ -140,7 +134,7 @@ def measure_speed(gpu: GpuKind | None) -> Speed:
     """
     if gpu is None:
         rate = TRAINING_EFFICIENCY * measure_peak(torch.device("cpu"), torch.float32) / 1e12
-        return Speed(rate, f"{1e3 * rate:.0f} GFLOP/s in a training step, by a product now")
+        return rate, f"{1e3 * rate:.0f} GFLOP/s in a training step, by a product now"
     bandwidth, source = gpu.bandwidth, f"of {gpu.name}'s data sheet"
     if bandwidth is None:
         try:
@@ -148,9 +142,8 @@ def measure_speed(gpu: GpuKind | None) -> Speed:
         except (RuntimeError, AssertionError) as error:
             raise RunError(f"{gpu.name} does not compute ({error}); see vrtspike doctor") from error
     rate = GPU_FLOP_PER_BYTE * bandwidth
-    return Speed(
-        rate, f"{rate:.1f} TFLOP/s in a training step, by {bandwidth:.2f} TB/s of memory {source}"
-    )
+    of_memory = f"{bandwidth:.2f} TB/s of memory {source}"
+    return rate, f"{rate:.1f} TFLOP/s in a training step, by {of_memory}"
 
 
 def measure_bandwidth(device: torch.device) -> float:

@@ -128,7 +128,7 @@ def advise(workflow: Workflow, machine: Machine, max_hours: float) -> Advice:
     on = "no GPU" if gpu is None else f"{gpu.count} x {gpu.name} with {gpu.memory_gib:.0f} GiB"
     lines = [
         f"machine: {on}, {machine.cpus} CPUs, {machine.memory_gib:.0f} GiB of memory",
-        f"speed:   {machine.speed.source}",
+        f"speed:   {machine.speed}",
         f"disk:    {free / GB:.0f} GB free for results",
     ]
     for dataset, each in data.items():
@@ -197,7 +197,7 @@ def assess(
         return Fit(name, ["the cost of its model was never counted"])
     memory = _memory_gib(settings, cost, gpus, machine.cpus)
     efficiency = _MULTI_GPU_EFFICIENCY if gpus > 1 else 1.0
-    hours = cost.clips * cost.run_tflop / machine.speed.tflops / efficiency / 3600
+    hours = cost.clips * cost.run_tflop / machine.tflops / efficiency / 3600
     disk: float = data.missing_bytes(settings.DATA.NUM_VOXEL_BINS)
     disk += cost.checkpoint_gib(settings.TRAIN.KEEP_LAST) * 2**30
     reasons = []

@@ -95,3 +95,16 @@ def texts(frame: pd.DataFrame, formats: Mapping[str, str], absent: str = "–") 
         for name, column in frame.to_dict("list").items()
     }
     return pd.DataFrame(cells, dtype=object)
+
+
+def markdown_table(rows: pd.DataFrame, others: str = "---:") -> str:
+    """A Markdown table.
+
+    Args:
+        rows: its texts.
+        others: alignment of the columns after the first one, which is left-aligned.
+    """
+    rule = ["---", *[others] * (len(rows.columns) - 1)]
+    lines = [[str(column) for column in rows.columns], rule, *rows.to_numpy().tolist()]
+    escaped = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+    return "".join(f"| {' | '.join(line)} |\n" for line in escaped)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.analysis.compare import markdown_table
 from vrtspike.analysis.evaluation_files import Summary, find_evaluation
 from vrtspike.analysis.evaluations import (
     SPREAD,
@@ -28,7 +27,7 @@ from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import ConfigError, DataError, list_faults
 from vrtspike.io.files import atomic_write_text
-from vrtspike.plotting.pages import Table, texts, write_page
+from vrtspike.plotting.pages import Table, markdown_table, texts, write_page
 from vrtspike.runs.published import PublishedRun, read_published
 
 FILE = Path(__file__).with_suffix(".csv")
