@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from vrtspike.cluster.gpus import Devices, require_gpus, take_gpus
+from vrtspike.cluster.gpus import Devices, take_gpus, usable_gpus
 from vrtspike.cluster.scheduler import (
     TimeLimit,
     rendezvous_endpoint,
@@ -29,7 +29,6 @@ from vrtspike.cluster.torchrun import Rendezvous, run, run_training
 from vrtspike.config.loading import check_files, check_packages
 from vrtspike.config.workflow import load_workflow
 from vrtspike.monitoring.display import Messages
-from vrtspike.monitoring.nvml import installed_gpus
 from vrtspike.runs.code import code_changes, describe_code_changes
 from vrtspike.runs.folder import is_finished, lock_launcher, read_record, set_aside
 from vrtspike.runs.identity import identify
@@ -169,8 +168,8 @@ def require_machines(gpus: int | Literal["auto"], nodes: int) -> None:
     """
     if nodes > 1:
         srun_command(nodes, gpus)
-    elif gpus != 0:
-        require_gpus(gpus, installed_gpus())
+    elif gpus != "auto":
+        usable_gpus(gpus)
 
 
 def train(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import torch
 
 from vrtspike.cluster.gpus import usable_gpus
 from vrtspike.errors import RunError
-from vrtspike.monitoring.nvml import driver_version, installed_gpus
+from vrtspike.monitoring.nvml import driver_version
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.surroundings import nearest_existing
@@ -80,7 +79,7 @@ def this_machine() -> Machine:
 
 def find_gpus() -> GpuKind | None:
     """The GPUs that this process may use; None without GPU or driver."""
-    found = usable_gpus(installed_gpus(), os.environ.get("CUDA_VISIBLE_DEVICES"))
+    found = usable_gpus()
     # Without size: devices of a batch system that NVML does not see.
     known = [gpu for gpu in found if gpu.total]
     if not known:
