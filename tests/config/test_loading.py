@@ -10,7 +10,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from vrtspike.config import load_preset
-from vrtspike.config.loading import check_files, check_packages
+from vrtspike.config.loading import check_training
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import ConfigError
 
@@ -29,11 +29,11 @@ def test_every_shipped_preset_loads(repository):
     for path in paths:
         settings = load_preset(path)
         if path.stem not in NEED_WEIGHTS:
-            check_files(settings)
+            check_training(settings)
     own = repository / "config/presets/baseline.yaml"
     settings = load_preset(own, ["MODEL.VRT_CFG=no/such.yaml"])
     with pytest.raises(ConfigError, match=r"MODEL.VRT_CFG: no such file: no/such.yaml"):
-        check_files(settings)
+        check_training(settings)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_a_logger_whose_package_is_missing_is_reported(monkeypatch, key, package
         importlib.util, "find_spec", lambda name: None if name in absent else found(name)
     )
     with pytest.raises(ConfigError, match=f"LOG.{key} needs the package {package}, .*pip install"):
-        check_packages(settings)
+        check_training(settings)
     # Another one's absence is no matter.
     absent = {"wandb", "mlflow"} - absent
-    check_packages(Settings())
+    check_training(Settings())

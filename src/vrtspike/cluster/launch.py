@@ -26,7 +26,7 @@ from vrtspike.cluster.scheduler import (
 )
 from vrtspike.cluster.signals import EXIT_INTERRUPTED, STATUS_FILE, read_status, status_file
 from vrtspike.cluster.torchrun import Rendezvous, run, run_training
-from vrtspike.config.loading import check_files, check_packages
+from vrtspike.config.loading import check_training
 from vrtspike.config.workflow import load_workflow
 from vrtspike.monitoring.display import Messages
 from vrtspike.runs.code import code_changes, describe_code_changes
@@ -92,8 +92,7 @@ def launch(
     messages.begin()
     workflow = load_workflow(configfile, config)
     settings = workflow.preset(preset)
-    check_files(settings)
-    check_packages(settings)
+    check_training(settings)
     run_identity = identify(preset, settings, dataset)
     folder = (runs or Path(workflow.settings.RUNS)) / run_identity.name / run_identity.fingerprint
     messages.note(f"run folder: {folder}")

@@ -10,11 +10,11 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from vrtspike.config.loading import check_packages, missing_files
+from vrtspike.config.loading import check_training
 from vrtspike.config.problems import find_problem
 from vrtspike.config.run_schema import split_seed
 from vrtspike.config.workflow import Workflow
-from vrtspike.errors import ConfigError, UserError
+from vrtspike.errors import UserError
 from vrtspike.io.flatten import flat_settings
 from vrtspike.io.pretrained import PUBLISHED
 from vrtspike.runs.code import code_changes, describe_code_changes
@@ -74,13 +74,7 @@ class Trainings:
         """
         if not (retrain or self._run(preset) is None or self.change(preset)):
             return
-        check_packages(self._workflow.preset(preset))
-        gone = missing_files(self._workflow.preset(preset))
-        given = self.weights(preset, "given")
-        gone |= {key: str(path) for key, path in given.items() if not path.is_file()}
-        if gone:
-            lines = [f"preset {preset}: {key}: no such file: {path}" for key, path in gone.items()]
-            raise ConfigError("\n".join([*lines, "Give an existing file, or remove the key."]))
+        check_training(self._workflow.preset(preset), preset, self.weights(preset, "given"))
 
     def change(self, preset: str) -> str:
         """Changes of settings, data and weights since a preset was trained.
