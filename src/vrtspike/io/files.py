@@ -55,7 +55,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     # The suffix comes last, because writers such as OpenCV choose the format by it.
     temporary = _temporary_name(target, f"tmp{target.suffix}")
     try:
-        with writes_to(target, temporary), _naming_full_disks(temporary):
+        with writes_to(target, temporary):
             yield temporary
             if temporary.is_dir():
                 _replace_directory(temporary, target)
@@ -72,7 +72,9 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def writes_to(path: Path, temporary: Path | None = None) -> Iterator[None]:
-    """Set the file name of an OSError in the body; errors of writes have none.
+    """Set the file name of an OSError in the body, which errors of writes lack.
+
+    On a full disk, such an error takes the place of a library's own.
 
     Args:
         path: of the file that the body writes.
@@ -80,23 +82,15 @@ def writes_to(path: Path, temporary: Path | None = None) -> Iterator[None]:
     """
     try:
         yield
-    except OSError as error:
-        if error.filename is None or os.fspath(error.filename) == str(temporary):
-            error.filename = os.fspath(path)
-        raise
-
-
-@contextlib.contextmanager
-def _naming_full_disks(path: Path) -> Iterator[None]:
-    """Replace errors of libraries on a full disk by an OSError."""
-    try:
-        yield
-    except (OSError, UserError):
+    except UserError:
         raise
     except Exception as error:
-        if (full := disk_full_error(path.parent)) is not None:
-            raise full from error
-        raise
+        cause = error if isinstance(error, OSError) else disk_full_error(path.parent)
+        if cause is None:
+            raise
+        if cause.filename is None or os.fspath(cause.filename) == str(temporary):
+            cause.filename = os.fspath(path)
+        raise cause from error.__cause__ if cause is error else error
 
 
 def disk_full_error(folder: Path) -> OSError | None:
@@ -235,13 +229,10 @@ def read_mapping(path: Path, advice: str) -> dict[str, Any]:
 
 def folder_size(folder: str | os.PathLike[str]) -> tuple[int, int]:
     """Number and bytes of all files below a folder; (0, 0) for a missing folder."""
-    count = total = 0
-    for path, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(FileNotFoundError):  # it may have been removed
-                total += os.stat(f"{path}/{name}").st_size  # noqa: PTH116 - of many files
-                count += 1
-    return count, total
+    marks = (file_mark(Path(path, name)) for path, _, names in os.walk(folder) for name in names)
+    # A file may have been removed meanwhile.
+    sizes = [mark[1] for mark in marks if mark is not None]
+    return len(sizes), sum(sizes)
 
 
 def refuse_pipe(path: str | os.PathLike[str]) -> None:

@@ -65,12 +65,7 @@ def file_entry(root: Path, path: str) -> dict[str, Any]:
         ``{"path", "size", "mtime_ns", "digest"}``.
     """
     size, date = size_and_date(root, path)
-    return {
-        "path": path,
-        "size": size,
-        "mtime_ns": date,
-        "digest": _digest(root / path),
-    }
+    return {"path": path, "size": size, "mtime_ns": date, "digest": _digest(root / path)}
 
 
 def _digest(path: Path) -> str:
