@@ -158,9 +158,8 @@ class Workflow:
             ConfigError: if a preset file has the name of a training derived from another one.
         """
         found: dict[str, Training] = {}
-        swept = (sweep.members for sweep in self.sweeps.values())
-        sources = (dict.fromkeys(self.broken), self.presets, *swept)
-        for origin, settings in chain.from_iterable(source.items() for source in sources):
+        known = {**dict.fromkeys(self.broken), **self.every_preset}
+        for origin, settings in known.items():
             ablation = settings.ablation if settings and origin in self.presets else None
             for variant in (None, *(ablation.variants if ablation else ())):
                 model = origin + (variant.suffix if variant else "")
