@@ -46,12 +46,15 @@ class Rendezvous:
 
 
 class ProgramExit(NamedTuple):
-    """How a program ended."""
+    """How a program ended.
+
+    Attributes:
+        code: its exit status.
+        was_stopped: whether it was asked to stop.
+    """
 
     code: int
-    """Its exit status."""
     was_stopped: bool
-    """Whether it was asked to stop."""
 
 
 def run_training(

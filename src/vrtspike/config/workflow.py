@@ -100,16 +100,19 @@ def workflow_schema() -> type[WorkflowSettings]:
 
 
 class Training(NamedTuple):
-    """Where the settings of a training come from."""
+    """Where the settings of a training come from.
+
+    Attributes:
+        origin: preset file, or member of a sweep.
+        model: name of the training of the first seed.
+        variant: of the ablation.
+        seed: number that is added to SEED.
+    """
 
     origin: str
-    """Preset file, or member of a sweep."""
     model: str
-    """Name of the training of the first seed."""
     variant: Variant | None
-    """Of the ablation."""
     seed: int
-    """Number that is added to SEED."""
 
 
 @dataclass(frozen=True)

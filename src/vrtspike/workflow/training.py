@@ -15,7 +15,7 @@ from vrtspike.config.problems import find_problem
 from vrtspike.config.run_schema import split_seed
 from vrtspike.config.workflow import Workflow
 from vrtspike.errors import UserError
-from vrtspike.io.flatten import flat_settings
+from vrtspike.io.flatten import unequal
 from vrtspike.io.pretrained import PUBLISHED
 from vrtspike.runs.code import code_changes, describe_code_changes
 from vrtspike.runs.identity import RunIdentity, result_settings, weight_digests
@@ -87,15 +87,9 @@ class Trainings:
         run = self._run(preset)
         if run is None:
             return ""
-        then, now = (
-            flat_settings(result_settings(settings))
-            for settings in (run.settings, self._workflow.preset(preset))
-        )
-        changes = [
-            f"{key} {then.get(key)} -> {now.get(key)}"
-            for key in sorted(then.keys() | now.keys())
-            if then.get(key) != now.get(key)
-        ]
+        settings = (run.settings, self._workflow.preset(preset))
+        differing = unequal(*map(result_settings, settings))
+        changes = [f"{key} {then} -> {now}" for key, (then, now) in sorted(differing.items())]
         digest = self._data_digest(preset)
         before, data = Path(run.dataset), self._workflow.manifest(preset)
         if digest is None and before.parts[-_DATA_PARTS:] != data.parts[-_DATA_PARTS:]:
