@@ -140,18 +140,16 @@ def _report_code_changes(
     changed: list[str] | None, folder: Path, preset: str, retrain: bool, messages: Messages
 ) -> None:
     """Report changed code; with ``retrain`` set the run aside."""
-    if changed == [] and retrain:
-        messages.show("the run's code has not changed; remove its folder to train it again")
-    if not changed:
-        return
-    if retrain:
+    if changed and retrain:
         aside = set_aside(folder)
         messages.show(f"the former run is now {aside}: {describe_code_changes(changed)}")
-    else:
+    elif changed:
         messages.show(
             f"code has changed since this run began: {describe_code_changes(changed)}; to train it "
             f"again: snakemake train_{preset} --config RETRAIN={preset}"
         )
+    elif changed is not None and retrain:
+        messages.show("the run's code has not changed; remove its folder to train it again")
 
 
 def require_machines(gpus: int | Literal["auto"], nodes: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -54,17 +54,12 @@ def _number(environment: Mapping[str, str], name: str) -> int | None:
 
 def _cgroup_cpus(group: Path) -> int | None:
     """CPU quota of a control group (version 2 or 1), if it has one."""
-    try:
-        quota, period = (group / "cpu.max").read_text().split()
-    except (OSError, ValueError):
-        try:
-            quota = (group / "cpu.cfs_quota_us").read_text().strip()
-            period = (group / "cpu.cfs_period_us").read_text().strip()
-        except OSError:
-            return None
-    if quota == "max" or int(quota) <= 0:
-        return None
-    return max(1, math.floor(int(quota) / int(period)))
+    for names in (["cpu.max"], ["cpu.cfs_quota_us", "cpu.cfs_period_us"]):
+        with contextlib.suppress(OSError, ValueError):
+            text = " ".join((group / name).read_text() for name in names)
+            quota, period = text.split()
+            return None if quota in ("max", "-1") else max(1, int(quota) // int(period))
+    return None
 
 
 def cgroup_folders(controller: str, root: Path = ROOT) -> Iterator[Path]:
