@@ -25,7 +25,7 @@ from vrtspike.cluster.scheduler import (
     time_limit,
 )
 from vrtspike.cluster.signals import EXIT_INTERRUPTED, STATUS_FILE, read_status, status_file
-from vrtspike.cluster.torchrun import Rendezvous, run, run_training
+from vrtspike.cluster.torchrun import run, run_training
 from vrtspike.config.loading import check_training
 from vrtspike.config.workflow import load_workflow
 from vrtspike.monitoring.display import Messages
@@ -232,7 +232,7 @@ def train(
 
 
 def train_on_node(
-    folder: Path, gpus: int | Literal["auto"], program: Path, rendezvous: Rendezvous
+    folder: Path, gpus: int | Literal["auto"], program: Path, nodes: int, endpoint: str
 ) -> int:
     """Run the training processes of one of several nodes; returns their exit status.
 
@@ -240,13 +240,14 @@ def train_on_node(
         folder: of the run.
         gpus: of this machine.
         program: the training program.
-        rendezvous: where the other machines are.
+        nodes: number of machines.
+        endpoint: host and port of one of them, where they meet.
 
     Raises:
         RunError: if the devices are not there.
     """
     with take_gpus(gpus) as devices:
-        return run_training(folder, devices, program, {}, rendezvous).code
+        return run_training(folder, devices, program, {}, nodes, endpoint).code
 
 
 def run_end_hook(

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
@@ -30,19 +29,6 @@ _SIGNAL_OFFSET = 128
 """Exit statuses of :func:`main`, as of a shell, are this plus the number of the signal."""
 _SINGLE_PROCESS = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
 """The environment variables of ``torchrun`` for a single process."""
-
-
-@dataclass(frozen=True)
-class Rendezvous:
-    """Rendezvous of the machines of a run.
-
-    Attributes:
-        nodes: number of machines.
-        endpoint: host and port of one of them.
-    """
-
-    nodes: int
-    endpoint: str
 
 
 class ProgramExit(NamedTuple):
@@ -62,7 +48,8 @@ def run_training(
     devices: Devices,
     program: Path,
     environment: dict[str, str],
-    rendezvous: Rendezvous | None = None,
+    nodes: int = 1,
+    endpoint: str = "",
     limit: TimeLimit | None = None,
 ) -> ProgramExit:
     """Run the training program, one process per GPU of this machine, to its end.
@@ -72,22 +59,21 @@ def run_training(
         devices: of this machine.
         program: the training program.
         environment: further environment variables.
-        rendezvous: of a run on several machines; None for one machine.
+        nodes: number of machines.
+        endpoint: host and port of one of several machines, where they meet.
         limit: time limit; None for none.
     """
     ranks = max(1, len(devices.names))
     variables = {**training_environment(devices, ranks), **environment}
     training = [str(program), "--run-dir", str(folder)]
-    if ranks == 1 and rendezvous is None:
+    if ranks == nodes == 1:
         # torchrun would only take seconds to start.
         command, alone = [sys.executable, "-u", *training], {**variables, **_SINGLE_PROCESS}
         return run(command, _stop_process, alone, _init_child, limit, devices.locks)
     where = ["--standalone"]
-    if rendezvous is not None:
-        where = [
-            *("--nnodes", str(rendezvous.nodes), "--rdzv-backend", "c10d"),
-            *("--rdzv-id", rendezvous.endpoint, "--rdzv-endpoint", rendezvous.endpoint),
-        ]
+    if nodes > 1:
+        where = ["--nnodes", str(nodes), "--rdzv-backend", "c10d", "--rdzv-id", endpoint]
+        where += ["--rdzv-endpoint", endpoint]
     torchrun = [
         # After a signal that torchrun handles, it kills processes that need more than 30 seconds to
         # end. So it handles only the signal that is sent when this process has died.
