@@ -121,12 +121,12 @@ def build_settings(document: Document) -> RunSettings:
 def check_training(
     settings: RunSettings, preset: str = "", weights: Mapping[str, Path] | None = None
 ) -> None:
-    """Refuse missing files that a training would read, and missing packages of its loggers.
+    """Refuse missing files that a preset includes, and missing packages of its loggers.
 
     Args:
-        settings: of the training.
+        settings: of the preset.
         preset: its name, for the message.
-        weights: further files, by key.
+        weights: files of weights that must be there, too, by key.
 
     Raises:
         ConfigError: naming each key, and its file or package.
