@@ -7,7 +7,6 @@ import errno
 import functools
 import hashlib
 import json
-import math
 import os
 import re
 import secrets
@@ -194,13 +193,7 @@ def finite_or_null(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     >>> finite_or_null({"loss": float("nan"), "step": 3})
     {'loss': None, 'step': 3}
     """
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: finite_or_null(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [finite_or_null(item) for item in value]
-    return value
+    return json.loads(json.dumps(value), parse_constant=lambda name: None)
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401 - any JSON value
