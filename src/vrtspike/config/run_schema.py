@@ -191,19 +191,22 @@ def split_seed(name: str) -> tuple[str, int]:
 
 
 class RunSettings(Section):
-    """The settings of a training, for any problem."""
+    """The settings of a training, for any problem.
+
+    Attributes:
+        old_keys: other names of keys; a problem's own include these.
+        ablation: the problem's ablation, if it has one.
+        workflow: the problem's sections of ``config/config.yaml``.
+        neutral_modules: modules of the problem's package that change no weights
+            (:mod:`vrtspike.runs.code`), such as ``data.manifests``.
+        watched: metrics that early stopping can watch; None if they are known only at run time.
+    """
 
     old_keys: ClassVar[OldKeys] = COMMON
-    """Other names of keys; a problem's own include these."""
     ablation: ClassVar[Ablation | None] = None
-    """The problem's ablation, if it has one."""
     workflow: ClassVar[type[Section]] = Section
-    """The problem's sections of ``config/config.yaml``."""
     neutral_modules: ClassVar[tuple[str, ...]] = ()
-    """Modules of the problem's package that change no weights (:mod:`vrtspike.runs.code`), such as
-    ``data.manifests``."""
     watched: ClassVar[tuple[str, ...] | None] = None
-    """Metrics that early stopping can watch; None if they are known only at run time."""
 
     # Operational, because the sections of two problems differ anyway.
     BASE: None = operational("Preset to start from", None, exclude=True)

@@ -63,10 +63,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
                 temporary.replace(target)
             _sync(target.parent)
     finally:
-        if temporary.is_dir():
-            shutil.rmtree(temporary)
-        else:
-            temporary.unlink(missing_ok=True)
+        _remove(temporary)
 
 
 @contextlib.contextmanager
@@ -143,16 +140,19 @@ def remove_leftovers(folder: str | os.PathLike[str], *, older_than_s: float = _A
             process writes there now.
     """
     latest = time.time() - older_than_s
-    for path in Path(folder).glob(".*"):
-        if _TEMPORARY_NAME.fullmatch(path.name) is None:
-            continue
+    found = [path for path in Path(folder).glob(".*") if _TEMPORARY_NAME.fullmatch(path.name)]
+    for path in found:
         with contextlib.suppress(FileNotFoundError):  # its process has just ended
-            if path.stat().st_mtime > latest:
-                continue
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink()
+            if path.stat().st_mtime <= latest:
+                _remove(path)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or a directory, if it is there."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 _remove_leftovers_once = functools.cache(remove_leftovers)
@@ -222,10 +222,13 @@ def read_mapping(path: Path, advice: str) -> dict[str, Any]:
 
 def folder_size(folder: str | os.PathLike[str]) -> tuple[int, int]:
     """Number and bytes of all files below a folder; (0, 0) for a missing folder."""
-    marks = (file_mark(Path(path, name)) for path, _, names in os.walk(folder) for name in names)
-    # A file may have been removed meanwhile.
-    sizes = [mark[1] for mark in marks if mark is not None]
-    return len(sizes), sum(sizes)
+    count = total = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):  # it may have been removed
+                total += os.stat(f"{path}/{name}").st_size  # noqa: PTH116 - of many files
+                count += 1
+    return count, total
 
 
 def refuse_pipe(path: str | os.PathLike[str]) -> None:
