@@ -20,13 +20,7 @@ _UNSUPPORTED = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 _ADVICE = "put the run on another one (RUNS in config/config.yaml, --run-dir of train.py)"
 
 
-def lock_file(
-    descriptor: int,
-    path: Path,
-    *,
-    wait: bool = False,
-    advice: str = _ADVICE,
-) -> bool:
+def lock_file(descriptor: int, path: Path, *, wait: bool = False, advice: str = _ADVICE) -> bool:
     """Lock an open file against other processes.
 
     Args:
