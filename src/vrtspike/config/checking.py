@@ -21,7 +21,6 @@ _EXPECTED = {
     "tuple_type": _LIST,
     "list_type": _LIST,
     "model_type": _SECTION,
-    "model_attributes_type": _SECTION,
 }
 """Words in the place of pydantic's, which are Python's names of types."""
 

@@ -179,10 +179,5 @@ def derive(preset: str, settings: RunSettings, variant: Variant) -> RunSettings:
                 f"preset {preset}: {key} is {json.dumps(settings.value(key))}; an ablation needs "
                 f"{json.dumps(needed)}: set PRESETS to presets with it, or remove the key"
             )
-    try:
-        above = parse_overrides([variant.override])
-        return override_settings(settings, above, f"preset {preset}{variant.suffix}")
-    except ConfigError as error:
-        raise ConfigError(
-            f"preset {preset} has no ablation with {variant.label}: {error}"
-        ) from error
+    name = f"preset {preset}{variant.suffix}"
+    return override_settings(settings, parse_overrides([variant.override], name), name)

@@ -36,14 +36,10 @@ def available_cpus(environment: Mapping[str, str] | None = None, cgroups: Path =
 
 def _batch_cpus(environment: Mapping[str, str]) -> int | None:
     """CPUs on this node allocated by Slurm, PBS, LSF or Grid Engine; None outside of a job."""
-    per_task = environment.get("SLURM_CPUS_PER_TASK", "")
-    if per_task.isdigit():
-        tasks = environment.get("SLURM_NTASKS_PER_NODE", "1")
-        return int(per_task) * (int(tasks) if tasks.isdigit() else 1)
-    for name in ("SLURM_CPUS_ON_NODE", "PBS_NCPUS", "NCPUS", "LSB_DJOB_NUMPROC", "NSLOTS"):
-        if number := _number(environment, name):
-            return number
-    return None
+    if per_task := _number(environment, "SLURM_CPUS_PER_TASK"):
+        return per_task * (_number(environment, "SLURM_NTASKS_PER_NODE") or 1)
+    names = ("SLURM_CPUS_ON_NODE", "PBS_NCPUS", "NCPUS", "LSB_DJOB_NUMPROC", "NSLOTS")
+    return next(filter(None, (_number(environment, name) for name in names)), None)
 
 
 def _number(environment: Mapping[str, str], name: str) -> int | None:

@@ -90,12 +90,13 @@ class Trainings:
         settings = (run.settings, self._workflow.preset(preset))
         differing = unequal(*map(result_settings, settings))
         changes = [f"{key} {then} -> {now}" for key, (then, now) in sorted(differing.items())]
-        digest = self._data_digest(preset)
         before, data = Path(run.dataset), self._workflow.manifest(preset)
-        if digest is None and before.parts[-_DATA_PARTS:] != data.parts[-_DATA_PARTS:]:
-            changes.append("another data set")
-        elif digest not in (None, run.dataset_digest):
-            changes.append("the data have changed")
+        try:
+            digest = find_problem(self._workflow.preset(preset).TASK).dataset_digest(data)
+            changes += ["the data have changed"] if digest != run.dataset_digest else []
+        except UserError:  # they are not prepared
+            if before.parts[-_DATA_PARTS:] != data.parts[-_DATA_PARTS:]:
+                changes.append("another data set")
         changes += [
             f"{key}: other weights"
             for key, path in self.weights(preset, "given").items()
@@ -121,13 +122,6 @@ class Trainings:
         """The run that trained a preset; None if there is none that this version can read."""
         try:
             return RunIdentity.read(self.result(preset)) if self.is_trained(preset) else None
-        except UserError:
-            return None
-
-    def _data_digest(self, preset: str) -> str | None:
-        try:
-            problem = find_problem(self._workflow.preset(preset).TASK)
-            return problem.dataset_digest(self._workflow.manifest(preset))
         except UserError:
             return None
 
