@@ -252,28 +252,21 @@ class RunSettings(Section):
         """Keys that are set and recompute activations; the first one saves least memory."""
         return ()
 
-    def value(self, name: str, otherwise: Any = None) -> Any:  # noqa: ANN401 - of any key
-        """The value of a key that this problem may or may not have.
+    def value(self, name: str) -> Any:  # noqa: ANN401 - of any key
+        """The value of a key, such as ``TRAIN.EPOCHS``; None if this problem has no such key.
 
-        Args:
-            name: such as ``DATA.USE_RAM_CACHE``.
-            otherwise: returned if there is no such key.
-
-        >>> RunSettings().value("TRAIN.EPOCHS"), RunSettings().value("DATA.USE_RAM_CACHE", False)
-        (40, False)
+        >>> RunSettings().value("TRAIN.EPOCHS"), RunSettings().value("DATA.USE_RAM_CACHE")
+        (40, None)
         """
         found: Any = self
         for part in name.split("."):
             found = getattr(found, part, None)
-            if found is None:
-                return otherwise
         return found
 
     @model_validator(mode="after")
     def _check_early_stopping_metric(self) -> Self:
-        stopping = self.TRAIN.EARLY_STOPPING
-        known = None if self.watched is None else (MAIN_METRIC, *self.watched)
-        if stopping is not None and known is not None and stopping.METRIC not in known:
+        stopping, known = self.TRAIN.EARLY_STOPPING, (MAIN_METRIC, *(self.watched or ()))
+        if stopping is not None and self.watched and stopping.METRIC not in known:
             raise ValueError(
                 f"TRAIN.EARLY_STOPPING.METRIC: found {stopping.METRIC!r}, expected one of "
                 f"{', '.join(known)}"

@@ -7,7 +7,7 @@ import errno
 import fcntl
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -51,12 +51,11 @@ def lock_file(descriptor: int, path: Path, *, wait: bool = False, advice: str = 
 
 
 @contextlib.contextmanager
-def locked(path: Path, wait: Callable[[], None] = lambda: None) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Hold a lock for the duration of the body; waits for other processes first.
 
     Args:
         path: of the lock file, which is created with its folder and kept.
-        wait: called before waiting.
 
     Raises:
         RunError: if the file system has no locks.
@@ -64,9 +63,7 @@ def locked(path: Path, wait: Callable[[], None] = lambda: None) -> Iterator[None
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
-        if not lock_file(descriptor, path):
-            wait()
-            lock_file(descriptor, path, wait=True)
+        lock_file(descriptor, path, wait=True)
         yield
     finally:
         os.close(descriptor)
