@@ -21,7 +21,7 @@ import psutil
 
 from vrtspike.cluster.gpus import Devices
 from vrtspike.cluster.scheduler import LIMIT_CHECK_INTERVAL_S, NEAR_END, TimeLimit
-from vrtspike.cluster.signals import LAUNCHER_DIED, STOP_SIGNALS, block, handled_signals
+from vrtspike.cluster.signals import LAUNCHER_DIED, STOP_SIGNALS, block, handled
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.processes import stop_with_parent
 
@@ -126,9 +126,7 @@ def run(
             with contextlib.suppress(psutil.NoSuchProcess):  # it has ended
                 stop(psutil.Process(pid))
 
-    stops = [number for number in handled_signals() if number in STOP_SIGNALS]
-    previous = {number: signal.signal(number, request_stop) for number in stops}
-    try:
+    with handled(STOP_SIGNALS, request_stop):
         # In a session of its own; else it would get the terminal's signals twice.
         process = subprocess.Popen(
             command, env=environment, preexec_fn=begin, start_new_session=True, pass_fds=locks
@@ -146,9 +144,6 @@ def run(
                 process.wait(min(left, LIMIT_CHECK_INTERVAL_S))
                 break
         return ProgramExit(process.wait(), bool(received))
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def _init_child() -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch.utils.data import default_collate, get_worker_info
 
-from vrtspike.cluster.signals import HANDLED_SIGNALS, ignore
+from vrtspike.cluster.signals import HANDLED_SIGNALS, handled, ignore
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.endings import exit_with_process
 
@@ -117,13 +117,8 @@ def start_forkserver(modules: Sequence[str]) -> None:
     multiprocessing.set_forkserver_preload(list(modules))
     _use_short_socket_folder()
     _kill_workers_at_exit()
-    previous = {number: signal.getsignal(number) for number in HANDLED_SIGNALS}
-    ignore(HANDLED_SIGNALS)
-    try:
+    with handled(HANDLED_SIGNALS, signal.SIG_IGN):
         forkserver.ensure_running()
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def _use_short_socket_folder() -> None:
