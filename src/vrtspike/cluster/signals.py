@@ -102,12 +102,8 @@ def status_file(folder: Path) -> Iterator[Path]:
     """
     for left in folder.glob(f"{_PREFIX}*"):
         left.unlink()
-    descriptor, name = tempfile.mkstemp(prefix=_PREFIX, dir=folder)
-    os.close(descriptor)
-    try:
-        yield Path(name)
-    finally:
-        Path(name).unlink(missing_ok=True)
+    with tempfile.NamedTemporaryFile(prefix=_PREFIX, dir=folder) as stream:
+        yield Path(stream.name)
 
 
 def read_status(path: Path) -> int | Literal["begun"] | None:

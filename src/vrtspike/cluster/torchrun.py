@@ -134,15 +134,13 @@ def run(
         started.append(process.pid)
         if received:  # while it started
             request_stop(received[0], None)
-        while limit is not None and not received:
+        while limit is not None and not received and process.poll() is None:
             left = limit.seconds()
             if left == 0.0 and not received:
                 print(f"{NEAR_END}: asking training to stop", flush=True)
                 request_stop(signal.SIGALRM, None)
-                break
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(min(left, LIMIT_CHECK_INTERVAL_S))
-                break
         return ProgramExit(process.wait(), bool(received))
 
 

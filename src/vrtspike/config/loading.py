@@ -105,10 +105,7 @@ def task_of(document: Document) -> str:
         ConfigError: if there is no such problem.
     """
     task = document.values.get(TASK, DEFAULT_TASK)
-    try:
-        find_problem(task)
-    except ConfigError as error:
-        raise ConfigError(f"{document.places.get(TASK, 'settings')}: {error}") from None
+    find_problem(task, document.places.get(TASK, "settings"))
     return str(task)
 
 

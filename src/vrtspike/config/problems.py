@@ -185,14 +185,19 @@ def all_metrics() -> dict[str, Metric]:
     return dict(ChainMap(*(dict(find_problem(name).METRICS) for name in PROBLEMS)))
 
 
-def find_problem(name: str) -> Problem:
+def find_problem(name: str, place: str = "settings") -> Problem:
     """The problem that TASK names.
+
+    Args:
+        name: value of TASK.
+        place: where it stands, for the message.
 
     Raises:
         ConfigError: if there is none.
     """
     if not isinstance(name, str) or name not in PROBLEMS:
+        known = ", ".join(PROBLEMS)
         raise ConfigError(
-            f"TASK is {name!r}, and there is no such problem; there are: {', '.join(PROBLEMS)}"
+            f"{place}: TASK is {name!r}, and there is no such problem; there are: {known}"
         )
     return cast("Problem", import_module(PROBLEMS[name]))
