@@ -61,12 +61,9 @@ def locked(path: Path) -> Iterator[None]:
         RunError: if the file system has no locks.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        lock_file(descriptor, path, wait=True)
+    with path.open("a") as stream:
+        lock_file(stream.fileno(), path, wait=True)
         yield
-    finally:
-        os.close(descriptor)
 
 
 def describe_process() -> str:
