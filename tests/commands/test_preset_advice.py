@@ -32,15 +32,14 @@ def project(repository, tmp_path, monkeypatch):
 def ask(name, count=1, memory=64.0, cpus=16, hours=336.0, **configuration):
     workflow = load_workflow(["config/config.yaml"], configuration)
     gpu = named_gpu(name, count) if isinstance(name, str) else name
-    machine = Machine(cpus, memory, gpu)
-    return advise(workflow, machine, measure_speed(gpu), hours)
+    return advise(workflow, Machine(cpus, memory, gpu, measure_speed(gpu)), hours)
 
 
 def fits(advice):
     return {fit.name: fit for fit in advice.fits}
 
 
-TINY = GpuKind("GeForce", 1, 8.0, "580", 10.0)
+TINY = GpuKind("A100", 1, 8.0, "580")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +95,7 @@ def test_what_a_person_reads(project):
     assert "gopro_spike: data/gopro_spike is not there; the figures are those of GoPro" in lines[3]
     assert lines[5].strip() == "stores of 32 bins need 29.3 GB, 0.0 GB are there"
     (row,) = [line for line in lines if line.startswith("baseline")]
-    assert re.fullmatch(r"baseline +9\.8 GiB +\S+ GiB +4,066 +80\.\d\d +yes", row)
+    assert re.fullmatch(r"baseline +9\.9 GiB +\S+ GiB +4,066 +80\.\d\d +yes", row)
     assert lines[-2] == "recommended: snakemake --cores 16 train_baseline"
     assert "set DATA.ROOT first; it trains from random weights" in lines[-1]
     assert ask("A100", hours=0).lines[-1] == "nothing to recommend: no preset fits"

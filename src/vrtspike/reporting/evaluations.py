@@ -35,7 +35,7 @@ _ADVICE = "evaluate again"
 REQUIRED = ("dataset", "split", "frames", "sequences", "metrics")
 """Required keys of a summary, besides the fingerprint of its run."""
 
-DEFAULTS = {"protocol": OWN_PROTOCOL, "blur_dir": "", "scale": 1.0}
+DEFAULTS = {"protocol": OWN_PROTOCOL, "blur_dir": ""}
 """Values of other problems' evaluations, which lack these keys."""
 
 _METRIC_FIELDS = ("unit", "decimals", "larger_is_better", "before", "after")
@@ -57,7 +57,7 @@ def read_evaluation(folder: Path, fingerprint: str) -> Contents:
 
     Returns:
         entries of the summary on the test frames; ``metrics``, in the order of the problem;
-        ``sequence_rows``, one per sequence and scale; ``frame_rows``: sequence, frame, and both
+        ``sequence_rows``, one per sequence; ``frame_rows``: sequence, frame, and both
         figures of the first metric, of every ``frame_step``-th frame; ``worst``: sequence, frame,
         figure; ``examples``, worst first, with the paths of their ``files`` by kind;
         ``videos`` and ``figures`` with the path of their ``file``.
@@ -96,7 +96,7 @@ def read_evaluation(folder: Path, fingerprint: str) -> Contents:
         "spikes_note": summary.get("spikes_alone_note", ""),
         "sequence_columns": list(sequences.columns),
         "sequence_rows": rows_of(sequences),
-        "frame_rows": _frame_rows(frames, metrics, of_frames["scale"], step),
+        "frame_rows": _frame_rows(frames, metrics, step),
         "frame_step": step,
         "worst": [
             (each["sequence"], each["frame"], each[name])
@@ -181,14 +181,11 @@ def _metric(metric: Metric, summary: Mapping[str, Any]) -> Contents:
     }
 
 
-def _frame_rows(
-    frames: pd.DataFrame, metrics: Sequence[Contents], scale: float, step: int
-) -> list[list[Any]]:
+def _frame_rows(frames: pd.DataFrame, metrics: Sequence[Contents], step: int) -> list[list[Any]]:
     if not metrics:
         return []
     columns = ["sequence", "frame", metrics[0]["before_column"], metrics[0]["name"]]
-    of_scale = frames[frames["scale"] == scale] if "scale" in frames else frames
-    return rows_of(of_scale[columns].iloc[::step])
+    return rows_of(frames[columns].iloc[::step])
 
 
 def _examples(folder: Path) -> Contents:

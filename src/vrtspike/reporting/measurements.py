@@ -13,6 +13,7 @@ from vrtspike.analysis.figures import summarize_sections, throughput
 from vrtspike.analysis.performance import Analysis
 from vrtspike.analysis.run_logs import RunLogs
 from vrtspike.config.problems import Metric
+from vrtspike.io.files import finite_or_null
 from vrtspike.reporting.evaluations import Contents, read_table, rows_of
 
 POINTS = 800
@@ -117,9 +118,10 @@ def performance(analysis: Analysis) -> Contents:
     """
     speed, memory, logs = analysis.figures.speed, analysis.figures.memory, analysis.logs
     sections = summarize_sections(logs.timing)
+    times = {name: getattr(speed, name) for name in ("step_ms", "samples_per_second", "data_share")}
+    sizes = {name: getattr(memory, name) for name in ("process_mb", "gpu_peak_mb", "gpu_total_mb")}
     return {
-        **{name: getattr(speed, name) for name in ("step_ms", "samples_per_second", "data_share")},
-        **{name: getattr(memory, name) for name in ("process_mb", "gpu_peak_mb", "gpu_total_mb")},
+        **finite_or_null(times | sizes),
         "parts": speed.step_parts,
         "sections": rows_of(sections[list(SECTION_COLUMNS)]),
         "throughput": curves_of(throughput(logs.steps, logs.timing), RATES),

@@ -25,7 +25,7 @@ FIGURES = "figures.json"
 
 _RECORD_KEYS = ("schema", "status", "name", "fingerprint", "dataset_digest", "step", "parameters")
 _SUMMARY_KEYS = (
-    *("dataset", "split", "blur_dir", "scale", "frames", "sequences", "metrics", "definitions"),
+    *("dataset", "split", "blur_dir", "frames", "sequences", "metrics", "definitions"),
     *("protocol", "protocol_source", "protocol_unknown", "mean_over", "other_protocols"),
     *("tile", "device", "seconds_per_frame", "warnings"),
 )
