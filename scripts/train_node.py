@@ -10,7 +10,6 @@ import argparse
 from pathlib import Path
 
 from vrtspike.cluster.launch import gpus_option, train_on_node
-from vrtspike.cluster.torchrun import Rendezvous
 from vrtspike.system.cli import run
 
 
@@ -24,9 +23,8 @@ def main() -> int:
     parser.add_argument("--gpus", type=gpus_option, default="auto", help="of this node, or auto")
     parser.add_argument("--nodes", type=int, required=True, help="how many nodes train")
     parser.add_argument("--endpoint", required=True, metavar="HOST:PORT", help="where they meet")
-    arguments = parser.parse_args()
-    rendezvous = Rendezvous(arguments.nodes, arguments.endpoint)
-    return train_on_node(arguments.run_dir, arguments.gpus, arguments.program, rendezvous)
+    given = parser.parse_args()
+    return train_on_node(given.run_dir, given.gpus, given.program, given.nodes, given.endpoint)
 
 
 if __name__ == "__main__":

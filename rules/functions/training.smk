@@ -5,15 +5,12 @@ import shlex
 
 from snakemake.exceptions import WorkflowError
 
-from vrtspike.cluster.gpus import require_gpus
-from vrtspike.monitoring.nvml import installed_gpus
+from vrtspike.cluster.gpus import usable_gpus
 from vrtspike.workflow.local_devices import LocalDevices
 from vrtspike.workflow.training import retrained
 
 GPUS, NODES = WORKFLOW.settings.GPUS, WORKFLOW.settings.NODES
-DEVICES = LocalDevices(
-    GPUS, SNAKEMAKE, lambda: len(require_gpus("auto", installed_gpus()))
-)
+DEVICES = LocalDevices(GPUS, SNAKEMAKE, lambda: len(usable_gpus()))
 
 
 def given_cores():

@@ -64,13 +64,16 @@ def machine(tmp_path, monkeypatch):
         ([], "-1", []),
     ],
 )
-def test_gpus_that_cuda_visible_devices_selects(installed, visible, expected):
-    assert [gpu.uuid for gpu in usable_gpus(installed, visible)] == expected
+def test_gpus_that_cuda_visible_devices_selects(monkeypatch, installed, visible, expected):
+    monkeypatch.setattr(gpus, "installed_gpus", lambda: installed)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert [gpu.uuid for gpu in usable_gpus()] == expected
 
 
 FOUR = [*GPUS, gpu("GPU-d", 3)]
 USED = [gpu("GPU-a", 0, 36), gpu("GPU-b", 1, 39.9), gpu("GPU-c", 2, 31.9)]
-MIXED = [*PARTS, *GPUS[1:]]
 
 
 @pytest.mark.parametrize(
@@ -88,10 +91,8 @@ MIXED = [*PARTS, *GPUS[1:]]
         # The emptiest first, and those of others not at all.
         (1, USED, {}, "GPU-b"),
         ("auto", USED, {}, "GPU-b GPU-a"),
-        # One part of a divided GPU, or several whole ones.
+        # One part of a divided GPU.
         ("auto", PARTS, {}, "MIG-a"),
-        ("auto", MIXED, {}, "GPU-b GPU-c"),
-        (2, MIXED, {}, "GPU-b GPU-c"),
     ],
 )
 def test_a_run_takes_free_gpus(machine, wanted, installed, options, expected):
@@ -106,7 +107,6 @@ def test_a_run_takes_free_gpus(machine, wanted, installed, options, expected):
         # Of those that there are not at all nobody waits to become free.
         (4, GPUS, None, "4 GPUs are asked for, but 3 can be used"),
         (1, [], None, "1 GPUs are asked for, but 0"),
-        (2, PARTS, None, "divided GPU"),
         (3, USED, 0, r"GPU 2: 8\.1 of 40\.0 GiB are in use \(use it nevertheless: CUDA\S*=GPU-c"),
     ],
 )

@@ -68,7 +68,7 @@ SHUFFLED = "MODEL.SPIKE_ORDER=shuffled DATA.CLIP_LEN=3"
         (
             "short-shuffled-spikes",
             "",
-            "preset short has no ablation with shuffled spikes: .*CLIP_LEN is 1; expected 3",
+            "preset short-shuffled-spikes: .*CLIP_LEN is 1; expected 3",
         ),
     ],
 )

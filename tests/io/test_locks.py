@@ -13,6 +13,7 @@ from unittest import mock
 
 import pytest
 
+from tests.concurrency import is_waited_for
 from vrtspike.cluster.gpus import take_gpus
 from vrtspike.errors import RunError
 from vrtspike.io.locks import lock_file, locked
@@ -67,13 +68,14 @@ def test_a_second_process_can_wait_for_the_lock(tmp_path):
     def second() -> None:
         with path.open() as stream:
             events.append(lock_file(stream.fileno(), path))
-        with locked(path, lambda: events.append("waits") or begun.set()):
+        with locked(path):
             events.append("second")
 
-    begun, thread = threading.Event(), threading.Thread(target=second, daemon=True)
-    with locked(path, lambda: events.append("nobody was there")):
+    thread = threading.Thread(target=second, daemon=True)
+    with locked(path):
         thread.start()
-        assert begun.wait(20)
+        while not is_waited_for(path):
+            assert thread.is_alive()
         events.append("first")
     thread.join(20)
-    assert events == [False, "waits", "first", "second"]
+    assert events == [False, "first", "second"]

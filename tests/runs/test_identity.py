@@ -316,7 +316,7 @@ def test_preset_and_dataset_belong_together(place):
     with pytest.raises(RunError, match=r"settings\.json: no such file; expected"):
         continue_run(place)
     (place / "spynet.pth").unlink()
-    with pytest.raises(ConfigError, match=r"SPYNET: no such file"):
+    with pytest.raises(RunError, match=r"MODEL.VRT.SPYNET: \S+spynet.pth: No such file"):
         start_run(place)
     assert not (place / "run").exists()
 

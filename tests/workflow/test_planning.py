@@ -54,7 +54,7 @@ def test_every_preset_has_its_targets_and_every_target_an_explanation(clone):
     assert named <= set(targets)
 
 
-ABLATION = "preset demo has no ablation with shuffled spikes: .*CLIP_LEN is 2;"
+ABLATION = "preset demo-shuffled-spikes: .*CLIP_LEN is 2;"
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,6 @@ def submit(system: str, job: Job) -> str | None:
         RunError: if the batch system is not installed, refuses the job or does not answer within
             :data:`SUBMIT_S`.
     """
-    batch = SYSTEMS[system]
     if _failure_marker(job.name).exists():
         return None
     job.logs.mkdir(parents=True, exist_ok=True)
@@ -141,10 +140,10 @@ def submit(system: str, job: Job) -> str | None:
     outer.write_text(_script(folder, job.minutes), encoding="utf-8")
     outer.chmod(0o755)
     log = job.logs / f"{job.name}-{token}.log"
-    command = [*batch.submission(job, log), str(outer)]
+    command = [*SYSTEMS[system].submission(job, log), str(outer)]
     write_json(folder / "record", {"name": job.name, "log": str(log), "command": command})
     try:
-        return f"{system}:{_submit_command(command, batch, job.name)}:{token}"
+        return f"{system}:{_submit_command(command, SYSTEMS[system], job.name)}:{token}"
     except RunError as error:
         shutil.rmtree(folder)
         if not _UNAVAILABLE.search(str(error)):
@@ -200,28 +199,24 @@ def state(name: str) -> State:
         name: from :func:`submit`.
     """
     system, number, token = name.split(":")
-    folder = FOLDER / token
-    if not (folder / "exit").exists():
-        if not _is_gone(SYSTEMS[system], _number(folder, number)):
-            (folder / "gone").unlink(missing_ok=True)
-            return "running"
-        # On a network file system the file may appear late.
-        if not (folder / "exit").exists() and not _is_lost(folder / "gone"):
-            return "running"
-    failed = not (folder / "exit").exists() or (folder / "exit").read_text() != "0\n"
+    batch, folder = SYSTEMS[system], FOLDER / token
+    ended, again = folder / "exit", folder / "again"
+    if not ended.exists() and not _is_lost(batch, folder, number):
+        return "running"
     record = read_json(folder / "record")
-    if failed and (folder / "again").exists():
-        (folder / "again").unlink()
-        (folder / "exit").unlink(missing_ok=True)
+    result: State = "success" if ended.exists() and ended.read_text() == "0\n" else "failed"
+    if result == "failed" and again.exists():
+        again.unlink()
+        ended.unlink(missing_ok=True)
         with contextlib.suppress(RunError):  # a retry continues it
-            again = _submit_command(record["command"], SYSTEMS[system], record["name"])
-            (folder / "number").write_text(again)
+            new = _submit_command(record["command"], batch, record["name"])
+            (folder / "number").write_text(new)
             return "running"
     log = Path(record["log"])
-    if failed and log.is_file() and is_permanent(log.read_text(errors="replace")):
+    if result == "failed" and log.is_file() and is_permanent(log.read_text(errors="replace")):
         _failure_marker(record["name"]).touch()
     shutil.rmtree(folder)
-    return "failed" if failed else "success"
+    return result
 
 
 def cancel(names: Sequence[str]) -> str:
@@ -236,10 +231,8 @@ def cancel(names: Sequence[str]) -> str:
     jobs = [name.split(":") for name in names]
     numbers = [_number(FOLDER / token, number) for _, number, token in jobs]
     command = [SYSTEMS[jobs[0][0]].cancel, *numbers]
-    answer = query(command, _CANCEL_S)
-    if answer.text is not None:
-        return ""
-    return f"jobs may go on ({answer.fault}); to end them: {' '.join(command)}"
+    fault = query(command, _CANCEL_S).fault
+    return f"jobs may go on ({fault}); to end them: {' '.join(command)}" if fault else ""
 
 
 def _number(folder: Path, first: str) -> str:
@@ -253,17 +246,17 @@ def _failure_marker(name: str) -> Path:
     return FOLDER / f"{json_digest([os.environ.get(SNAKEMAKE_PROCESS), name])[:12]}.failed"
 
 
-def _is_gone(batch: BatchSystem, number: str) -> bool:
-    """Whether the batch system reports that a job has ended; False if it does not answer."""
-    answer = query([*batch.query.split(), number], QUERY_S)
-    if re.search(batch.active, answer.output):
+def _is_lost(batch: BatchSystem, folder: Path, number: str) -> bool:
+    """Whether the batch system has reported for :data:`LOST_S` that it does not know a job.
+
+    On a network file system, the exit status of an ended job may appear late.
+    """
+    answer, mark = query([*batch.query.split(), _number(folder, number)], QUERY_S), folder / "gone"
+    is_answer = answer.text is not None or bool(answer.output.strip())
+    is_active = re.search(batch.active, answer.output) is not None
+    if is_active or not is_answer or not re.search(batch.ended, answer.output):
+        mark.unlink(missing_ok=True)
         return False
-    answers = answer.text is not None or bool(answer.output.strip())
-    return answers and bool(re.search(batch.ended, answer.output))
-
-
-def _is_lost(mark: Path) -> bool:
-    """Whether a job has been missing for :data:`LOST_S`, counted from the first call."""
     if not mark.exists():
         mark.touch()
     return time.time() - mark.stat().st_mtime >= LOST_S

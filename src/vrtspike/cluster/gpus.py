@@ -10,7 +10,6 @@ import contextlib
 import os
 import random
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -28,41 +27,9 @@ if TYPE_CHECKING:
 FOLDER = "VRTSPIKE_GPU_LOCKS"
 """Environment variable: folder of the lock files, the same for all runs of this machine."""
 
-_MEMORY = Path("/dev/shm")
+_MEMORY = "/dev/shm/vrtspike-gpus"
 """Local to the machine and shared by its users, unlike ``TMPDIR``; supports locks."""
 _ADVICE = f"set {FOLDER} to a folder on another one, the same for all runs of this machine"
-
-
-def lock_folder() -> Path:
-    """Folder of this machine's lock files."""
-    if given := os.environ.get(FOLDER):
-        return Path(given)
-    return (_MEMORY if _MEMORY.is_dir() else Path(tempfile.gettempdir())) / "vrtspike-gpus"
-
-
-def lock_gpu(path: Path) -> int | None:
-    """Lock a GPU; returns the open lock file, or None if another run has locked it.
-
-    All users can create files in the folder, as in ``/tmp``, and lock the files of others. A file
-    names the process that has locked it.
-    """
-    # Another user may create folder and file at the same moment.
-    if not path.parent.is_dir():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(PermissionError):
-            path.parent.chmod(0o1777)
-    with contextlib.suppress(FileExistsError):
-        created = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-        os.fchmod(created, 0o666)
-        os.close(created)
-    descriptor = os.open(path, os.O_RDWR)
-    if not lock_file(descriptor, path, advice=_ADVICE):
-        os.close(descriptor)
-        return None
-    os.ftruncate(descriptor, 0)
-    os.write(descriptor, describe_process().encode())
-    return descriptor
-
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 FREE_FRACTION = 0.8
@@ -88,56 +55,61 @@ class Devices:
     locks: tuple[int, ...] = field(default=(), repr=False)
 
 
-def usable_gpus(installed: Sequence[Gpu], visible: str | None) -> list[Gpu]:
-    """The GPUs that ``CUDA_VISIBLE_DEVICES`` selects.
+def lock_folder() -> Path:
+    """Folder of this machine's lock files."""
+    return Path(os.environ.get(FOLDER) or _MEMORY)
+
+
+def lock_gpu(path: Path) -> int | None:
+    """Lock a GPU; returns the open lock file, or None if another run has locked it.
+
+    All users can create files in the folder, as in ``/tmp``, and lock the files of others. A file
+    names the process that has locked it.
+    """
+    # Another user may create folder and file at the same moment.
+    with contextlib.suppress(FileExistsError):
+        path.parent.mkdir(parents=True)
+        path.parent.chmod(0o1777)
+    with contextlib.suppress(FileExistsError):
+        path.touch(exist_ok=False)
+        path.chmod(0o666)
+    descriptor = os.open(path, os.O_RDWR)
+    if not lock_file(descriptor, path, advice=_ADVICE):
+        os.close(descriptor)
+        return None
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, describe_process().encode())
+    return descriptor
+
+
+def usable_gpus(least: int = 0) -> list[Gpu]:
+    """The GPUs of this machine, or those that ``CUDA_VISIBLE_DEVICES`` selects.
+
+    The variable has indices of ``nvidia-smi``, UUIDs or their beginnings, with commas. As in CUDA,
+    an invalid name ends the list. Without the driver's library, as in some jobs of batch systems,
+    the names are used as they are.
 
     Args:
-        installed: the machine's GPUs; if there are none, the names are used as they are.
-        visible: the variable's value: indices of ``nvidia-smi``, UUIDs or their beginnings, with
-            commas; None if it is not set. As in CUDA, an invalid name ends the list.
+        least: number of GPUs that are needed.
 
-    >>> three = [Gpu("GPU-a", 0), Gpu("GPU-b", 1), Gpu("GPU-c", 2)]
-    >>> [gpu.uuid for gpu in usable_gpus(three, "2,0")], usable_gpus(three, "7,0")
-    (['GPU-c', 'GPU-a'], [])
+    Raises:
+        RunError: if there are fewer.
     """
-    if visible is None:
-        return list(installed)
-    found: dict[str, Gpu] = {}
-    for name in filter(None, map(str.strip, visible.split(","))):
+    installed, visible = installed_gpus(), os.environ.get(VISIBLE)
+    found = {gpu.uuid: gpu for gpu in installed} if visible is None else {}
+    for name in filter(None, map(str.strip, (visible or "").split(","))):
         fitting = [g for g in installed if str(g.index) == name or g.uuid.startswith(name)]
-        if not installed and name != "-1":  # from a batch system, without the driver's library
+        if not installed and name != "-1":
             fitting = [Gpu(name, is_part=name.startswith("MIG-"))]
         if not fitting:
             break
         found[fitting[0].uuid] = fitting[0]
-    return list(found.values())
-
-
-def require_gpus(wanted: int | Literal["auto"], installed: Sequence[Gpu]) -> list[Gpu]:
-    """The GPUs that this process may use; refuses too few.
-
-    Args:
-        wanted: number of GPUs; ``auto`` accepts none.
-        installed: the machine's GPUs.
-
-    Raises:
-        RunError: if there are fewer GPUs, or several MIG instances would be needed.
-    """
-    usable = usable_gpus(installed, os.environ.get(VISIBLE))
-    whole = [gpu for gpu in usable if not gpu.is_part]
-    if wanted == "auto":
-        return whole or usable
-    if wanted > len(usable):
+    if len(found) < least:
         raise RunError(
-            f"{wanted} GPUs are asked for, but {len(usable)} can be used on this machine; set GPUS "
+            f"{least} GPUs are asked for, but {len(found)} can be used on this machine; set GPUS "
             "(config/config.yaml) or --gpus to at most that, or to 0 for the CPU"
         )
-    if wanted > max(1, len(whole)):
-        raise RunError(
-            f"{wanted} GPUs are asked for, but of the parts of a divided GPU (MIG) a run can use "
-            "one only; set GPUS (config/config.yaml) or --gpus to 1"
-        )
-    return usable if wanted == 1 else whole
+    return list(found.values())
 
 
 @contextlib.contextmanager
@@ -156,7 +128,7 @@ def take_gpus(
 
     Args:
         wanted: number of GPUs; ``auto``: all free ones, or the CPU on a machine without GPU; 0: the
-            CPU.
+            CPU. Of a divided GPU (MIG) it takes one part, because parts cannot work together.
         most: upper limit for ``auto``; None for none.
         batches: micro-batches of a step; the number that ``auto`` takes must divide it.
         show: called with a message before and after waiting.
@@ -166,35 +138,24 @@ def take_gpus(
         RunError: if there are too few GPUs, too few become free in time, or the file system does
             not support locks.
     """
-    usable = [] if wanted == 0 else require_gpus(wanted, installed_gpus())
-    if not usable:
-        yield Devices()
-        return
-    least = 1
+    least = 0 if wanted == "auto" else wanted
+    usable = [] if wanted == 0 else usable_gpus(least)
+    numbers = [least]
     if wanted == "auto":
-        limit = 1 if usable[0].is_part else len(usable)
-        most = min(most or limit, limit)
-    else:
-        least, most, batches = wanted, wanted, None
-    if not usable[0].total:  # assigned by a batch system, invisible to NVML
-        yield Devices(tuple(gpu.uuid for gpu in usable[:most]))
+        limit = 1 if usable and usable[0].is_part else len(usable)
+        known = range(1, min(most or limit, limit) + 1)
+        numbers = [n for n in known if batches is None or batches % n == 0]
+    if not usable or not usable[0].total:  # assigned by a batch system, invisible to NVML
+        yield Devices(tuple(gpu.uuid for gpu in usable[: max(numbers, default=0)]))
         return
     begun = time.monotonic()
     announced = False
     while True:
-        locks, blocked = _lock_free_gpus(usable, most)
-        numbers = (n for n in range(least, len(locks) + 1) if batches is None or batches % n == 0)
-        for name in list(locks)[max(numbers, default=0) :]:
+        locks, blocked = _lock_free_gpus(usable, max(numbers))
+        for name in list(locks)[max((n for n in numbers if n <= len(locks)), default=0) :]:
             os.close(locks.pop(name))
         if locks:
-            try:
-                if announced:
-                    show(f"free now: {', '.join(locks)}")
-                yield Devices(tuple(locks), tuple(locks.values()))
-            finally:
-                for descriptor in locks.values():
-                    os.close(descriptor)
-            return
+            break
         waited_s = time.monotonic() - begun
         missing = f"too few of the {len(usable)} GPUs are free for {wanted}: {'; '.join(blocked)}"
         if timeout_s is not None and waited_s >= timeout_s:
@@ -204,7 +165,14 @@ def take_gpus(
             announced = True
         # At random, because two runs may each hold half of what both need.
         time.sleep(random.uniform(*_POLL_S))
-        usable = require_gpus(wanted, installed_gpus()) or usable
+        usable = usable_gpus(least)
+    try:
+        if announced:
+            show(f"free now: {', '.join(locks)}")
+        yield Devices(tuple(locks), tuple(locks.values()))
+    finally:
+        for descriptor in locks.values():
+            os.close(descriptor)
 
 
 def _lock_free_gpus(usable: Sequence[Gpu], most: int) -> tuple[dict[str, int], list[str]]:
@@ -238,7 +206,7 @@ def device_type(name: DeviceName) -> Literal["cpu", "cuda"]:
     Raises:
         RunError: for ``cuda`` without a GPU.
     """
-    usable = require_gpus("auto", installed_gpus())
+    usable = usable_gpus()
     if name == "cuda" and not usable:
         raise RunError("no GPU that this process may use; choose the device cpu or auto")
     return "cpu" if name == "cpu" or not usable else "cuda"

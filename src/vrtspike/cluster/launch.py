@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from vrtspike.cluster.gpus import Devices, require_gpus, take_gpus
+from vrtspike.cluster.gpus import Devices, take_gpus, usable_gpus
 from vrtspike.cluster.scheduler import (
     TimeLimit,
     rendezvous_endpoint,
@@ -25,11 +25,10 @@ from vrtspike.cluster.scheduler import (
     time_limit,
 )
 from vrtspike.cluster.signals import EXIT_INTERRUPTED, STATUS_FILE, read_status, status_file
-from vrtspike.cluster.torchrun import Rendezvous, run, run_training
-from vrtspike.config.loading import check_files, check_packages
+from vrtspike.cluster.torchrun import run, run_training
+from vrtspike.config.loading import check_training
 from vrtspike.config.workflow import load_workflow
 from vrtspike.monitoring.display import Messages
-from vrtspike.monitoring.nvml import installed_gpus
 from vrtspike.runs.code import code_changes, describe_code_changes
 from vrtspike.runs.folder import is_finished, lock_launcher, read_record, set_aside
 from vrtspike.runs.identity import identify
@@ -93,8 +92,7 @@ def launch(
     messages.begin()
     workflow = load_workflow(configfile, config)
     settings = workflow.preset(preset)
-    check_files(settings)
-    check_packages(settings)
+    check_training(settings)
     run_identity = identify(preset, settings, dataset)
     folder = (runs or Path(workflow.settings.RUNS)) / run_identity.name / run_identity.fingerprint
     messages.note(f"run folder: {folder}")
@@ -142,18 +140,16 @@ def _report_code_changes(
     changed: list[str] | None, folder: Path, preset: str, retrain: bool, messages: Messages
 ) -> None:
     """Report changed code; with ``retrain`` set the run aside."""
-    if changed == [] and retrain:
-        messages.show("the run's code has not changed; remove its folder to train it again")
-    if not changed:
-        return
-    if retrain:
+    if changed and retrain:
         aside = set_aside(folder)
         messages.show(f"the former run is now {aside}: {describe_code_changes(changed)}")
-    else:
+    elif changed:
         messages.show(
             f"code has changed since this run began: {describe_code_changes(changed)}; to train it "
             f"again: snakemake train_{preset} --config RETRAIN={preset}"
         )
+    elif changed is not None and retrain:
+        messages.show("the run's code has not changed; remove its folder to train it again")
 
 
 def require_machines(gpus: int | Literal["auto"], nodes: int) -> None:
@@ -169,8 +165,8 @@ def require_machines(gpus: int | Literal["auto"], nodes: int) -> None:
     """
     if nodes > 1:
         srun_command(nodes, gpus)
-    elif gpus != 0:
-        require_gpus(gpus, installed_gpus())
+    elif gpus != "auto":
+        usable_gpus(gpus)
 
 
 def train(
@@ -236,7 +232,7 @@ def train(
 
 
 def train_on_node(
-    folder: Path, gpus: int | Literal["auto"], program: Path, rendezvous: Rendezvous
+    folder: Path, gpus: int | Literal["auto"], program: Path, nodes: int, endpoint: str
 ) -> int:
     """Run the training processes of one of several nodes; returns their exit status.
 
@@ -244,13 +240,14 @@ def train_on_node(
         folder: of the run.
         gpus: of this machine.
         program: the training program.
-        rendezvous: where the other machines are.
+        nodes: number of machines.
+        endpoint: host and port of one of them, where they meet.
 
     Raises:
         RunError: if the devices are not there.
     """
     with take_gpus(gpus) as devices:
-        return run_training(folder, devices, program, {}, rendezvous).code
+        return run_training(folder, devices, program, {}, nodes, endpoint).code
 
 
 def run_end_hook(

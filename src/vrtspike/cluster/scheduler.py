@@ -76,12 +76,12 @@ def query(command: Sequence[str], limit_s: float = QUERY_S) -> CommandResult:
         return CommandResult(None, f"{command[0]}: no answer within {limit_s:g} s")
     except OSError as error:
         return CommandResult(None, f"{command[0]}: {error.strerror}")
-    text = done.stdout + done.stderr
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or [""])[-1].strip()
-        fault = last or f"{command[0]}: ended with status {done.returncode}"
-        return CommandResult(None, fault, text)
-    return CommandResult(done.stdout, output=text)
+    output = done.stdout + done.stderr
+    if done.returncode == 0:
+        return CommandResult(done.stdout, output=output)
+    last = done.stderr.strip().rpartition("\n")[2].strip()
+    fault = last or f"{command[0]}: ended with status {done.returncode}"
+    return CommandResult(None, fault, output)
 
 
 FAILURE_REASONS = {

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Literal, NoReturn, Self
@@ -36,26 +36,32 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.received: str | None = None
-        self._previous = contextlib.ExitStack()
+        self._handlers = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         """Install the signal handlers."""
-        for number in handled_signals():
-            self._previous.callback(signal.signal, number, signal.signal(number, self._note))
+        self._handlers.enter_context(handled(HANDLED_SIGNALS, self._note))
         return self
 
     def __exit__(self, *error: object) -> None:
         """Restore the previous signal handlers."""
-        self._previous.close()
+        self._handlers.close()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.received = signal.Signals(number).name
 
 
-def handled_signals() -> list[signal.Signals]:
-    """:data:`HANDLED_SIGNALS`, without SIGHUP if it is ignored, as under ``nohup``."""
-    ignored = {signal.SIGHUP} if is_ignored(signal.SIGHUP) else set()
-    return [number for number in HANDLED_SIGNALS if number not in ignored]
+@contextlib.contextmanager
+def handled(
+    numbers: Iterable[signal.Signals],
+    handler: Callable[[int, FrameType | None], object] | signal.Handlers,
+) -> Iterator[None]:
+    """Handle signals in the body; SIGHUP stays ignored if it is, as under ``nohup``."""
+    with contextlib.ExitStack() as previous:
+        for number in numbers:
+            if number is not signal.SIGHUP or not is_ignored(number):
+                previous.callback(signal.signal, number, signal.signal(number, handler))
+        yield
 
 
 def ignore(numbers: Iterable[signal.Signals]) -> None:
@@ -96,12 +102,8 @@ def status_file(folder: Path) -> Iterator[Path]:
     """
     for left in folder.glob(f"{_PREFIX}*"):
         left.unlink()
-    descriptor, name = tempfile.mkstemp(prefix=_PREFIX, dir=folder)
-    os.close(descriptor)
-    try:
-        yield Path(name)
-    finally:
-        Path(name).unlink(missing_ok=True)
+    with tempfile.NamedTemporaryFile(prefix=_PREFIX, dir=folder) as stream:
+        yield Path(stream.name)
 
 
 def read_status(path: Path) -> int | Literal["begun"] | None:

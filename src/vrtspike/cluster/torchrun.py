@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
@@ -22,7 +21,7 @@ import psutil
 
 from vrtspike.cluster.gpus import Devices
 from vrtspike.cluster.scheduler import LIMIT_CHECK_INTERVAL_S, NEAR_END, TimeLimit
-from vrtspike.cluster.signals import LAUNCHER_DIED, STOP_SIGNALS, block, handled_signals
+from vrtspike.cluster.signals import LAUNCHER_DIED, STOP_SIGNALS, block, handled
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.processes import stop_with_parent
 
@@ -32,26 +31,16 @@ _SINGLE_PROCESS = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WOR
 """The environment variables of ``torchrun`` for a single process."""
 
 
-@dataclass(frozen=True)
-class Rendezvous:
-    """Rendezvous of the machines of a run.
+class ProgramExit(NamedTuple):
+    """How a program ended.
 
     Attributes:
-        nodes: number of machines.
-        endpoint: host and port of one of them.
+        code: its exit status.
+        was_stopped: whether it was asked to stop.
     """
 
-    nodes: int
-    endpoint: str
-
-
-class ProgramExit(NamedTuple):
-    """How a program ended."""
-
     code: int
-    """Its exit status."""
     was_stopped: bool
-    """Whether it was asked to stop."""
 
 
 def run_training(
@@ -59,7 +48,8 @@ def run_training(
     devices: Devices,
     program: Path,
     environment: dict[str, str],
-    rendezvous: Rendezvous | None = None,
+    nodes: int = 1,
+    endpoint: str = "",
     limit: TimeLimit | None = None,
 ) -> ProgramExit:
     """Run the training program, one process per GPU of this machine, to its end.
@@ -69,22 +59,21 @@ def run_training(
         devices: of this machine.
         program: the training program.
         environment: further environment variables.
-        rendezvous: of a run on several machines; None for one machine.
+        nodes: number of machines.
+        endpoint: host and port of one of several machines, where they meet.
         limit: time limit; None for none.
     """
     ranks = max(1, len(devices.names))
     variables = {**training_environment(devices, ranks), **environment}
     training = [str(program), "--run-dir", str(folder)]
-    if ranks == 1 and rendezvous is None:
+    if ranks == nodes == 1:
         # torchrun would only take seconds to start.
         command, alone = [sys.executable, "-u", *training], {**variables, **_SINGLE_PROCESS}
         return run(command, _stop_process, alone, _init_child, limit, devices.locks)
     where = ["--standalone"]
-    if rendezvous is not None:
-        where = [
-            *("--nnodes", str(rendezvous.nodes), "--rdzv-backend", "c10d"),
-            *("--rdzv-id", rendezvous.endpoint, "--rdzv-endpoint", rendezvous.endpoint),
-        ]
+    if nodes > 1:
+        where = ["--nnodes", str(nodes), "--rdzv-backend", "c10d", "--rdzv-id", endpoint]
+        where += ["--rdzv-endpoint", endpoint]
     torchrun = [
         # After a signal that torchrun handles, it kills processes that need more than 30 seconds to
         # end. So it handles only the signal that is sent when this process has died.
@@ -137,9 +126,7 @@ def run(
             with contextlib.suppress(psutil.NoSuchProcess):  # it has ended
                 stop(psutil.Process(pid))
 
-    stops = [number for number in handled_signals() if number in STOP_SIGNALS]
-    previous = {number: signal.signal(number, request_stop) for number in stops}
-    try:
+    with handled(STOP_SIGNALS, request_stop):
         # In a session of its own; else it would get the terminal's signals twice.
         process = subprocess.Popen(
             command, env=environment, preexec_fn=begin, start_new_session=True, pass_fds=locks
@@ -147,19 +134,14 @@ def run(
         started.append(process.pid)
         if received:  # while it started
             request_stop(received[0], None)
-        while limit is not None and not received:
+        while limit is not None and not received and process.poll() is None:
             left = limit.seconds()
             if left == 0.0 and not received:
                 print(f"{NEAR_END}: asking training to stop", flush=True)
                 request_stop(signal.SIGALRM, None)
-                break
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(min(left, LIMIT_CHECK_INTERVAL_S))
-                break
         return ProgramExit(process.wait(), bool(received))
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def _init_child() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ import torch
 
 from vrtspike.cluster.gpus import usable_gpus
 from vrtspike.errors import RunError
-from vrtspike.monitoring.nvml import driver_version, installed_gpus
+from vrtspike.monitoring.nvml import driver_version
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.monitoring.timing import seconds
 from vrtspike.system.cpus import available_cpus
@@ -95,7 +94,7 @@ def this_machine(gpu: GpuKind | None) -> Machine:
 
 def find_gpus() -> GpuKind | None:
     """The GPUs that this process may use; None without GPU or driver."""
-    found = usable_gpus(installed_gpus(), os.environ.get("CUDA_VISIBLE_DEVICES"))
+    found = usable_gpus()
     # Without size: devices of a batch system that NVML does not see.
     known = [gpu for gpu in found if gpu.total]
     if not known:

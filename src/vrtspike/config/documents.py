@@ -40,10 +40,8 @@ class Document:
                 if not isinstance(section.get(name), dict):
                     section[name] = {}
                 section = section[name]
-            if value != {}:
-                section[path[-1]] = value
-            elif not isinstance(section.get(path[-1]), dict):
-                section[path[-1]] = {}
+            if value != {} or not isinstance(section.get(path[-1]), dict):
+                section[path[-1]] = {} if value == {} else value
         return tree
 
 

@@ -41,14 +41,12 @@ def weights(description: str, default: Any = ..., **limits: Any) -> Any:  # noqa
 
 def is_operational(field: FieldInfo) -> bool:
     """Whether the field was declared with :func:`operational`."""
-    extra = field.json_schema_extra
-    return isinstance(extra, dict) and bool(extra.get(_OPERATIONAL))
+    return field.json_schema_extra == {_OPERATIONAL: True}
 
 
 def names_weights(field: FieldInfo) -> bool:
     """Whether the field was declared with :func:`weights`."""
-    extra = field.json_schema_extra
-    return isinstance(extra, dict) and bool(extra.get(_WEIGHTS))
+    return field.json_schema_extra == {_WEIGHTS: True}
 
 
 def decides_results(field: FieldInfo) -> bool:

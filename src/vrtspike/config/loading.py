@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections import ChainMap
-from collections.abc import Sequence
-from functools import cache, reduce
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from vrtspike.config.checking import validate
@@ -71,31 +71,31 @@ def preset_base(path: str | Path) -> str | None:
     return None if base is None else str(base)
 
 
-def read_preset(path: str | Path) -> Document:
+def read_preset(path: str | Path, children: Sequence[Path] = ()) -> Document:
     """A preset and its parents as one document, not yet validated.
 
     ``BASE: name`` means ``name.yaml`` in the same folder.
+
+    Args:
+        path: of the preset.
+        children: the presets whose parent it is, the youngest first.
     """
     path = Path(path)
-    chain: list[Path] = []
-    layers: list[Document] = []
-    while True:
-        if path in chain:
-            names = " -> ".join(p.name for p in [*chain, path])
-            raise ConfigError(f"{chain[0]}: BASE is circular: {names}; remove one of them")
-        chain.append(path)
-        layers.append(present_names(read_yaml(path)))
-        base = layers[-1].values.pop(BASE, None)
-        if base is None:
-            break
-        presets = {other.stem: other for other in path.parent.glob("*.yaml")}
-        if str(base) not in presets:
-            raise ConfigError(
-                f"{layers[-1].places[BASE]}: BASE is {base!r}, but there is no preset of that name "
-                f"in {path.parent}; presets there: {', '.join(sorted(presets))}"
-            )
-        path = presets[str(base)]
-    return reduce(overlay, reversed(layers))
+    chain = [*children, path]
+    if path in children:
+        names = " -> ".join(each.name for each in chain)
+        raise ConfigError(f"{chain[0]}: BASE is circular: {names}; remove one of them")
+    document = present_names(read_yaml(path))
+    base = document.values.pop(BASE, None)
+    if base is None:
+        return document
+    presets = {other.stem: other for other in path.parent.glob("*.yaml")}
+    if str(base) not in presets:
+        raise ConfigError(
+            f"{document.places[BASE]}: BASE is {base!r}, but there is no preset of that name "
+            f"in {path.parent}; presets there: {', '.join(sorted(presets))}"
+        )
+    return overlay(read_preset(presets[str(base)], chain), document)
 
 
 def task_of(document: Document) -> str:
@@ -105,10 +105,7 @@ def task_of(document: Document) -> str:
         ConfigError: if there is no such problem.
     """
     task = document.values.get(TASK, DEFAULT_TASK)
-    try:
-        find_problem(task)
-    except ConfigError as error:
-        raise ConfigError(f"{document.places.get(TASK, 'settings')}: {error}") from None
+    find_problem(task, document.places.get(TASK, "settings"))
     return str(task)
 
 
@@ -118,35 +115,33 @@ def build_settings(document: Document) -> RunSettings:
     return validate(kind, kind.completed(document), _ADVICE)
 
 
-def missing_files(settings: RunSettings) -> dict[str, str]:
-    """Missing files that a training would read, by key."""
-    named = settings.named_files
-    return {key: path for key, path in named.items() if path and not Path(path).is_file()}
+def check_training(
+    settings: RunSettings, preset: str = "", weights: Mapping[str, Path] | None = None
+) -> None:
+    """Refuse missing files that a preset includes, and missing packages of its loggers.
 
-
-def check_files(settings: RunSettings) -> None:
-    """Refuse missing files that a training would read.
-
-    Raises:
-        ConfigError: naming the key and the path.
-    """
-    missing = [f"{key}: no such file: {path}" for key, path in missing_files(settings).items()]
-    if missing:
-        raise ConfigError("\n".join([*missing, "Give an existing file, or remove the key."]))
-
-
-def check_packages(settings: RunSettings) -> None:
-    """Refuse loggers whose package is not installed.
+    Args:
+        settings: of the preset.
+        preset: its name, for the message.
+        weights: files of weights that must be there, too, by key.
 
     Raises:
-        ConfigError: naming the key and the package.
+        ConfigError: naming each key, and its file or package.
     """
-    for key, (module, package) in _PACKAGES.items():
-        if getattr(settings.LOG, key) is not None and importlib.util.find_spec(module) is None:
-            raise ConfigError(
-                f"LOG.{key} needs the package {package}, which is not installed: "
-                f"pip install {package}, or remove the key"
-            )
+    place = f"preset {preset}: " if preset else ""
+    faults = [
+        f"{place}{key}: no such file: {path}"
+        for key, path in {**settings.named_files, **(weights or {})}.items()
+        if path and not Path(path).is_file()
+    ]
+    faults += [
+        f"{place}LOG.{key} needs the package {package}, which is not installed: pip install "
+        f"{package}"
+        for key, (module, package) in _PACKAGES.items()
+        if getattr(settings.LOG, key) is not None and importlib.util.find_spec(module) is None
+    ]
+    if faults:
+        raise ConfigError("\n".join([*faults, "Give what is missing, or remove the key."]))
 
 
 def require_ablation(preset: str, settings: RunSettings) -> Ablation:
@@ -181,10 +176,5 @@ def derive(preset: str, settings: RunSettings, variant: Variant) -> RunSettings:
                 f"preset {preset}: {key} is {json.dumps(settings.value(key))}; an ablation needs "
                 f"{json.dumps(needed)}: set PRESETS to presets with it, or remove the key"
             )
-    try:
-        above = parse_overrides([variant.override])
-        return override_settings(settings, above, f"preset {preset}{variant.suffix}")
-    except ConfigError as error:
-        raise ConfigError(
-            f"preset {preset} has no ablation with {variant.label}: {error}"
-        ) from error
+    name = f"preset {preset}{variant.suffix}"
+    return override_settings(settings, parse_overrides([variant.override], name), name)

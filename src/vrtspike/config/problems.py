@@ -109,14 +109,17 @@ class Problem(Protocol):
     :class:`vrtspike.analysis.evaluation_files.EvaluatedProblem`. Snakemake imports the module for
     every plan, so import PyTorch and other large packages within functions. A stage is stale when
     the code of its function has changed.
+
+    Attributes:
+        SETTINGS: the schema of a preset: a subclass of ``RunSettings``.
+        METRICS: the metrics of validation and evaluation, by name, the main one first.
+        OWN_STAGES: whether the problem has rules that prepare its data; otherwise :meth:`prepare`
+            is called.
     """
 
     SETTINGS: type[RunSettings]
-    """The schema of a preset: a subclass of ``RunSettings``."""
     METRICS: Mapping[str, Metric]
-    """The metrics of validation and evaluation, by name, the main one first."""
     OWN_STAGES: bool
-    """Whether the problem has rules that prepare its data; otherwise :meth:`prepare` is called."""
 
     def data_folder(self, settings: Any) -> str:  # noqa: ANN401 - of SETTINGS
         """Folder of the prepared data below ``<results>/data``; presets with equal data share it.
@@ -182,14 +185,19 @@ def all_metrics() -> dict[str, Metric]:
     return dict(ChainMap(*(dict(find_problem(name).METRICS) for name in PROBLEMS)))
 
 
-def find_problem(name: str) -> Problem:
+def find_problem(name: str, place: str = "settings") -> Problem:
     """The problem that TASK names.
+
+    Args:
+        name: value of TASK.
+        place: where it stands, for the message.
 
     Raises:
         ConfigError: if there is none.
     """
     if not isinstance(name, str) or name not in PROBLEMS:
+        known = ", ".join(PROBLEMS)
         raise ConfigError(
-            f"TASK is {name!r}, and there is no such problem; there are: {', '.join(PROBLEMS)}"
+            f"{place}: TASK is {name!r}, and there is no such problem; there are: {known}"
         )
     return cast("Problem", import_module(PROBLEMS[name]))

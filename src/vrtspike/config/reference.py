@@ -17,7 +17,6 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 
 from vrtspike.config.checking import fields_of
 from vrtspike.config.documents import dotted
@@ -97,7 +96,8 @@ def _row(keys: Sequence[tuple[str, FieldInfo]], translate: Translate) -> str:
     if values:
         meaning += " (" + ", ".join(f"`{value}`" for value in values) + ")"
     names = ", ".join(f"`{each}`" + ("\\*" if is_operational(of) else "") for each, of in keys)
-    return f"| {names} | {_default(field, translate)} | {meaning} |"
+    default = translate("required") if field.is_required() else f"`{json.dumps(field.default)}`"
+    return f"| {names} | {default} | {meaning} |"
 
 
 def _names(annotation: Any) -> list[str]:  # noqa: ANN401 - any type
@@ -105,13 +105,6 @@ def _names(annotation: Any) -> list[str]:  # noqa: ANN401 - any type
     if get_origin(annotation) is tuple:
         annotation = get_args(annotation)[0]
     return list(get_args(annotation)) if get_origin(annotation) is Literal else []
-
-
-def _default(field: FieldInfo, translate: Translate) -> str:
-    value: Any = field.default
-    if value is PydanticUndefined:
-        return translate("required")
-    return f"`{json.dumps(value)}`"
 
 
 TRANSLATIONS = Path(__file__).with_name("chinese.toml")

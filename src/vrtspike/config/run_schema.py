@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from vrtspike.config.documents import Document, document_of
 from vrtspike.config.fields import (
@@ -95,7 +95,7 @@ class TrainSettings(Section):
         return self.EPOCHS
 
 
-_SHARE = re.compile(r"cpu\*(0?\.\d+|1(\.0*)?)$")
+_Share = Annotated[str, Field(pattern=r"^cpu\*(0?\.\d+|1(\.0*)?)$")]
 
 NOT_SHOWN = "(not shown)"
 """Replaces a value that may contain a password."""
@@ -107,7 +107,7 @@ DEFAULT_TASK = "deblurring"
 class DataloaderSettings(Section):
     """Worker processes and prefetching."""
 
-    TOTAL_WORKERS: NonNegative | str = operational(
+    TOTAL_WORKERS: NonNegative | Literal["auto"] | _Share = operational(
         "Workers of the machine: auto (80 % of the CPUs), 'cpu*0.9', or a number", "auto"
     )
     TRAIN_WORKERS: NonNegative | Literal["auto"] = operational("Training workers per GPU", "auto")
@@ -118,13 +118,6 @@ class DataloaderSettings(Section):
     PERSISTENT_WORKERS: bool = operational("Keep workers from one epoch to the next", True)
     SHUFFLE_BLOCK: Positive = key("Successive samples that stay together in shuffling; 1: none", 1)
     DROP_LAST: bool = key("Drop an epoch's last, incomplete batch", True)
-
-    @field_validator("TOTAL_WORKERS")
-    @classmethod
-    def _known_share(cls, value: int | str) -> int | str:
-        if isinstance(value, str) and value != "auto" and not _SHARE.match(value):
-            raise ValueError(f"found {value!r}, expected auto, 'cpu*0.9' (a share) or a number")
-        return value
 
 
 class LogSettings(Section):
@@ -198,19 +191,22 @@ def split_seed(name: str) -> tuple[str, int]:
 
 
 class RunSettings(Section):
-    """The settings of a training, for any problem."""
+    """The settings of a training, for any problem.
+
+    Attributes:
+        old_keys: other names of keys; a problem's own include these.
+        ablation: the problem's ablation, if it has one.
+        workflow: the problem's sections of ``config/config.yaml``.
+        neutral_modules: modules of the problem's package that change no weights
+            (:mod:`vrtspike.runs.code`), such as ``data.manifests``.
+        watched: metrics that early stopping can watch; None if they are known only at run time.
+    """
 
     old_keys: ClassVar[OldKeys] = COMMON
-    """Other names of keys; a problem's own include these."""
     ablation: ClassVar[Ablation | None] = None
-    """The problem's ablation, if it has one."""
     workflow: ClassVar[type[Section]] = Section
-    """The problem's sections of ``config/config.yaml``."""
     neutral_modules: ClassVar[tuple[str, ...]] = ()
-    """Modules of the problem's package that change no weights (:mod:`vrtspike.runs.code`), such as
-    ``data.manifests``."""
     watched: ClassVar[tuple[str, ...] | None] = None
-    """Metrics that early stopping can watch; None if they are known only at run time."""
 
     # Operational, because the sections of two problems differ anyway.
     BASE: None = operational("Preset to start from", None, exclude=True)
@@ -243,7 +239,7 @@ class RunSettings(Section):
 
     @property
     def named_files(self) -> dict[str, str | None]:
-        """Files that a training reads, by the key that names them."""
+        """Files that a preset includes, by the key that names them."""
         return {}
 
     @property
@@ -256,28 +252,21 @@ class RunSettings(Section):
         """Keys that are set and recompute activations; the first one saves least memory."""
         return ()
 
-    def value(self, name: str, otherwise: Any = None) -> Any:  # noqa: ANN401 - of any key
-        """The value of a key that this problem may or may not have.
+    def value(self, name: str) -> Any:  # noqa: ANN401 - of any key
+        """The value of a key, such as ``TRAIN.EPOCHS``; None if this problem has no such key.
 
-        Args:
-            name: such as ``DATA.USE_RAM_CACHE``.
-            otherwise: returned if there is no such key.
-
-        >>> RunSettings().value("TRAIN.EPOCHS"), RunSettings().value("DATA.USE_RAM_CACHE", False)
-        (40, False)
+        >>> RunSettings().value("TRAIN.EPOCHS"), RunSettings().value("DATA.USE_RAM_CACHE")
+        (40, None)
         """
         found: Any = self
         for part in name.split("."):
             found = getattr(found, part, None)
-            if found is None:
-                return otherwise
         return found
 
     @model_validator(mode="after")
     def _check_early_stopping_metric(self) -> Self:
-        stopping = self.TRAIN.EARLY_STOPPING
-        known = None if self.watched is None else (MAIN_METRIC, *self.watched)
-        if stopping is not None and known is not None and stopping.METRIC not in known:
+        stopping, known = self.TRAIN.EARLY_STOPPING, (MAIN_METRIC, *(self.watched or ()))
+        if stopping is not None and self.watched and stopping.METRIC not in known:
             raise ValueError(
                 f"TRAIN.EARLY_STOPPING.METRIC: found {stopping.METRIC!r}, expected one of "
                 f"{', '.join(known)}"

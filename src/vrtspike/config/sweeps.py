@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,12 +60,13 @@ def read_sweep(path: Path, presets: Mapping[str, RunSettings], broken: Mapping[s
             raise ConfigError(broken[base])
         if base not in presets:
             raise ConfigError(f"{path}: BASE names {base!r}; presets: {', '.join(presets)}")
-        documents = {name: document_of(nested(each), str(path)) for name, each in members.items()}
-        preset = presets[base]
-        return Sweep(
-            str(path),
-            {n: override_settings(preset, d, f"preset {base}") for n, d in documents.items()},
-        )
+        settings = {
+            name: override_settings(
+                presets[base], document_of(nested(values), str(path)), f"preset {base}"
+            )
+            for name, values in members.items()
+        }
+        return Sweep(str(path), settings)
     except ConfigError as error:
         return Sweep(str(path), {}, str(error))
 
@@ -79,8 +80,10 @@ def sweep_values(path: Path) -> tuple[str, dict[str, Values]]:
         ConfigError: if it is not a sweep, is empty, or has the same values twice.
     """
     given = validate(_SweepFile, read_yaml(path), _ADVICE)
+    grid = itertools.product(*given.GRID.values()) if given.GRID else ()
+    combinations = [dict(zip(given.GRID, values, strict=True)) for values in grid]
     members: dict[str, Values] = {}
-    for values in _combinations(given):
+    for values in [*combinations, *filter(None, given.LIST)]:
         name = f"{path.stem}-{json_digest(values)[:6]}"
         if name in members:
             raise ConfigError(f"{path}: found {values} twice; remove one")
@@ -88,11 +91,3 @@ def sweep_values(path: Path) -> tuple[str, dict[str, Values]]:
     if not members:
         raise ConfigError(f"{path}: found no values. {_ADVICE}")
     return given.BASE, members
-
-
-def _combinations(given: _SweepFile) -> Iterator[Values]:
-    """The values of all members, those of the grid first."""
-    if given.GRID:
-        for values in itertools.product(*given.GRID.values()):
-            yield dict(zip(given.GRID, values, strict=True))
-    yield from (values for values in given.LIST if values)

@@ -13,20 +13,8 @@ from typing import Any, Literal, NamedTuple
 from pydantic import create_model, field_validator
 
 from vrtspike.config.checking import known_keys, validate
-from vrtspike.config.documents import (
-    Document,
-    document_of,
-    overlay,
-    parse_overrides,
-    read_yaml,
-)
-from vrtspike.config.fields import (
-    NonNegative,
-    Place,
-    Positive,
-    Section,
-    operational,
-)
+from vrtspike.config.documents import Document, document_of, overlay, parse_overrides, read_yaml
+from vrtspike.config.fields import NonNegative, Place, Positive, Section, operational
 from vrtspike.config.loading import (
     build_settings,
     derive,
@@ -100,16 +88,19 @@ def workflow_schema() -> type[WorkflowSettings]:
 
 
 class Training(NamedTuple):
-    """Where the settings of a training come from."""
+    """Where the settings of a training come from.
+
+    Attributes:
+        origin: preset file, or member of a sweep.
+        model: name of the training of the first seed.
+        variant: of the ablation.
+        seed: number that is added to SEED.
+    """
 
     origin: str
-    """Preset file, or member of a sweep."""
     model: str
-    """Name of the training of the first seed."""
     variant: Variant | None
-    """Of the ablation."""
     seed: int
-    """Number that is added to SEED."""
 
 
 @dataclass(frozen=True)
@@ -158,9 +149,8 @@ class Workflow:
             ConfigError: if a preset file has the name of a training derived from another one.
         """
         found: dict[str, Training] = {}
-        swept = (sweep.members for sweep in self.sweeps.values())
-        sources = (dict.fromkeys(self.broken), self.presets, *swept)
-        for origin, settings in chain.from_iterable(source.items() for source in sources):
+        known = {**dict.fromkeys(self.broken), **self.every_preset}
+        for origin, settings in known.items():
             ablation = settings.ablation if settings and origin in self.presets else None
             for variant in (None, *(ablation.variants if ablation else ())):
                 model = origin + (variant.suffix if variant else "")

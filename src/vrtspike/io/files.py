@@ -7,7 +7,6 @@ import errno
 import functools
 import hashlib
 import json
-import math
 import os
 import re
 import secrets
@@ -55,7 +54,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     # The suffix comes last, because writers such as OpenCV choose the format by it.
     temporary = _temporary_name(target, f"tmp{target.suffix}")
     try:
-        with writes_to(target, temporary), _naming_full_disks(temporary):
+        with writes_to(target, temporary):
             yield temporary
             if temporary.is_dir():
                 _replace_directory(temporary, target)
@@ -64,15 +63,14 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
                 temporary.replace(target)
             _sync(target.parent)
     finally:
-        if temporary.is_dir():
-            shutil.rmtree(temporary)
-        else:
-            temporary.unlink(missing_ok=True)
+        _remove(temporary)
 
 
 @contextlib.contextmanager
 def writes_to(path: Path, temporary: Path | None = None) -> Iterator[None]:
-    """Set the file name of an OSError in the body; errors of writes have none.
+    """Set the file name of an OSError in the body, which errors of writes lack.
+
+    On a full disk, such an error takes the place of a library's own.
 
     Args:
         path: of the file that the body writes.
@@ -80,23 +78,15 @@ def writes_to(path: Path, temporary: Path | None = None) -> Iterator[None]:
     """
     try:
         yield
-    except OSError as error:
-        if error.filename is None or os.fspath(error.filename) == str(temporary):
-            error.filename = os.fspath(path)
-        raise
-
-
-@contextlib.contextmanager
-def _naming_full_disks(path: Path) -> Iterator[None]:
-    """Replace errors of libraries on a full disk by an OSError."""
-    try:
-        yield
-    except (OSError, UserError):
+    except UserError:
         raise
     except Exception as error:
-        if (full := disk_full_error(path.parent)) is not None:
-            raise full from error
-        raise
+        cause = error if isinstance(error, OSError) else disk_full_error(path.parent)
+        if cause is None:
+            raise
+        if cause.filename is None or os.fspath(cause.filename) == str(temporary):
+            cause.filename = os.fspath(path)
+        raise cause from error.__cause__ if cause is error else error
 
 
 def disk_full_error(folder: Path) -> OSError | None:
@@ -150,16 +140,19 @@ def remove_leftovers(folder: str | os.PathLike[str], *, older_than_s: float = _A
             process writes there now.
     """
     latest = time.time() - older_than_s
-    for path in Path(folder).glob(".*"):
-        if _TEMPORARY_NAME.fullmatch(path.name) is None:
-            continue
+    found = [path for path in Path(folder).glob(".*") if _TEMPORARY_NAME.fullmatch(path.name)]
+    for path in found:
         with contextlib.suppress(FileNotFoundError):  # its process has just ended
-            if path.stat().st_mtime > latest:
-                continue
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink()
+            if path.stat().st_mtime <= latest:
+                _remove(path)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or a directory, if it is there."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 _remove_leftovers_once = functools.cache(remove_leftovers)
@@ -200,13 +193,7 @@ def finite_or_null(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     >>> finite_or_null({"loss": float("nan"), "step": 3})
     {'loss': None, 'step': 3}
     """
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: finite_or_null(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [finite_or_null(item) for item in value]
-    return value
+    return json.loads(json.dumps(value), parse_constant=lambda name: None)
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401 - any JSON value

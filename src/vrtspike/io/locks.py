@@ -7,7 +7,7 @@ import errno
 import fcntl
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -20,13 +20,7 @@ _UNSUPPORTED = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 _ADVICE = "put the run on another one (RUNS in config/config.yaml, --run-dir of train.py)"
 
 
-def lock_file(
-    descriptor: int,
-    path: Path,
-    *,
-    wait: bool = False,
-    advice: str = _ADVICE,
-) -> bool:
+def lock_file(descriptor: int, path: Path, *, wait: bool = False, advice: str = _ADVICE) -> bool:
     """Lock an open file against other processes.
 
     Args:
@@ -57,25 +51,19 @@ def lock_file(
 
 
 @contextlib.contextmanager
-def locked(path: Path, wait: Callable[[], None] = lambda: None) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Hold a lock for the duration of the body; waits for other processes first.
 
     Args:
         path: of the lock file, which is created with its folder and kept.
-        wait: called before waiting.
 
     Raises:
         RunError: if the file system has no locks.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        if not lock_file(descriptor, path):
-            wait()
-            lock_file(descriptor, path, wait=True)
+    with path.open("a") as stream:
+        lock_file(stream.fileno(), path, wait=True)
         yield
-    finally:
-        os.close(descriptor)
 
 
 def describe_process() -> str:

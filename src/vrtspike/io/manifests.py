@@ -16,13 +16,17 @@ from vrtspike.io.files import file_digest, read_json
 
 @dataclass(frozen=True)
 class ManifestKind:
-    """One kind of manifest."""
+    """One kind of manifest.
+
+    Attributes:
+        name: in messages.
+        schema: version of its format.
+        stage: the stage that writes it.
+    """
 
     name: str
     schema: int
-    """Version of its format."""
     stage: str
-    """The stage that writes it."""
 
 
 def read_manifest(path: str | Path, kind: ManifestKind) -> dict[str, Any]:
@@ -65,12 +69,7 @@ def file_entry(root: Path, path: str) -> dict[str, Any]:
         ``{"path", "size", "mtime_ns", "digest"}``.
     """
     size, date = size_and_date(root, path)
-    return {
-        "path": path,
-        "size": size,
-        "mtime_ns": date,
-        "digest": _digest(root / path),
-    }
+    return {"path": path, "size": size, "mtime_ns": date, "digest": _digest(root / path)}
 
 
 def _digest(path: Path) -> str:

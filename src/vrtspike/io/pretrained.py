@@ -30,12 +30,11 @@ _TIMEOUT_S = 60
 
 
 def verify_weights(path: Path) -> None:
-    """Verify the SHA-256 of a published file of weights.
+    """Verify the SHA-256 of a file of :data:`PUBLISHED` weights.
 
     Raises:
-        DataError: if the file is missing, its name is unknown or its SHA-256 is another.
+        DataError: if the file is missing or its SHA-256 is another.
     """
-    _require_known(path)
     require_weights(path)
     _compare(path, path.name)
 
@@ -62,7 +61,8 @@ def fetch_weights(path: Path, source: str = SOURCE) -> None:
     Raises:
         DataError: if the name is unknown, the download fails, or the SHA-256 differs.
     """
-    _require_known(path)
+    if path.name not in PUBLISHED:
+        raise DataError(f"{path}: unknown weights; known: {', '.join(PUBLISHED)}")
     address = f"{source}/{path.name}"
     with atomic_path(path) as temporary:
         try:
@@ -77,11 +77,6 @@ def fetch_weights(path: Path, source: str = SOURCE) -> None:
                 f"put it at {path}"
             ) from error
         _compare(temporary, address)
-
-
-def _require_known(path: Path) -> None:
-    if path.name not in PUBLISHED:
-        raise DataError(f"{path}: unknown weights; known: {', '.join(PUBLISHED)}")
 
 
 def _compare(path: Path, source: str) -> None:

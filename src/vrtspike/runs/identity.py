@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from vrtspike.config import load_preset
 from vrtspike.config.fields import decides_results
-from vrtspike.config.loading import check_files, check_packages
+from vrtspike.config.loading import check_training
 from vrtspike.config.problems import find_problem
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.errors import ConfigError, RunError
@@ -193,8 +193,7 @@ def prepare_folder(folder: Path, preset: Path | None, dataset: Path | None) -> N
         run = identify(known.name, known.settings, Path(known.dataset))
     else:
         settings = load_preset(preset)
-        check_files(settings)
-        check_packages(settings)
+        check_training(settings)
         run = identify(preset.stem, settings, dataset)
         known = RunIdentity.read(folder) if (folder / SETTINGS).is_file() else run
     if known.fingerprint != run.fingerprint:

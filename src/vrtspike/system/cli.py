@@ -11,7 +11,7 @@ import os
 import select
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -160,25 +160,24 @@ def run(
     warnings.filterwarnings("default", category=DeprecationWarning, module=r"vrtspike\.")
     repair_streams()
     set_default_user()
+    status, text = None, ""
     try:
         exit_on_signals()
         exit_with_snakemake()
-        _require_utf8(sys.argv)
-        sys.argv[1:] = map(_expand_option, sys.argv[1:])
+        sys.argv[1:] = map(_read_argument, sys.argv[1:])
         status = main()
         sys.stdout.flush()
     except UserError as error:
-        _print_error(f"error: {error}")
-        status = EXIT_USER_ERROR
+        status, text = EXIT_USER_ERROR, f"error: {error}"
     except ImportError as error:
         if (error.name or "").startswith("vrtspike"):
             raise
         extra = "onnx" if (error.name or "").startswith("onnx") else "workflow"
-        _print_error(
-            f"error: a package is missing or damaged ({error}); pip install 'vrtspike[{extra}]', "
-            "or see docs/install.md"
-        )
         status = EXIT_USER_ERROR
+        text = (
+            f"error: a package is missing or damaged ({error}); pip install "
+            f"'vrtspike[{extra}]', or see docs/install.md"
+        )
     except BrokenPipeError:
         if not _reader_has_ended():
             raise
@@ -192,15 +191,16 @@ def run(
             reason = f"{error.strerror}; fix it or its permissions, or give another place"
         else:
             raise
-        where = error.filename or "a file"
-        _print_error(f"error: {where}: {reason}, and run again")
         status = EXIT_USER_ERROR
+        text = f"error: {error.filename or 'a file'}: {reason}, and run again"
     except KeyboardInterrupt:
-        _print_error("interrupted")
-        status = EXIT_STOPPED
+        status, text = EXIT_STOPPED, "interrupted"
     except EndedBySignal as error:
-        _print_error(f"ended by {error.name}")
-        status = int(str(error.code))
+        status, text = int(str(error.code)), f"ended by {error.name}"
+    # Standard error and output may be a log on a full disk.
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"{text}\n" if text else "")
+        sys.stderr.flush()
     with contextlib.suppress(OSError):
         sys.stdout.flush()
     leave(status)
@@ -224,23 +224,15 @@ def repair_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _require_utf8(words: Sequence[str]) -> None:
-    """Refuse arguments that are not UTF-8, which result files cannot contain.
+def _read_argument(word: str) -> str:
+    """A word of the command line, with expanded ``~`` after ``=``, as in ``--spikes=~/x``.
 
     Raises:
-        UserError: naming the first, its bytes that are not UTF-8 escaped.
+        UserError: if it is not UTF-8, which result files cannot contain, or there is no such home
+            folder.
     """
-    for word in words:
-        if not is_text(word):
-            raise UserError(f"{shown(word)}: a name that is not UTF-8; rename it")
-
-
-def _expand_option(word: str) -> str:
-    """An argument with expanded ``~`` after ``=``, as in ``--spikes=~/x``.
-
-    Raises:
-        UserError: if there is no such home folder.
-    """
+    if not is_text(word):
+        raise UserError(f"{shown(word)}: a name that is not UTF-8; rename it")
     name, equals, value = word.partition("=")
     if not name.startswith("--") or not value.startswith("~"):
         return word
@@ -248,12 +240,6 @@ def _expand_option(word: str) -> str:
         return f"{name}{equals}{expand_home(value)}"
     except ValueError as error:
         raise UserError(f"{name}: {error}") from error
-
-
-def _print_error(text: str) -> None:
-    """Write to standard error, which may be a log on a full disk."""
-    with contextlib.suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
 
 
 def _reader_has_ended() -> bool:

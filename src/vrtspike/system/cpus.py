@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -36,14 +36,10 @@ def available_cpus(environment: Mapping[str, str] | None = None, cgroups: Path =
 
 def _batch_cpus(environment: Mapping[str, str]) -> int | None:
     """CPUs on this node allocated by Slurm, PBS, LSF or Grid Engine; None outside of a job."""
-    per_task = environment.get("SLURM_CPUS_PER_TASK", "")
-    if per_task.isdigit():
-        tasks = environment.get("SLURM_NTASKS_PER_NODE", "1")
-        return int(per_task) * (int(tasks) if tasks.isdigit() else 1)
-    for name in ("SLURM_CPUS_ON_NODE", "PBS_NCPUS", "NCPUS", "LSB_DJOB_NUMPROC", "NSLOTS"):
-        if number := _number(environment, name):
-            return number
-    return None
+    if per_task := _number(environment, "SLURM_CPUS_PER_TASK"):
+        return per_task * (_number(environment, "SLURM_NTASKS_PER_NODE") or 1)
+    names = ("SLURM_CPUS_ON_NODE", "PBS_NCPUS", "NCPUS", "LSB_DJOB_NUMPROC", "NSLOTS")
+    return next(filter(None, (_number(environment, name) for name in names)), None)
 
 
 def _number(environment: Mapping[str, str], name: str) -> int | None:
@@ -54,17 +50,12 @@ def _number(environment: Mapping[str, str], name: str) -> int | None:
 
 def _cgroup_cpus(group: Path) -> int | None:
     """CPU quota of a control group (version 2 or 1), if it has one."""
-    try:
-        quota, period = (group / "cpu.max").read_text().split()
-    except (OSError, ValueError):
-        try:
-            quota = (group / "cpu.cfs_quota_us").read_text().strip()
-            period = (group / "cpu.cfs_period_us").read_text().strip()
-        except OSError:
-            return None
-    if quota == "max" or int(quota) <= 0:
-        return None
-    return max(1, math.floor(int(quota) / int(period)))
+    for names in (["cpu.max"], ["cpu.cfs_quota_us", "cpu.cfs_period_us"]):
+        with contextlib.suppress(OSError, ValueError):
+            text = " ".join((group / name).read_text() for name in names)
+            quota, period = text.split()
+            return None if quota in ("max", "-1") else max(1, int(quota) // int(period))
+    return None
 
 
 def cgroup_folders(controller: str, root: Path = ROOT) -> Iterator[Path]:

@@ -97,25 +97,18 @@ def _screen() -> TextIO:
 
 
 def _plain(title: str, stream: TextIO) -> Callable[[int, int], None]:
+    """Lines now and then, with the remaining time at the mean speed so far."""
     started = last = time.monotonic()
 
     def show(done: int, total: int) -> None:
         nonlocal last
         now = time.monotonic()
-        if now - last >= PLAIN_INTERVAL:
-            last = now
-            left = _time_left(now - started, done, total)
-            print(f"{title}: {done} of {total}{left}", file=stream, flush=True)
+        if now - last < PLAIN_INTERVAL:
+            return
+        last = now
+        left = ""
+        if 0 < done < total:
+            left = f", {format_duration((now - started) / done * (total - done))} left"
+        print(f"{title}: {done} of {total}{left}", file=stream, flush=True)
 
     return show
-
-
-def _time_left(seconds: float, done: int, total: int) -> str:
-    """The remaining time at the mean speed so far.
-
-    >>> _time_left(60.0, done=2, total=10)
-    ', 4:00 left'
-    """
-    if not done or done >= total:
-        return ""
-    return f", {format_duration(seconds / done * (total - done))} left"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from multiprocessing import forkserver, util
 from typing import TYPE_CHECKING, Any
 
-from vrtspike.cluster.signals import HANDLED_SIGNALS, ignore
+from vrtspike.cluster.signals import HANDLED_SIGNALS, handled, ignore
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.endings import exit_with_process
 
@@ -108,13 +108,8 @@ def start_forkserver(modules: Sequence[str]) -> None:
     # Python sends SIGTERM, which workers ignore, and waits. Handlers run in reverse order of their
     # registration, so that this one comes first.
     atexit.register(_kill_workers)
-    previous = {number: signal.getsignal(number) for number in HANDLED_SIGNALS}
-    ignore(HANDLED_SIGNALS)
-    try:
+    with handled(HANDLED_SIGNALS, signal.SIG_IGN):
         forkserver.ensure_running()
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def _use_short_socket_folder() -> None:

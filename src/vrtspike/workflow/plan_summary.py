@@ -10,7 +10,7 @@ from typing import Any
 from vrtspike.system.progress_bar import format_duration
 
 _MAX_REASONS = 3
-_INPUT_RERUN = "Input files updated by another job"
+_INPUT_RERUN = "what it reads is made again"
 _UNDECIDED = "decided when the data are made again"
 _UNKNOWN_INPUT = "<TBD>"
 """Snakemake's placeholder for inputs that depend on a checkpoint."""
@@ -23,7 +23,7 @@ _REASONS = {
     "Missing output files": _MISSING,
     "Incomplete output files": "interrupted",
     "Updated input files": "what it reads is newer",
-    _INPUT_RERUN: "what it reads is made again",
+    "Input files updated by another job": _INPUT_RERUN,
     "Set of input files has changed": "it reads other files than before",
     "Code has changed": "its rule was edited",
     "Software environment": "its environment was changed",
@@ -89,11 +89,9 @@ def _reasons(job: Job) -> list[str]:
     Snakemake plans a job behind a checkpoint because its inputs are made again, and drops it if
     they come out unchanged.
     """
-    kinds = [part.partition(":")[0] for part in job["reason"].split("; ")]
+    found = short_reasons(job["reason"])
     awaits_checkpoint = _UNKNOWN_INPUT in map(str, job["input"] or ())
-    if awaits_checkpoint and kinds == [_INPUT_RERUN]:
-        return [_UNDECIDED]
-    return short_reasons(job["reason"])
+    return [_UNDECIDED] if awaits_checkpoint and found == [_INPUT_RERUN] else found
 
 
 def short_reasons(reason: str) -> list[str]:
@@ -104,21 +102,17 @@ def short_reasons(reason: str) -> list[str]:
     """
     found: list[str] = []
     for part in reason.split("; "):
-        if part.startswith("Params have changed"):
-            found += _changed_params(part)
-            continue
         known = [short for long, short in _REASONS.items() if part.startswith(long)]
-        found += known or [part]
+        changed = _changed_params(part) if part.startswith("Params have changed") else []
+        found += known or changed or [part]
     return [_MISSING] if _MISSING in found else found
 
 
 def _changed_params(text: str) -> list[str]:
     match = _PARAMS.search(text)
-    if match is None:
-        return ["its parameters changed"]
     before, now = (
-        dict(_key_and_value(found[1] or found[2] or "") for found in _ITEM.finditer(text))
-        for text in match.groups()
+        dict(_key_and_value(one or other) for one, other in _ITEM.findall(part))
+        for part in (match.groups() if match else ("", ""))
     )
     found = []
     for name in {**now, **before}:

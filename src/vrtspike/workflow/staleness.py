@@ -15,7 +15,7 @@ from typing import Any
 from vrtspike.config.problems import PROBLEMS, find_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import Workflow
-from vrtspike.errors import DataError, UserError
+from vrtspike.errors import UserError
 from vrtspike.io.files import read_json
 from vrtspike.io.flatten import flat_settings
 from vrtspike.io.manifests import ManifestKind, contents_digest, read_manifest
@@ -137,7 +137,8 @@ def rerun_damaged(
         path = results / file.format(**wildcards)
         patterns = (each.format(**wildcards) for each in later_results)
         if path.exists():
-            reason = _damage(path, kind) or damage(wildcards)
+            unreadable = "" if kind is None else _damage(path, lambda: read_manifest(path, kind))
+            reason = unreadable or damage(wildcards)
         elif later_results and not any(found for each in patterns for found in results.glob(each)):
             reason = ""
         else:
@@ -149,22 +150,18 @@ def rerun_damaged(
     return no_input
 
 
-def _damage(path: Path, kind: ManifestKind | None) -> str:
-    try:
-        if kind is not None:
-            read_manifest(path, kind)
-    except DataError:
-        return f"{path} is damaged"
-    return ""
-
-
 def data_damage(workflow: Workflow, preset: str) -> str:
     """The fault of the manifest of a preset's prepared data; empty if it can be used."""
-    manifest = workflow.manifest(preset)
+    manifest, problem = workflow.manifest(preset), find_problem(workflow.preset(preset).TASK)
+    return _damage(manifest, lambda: problem.dataset_digest(manifest))
+
+
+def _damage(path: Path, read: Callable[[], object]) -> str:
+    """The fault of a file that cannot be read; empty if it can."""
     try:
-        find_problem(workflow.preset(preset).TASK).dataset_digest(manifest)
+        read()
     except UserError:
-        return f"{manifest} is damaged"
+        return f"{path} is damaged"
     return ""
 
 

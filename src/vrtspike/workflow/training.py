@@ -10,12 +10,12 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from vrtspike.config.loading import check_packages, missing_files
+from vrtspike.config.loading import check_training
 from vrtspike.config.problems import find_problem
 from vrtspike.config.run_schema import split_seed
 from vrtspike.config.workflow import Workflow
-from vrtspike.errors import ConfigError, UserError
-from vrtspike.io.flatten import flat_settings
+from vrtspike.errors import UserError
+from vrtspike.io.flatten import unequal
 from vrtspike.io.pretrained import PUBLISHED
 from vrtspike.runs.code import code_changes, describe_code_changes
 from vrtspike.runs.identity import RunIdentity, result_settings, weight_digests
@@ -74,13 +74,7 @@ class Trainings:
         """
         if not (retrain or self._run(preset) is None or self.change(preset)):
             return
-        check_packages(self._workflow.preset(preset))
-        gone = missing_files(self._workflow.preset(preset))
-        given = self.weights(preset, "given")
-        gone |= {key: str(path) for key, path in given.items() if not path.is_file()}
-        if gone:
-            lines = [f"preset {preset}: {key}: no such file: {path}" for key, path in gone.items()]
-            raise ConfigError("\n".join([*lines, "Give an existing file, or remove the key."]))
+        check_training(self._workflow.preset(preset), preset, self.weights(preset, "given"))
 
     def change(self, preset: str) -> str:
         """Changes of settings, data and weights since a preset was trained.
@@ -93,21 +87,16 @@ class Trainings:
         run = self._run(preset)
         if run is None:
             return ""
-        then, now = (
-            flat_settings(result_settings(settings))
-            for settings in (run.settings, self._workflow.preset(preset))
-        )
-        changes = [
-            f"{key} {then.get(key)} -> {now.get(key)}"
-            for key in sorted(then.keys() | now.keys())
-            if then.get(key) != now.get(key)
-        ]
-        digest = self._data_digest(preset)
+        settings = (run.settings, self._workflow.preset(preset))
+        differing = unequal(*map(result_settings, settings))
+        changes = [f"{key} {then} -> {now}" for key, (then, now) in sorted(differing.items())]
         before, data = Path(run.dataset), self._workflow.manifest(preset)
-        if digest is None and before.parts[-_DATA_PARTS:] != data.parts[-_DATA_PARTS:]:
-            changes.append("another data set")
-        elif digest not in (None, run.dataset_digest):
-            changes.append("the data have changed")
+        try:
+            digest = find_problem(self._workflow.preset(preset).TASK).dataset_digest(data)
+            changes += ["the data have changed"] if digest != run.dataset_digest else []
+        except UserError:  # they are not prepared
+            if before.parts[-_DATA_PARTS:] != data.parts[-_DATA_PARTS:]:
+                changes.append("another data set")
         changes += [
             f"{key}: other weights"
             for key, path in self.weights(preset, "given").items()
@@ -133,13 +122,6 @@ class Trainings:
         """The run that trained a preset; None if there is none that this version can read."""
         try:
             return RunIdentity.read(self.result(preset)) if self.is_trained(preset) else None
-        except UserError:
-            return None
-
-    def _data_digest(self, preset: str) -> str | None:
-        try:
-            problem = find_problem(self._workflow.preset(preset).TASK)
-            return problem.dataset_digest(self._workflow.manifest(preset))
         except UserError:
             return None
 

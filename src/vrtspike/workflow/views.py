@@ -5,15 +5,16 @@ The full messages are in ``.snakemake/log``, the output of each job in the log o
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import re
 import shlex
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -41,34 +42,28 @@ def log_end(logs: Sequence[str], lines: int = LOG_LINES) -> str:
     >>> log_end([])
     'it has no log'
     """
+    if not logs:
+        return "it has no log"
     for log in logs:
         path = Path(log)
         text = path.read_bytes().decode("utf-8", "replace") if path.is_file() else ""
         # Of a redrawn progress bar only the last state is shown.
         found = [line.rsplit("\r", 1)[-1].rstrip() for line in text.rstrip().split("\n")]
-        if any(found):
-            errors = [number for number, line in enumerate(found) if _ERROR.match(line)]
-            saved = [line for line in found if _SAVED.search(line)]
-            if saved and not errors:
-                return f"{saved[-1]} ({log})"
-            first = errors[-1] if errors else max(0, len(found) - lines)
-            shown = _without_middle(found[first:], log)
-            return "\n".join([f"the end of {log}:", *(f"    {line}" for line in shown)])
-    if not logs:
-        return "it has no log"
+        if not any(found):
+            continue
+        errors = [number for number, line in enumerate(found) if _ERROR.match(line)]
+        saved = [line for line in found if _SAVED.search(line)]
+        if saved and not errors:
+            return f"{saved[-1]} ({log})"
+        shown = found[errors[-1] :] if errors else found[-lines:]
+        if (left := len(shown) - MESSAGE_LINES) > 0:
+            # The last line says what to do.
+            shown[MESSAGE_LINES - 1 : -1] = [f"  ... and {left} lines more, in {log}"]
+        return "\n".join([f"the end of {log}:", *(f"    {line}" for line in shown)])
     full = next((log for log in logs if disk_full_error(Path(log).parent)), None)
     if full is not None:
         return f"{full}: the disk is full; free space and run again"
     return f"its log is empty: {', '.join(logs)}"
-
-
-def _without_middle(lines: list[str], log: str) -> list[str]:
-    """The first lines of a long message and the last one, which says what to do."""
-    left = len(lines) - MESSAGE_LINES
-    if left <= 0:
-        return lines
-    beginning = lines[: MESSAGE_LINES - 1]
-    return [*beginning, f"  ... and {left} lines more, in {log}", lines[-1]]
 
 
 COMMAND = "VRTSPIKE_COMMAND"
@@ -86,7 +81,8 @@ _FINAL = ("Exiting because a job execution failed", "At least one job did not co
 """Snakemake's final messages after failed jobs."""
 _INTERRUPTED = ("Terminating processes on user request", "Will exit after finishing currently")
 _STATUS = re.compile(r"non-zero exit status \d+|died with (?:<[^>]*>|[^.]*)")
-
+_PAGES = ("index.html", "report.html")
+"""Names of report pages, the best first."""
 
 Show = Callable[[logging.LogRecord], None]
 """Shows a message as Snakemake does."""
@@ -121,23 +117,15 @@ class PlanView:
             print("\n".join(summary(self._jobs, self._max_lines)), file=self._stream, flush=True)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Job:
     """A job that makes files; the marks are those of its logs before it began."""
 
     name: str
     rule: str
-    outputs: list[str]
-    marks: Mapping[str, object]
+    outputs: Sequence[str] = ()
+    marks: Mapping[str, object] = field(default_factory=dict)
     is_retried: bool = False
-
-
-@dataclass
-class _Stage:
-    """The finished jobs of one rule, and when its first job began."""
-
-    done: set[int] = field(default_factory=set)
-    since: float = field(default_factory=time.monotonic)
 
 
 class RunView:
@@ -149,10 +137,12 @@ class RunView:
     """
 
     def __init__(self, default: Show, stream: TextIO) -> None:
-        self._default, self._stream = default, stream
+        self._default = default
+        self._say = partial(print, file=stream, flush=True)
         self._began = time.monotonic()
+        self._stage_began: dict[str, float] = {}
         self._totals: Mapping[str, int] = {}
-        self._stages: dict[str, _Stage] = {}
+        self._done: Counter[str] = Counter()
         self._jobs: dict[int, _Job] = {}
         self._written: list[str] = []
         self._failed: list[str] = []
@@ -195,61 +185,58 @@ class RunView:
                 "the same command again"
             )
         elif self._written:
-            self._say("\n".join(_results(self._written, f"done in {duration}")))
-
-    def _say(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+            for path in map(Path, self._written):
+                if path.name == "summary.txt":
+                    self._say(path.read_text(encoding="utf-8").rstrip())
+            self._say(f"done in {duration}")
+            pages = [p for name in _PAGES for p in self._written if p.endswith(name)]
+            for page in pages[:1]:
+                self._say(f"report: {page}")
 
     def _on_begin(self, fields: Mapping[str, Any]) -> None:
         number, rule = int(fields["jobid"]), str(fields["rule_name"])
-        if not fields["output"]:
+        outputs, logs = (list(map(str, fields[name])) for name in ("output", "log"))
+        if not outputs:
             return  # a target rule
         name = f"{rule} {'/'.join(map(str, fields['wildcards'].values()))}".strip()
-        logs = list(map(str, fields["log"]))
         marks = {log: mark for log in logs if (mark := file_mark(Path(log))) is not None}
-        is_retried = number in self._jobs
-        outputs = list(map(str, fields["output"]))
-        self._jobs[number] = _Job(name, rule, outputs, marks, is_retried)
-        self._stages.setdefault(rule, _Stage())
+        self._jobs[number] = _Job(name, rule, outputs, marks, is_retried=number in self._jobs)
+        self._stage_began.setdefault(rule, time.monotonic())
         if rule in LONG_STAGES:
             self._say(f"{name} begins; its log: {', '.join(logs)}")
 
     def _on_finished(self, number: int) -> None:
-        job = self._jobs.get(number)
+        job = self._jobs.pop(number, None)
         if job is None:
             return
         self._written += job.outputs
-        stage = self._stages[job.rule]
-        stage.done.add(number)
+        self._done[job.rule] += 1
+        done = self._done[job.rule]
         # A checkpoint may change the total.
-        if len(stage.done) >= self._totals.get(job.rule, 1):
-            spent = time.monotonic() - stage.since
+        if done >= self._totals.get(job.rule, 1):
+            spent = time.monotonic() - self._stage_began[job.rule]
             took = f"{spent:.1f} s" if spent < 60 else format_duration(spent)
-            count = f"{len(stage.done)}/{len(stage.done)}"
-            self._say(f"{job.rule:<22}{count:>11}{took:>12}")
+            self._say(f"{job.rule:<22}{f'{done}/{done}':>11}{took:>12}")
 
     def _on_failure(self, fields: Mapping[str, Any]) -> None:
-        number = int(fields["jobid"])
-        job = self._jobs.get(number) or _Job(str(fields["rule_name"]), "", [], {})
-        name = job.name
-        if self._interrupted or name in self._failed:
+        job = self._jobs.get(int(fields["jobid"])) or _Job(str(fields["rule_name"]), "")
+        if self._interrupted or job.name in self._failed:
             return  # Snakemake 9.19 reports a failure twice
-        self._failed.append(name)
+        self._failed.append(job.name)
         # From a cluster's executor, or from the message before.
         why = str((fields.get("aux") or {}).get("why") or self._exit_reason)
         how, self._exit_reason = f" ({why})" if why else "", ""
-        before, logs = job.marks, [str(path) for path in fields["log"]]
+        logs = [str(path) for path in fields["log"]]
         # Ignore logs that an earlier job has written.
-        own = [log for log in logs if log not in before or file_mark(Path(log)) != before[log]]
+        own = [log for log in logs if file_mark(Path(log)) != job.marks.get(log, ())]
         if not own and logs and not why and job.is_retried:
-            self._say(f"error: {name} failed again, as before")  # it was not started
+            self._say(f"error: {job.name} failed again, as before")  # it was not started
             return
         end = log_end(own) if own or not logs else "it has written no log"
-        self._say(f"error: {name} failed{how}; {end}")
+        self._say(f"error: {job.name} failed{how}; {end}")
 
     def _on_text(self, record: logging.LogRecord) -> None:
         text = str(record.msg)
-        known = bool(self._failed) or self._interrupted
         if text.startswith(_INTERRUPTED):
             self._interrupted = True
         elif record.levelno >= logging.WARNING:
@@ -259,7 +246,7 @@ class RunView:
             if status is not None:  # shown with the job's error, which follows
                 killed = status[0].endswith((" 137", "SIGKILL: 9>"))
                 self._exit_reason = status[0] + ": killed, as when memory is full" * killed
-            elif not (known and is_final):
+            elif not (is_final and (self._failed or self._interrupted)):
                 self._default(record)
         elif again := _RETRY.match(text):
             job = self._jobs.get(int(again[1]))
@@ -271,15 +258,3 @@ class RunView:
             self._has_begun or text.startswith(_IGNORED)
         ):
             self._default(record)
-
-
-def _results(made: list[str], done: str) -> list[str]:
-    """Lines on the results of a run: summaries, and the report page."""
-    lines = []
-    for path in map(Path, made):
-        if path.name == "summary.txt":
-            with contextlib.suppress(OSError):
-                lines.append(path.read_text(encoding="utf-8").rstrip())
-    lines.append(done)
-    pages = [path for name in ("index.html", "report.html") for path in made if path.endswith(name)]
-    return [*lines, *(f"report: {page}" for page in pages[:1])]

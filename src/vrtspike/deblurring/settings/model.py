@@ -245,7 +245,7 @@ def with_vrt_arguments(document: Document) -> Document:
     name = document.values.get(("MODEL", "VRT_CFG"))
     name = os.path.expanduser(name) if isinstance(name, str) else ""  # noqa: PTH111
     if not Path(name).is_file():
-        return document  # a missing file is refused by check_files, before a run starts
+        return document  # a missing file is refused by check_training, before a run starts
     arguments = read_yaml(name)
     result = Document({}, {})
     for argument, value in arguments.values.items():

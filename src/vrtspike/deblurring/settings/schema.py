@@ -278,13 +278,8 @@ class Settings(RunSettings):
 
     @property
     def named_files(self) -> dict[str, str | None]:
-        """Files that a training reads, by the key that names them."""
-        vrt = self.MODEL.VRT
-        return {
-            "MODEL.VRT_CFG": self.MODEL.VRT_CFG,
-            "MODEL.VRT.PRETRAINED": vrt.PRETRAINED,
-            "MODEL.VRT.SPYNET": vrt.SPYNET,
-        }
+        """Files that a preset includes, by the key that names them."""
+        return {"MODEL.VRT_CFG": self.MODEL.VRT_CFG}
 
     @property
     def first_steps(self) -> tuple[str, ...]:
