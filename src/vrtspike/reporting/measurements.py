@@ -13,15 +13,12 @@ from vrtspike.analysis.figures import summarize_sections, throughput
 from vrtspike.analysis.performance import Analysis
 from vrtspike.analysis.run_logs import RunLogs
 from vrtspike.config.problems import Metric
-from vrtspike.reporting.evaluations import Contents, read_table, rows_of
+from vrtspike.reporting.evaluations import Contents, read_table, records
 
 POINTS = 800
 """Largest number of points of a curve."""
 
-SECTION_COLUMNS = ("section", "depth", "p50", "p95", "share")
-"""Times of a section in milliseconds, its share of a step from 0 to 1."""
-
-RATES = {"samples_per_second": "samples per second", "frames_per_second": "frames per second"}
+RATES = {"samples_per_second": "samples per second"}
 MEMORY = {
     "process_mb": "process",
     "children_mb": "loading processes",
@@ -30,21 +27,6 @@ MEMORY = {
     "gpu.reserved_mb": "GPU, reserved",
     "gpu.peak_mb": "GPU, peak",
 }
-
-
-ALIGNMENT_COLUMNS = (
-    "split",
-    "sequence",
-    "exposures",
-    "offset",
-    "offset_low",
-    "offset_high",
-    "correlation",
-    "correlation_low",
-    "correlation_high",
-)
-"""``offset`` is the measured minus the expected centre of an exposure in spike steps. It and the
-correlation of spikes and sharp frame are medians over a sequence, ``low`` and ``high`` extremes."""
 
 
 def thin(steps: pd.Series, values: pd.Series, points: int = POINTS) -> Contents:
@@ -111,17 +93,16 @@ def performance(analysis: Analysis) -> Contents:
 
     Returns:
         figures of :class:`vrtspike.analysis.figures.RunFigures`; ``parts``: their share of a step,
-        0 to 1; ``sections`` as :data:`SECTION_COLUMNS`, parents before their children; curves of
+        0 to 1; ``sections`` of :func:`~vrtspike.analysis.figures.summarize_sections`; curves of
         ``throughput`` and ``memory`` (megabytes of 2**20 bytes) by title; ``findings``, the most
         important first, keys as ``KEY: value``.
     """
     speed, memory, logs = analysis.figures.speed, analysis.figures.memory, analysis.logs
-    sections = summarize_sections(logs.timing)
     return {
         **{name: getattr(speed, name) for name in ("step_ms", "samples_per_second", "data_share")},
-        **{name: getattr(memory, name) for name in ("process_mb", "gpu_peak_mb", "gpu_total_mb")},
+        **{name: getattr(memory, name) for name in ("process_mb", "gpu_peak_mb")},
         "parts": speed.step_parts,
-        "sections": rows_of(sections[list(SECTION_COLUMNS)]),
+        "sections": records(summarize_sections(logs.timing)),
         "throughput": curves_of(throughput(logs.steps, logs.timing), RATES),
         "memory": curves_of(logs.memory, MEMORY),
         "findings": [asdict(found) | {"keys": found.key_lines} for found in analysis.findings],
@@ -135,28 +116,28 @@ def read_alignment(path: Path) -> Contents | None:
         path: ``results/data/<data set>/alignment.csv``.
 
     Returns:
-        the name of the ``dataset``; ``exposures``: number of aligned frames, 0 without
-        spikes; ``offset`` and ``correlation``: medians over all of them; ``lowest``: the sequence
-        with the lowest median correlation; ``rows``, one per sequence, as
-        :data:`ALIGNMENT_COLUMNS`.
+        the name of the ``dataset``; ``exposures``: number of aligned frames, 0 without spikes;
+        medians of the ``offset`` (measured less expected centre of an exposure, in spike steps) and
+        of the ``correlation`` of spikes and sharp frame; ``lowest``: the sequence with the lowest
+        median correlation; ``rows``, one per sequence: ``split``, ``sequence``, ``exposures``, and
+        both medians with their extremes ``_low`` and ``_high``.
     """
     if not path.is_file():
         return None
     table = read_table(path, "prepare the data again")
     table["offset"] = table["center"] - table["expected_center"]
     spread = (("", "median"), ("_low", "min"), ("_high", "max"))
-    summary = table.groupby(["split", "sequence"], as_index=False).agg(
+    sequences = table.groupby(["split", "sequence"], as_index=False).agg(
         exposures=("frame", "size"),
         **{f"{n}{end}": (n, how) for n in ("offset", "correlation") for end, how in spread},
     )
-    known = summary.dropna(subset=["correlation"]).sort_values("correlation", kind="stable")
+    known = sequences.dropna(subset=["correlation"]).sort_values("correlation", kind="stable")
     names = known["split"] + "/" + known["sequence"]
-    ((offset, correlation),) = rows_of(table[["offset", "correlation"]].median().to_frame().T)
+    (medians,) = records(table[["offset", "correlation"]].median().to_frame().T)
     return {
         "dataset": path.parent.name,
         "exposures": len(table),
-        "offset": offset,
-        "correlation": correlation,
+        **medians,
         "lowest": "" if names.empty else str(names.iloc[0]),
-        "rows": rows_of(summary[list(ALIGNMENT_COLUMNS)]),
+        "rows": records(sequences),
     }

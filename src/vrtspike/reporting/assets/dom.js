@@ -65,6 +65,11 @@ function spikesTitle(metric) {
   return metric.spikes_in_gray ? "spikes alone, grey" : "spikes alone";
 }
 
+/** The column of tables with the figures of the spikes alone. */
+function spikesColumn(metric) {
+  return `${metric.columns[1]}_spikes`;
+}
+
 function clamp(value, low, high) {
   return Math.min(high, Math.max(low, value));
 }

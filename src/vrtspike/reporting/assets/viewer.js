@@ -36,7 +36,7 @@ const ORDERS = {
 
 /** The examples of a run in an order, with their numbers; the report has the worst first. */
 function ordered(run, order) {
-  const metric = report.runs[run].evaluation.metrics?.[0]?.name;
+  const metric = report.runs[run].evaluation.metrics?.[0]?.columns[1];
   return ORDERS[order](examplesOf(run).map((example, index) => ({ example, index, value: example.metrics[metric] ?? null })));
 }
 
@@ -343,7 +343,7 @@ function showPictures() {
 
   function fillCaption() {
     const example = shownExample();
-    const metrics = report.runs[look.run].evaluation.metrics.filter((m) => m.name in example.metrics);
+    const metrics = report.runs[look.run].evaluation.metrics.filter((m) => m.columns[1] in example.metrics);
     const isMiddle = metrics.length > 0 && look.example === ordered(look.run, "typical first")[0].index;
     const middle = isMiddle ? `; its ${metrics[0].title} is the median of these frames` : "";
     caption.replaceChildren(
@@ -403,7 +403,7 @@ function showPictures() {
 
   function thumbnail(example, at) {
     const metric = report.runs[look.run].evaluation.metrics[0];
-    const value = metric && example.metrics[metric.name];
+    const value = metric && example.metrics[metric.columns[1]];
     const thumb = el(
       "div",
       { className: "thumb", attributes: { role: "option" } },
@@ -466,7 +466,7 @@ function frameName(example) {
 }
 
 function figureOf(example, metric) {
-  const [before, after, alone] = ["_blur", "", "_spikes"].map((end) => example.metrics[metric.name + end] ?? null);
+  const [before, after, alone] = [...metric.columns, spikesColumn(metric)].map((column) => example.metrics[column] ?? null);
   if (before === null && after === null) {
     return null;
   }
