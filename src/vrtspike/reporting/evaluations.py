@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from collections.abc import Mapping
@@ -48,7 +49,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
         ``sequence_rows``, one per sequence and scale; ``frame_rows``: sequence, frame, and both
         figures of the first metric, of every ``frame_step``-th frame; ``worst``: sequence, frame,
         figure; ``examples``, worst first, with the paths of their ``files`` by kind;
-        ``videos`` and ``figures`` with the path of their ``file``.
+        ``videos`` with the path of their ``file``; ``figures`` in base64.
 
     Raises:
         RunError: if a file is damaged or missing, or the summary was changed after the evaluation.
@@ -92,10 +93,15 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
             for video in sorted((folder / VIDEOS).glob("*.mp4"))
         ],
         "figures": [
-            {"caption": figure["caption"], "file": folder / figure["file"]}
+            {"caption": figure["caption"], "data": in_base64(folder / figure["file"])}
             for figure in summary.get("figures") or ()
         ],
     }
+
+
+def in_base64(path: Path) -> str:
+    """The contents of a file, for an address in a page."""
+    return base64.b64encode(path.read_bytes()).decode()
 
 
 def read_table(path: Path, advice: str) -> pd.DataFrame:

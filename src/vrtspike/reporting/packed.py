@@ -24,11 +24,6 @@ CARD = "README.md"
 FIGURES = "figures.json"
 
 _RECORD_KEYS = ("schema", "status", "name", "fingerprint", "dataset_digest", "step", "parameters")
-_SUMMARY_KEYS = (
-    *("dataset", "split", "blur_dir", "scale", "frames", "sequences", "metrics", "definitions"),
-    *("protocol", "protocol_source", "protocol_unknown", "mean_over", "other_protocols"),
-    *("tile", "device", "seconds_per_frame", "warnings"),
-)
 _HUB = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -59,14 +54,12 @@ def pack_run(folder: Path, output: Path, licence: str) -> list[str]:
             if (folder / name).is_file():
                 shutil.copyfile(folder / name, temporary / name)
         write_json(temporary / SETTINGS, run.contents() | {"dataset": Path(run.dataset).name})
-        if figures is not None:  # without paths
-            figures = {name: figures[name] for name in _SUMMARY_KEYS if name in figures}
+        if figures is not None:
             write_json(temporary / FIGURES, figures)
         digests = {path.name: file_digest(path) for path in sorted(temporary.iterdir())}
         kept = {name: record[name] for name in _RECORD_KEYS if name in record}
         write_json(temporary / RECORD, kept | {"digests": digests})
-        card = _card(run, figures, licence)
-        (temporary / CARD).write_text(card, encoding="utf-8")
+        (temporary / CARD).write_text(_card(run, figures, licence), encoding="utf-8")
     missing = f"no figures: evaluate it first (snakemake evaluate_{run.name})"
     return [missing] if figures is None else []
 

@@ -20,7 +20,7 @@ from plotly.offline import get_plotlyjs
 
 from vrtspike.analysis.evaluations import TEST_FRAMES
 from vrtspike.io.files import atomic_write_text
-from vrtspike.reporting.evaluations import Contents
+from vrtspike.reporting.evaluations import Contents, in_base64
 from vrtspike.reporting.measurements import read_alignment
 from vrtspike.reporting.pictures import ERROR_TOP, encode_examples, error_colours
 from vrtspike.reporting.runs import read_run
@@ -124,15 +124,12 @@ def _commit(run: Contents) -> str:
 
 
 PAGE_BYTES = 19_000_000
-"""Size limit of a page: below 20 MB."""
+"""Size to which pictures may fill a page; with their names it stays below 20 MB."""
 
 VIDEO_BYTES = 2_000_000
 ALL_VIDEO_BYTES = 6_000_000
 """Videos up to the first size are embedded in the page, up to the second size in total; others are
 linked."""
-
-OTHER_BYTES = 3_000_000
-"""Kept for the library of plots, the tables and the curves."""
 
 SCRIPTS = ("dom.js", "tables.js", "viewer.js", "charts.js", "page.js")
 _TEMPLATES = Environment(
@@ -168,63 +165,49 @@ def write_report_page(
     runs = [read_run(results, name, preset_folder) for name in presets]
     datasets = dict.fromkeys(run["dataset"] for run in runs)
     tables = (read_alignment(results / "data" / name / "alignment.csv") for name in datasets)
-    headline, stored = verdict(runs), _store_files(runs, output)
-    examples = [each for run in runs for each in run["evaluation"].get("examples", ())]
-    budget = page_bytes - OTHER_BYTES - sum(map(len, stored.values()))
-    form, pictures = encode_examples([example.pop("files") for example in examples], budget)
-    for number, example in enumerate(examples):
-        kept = pictures.get(number, {})
-        example |= {"id": f"e{number}", "pictures": sorted(kept)}
-        stored |= {f"e{number}-{what}": text for what, text in kept.items()}
-    for run in runs:
-        shown = [each for each in run["evaluation"].get("examples", ()) if each["pictures"]]
-        run["evaluation"]["examples"] = shown
+    evaluations = [run["evaluation"] for run in runs]
+    _embed_videos([each for e in evaluations for each in e.get("videos", ())], output)
+    examples = [each for e in evaluations for each in e.get("examples", ())]
+    files = [example.pop("files") for example in examples]
+    headline = verdict(runs)
     data = {
         "best": headline.preset,
         "alignments": [table for table in tables if table is not None],
         "runs": runs,
         "error": {"top": ERROR_TOP, "colours": error_colours()},
-        "pictures": {"form": form, "left_out": len(examples) - len(pictures)},
     }
-    text = _TEMPLATES.get_template("page.html").render(
+    page = functools.partial(
+        _TEMPLATES.get_template("page.html").render,
         headline=headline,
         verdict=re.sub(r"\*\*(.*?)\*\*", r"<strong>\1</strong>", html.escape(headline.sentence)),
         about="" if all(run["uses_spikes"] is None for run in runs) else ABOUT_SPIKES,
         style=_asset("page.css"),
-        data=script_json(data),
-        stored={**stored, "plotly": _packed_plotly()},
+        plotly=_packed_plotly(),
         script="\n".join(map(_asset, SCRIPTS)),
     )
-    atomic_write_text(output, text)
+    budget = page_bytes - len(page(data=script_json(data)).encode())
+    form, pictures = encode_examples(files, budget)
+    for number, example in enumerate(examples):
+        example["pictures"] = pictures.get(number)
+    for evaluation in evaluations:
+        shown = [each for each in evaluation.get("examples", ()) if each["pictures"]]
+        evaluation["examples"] = shown
+    data["pictures"] = {"form": form, "left_out": len(examples) - len(pictures)}
+    atomic_write_text(output, page(data=script_json(data)))
     return headline
 
 
-def _store_files(runs: Sequence[Contents], output: Path) -> dict[str, str]:
-    """Name the elements of figures and small videos; large videos are only linked.
-
-    Returns:
-        the contents of these files in base64, by the names of their elements.
-    """
-    stored: dict[str, str] = {}
-
-    def store(path: Path) -> str:
-        name = f"file-{len(stored)}"
-        stored[name] = base64.b64encode(path.read_bytes()).decode()
-        return name
-
+def _embed_videos(videos: Sequence[Contents], output: Path) -> None:
+    """Put small videos into the data of a page; large ones are only linked."""
     left = ALL_VIDEO_BYTES
-    for evaluation in (run["evaluation"] for run in runs):
-        for figure in evaluation.get("figures", ()):
-            figure["id"] = store(figure.pop("file"))
-        for video in evaluation.get("videos", ()):
-            path = video.pop("file")
-            size = path.stat().st_size
-            link = os.path.relpath(path.resolve(), output.resolve().parent)
-            video |= {"id": None, "link": Path(link).as_posix(), "megabytes": round(size / 1e6, 2)}
-            if size <= min(VIDEO_BYTES, left):
-                video["id"] = store(path)
-                left -= size
-    return stored
+    for video in videos:
+        path = video.pop("file")
+        size = path.stat().st_size
+        link = os.path.relpath(path.resolve(), output.resolve().parent)
+        video |= {"data": None, "link": Path(link).as_posix(), "megabytes": round(size / 1e6, 2)}
+        if size <= min(VIDEO_BYTES, left):
+            video["data"] = in_base64(path)
+            left -= size
 
 
 def script_json(value: Any) -> str:  # noqa: ANN401 - any JSON value

@@ -9,7 +9,7 @@ let library = null;
 
 function loadPlotly() {
   library ??= (async () => {
-    const packed = Uint8Array.from(atob(stored("plotly")), (letter) => letter.charCodeAt(0));
+    const packed = Uint8Array.from(atob(document.getElementById("plotly").textContent), (letter) => letter.charCodeAt(0));
     const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
     document.head.append(el("script", { textContent: await new Response(unpacked).text() }));
     return window.Plotly;

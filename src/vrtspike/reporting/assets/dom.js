@@ -19,13 +19,8 @@ function body(section) {
   return document.querySelector(`#${section} > .body`);
 }
 
-/** What the page stores under a name, base64. */
-function stored(name) {
-  return document.getElementById(name).textContent;
-}
-
 function pictureAddress(example, what) {
-  return `data:image/webp;base64,${stored(`${example.id}-${what}`)}`;
+  return `data:image/webp;base64,${example.pictures[what]}`;
 }
 
 function number(value, decimals, sign = false) {

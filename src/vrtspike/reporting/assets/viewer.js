@@ -49,7 +49,7 @@ function sameSplit(one, other) {
 function picturesOf(example) {
   const found = new Map();
   for (const what of Object.keys(PICTURE_NAMES)) {
-    if (example.pictures.includes(what)) {
+    if (what in example.pictures) {
       found.set(what, { title: PICTURE_NAMES[what], address: () => pictureAddress(example, what) });
     }
   }
@@ -179,9 +179,9 @@ class View {
 /** Pictures that an evaluation has drawn; tells whether there are any. */
 function showMaps(place) {
   const figures = report.runs.flatMap((run) =>
-    (run.evaluation.figures ?? []).map(({ id, caption }) => {
+    (run.evaluation.figures ?? []).map(({ data, caption }) => {
       const words = severalRuns ? `${run.name}: ${caption}` : caption;
-      const image = el("img", { src: `data:image/png;base64,${stored(id)}`, alt: words });
+      const image = el("img", { src: `data:image/png;base64,${data}`, alt: words });
       return el("figure", {}, image, el("figcaption", { className: "note", textContent: words }));
     }),
   );
@@ -309,7 +309,7 @@ function showPictures() {
       }
     }
     const example = shownExample();
-    const wanted = ["sharp", "spikes", "error"].filter((what) => example.pictures.includes(what));
+    const wanted = ["sharp", "spikes", "error"].filter((what) => what in example.pictures);
     toggles.replaceChildren(
       ...wanted.map((what) => {
         const button = el("button", {
@@ -528,7 +528,7 @@ function showVideos(place) {
 function videoFigure(run, video) {
   const name = severalRuns ? `${run.name}: ${video.label}` : video.label;
   const size = `${video.megabytes} MB`;
-  if (video.id === null) {
+  if (video.data === null) {
     // Each part by itself, so that # and ? in names stay parts of them.
     const href = video.link.split("/").map(encodeURIComponent).join("/");
     const link = el("a", { href, textContent: name });
@@ -540,7 +540,7 @@ function videoFigure(run, video) {
     muted: true,
     playsInline: true,
     preload: "metadata",
-    src: `data:video/mp4;base64,${stored(video.id)}`,
+    src: `data:video/mp4;base64,${video.data}`,
   });
   player.setAttribute("aria-label", name);
   return el("figure", {}, player, el("figcaption", { className: "note", textContent: `${name}, ${size}` }));
