@@ -15,7 +15,7 @@ error, and of forecast and observed anomalies, their products and squares (:func
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -219,8 +219,8 @@ def evaluate(
     ahead = np.arange(dataset.lead) + dataset.offset + 1
     leads = xarray.DataArray(ahead, {"lead": ahead}, ("lead",), "lead")
     cells = store.fields[["trend", "middle"]].astype(float).assign(weight=store.weights).compute()
-    training = store.anomalies.sel(time=store.years.months("train")).astype(float)
-    baselines = fit_baselines(training, cells, leads)
+    anomalies = store.anomalies.astype(float)
+    baselines = fit_baselines(anomalies.sel(time=store.years.months("train")), cells, leads)
     # Where a part of the box lies outside of the region, its mean is not the index.
     shares = store.grid.shares(NINO34)
     box = store.fields["sea"] * shares * (shares.sum() > 1 - 1e-6)
@@ -231,14 +231,12 @@ def evaluate(
         output = forecast(batch["past"].to(device), batch["month"].to(device)).float().cpu()
         now = xarray.DataArray(dataset.last_months[start : start + size], dims="sample")
         months = now + leads
-        deviation = store.of_month("deviation", months).astype(float).compute()
-        future = torch.where(batch["valid"], batch["future"], torch.nan)
-        own, observed = (deviation * each.numpy() for each in (output, future))
-        known = observed.notnull()
-        last = store.anomalies.sel(time=now).drop_vars("time").astype(float).compute()
+        last, observed = (anomalies.sel(time=n).drop_vars("time").compute() for n in (now, months))
+        own = store.of_month("deviation", months).astype(float).compute() * output.numpy()
         said = xarray.concat([own.expand_dims(system=[MODEL]), baselines(last, now)], "system")
         trend = trend_line(cells, months)
         base = xarray.concat([0 * trend, trend], pd.Index(["climatology", "trend"], name="about"))
+        known = observed.notnull()
         weights = cells["weight"] * known
         index, truth = (each.weighted(box * known).mean(CELLS) for each in (said, observed))
         means = field_means(said - base, observed - base, weights)
@@ -382,20 +380,20 @@ def metric_tables(found: Evaluation) -> tuple[pd.DataFrame, pd.DataFrame]:
         a row for each month forecast; and one for each number of months ahead, over all its
         forecasts together.
     """
-    each = skill(found.means.rename(sample="frame").expand_dims("sample"))
     best = xarray.DataArray(found.verdicts["baseline"])
     systems = {"": MODEL, "_baseline": best, **{f"_{name}": name for name in BASELINES}}
-    tables = []
-    for scores, dims in ((each, ["lead", "frame"]), (found.table, ["lead"])):
+
+    def table(scores: xarray.Dataset, dims: Sequence[str]) -> pd.DataFrame:
         columns = {
             f"{metric}{suffix}": scores[score].sel(system=system).drop_vars("system")
             for suffix, system in systems.items()
             for metric, score in zip(METRICS, ("rmse_k", "acc"), strict=True)
         }
         rows = xarray.Dataset(columns).to_dataframe(dims).reset_index()
-        ahead = [f"{lead} month{'s' * (lead > 1)} ahead" for lead in rows["lead"]]
-        tables.append(rows.assign(sequence=ahead))
-    frames, sequences = tables
+        return rows.assign(sequence=[f"{n} month{'s' * (n > 1)} ahead" for n in rows["lead"]])
+
+    each = skill(found.means.rename(sample="frame").expand_dims("sample"))
+    frames, sequences = table(each, ["lead", "frame"]), table(found.table, ["lead"])
     months = np.array(found.dataset.last_months)[frames["frame"]] + frames["lead"]
     frames["frame"], sequences["frames"] = [*map(month_name, months)], len(found.dataset)
     return frames, sequences
