@@ -54,7 +54,7 @@ def test_changes_are_written_as_json():
 def test_facts_of_a_run(tmp_path):
     folder = make_run(tmp_path, "mine")
     found = origin(folder, tmp_path)
-    assert found["commit"] == "01234567"
+    assert found["commit"] == "commit 01234567"
     facts = dict(found["facts"])
     expected = {
         "code": "0123456789abcdef",
@@ -81,7 +81,7 @@ def test_what_else_can_be_said_of_code(tmp_path):
     assert (facts["machine"], facts["weights"]) == ("x86 (CPU), 8 CPUs, host node7", "missing")
     found = origin(folder, tmp_path, environment=known | {"git": None})
     none = "no commit known: trained outside a git checkout"
-    assert (found["commit"], dict(found["facts"])["code"]) == ("", none)
+    assert (found["commit"], dict(found["facts"])["code"]) == ("no known commit", none)
 
 
 def test_time_between_starts_does_not_count():

@@ -74,7 +74,6 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
     shown = ["sequence", "frame", *(metrics[0]["columns"] if metrics else ())]
     return {
         **of_frames,
-        "device": summary.get("device", ""),
         "seconds_per_frame": summary.get("seconds_per_frame"),
         "metrics": metrics,
         "warnings": summary.get("warnings", []),

@@ -63,7 +63,7 @@ def verdict(runs: Sequence[Contents]) -> Verdict:
     """
     measured = [(run, metric) for run in runs if (metric := leading_metric(run["evaluation"]))]
     if not measured:
-        trained = ", ".join(f"{run['name']}{_commit(run)}" for run in runs)
+        trained = ", ".join(f"{run['name']}, at {run['origin']['commit']}" for run in runs)
         none = "the evaluation has no finite figure"
         reasons = [f"{run['name']}: {run['evaluation'].get('reason', none)}" for run in runs]
         return Verdict(f"Trained, without figures of test frames: {trained}.", reasons)
@@ -111,16 +111,8 @@ def _sentence(run: Contents, metric: Contents, compared: int) -> str:
         f"Preset {run['name']}{best} takes {evaluation['frames']} frames of data set "
         f"{evaluation['dataset']} from {named}{bold(metric['blurry'] or 0.0)} "
         f"({metric['before']}) to {bold(metric['restored'])} ({metric['after']}{lower}): "
-        f"{change}{_commit(run)}."
+        f"{change}, at {run['origin']['commit']}."
     )
-
-
-def _commit(run: Contents) -> str:
-    """The commit of the code that trained a run, for a sentence."""
-    origin = run["origin"]
-    if not origin["commit"]:
-        return ""
-    return f", at commit {origin['commit']}{' with changes' if origin['changed'] else ''}"
 
 
 PAGE_BYTES = 19_000_000

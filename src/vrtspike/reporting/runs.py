@@ -32,7 +32,7 @@ def read_run(results: Path, name: str, presets: Path) -> Contents:
         presets: folder of the presets.
 
     Returns:
-        the run's ``name``, ``dataset`` and ``steps``; ``parameters`` of its model,
+        the run's ``name`` and ``dataset``; ``parameters`` of its model,
         ``weights_mb``: size of its file of weights in 10**6 bytes (None if it is missing) and
         ``training_seconds``; ``uses_spikes``: whether its model uses spikes, None for a problem
         without spikes; ``curves``, ``evaluation``, ``performance`` and ``origin``.
@@ -48,7 +48,6 @@ def read_run(results: Path, name: str, presets: Path) -> Contents:
     return {
         "name": name,
         "dataset": _dataset_name(run.dataset, data_folder),
-        "steps": run.steps,
         "parameters": run.parameters,
         "weights_mb": weights.stat().st_size / 1e6 if weights.is_file() else None,
         "training_seconds": seconds,
@@ -89,15 +88,16 @@ def read_origin(
         presets: folder of the presets, with the base preset.
 
     Returns:
-        ``commit`` of the code that trained it, shortened; empty outside git; ``changed``: whether
-        the code had uncommitted changes, or was changed during the run; ``base``: what the settings
-        are compared with; ``differences``: key, base value, own value; ``facts``: name and value of
-        everything else, in order.
+        ``commit`` of the code that trained it, in words; ``base``: what the settings are compared
+        with; ``differences``: key, base value, own value; ``facts``: name and value of everything
+        else, in order.
     """
     base, there = _base(run.name, presets, run.settings)
     environment, started = record["environment"], record["starts"][0]["time"]
     git, device = environment["git"] or {}, environment["device"]
-    code = [git.get("commit", "no commit known: trained outside a git checkout")]
+    commit, code = "no known commit", ["no commit known: trained outside a git checkout"]
+    if git:
+        commit, code = f"commit {git['commit'][:8]}", [git["commit"]]
     if git.get("changed"):
         code.append("with changes that were not committed")
     if changed := record.get("code_changed"):
@@ -125,8 +125,7 @@ def read_origin(
         **{f"begins with {key}": digest for key, digest in run.weights.items()},
     }
     return {
-        "commit": git.get("commit", "")[:8],
-        "changed": bool(git.get("changed") or changed),
+        "commit": f"{commit} with changes" if len(code) > 1 else commit,
         "base": base,
         "differences": setting_changes(there, run.settings),
         "facts": [(name, value) for name, value in facts.items() if value],
