@@ -484,7 +484,8 @@ def test_findings_data_and_origin_in_words(page):
     assert "DATALOADER.TOTAL_WORKERS: cpu*1.0" in findings
     assert findings.count("waiting for data") == 2
     data = page.text_content("#data")
-    assert "4 exposures: spikes and sharp frame correlate by 0.900" in data
+    assert "4 exposures: spikes and sharp frame correlate by 0.900 (median)" in data
+    assert "the sequence with the lowest is test/b. The sharp" in data
     # Centres are found at 39, 42 and 40.5 where 40 is expected.
     assert "found 0.50 spike steps after its expected place (median)" in data
     origin = page.text_content("#origin")

@@ -61,7 +61,7 @@ def test_the_page_holds_all_of_a_run(results):
     validation = {"steps": [20, 40], "values": [28.0, 30.0], "width": 1}
     assert run["curves"]["validation"]["PSNR, dB"] == validation
     assert dict(run["origin"]["facts"])["fingerprint"] == "print of a"
-    assert report["alignments"][0]["lowest"] == "test/b"
+    assert report["alignments"][0]["correlation"] == 0.9
     examples = run["evaluation"]["examples"]
     assert [example["frame"] for example in examples] == ["000001", "000002", "000003"] * 2
     for example in examples:

@@ -118,9 +118,8 @@ def read_alignment(path: Path) -> Contents | None:
     Returns:
         the name of the ``dataset``; ``exposures``: number of aligned frames, 0 without spikes;
         medians of the ``offset`` (measured less expected centre of an exposure, in spike steps) and
-        of the ``correlation`` of spikes and sharp frame; ``lowest``: the sequence with the lowest
-        median correlation; ``rows``, one per sequence: ``split``, ``sequence``, ``exposures``, and
-        both medians with their extremes ``_low`` and ``_high``.
+        of the ``correlation`` of spikes and sharp frame; ``rows``, one per sequence: ``split``,
+        ``sequence``, ``exposures``, and both medians with their extremes ``_low`` and ``_high``.
     """
     if not path.is_file():
         return None
@@ -131,13 +130,10 @@ def read_alignment(path: Path) -> Contents | None:
         exposures=("frame", "size"),
         **{f"{n}{end}": (n, how) for n in ("offset", "correlation") for end, how in spread},
     )
-    known = sequences.dropna(subset=["correlation"]).sort_values("correlation", kind="stable")
-    names = known["split"] + "/" + known["sequence"]
     (medians,) = records(table[["offset", "correlation"]].median().to_frame().T)
     return {
         "dataset": path.parent.name,
         "exposures": len(table),
         **medians,
-        "lowest": "" if names.empty else str(names.iloc[0]),
         "rows": records(sequences),
     }

@@ -77,35 +77,27 @@ def find_model(given: str | Path) -> Path:
     path = Path(given)
     if path.exists() or path.suffix == ".onnx" or not _HUB.fullmatch(str(given)):
         return path
-    try:
-        from huggingface_hub import snapshot_download
-    except ImportError as error:
-        raise RunError(
-            f"{given}: no such folder; if it is a model of the hub: pip install 'vrtspike[hub]'"
-        ) from error
     patterns = [WEIGHTS, SETTINGS, STATISTICS, RECORD, FIGURES, CARD]
     try:
+        from huggingface_hub import snapshot_download
+
         return Path(snapshot_download(str(given), allow_patterns=patterns))
     except Exception as error:  # of many classes
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise RunError(
             f"{given}: no such folder, expected that of a finished run (results/train/<preset>) or "
-            f"a packed one; the Hugging Face hub has no such model or was not reached ({first})"
+            "a packed one; the Hugging Face hub has no such model, was not reached, or needs "
+            f"pip install 'vrtspike[hub]' ({first})"
         ) from error
 
 
 def _card(run: PublishedRun, figures: Mapping[str, Any] | None, licence: str) -> str:
     """The model card: front matter for the hub, then the description."""
-    from jinja2 import Environment, PackageLoader, select_autoescape
+    from jinja2 import Template
 
-    templates = Environment(
-        loader=PackageLoader("vrtspike.reporting", "."),
-        autoescape=select_autoescape(),
-        trim_blocks=True,
-        keep_trailing_newline=True,
-    )
+    text = Path(__file__).with_name("model_card.md").read_text(encoding="utf-8")
     settings, train = run.settings, run.settings.TRAIN
-    return templates.get_template("model_card.md").render(
+    return Template(text, trim_blocks=True, keep_trailing_newline=True).render(
         licence=licence,
         run=run,
         model=settings.value("MODEL.TYPE"),

@@ -472,8 +472,9 @@ function alignmentWords(data) {
   const steps = data.offset === null ? 0 : Math.abs(data.offset);
   const side = data.offset < 0 ? "before" : "after";
   const offset = data.offset === null ? "" : `, found ${number(steps, 2)} spike steps ${side} its expected place (median)`;
-  const lowest = data.lowest ? `; the sequence with the lowest is ${data.lowest}` : "";
+  const known = data.rows.filter((row) => row.correlation !== null);
+  const lowest = known.toSorted((a, b) => a.correlation - b.correlation)[0];
   return data.correlation === null
     ? `${data.exposures} exposures; nothing can be said about their alignment.`
-    : `${data.exposures} exposures: spikes and sharp frame correlate by ${number(data.correlation, 3)} (median)${lowest}. The sharp frame is the middle one of its exposure${offset}.`;
+    : `${data.exposures} exposures: spikes and sharp frame correlate by ${number(data.correlation, 3)} (median); the sequence with the lowest is ${lowest.split}/${lowest.sequence}. The sharp frame is the middle one of its exposure${offset}.`;
 }
