@@ -12,7 +12,6 @@ from vrtspike.deblurring.metrics.registry import METRICS
 from vrtspike.reporting.measurements import (
     curves_of,
     read_alignment,
-    thin,
     training_curves,
 )
 
@@ -25,12 +24,12 @@ from vrtspike.reporting.measurements import (
             *([1, 2, 3, 4, 5, 6, 7], [1.0, 3.0, 5.0, math.inf, -math.inf, 7.0, 9.0], 4),
             ([2, 4, 6, 7], [2.0, 5.0, 7.0, 9.0], 2),
         ),
-        ([10, 20], [math.nan, 0.123456789], 100, ([10, 20], [None, 0.12346], 1)),
+        ([10, 20], [math.inf, 0.123456789], 100, ([10, 20], [None, 0.123457], 1)),
     ],
 )
 def test_curves_are_thinned(steps, values, points, expected):
-    found = thin(pd.Series(steps), pd.Series(values), points)
-    assert tuple(found.values()) == expected
+    found = curves_of(pd.DataFrame({"step": steps, "a": values}), {"a": "first"}, points)
+    assert tuple(found["first"].values()) == expected
 
 
 def test_curves_are_those_of_columns_with_numbers_in_the_order_of_steps():

@@ -29,45 +29,32 @@ MEMORY = {
 }
 
 
-def thin(steps: pd.Series, values: pd.Series, points: int = POINTS) -> Contents:
-    """Average neighbouring values until at most ``points`` are left.
-
-    Args:
-        steps: in order.
-        values: one for each step; values that are not finite are ignored.
-        points: at least 1.
-
-    Returns:
-        ``steps``: the last step of each point; ``values``: means, None without finite values;
-        ``width``: logged steps per point.
-    """
-    numbers = pd.to_numeric(values).astype(float).replace([np.inf, -np.inf], np.nan)
-    width = max(1, -(-len(numbers) // points))
-    groups = np.arange(len(numbers)) // width
-    means = numbers.groupby(groups).mean()
-    return {
-        "steps": [int(step) for step in steps.groupby(groups).last()],
-        "values": [None if np.isnan(value) else float(f"{value:.5g}") for value in means],
-        "width": width,
-    }
-
-
-def curves_of(table: pd.DataFrame, columns: Mapping[str, str]) -> Contents:
+def curves_of(
+    table: pd.DataFrame, columns: Mapping[str, str], points: int = POINTS
+) -> dict[str, Contents]:
     """The curves of those columns that a table has and that contain numbers.
 
     Args:
-        table: with a column ``step``.
+        table: with a column ``step``; values that are not finite are ignored.
         columns: titles by column.
+        points: neighbouring values are averaged until at most so many are left.
 
     Returns:
-        curves by title.
+        by title ``steps``: the last step of each point; ``values``: means, None without finite
+        values; ``width``: logged steps per point.
     """
-    ordered = table.sort_values("step", kind="stable")
-    return {
-        title: thin(rows["step"], rows[column])
-        for column, title in columns.items()
-        if column in table and not (rows := ordered.dropna(subset=[column])).empty
-    }
+    found: dict[str, Contents] = {}
+    for column, title in columns.items():
+        if column not in table or (rows := table.dropna(subset=[column])).empty:
+            continue
+        width = -(-len(rows) // points)
+        values = pd.to_numeric(rows[column]).replace([np.inf, -np.inf], np.nan)
+        finite = rows.assign(values=values).sort_values("step", kind="stable")
+        groups = finite.groupby(np.arange(len(finite)) // width)
+        means = records(groups.agg(steps=("step", "last"), values=("values", "mean")))
+        found[title] = {name: [each[name] for each in means] for name in ("steps", "values")}
+        found[title]["width"] = width
+    return found
 
 
 def training_curves(logs: RunLogs, metrics: Mapping[str, Metric]) -> dict[str, Contents]:

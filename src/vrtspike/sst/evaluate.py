@@ -14,32 +14,28 @@ error, and of forecast and observed anomalies, their products and squares (:func
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pandas as pd
 import torch
 import xarray
 from matplotlib.figure import Figure
+from pydantic import JsonValue
 from torch import nn
 from torch.utils.data import DataLoader
 
 from vrtspike.analysis.evaluation_files import PICTURES, TABLE, chosen_on, write_evaluation
 from vrtspike.io.files import replaced_folder
-from vrtspike.io.weights import load_trained
 from vrtspike.plotting.drawing import draw
 from vrtspike.plotting.pages import Table, write_page
-from vrtspike.runs.published import PublishedRun, require_published
+from vrtspike.runs.published import PublishedRun
 from vrtspike.sst.baselines import BASELINES, fit_baselines, trend_line
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
 from vrtspike.sst.grid import CELLS, Area
-from vrtspike.sst.model import build_model
-from vrtspike.sst.problem import open_split
-from vrtspike.sst.settings import METRICS, RMSE, SSTSettings, month_name
+from vrtspike.sst.settings import METRICS, RMSE, month_name
 
 MODEL = "model"
 SYSTEMS = {MODEL: MODEL} | BASELINES
@@ -287,43 +283,26 @@ def draw_evaluation(folder: Path, found: Evaluation, title: str) -> None:
     draw(folder / "error_maps.png", maps, (8.2, len(shown) * height + 0.8), grid=False)
 
 
-def evaluate_run(
-    weights: Path,
-    run: PublishedRun,
-    manifest: Path,
-    output: Path,
-    device: torch.device,
-    progress: Callable[[int, int], None],
+def write_results(
+    output: Path, run: PublishedRun, manifest: Path, found: Evaluation, **facts: JsonValue
 ) -> list[str]:
-    """Evaluate a run and write the files that the pipeline's page, report and comparison read.
+    """Write the files that the pipeline's page, report and comparison read.
 
     A *frame* of the tables is the forecast of one month, a *sequence* all those that look equally
     far ahead.
 
     Args:
-        weights: of the run.
-        run: its settings and identity.
-        manifest: of the data.
         output: folder for ``frames.csv``, ``sequences.csv``, ``summary.json``, ``metrics.html``
             and ``pictures/``; ``examples/`` stays empty.
-        device: where the forecast is computed.
-        progress: called with the samples that are forecast and their total.
+        run: whose model was evaluated.
+        manifest: of the data.
+        found: its evaluation.
+        facts: further entries of the summary.
 
     Returns:
         what a person reads of it.
-
-    Raises:
-        DataError: if the data are missing or too short.
-        RunError: if the weights belong to another model.
     """
-    settings = cast("SSTSettings", run.settings)
-    samples = open_split(settings, manifest, settings.TEST.SPLIT)
-    model = build_model(settings, samples.store)
-    load_trained(model, weights)
-    require_published(weights)
-    started, size = time.monotonic(), settings.TEST.BATCH_SIZE
-    found = evaluate(model.to(device), samples, device, size, progress)
-    seconds = time.monotonic() - started
+    samples = found.dataset
     store, verdicts = samples.store, found.verdicts.reset_index()
     frames, sequences = metric_tables(found)
     told = [
@@ -367,8 +346,7 @@ def evaluate_run(
         scale=1.0,
         masked=found.masked,
         leads=verdicts.to_dict("records"),
-        device=device.type,
-        seconds_per_frame=seconds / len(frames),
+        **facts,
     )
     return [f"{run.name}, {title}: {note}", *(f"  {line}" for line in told)]
 
