@@ -81,8 +81,9 @@ def build(settings: Settings, device: torch.device) -> Restorer:
 
 
 def clips(settings: Settings, device: torch.device, shape: Sequence[int], batch: int = 1) -> Clip:
-    """Random frames (batch, T, 3, H, W) and voxels (batch, T, K, H, W) for T, H, W of ``shape``."""
-    voxels = torch.randn(batch, shape[0], settings.DATA.NUM_VOXEL_BINS, *shape[1:])
+    """Random frames (batch, T, 3, H, W), voxels of half their size, for T, H, W of ``shape``."""
+    sensor = (side // 2 for side in shape[1:])
+    voxels = torch.randn(batch, shape[0], settings.DATA.NUM_VOXEL_BINS, *sensor)
     return torch.rand(batch, shape[0], 3, *shape[1:]).to(device), voxels.to(device)
 
 

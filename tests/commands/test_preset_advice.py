@@ -96,7 +96,7 @@ def test_what_a_person_reads(project):
     assert "gopro_spike: data/gopro_spike is not there; the figures are those of GoPro" in lines[3]
     assert lines[5].strip() == "stores of 32 bins need 29.3 GB, 0.0 GB are there"
     (row,) = [line for line in lines if line.startswith("baseline")]
-    assert re.fullmatch(r"baseline +9\.8 GiB +\S+ GiB +4,066 +80\.\d\d +yes", row)
+    assert re.fullmatch(r"baseline +9\.9 GiB +\S+ GiB +4,066 +80\.\d\d +yes", row)
     assert lines[-2] == "recommended: snakemake --cores 16 train_baseline"
     assert "set DATA.ROOT first; it trains from random weights" in lines[-1]
     assert ask("A100", hours=0).lines[-1] == "nothing to recommend: no preset fits"

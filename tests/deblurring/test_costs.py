@@ -105,7 +105,7 @@ def test_the_count_agrees_with_a_real_step():
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     blur = torch.rand(1, data.CLIP_LEN, 3, 32, 32)
-    voxels = torch.rand(1, data.CLIP_LEN, data.NUM_VOXEL_BINS, 32, 32)
+    voxels = torch.rand(1, data.CLIP_LEN, data.NUM_VOXEL_BINS, 16, 16)  # of half the size
     counter = FlopCounterMode(display=False, custom_mapping=FORMULAS)
     activities = [torch.profiler.ProfilerActivity.CPU]
     with counter, torch.profiler.profile(activities=activities, profile_memory=True) as profile:

@@ -21,10 +21,14 @@ if TYPE_CHECKING:
     from vrtspike.deblurring.settings import Settings
 
 _CPU = torch.device("cpu")
+_RATIO = 2
+"""Pixels of a frame for each pixel of the spike sensor along each side, as of most recordings."""
 
 
 def step_cost(settings: Settings, side: int) -> StepCost:
     """What a micro-step of one clip of a preset needs; nothing on the device is allocated.
+
+    The spike sensor has half the frames' size.
 
     Args:
         settings: of the preset.
@@ -39,7 +43,7 @@ def step_cost(settings: Settings, side: int) -> StepCost:
         precision = Precision(settings.TRAIN, _CPU)
         precision.prepare(model)
         blur = torch.empty(1, frames, 3, side, side)
-        voxels = torch.empty(1, frames, bins, side, side)
+        voxels = torch.empty(1, frames, bins, side // _RATIO, side // _RATIO)
 
         def loss() -> Tensor:
             with precision.autocast():
