@@ -75,12 +75,11 @@ def verdict(runs: Sequence[Contents]) -> Verdict:
     best = max if measured[0][1]["larger_is_better"] else min
     run, metric = best(same, key=lambda each: each[1]["restored"])
     evaluation, origin = run["evaluation"], dict(run["origin"]["facts"])
-    trained = ", ".join(origin[name] for name in ("training", "machine") if name in origin)
     facts = [
         *evaluation["warnings"],
         f"{metric['title']}, mean over the sequences ({evaluation['sequences']}) of split "
         f"{evaluation['split']}",
-        f"trained: {trained}",
+        f"trained: {origin['training']}, {origin['machine']}",
     ]
     compared = [each["name"] for each, _ in same]
     if left := [each["name"] for each, _ in measured if each["name"] not in compared]:
