@@ -40,13 +40,14 @@ from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.raw.spikes import read_packed
 from vrtspike.deblurring.data.simulation.demo import FRAMES_PER_EXPOSURE
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
-from vrtspike.deblurring.data.store.build import build_store
-from vrtspike.deblurring.data.store.reading import MEMORY_PER_BYTE, ChunkReader, Store, cache_use
+from vrtspike.deblurring.data.store.reading import MEMORY_PER_BYTE, Store, cache_use
 from vrtspike.deblurring.data.store.voxels import voxelize_packed
+from vrtspike.deblurring.data.store.writing import build_store
 from vrtspike.deblurring.settings.schema import DataSettings
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.monitoring.memory import MEGABYTE, measure_memory
+from vrtspike.monitoring.records import CacheUse
 from vrtspike.system.cli import HelpFormatter, run
 from vrtspike.training.batches import ShuffledBatches
 from vrtspike.training.distributed import Ranks
@@ -66,7 +67,7 @@ Works: TypeAlias = dict[str, Callable[[], Any]]
 # Prints its own peak memory: the parent's would count for its children.
 BUILD = """
 import sys
-from vrtspike.deblurring.data.store.build import build_store
+from vrtspike.deblurring.data.store.writing import build_store
 root, manifest, bins, output = sys.argv[1:]
 build_store(root, manifest, int(bins), output)
 print([line for line in open("/proc/self/status") if line.startswith("VmHWM")][0])
@@ -194,8 +195,8 @@ def clips_of(manifest: Path, kind: str = "counts", cache_bytes: int = 0) -> Clip
     settings = DataSettings(
         CROP_SIZE=CROP, CLIP_LEN=CLIP, NUM_VOXEL_BINS=BINS, USE_PRECOMPUTED_VOXELS=kind == "counts"
     )
-    chunks = ChunkReader(cache_bytes)
-    return ClipDataset(load_dataset(manifest), "train", settings, seed=2, reader=chunks)
+    dataset = load_dataset(manifest)
+    return ClipDataset(dataset, "train", settings, seed=2, cache_bytes=cache_bytes)
 
 
 class Samples:
@@ -272,9 +273,9 @@ def caching(folder: Path, first: Path) -> Figures:
             begin = cache_use()
             for _ in batches.stream(epoch * each, 1, (epoch + 1) * each):
                 pass
-            epochs.append(cache_use() - begin)
+            epochs.append(CacheUse(*np.subtract(cache_use(), begin).tolist()))
         name = f"cache of 20 %: hits in a second epoch, DATALOADER.SHUFFLE_BLOCK {block}"
-        yield name, 100 * epochs[1].hit_rate, "%"
+        yield name, 100 * epochs[1].figures()["hit_rate"], "%"
 
 
 def main() -> None:

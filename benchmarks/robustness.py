@@ -26,7 +26,7 @@ from torch import nn
 from experiments import CPU, ROOT, markdown, run_experiment, trained
 from vrtspike.deblurring.data.clips.dataset import DatasetManifest, load_dataset
 from vrtspike.deblurring.data.simulation.demo import FRAMES_PER_EXPOSURE, SCENES, Scene, render
-from vrtspike.deblurring.data.simulation.sensor import SensorModel, simulate_spikes
+from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.evaluation.given_clips import array_spikes, given_clip
 from vrtspike.deblurring.evaluation.pictures import array_pictures
@@ -62,14 +62,14 @@ def augmentations() -> list[str]:
 
 
 CLEAN = "threshold 2, as in training"
-SENSORS: dict[str, SensorModel] = {
-    CLEAN: SensorModel(),
-    "threshold 1": SensorModel(theta=1),
-    "threshold 4": SensorModel(theta=4),
-    "threshold between pixels +- 5 %": SensorModel(theta_spread=0.05),
-    "1 % dark counts": SensorModel(dark_counts=0.01),
-    "0.1 % hot, 0.1 % dead pixels": SensorModel(hot_pixels=0.001, dead_pixels=0.001),
-    "10 % of the spikes a step late": SensorModel(jitter=0.1),
+SENSORS: dict[str, dict[str, float]] = {
+    CLEAN: {},
+    "threshold 1": {"theta": 1},
+    "threshold 4": {"theta": 4},
+    "threshold between pixels +- 5 %": {"theta_spread": 0.05},
+    "1 % dark counts": {"dark_counts": 0.01},
+    "0.1 % hot, 0.1 % dead pixels": {"hot_pixels": 0.001, "dead_pixels": 0.001},
+    "10 % of the spikes a step late": {"jitter": 0.1},
 }
 FLIPPED = "1 % of the bits flipped"
 
@@ -81,9 +81,9 @@ def filmed(scene: Scene, number: int, frames: int, size: tuple[int, int]) -> lis
     return list(render(scene, random, *size, frames * FRAMES_PER_EXPOSURE + 1))
 
 
-def exposures(video: list[Spikes], sensor: SensorModel) -> list[Spikes]:
+def exposures(video: list[Spikes], sensor: Mapping[str, float]) -> list[Spikes]:
     """Spikes of each blurry frame: (T, h, w)."""
-    spikes = simulate_spikes(video, steps_per_frame=STEPS_PER_FRAME, sensor=sensor, seed=1)
+    spikes = simulate_spikes(video, steps_per_frame=STEPS_PER_FRAME, seed=1, **sensor)
     steps = STEPS_PER_FRAME * FRAMES_PER_EXPOSURE
     return [spikes[n : n + steps] for n in range(0, len(spikes) - steps, steps)]
 
@@ -106,7 +106,7 @@ def figures(model: nn.Module, settings: Settings, dataset: DatasetManifest) -> d
         video = filmed(scene, number, count, stored.size)
         if not np.array_equal(video[FRAMES_PER_EXPOSURE // 2], sharp_frame(store, 0)):
             raise DataError(f"{entry.store}: other frames than those of {scene.name} of the demo")
-        blurry = array_pictures(stored.read(slice(0, count)).blur)
+        blurry = array_pictures(stored.read(slice(0, count))["blur"])
         for name in (*SENSORS, FLIPPED):
             spikes = exposures(video, SENSORS.get(name, SENSORS[CLEAN]))
             given = array_spikes(blurry, flipped(spikes) if name == FLIPPED else spikes)

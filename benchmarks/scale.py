@@ -24,7 +24,7 @@ from vrtspike.deblurring.data.manifests import SURVEY
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.versions import source_version
 from vrtspike.deblurring.data.simulation.demo import SCENES, make_demo_data
-from vrtspike.deblurring.data.store.build import build_store
+from vrtspike.deblurring.data.store.writing import build_store
 from vrtspike.io.files import write_json
 from vrtspike.system.cli import HelpFormatter, positive_int, run
 

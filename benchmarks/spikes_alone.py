@@ -24,7 +24,7 @@ from experiments import CPU, ROOT, markdown, run_experiment
 from vrtspike.deblurring.data.clips.dataset import SequenceEntry, load_dataset
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.store.reading import Store
-from vrtspike.deblurring.evaluation.measure import ClipMeter, FrameImages, Scores
+from vrtspike.deblurring.evaluation.evaluate import ClipMeter, FrameImages, Scores
 from vrtspike.deblurring.evaluation.sources import sharp_frame, stored_sequence
 from vrtspike.deblurring.evaluation.spikes_alone import (
     RECONSTRUCTIONS,
@@ -64,8 +64,8 @@ def measure(entry: SequenceEntry, rate: Reconstruction, scores: Scores) -> dict[
     for images in frames(entry, rate):
         row = meter.measure(images)
         for metric in scores:
-            if not math.isnan(row[metric.spikes_column]):
-                figures[metric.name].append(row[metric.spikes_column])
+            if not math.isnan(figure := row[f"{metric.name}_spikes"]):
+                figures[metric.name].append(figure)
     return {name: statistics.fmean(values) for name, values in figures.items()}
 
 

@@ -31,8 +31,6 @@ def main() -> None:
     parser.add_argument(
         "--bins",
         type=int,
-        nargs="*",
-        default=[],
         help="voxel bins (DATA.NUM_VOXEL_BINS): exposures with fewer spike frames are faults",
     )
     parser.add_argument(

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from vrtspike.deblurring.data.raw.layouts.registry import AUTO, LAYOUTS, find_sequence
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
 from vrtspike.deblurring.data.raw.survey import survey
-from vrtspike.deblurring.data.simulation.sensor import SensorModel
+from vrtspike.deblurring.data.simulation.sensor import Simulation
 from vrtspike.deblurring.data.simulation.sequence import (
     FrameFolder,
     frame_files,
@@ -32,36 +32,17 @@ from vrtspike.system.progress_bar import progress_bar
 
 FRAMES_PER_EXPOSURE = 11
 STEPS_OF_PAIRS = 88
+SENSOR_KEYS = Simulation.model_fields.keys() - {"ROOT", "SEQUENCES"}
 
 
-def number_or_none(text: str) -> float | None:
-    """Read an argument that may be ``none``."""
-    return None if text == "none" else float(text)
-
-
-SENSOR_OPTIONS: dict[str, tuple[Callable[[str], float | None], str]] = {
-    "theta": (float, "threshold for firing"),
-    "theta_spread": (float, "deviation of the threshold between pixels, as a share of it"),
-    "noise": (float, "noise of a step, as a share of full scale"),
-    "dark_counts": (float, "probability of a spike without light, for each pixel and step"),
-    "hot_pixels": (float, "share of the pixels that always fire"),
-    "dead_pixels": (float, "share of the pixels that never fire"),
-    "jitter": (float, "probability that a spike is read out a step late"),
-    "light_gamma": (
-        number_or_none,
-        "'none' integrates coded values as Spk-GoPro does; a number such as 2.2 linear light as a "
-        "real sensor does",
-    ),
-    "start_phase": (
-        number_or_none,
-        "charge at the start, as a share of the threshold; 'none': another one at each pixel",
-    ),
-}
+def none_or_text(text: str) -> str | None:
+    """Read an argument that may be ``none``; the schema reads all else."""
+    return None if text in ("none", "null") else text
 
 
 def option(name: str) -> str:
-    """The option of a field of the sensor."""
-    return f"--{name.replace('_', '-')}"
+    """The option of a key."""
+    return f"--{name.lower().replace('_', '-')}"
 
 
 def main() -> None:
@@ -97,24 +78,14 @@ def main() -> None:
     )
     parser.add_argument(
         "--steps-per-frame",
-        type=int,
         help="spike steps from one frame to the next; default: "
         f"{STEPS_PER_SOURCE_FRAME}, {STEPS_OF_PAIRS} of pairs",
     )
-    for name, (kind, text) in SENSOR_OPTIONS.items():
-        parser.add_argument(
-            option(name), type=kind, default=getattr(SensorModel, name), help=f"sensor: {text}"
-        )
     parser.add_argument(
         "--gamma",
-        type=number_or_none,
-        default=None,
+        type=none_or_text,
         help="'none' averages coded values into blur/; a number such as 2.2 averages linear light "
         "into blur_gamma/",
-    )
-    parser.add_argument("--seed", type=int, default=0, help="initial charge and noise")
-    parser.add_argument(
-        "--downscale", type=int, default=2, help="frame pixels per spike pixel along each side"
     )
     parser.add_argument(
         "--interpolation",
@@ -122,12 +93,19 @@ def main() -> None:
         default="linear",
         help="between frames: mix them, or move them by optical flow",
     )
+    for name in sorted(SENSOR_KEYS - {"STEPS_PER_FRAME", "GAMMA", "INTERPOLATION"}):
+        field = Simulation.model_fields[name]
+        text = str(field.description)
+        parser.add_argument(option(name), type=none_or_text, default=field.default, help=text)
     arguments = parser.parse_args()
     # Refused before anything is read.
-    sensor_model(arguments)
     refuse_idle_options(arguments)
+    if arguments.steps_per_frame is None:
+        steps = STEPS_OF_PAIRS if arguments.pairs else STEPS_PER_SOURCE_FRAME
+        arguments.steps_per_frame = steps
+    how = simulation(arguments)
     if arguments.pairs:
-        simulate_spikes_of_pairs(arguments)
+        simulate_spikes_of_pairs(arguments, how)
         return
     if arguments.source:
         refuse_pairs(arguments.source, arguments.splits)
@@ -144,7 +122,7 @@ def main() -> None:
     )
     for_each(
         folders,
-        lambda folder: simulate(folder, arguments),
+        lambda folder: simulate(folder, arguments, how),
         "folders that could not be simulated",
         "The other folders are done; fix these and run again.",
     )
@@ -218,7 +196,7 @@ def for_each(
         raise DataError(list_faults(title, faults, advice))
 
 
-def simulate_spikes_of_pairs(arguments: argparse.Namespace) -> None:
+def simulate_spikes_of_pairs(arguments: argparse.Namespace, how: Simulation) -> None:
     """Simulate the spikes of all sequences of a data set without any."""
     root = arguments.pairs
     found = survey(root, arguments.splits, "blur", arguments.layout)
@@ -232,30 +210,29 @@ def simulate_spikes_of_pairs(arguments: argparse.Namespace) -> None:
                 root,
                 find_sequence(root, split, name, "blur", arguments.layout),
                 folder,
-                steps_per_frame=arguments.steps_per_frame or STEPS_OF_PAIRS,
-                sensor=sensor_model(arguments),
-                seed=arguments.seed + number,
-                downscale=arguments.downscale,
-                interpolation=arguments.interpolation,
+                how.model_copy(update={"SEED": how.SEED + number}),
                 progress=progress,
             )
         print(f"{folder}: spikes of {count} frames")
 
 
-def sensor_model(arguments: argparse.Namespace) -> SensorModel:
-    """The sensor that the options describe.
+def simulation(arguments: argparse.Namespace) -> Simulation:
+    """The sensor that the options describe, and what it is shown.
 
     Raises:
         ConfigError: naming options out of their range.
     """
     try:
-        return SensorModel(**{name: getattr(arguments, name) for name in SENSOR_OPTIONS})
+        return Simulation(**{name: getattr(arguments, name.lower()) for name in SENSOR_KEYS})
     except ValidationError as error:
-        faults = (f"--{each['loc'][0]}: {each['msg']}" for each in error.errors())
-        raise ConfigError("; ".join(faults).replace("_", "-")) from error
+        faults = (
+            ": ".join([*(option(str(name)) for name in each["loc"]), each["msg"]])
+            for each in error.errors()
+        )
+        raise ConfigError("; ".join(faults)) from error
 
 
-def simulate(source: FrameFolder, arguments: argparse.Namespace) -> None:
+def simulate(source: FrameFolder, arguments: argparse.Namespace, how: Simulation) -> None:
     """Simulate one sequence."""
     folder = arguments.output / source.split / source.sequence
     known = source.frames_per_exposure or FRAMES_PER_EXPOSURE
@@ -266,12 +243,7 @@ def simulate(source: FrameFolder, arguments: argparse.Namespace) -> None:
             folder,
             map(read_rgb, files),
             frames_per_exposure=length,
-            gamma=arguments.gamma,
-            steps_per_frame=arguments.steps_per_frame or STEPS_PER_SOURCE_FRAME,
-            sensor=sensor_model(arguments),
-            seed=arguments.seed,
-            downscale=arguments.downscale,
-            interpolation=arguments.interpolation,
+            how=how,
             progress=lambda done: progress(done, len(files)),
         )
     print(

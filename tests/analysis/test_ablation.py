@@ -14,7 +14,7 @@ from vrtspike.sst.settings import SSTSettings
 
 NAMES = ("{}", "{}-without-spikes", "{}-shuffled-spikes")
 MODELS = ({}, {"USE_SPIKE": False}, {"SPIKE_ORDER": "shuffled"})
-SUMMARY = {"dataset_digest": "d", "split": "test", "scale": 1.0, "tile": {"SIZE": 64}}
+SUMMARY = {"dataset_digest": "d", "split": "test", "tile": {"SIZE": 64}}
 
 
 def figures(before, after, loss=False):
@@ -179,7 +179,7 @@ def test_runs_that_differ_in_more_than_spikes_are_refused(
         compare_variants(runs, tmp_path / "out")
 
 
-@pytest.mark.parametrize("key", ["dataset_digest", "split", "scale", "tile"])
+@pytest.mark.parametrize("key", ["dataset_digest", "split", "tile"])
 def test_other_evaluations_are_refused(ablation, tmp_path, key):
     runs = ablation()
     change(summary_of(runs[2]), **{key: {"SIZE": 32} if key == "tile" else 2})

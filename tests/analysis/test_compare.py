@@ -169,7 +169,7 @@ def test_a_run_that_looked_at_the_test_split_says_so_in_table_and_page(publish, 
     assert "| note | chosen on the test split |" in comparison_text(runs, "markdown")
 
 
-@pytest.mark.parametrize("key", ["dataset", "split", "blur_dir", "scale", "sequences", "frames"])
+@pytest.mark.parametrize("key", ["dataset", "split", "blur_dir", "sequences", "frames"])
 def test_figures_of_different_frames_are_told(publish, tmp_path, key):
     folders = [publish("one"), publish("two"), publish("three")]
     for name, value in (("one", 1), ("two", 2)):

@@ -7,7 +7,7 @@ import pytest
 
 from vrtspike.analysis.performance import FINDINGS, PROPOSED, analyze_run
 from vrtspike.config import load_preset
-from vrtspike.io.files import read_json, write_json
+from vrtspike.io.files import read_json
 
 
 @pytest.fixture
@@ -53,21 +53,11 @@ def test_findings_name_figures_and_keys(analysed):
     assert '<td class="text">10000 MB</td>' in page
 
 
-def test_the_batch_of_all_processes_is_the_base_of_a_scaled_rate(publish, tmp_path):
-    folder = publish("slow", gpu=True, TRAIN={"GRADIENT_ACCUMULATION_STEPS": 1})
-    record = read_json(folder / "run.json")
-    write_json(folder / "run.json", record | {"processes": 4})
-    findings = {found.symptom: found for found in analyze_run(folder, tmp_path / "out")}
-    assert findings["unused GPU memory"].keys == {
-        "TRAIN.BATCH_SIZE": 7, "TRAIN.SCALE_LR": "sqrt", "TRAIN.BASE_BATCH_SIZE": 4,
-    }  # fmt: skip
-
-
 def test_a_run_without_timing_is_analysed_all_the_same(publish, tmp_path):
     folder = publish()
     for name in ("timing.jsonl", "memory.jsonl"):
         (folder / name).write_text("")
-    assert analyze_run(folder, tmp_path / "out") == []
+    assert not analyze_run(folder, tmp_path / "out")
     assert "no symptom crossed its limit" in (tmp_path / "out" / "findings.html").read_text()
     assert "LOG.ENABLE_TIMING_LOG" in (tmp_path / "out" / "time_per_section.svg").read_text()
 

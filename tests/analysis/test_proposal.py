@@ -23,10 +23,10 @@ FILLS = finding("fills the memory", MODEL__VRT__USE_CHECKPOINT_FFN=False)
         ([FIRST, SECOND], {"TRAIN.BATCH_SIZE": 2, "TRAIN.COMPILE_MODEL": True}),
         # What fills the memory is taken from one finding.
         (
-            [FILLS, SECOND, finding("third", TRAIN__SCALE_LR="sqrt")],
+            [FILLS, SECOND, finding("third", TRAIN__BATCH_SIZE=8)],
             {"MODEL.VRT.USE_CHECKPOINT_FFN": False, "TRAIN.COMPILE_MODEL": True},
         ),
-        ([FIRST, finding("third", TRAIN__SCALE_LR="sqrt")], {"TRAIN.BATCH_SIZE": 2}),
+        ([FIRST, FILLS], {"TRAIN.BATCH_SIZE": 2}),
     ],
 )
 def test_keys_of_several_findings(findings, expected):

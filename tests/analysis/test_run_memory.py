@@ -20,8 +20,8 @@ from vrtspike.monitoring.process_memory import ProcessMemory, SystemMemory
 from vrtspike.sst.settings import SSTSettings
 
 GB = 1024.0
-CALM = SystemMemory(100 * GB, 60 * GB, 30 * GB, 10 * GB, 1 * GB)
-LIMITED = replace(CALM, limit=50 * GB, limit_used=10 * GB)
+CALM = SystemMemory(100 * GB, 40 * GB, 60 * GB, 30 * GB, 10 * GB, 1 * GB)
+LIMITED = replace(CALM, total=50 * GB, used=10 * GB, has_limit=True)
 PROCESSES = (
     ProcessMemory(11, "training", 0, 8 * GB, 7 * GB, 6 * GB),
     ProcessMemory(12, "helper", 1, 500.0, 100.0, 20.0),
@@ -58,17 +58,17 @@ def test_processes_sums_and_machine(state):
     assert lines[-1] == "cache of decoded chunks: none"
 
 
-FULL = "lower DATALOADER.TOTAL_WORKERS (auto), TRAIN_PREFETCH_FACTOR (4)"
+FULL = "DATALOADER.TOTAL_WORKERS: cpu*0.4; DATALOADER.TRAIN_PREFETCH_FACTOR: 2)"
 
 
 @pytest.mark.parametrize(
     ("system", "cache_gb", "said"),
     [
         # Nearly: 90 % is the limit.
-        ({"available": 10.1 * GB}, 4, None),
-        ({"available": 9 * GB}, 0, f"memory is 91 % full: end other programs, or {FULL}"),
-        ({"available": 9 * GB}, 6, f"{FULL} or DATA.CACHE_SIZE_GB (6)"),
-        ({"limit": 11 * GB, "limit_used": 10.5 * GB}, 0, "memory is 95 % full"),
+        ({"used": 89.9 * GB}, 4, None),
+        ({"used": 91 * GB}, 0, f"before the system ends the run ({FULL}"),
+        ({"used": 91 * GB}, 6, f"(DATA.CACHE_SIZE_GB: 3.0; {FULL}"),
+        ({"total": 11 * GB, "used": 10.5 * GB}, 0, "95 % of the system's memory in use"),
         ({"shared_used": 7.9 * GB}, 4, None),
         ({"shared_used": 8.1 * GB}, 4, "/dev/shm is nearly full"),
     ],

@@ -6,14 +6,13 @@ import numpy as np
 
 import robustness
 from vrtspike.deblurring.data.simulation.demo import SCENES
-from vrtspike.deblurring.data.simulation.sensor import SensorModel
 
 
 def test_exposures_are_those_of_the_frames_and_one_bit_in_a_hundred_is_flipped() -> None:
     video = robustness.filmed(SCENES[0], 0, 3, (32, 48))
-    spikes = robustness.exposures(video, SensorModel())
+    spikes = robustness.exposures(video, {})
     assert [each.shape for each in spikes] == [(88, 16, 24)] * 3
-    doubled = robustness.exposures(video, SensorModel(theta=4))
+    doubled = robustness.exposures(video, {"theta": 4})
     assert 0.45 < np.mean(doubled) / np.mean(spikes) < 0.55
     flipped = robustness.flipped(spikes)
     changed = np.mean([a != b for a, b in zip(spikes, flipped, strict=True)])

@@ -32,15 +32,14 @@ def project(repository, tmp_path, monkeypatch):
 def ask(name, count=1, memory=64.0, cpus=16, hours=336.0, **configuration):
     workflow = load_workflow(["config/config.yaml"], configuration)
     gpu = named_gpu(name, count) if isinstance(name, str) else name
-    machine = Machine(cpus, memory, gpu)
-    return advise(workflow, machine, measure_speed(gpu), hours)
+    return advise(workflow, Machine(cpus, memory, gpu, measure_speed(gpu)), hours)
 
 
 def fits(advice):
     return {fit.name: fit for fit in advice.fits}
 
 
-TINY = GpuKind("GeForce", 1, 8.0, "580", 10.0)
+TINY = GpuKind("A100", 1, 8.0, "580")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -139,13 +140,14 @@ def test_a_compiler_is_tried(tmp_path, monkeypatch):
 
 
 def test_little_shared_memory(monkeypatch):
-    little = SystemMemory(8000, 2000, 0, 64, 0, 0)
+    little = SystemMemory(8000, 6000, 2000, 0, 64, 0)
     monkeypatch.setattr(readiness, "system_memory", lambda: little)
     shared = shared_memory_check()
     assert shared.state == "broken"
     assert "/dev/shm has 64 MB" in shared.found
     assert "--shm-size" in shared.cure
-    monkeypatch.setattr(readiness, "system_memory", lambda: SystemMemory(8000, 5000, 0, 2048, 0, 0))
+    enough = replace(little, shared_total=2048)
+    monkeypatch.setattr(readiness, "system_memory", lambda: enough)
     assert shared_memory_check() == Check("shared memory", "ok", "2.0 GiB")
 
 

@@ -23,6 +23,7 @@ from tests.deblurring.data.scenes import film
 from vrtspike.config import load_preset
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.raw.spikes import read_spikes
+from vrtspike.deblurring.data.simulation.sensor import Simulation
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.losses.charbonnier import charbonnier
@@ -80,7 +81,9 @@ def place(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("place")
     raw = folder / "raw"
     for seed, name in enumerate(SEQUENCES):
-        write_sequence(raw / name, film(seed, 33, 48, 64), frames_per_exposure=11, seed=seed)
+        write_sequence(
+            raw / name, film(seed, 33, 48, 64), frames_per_exposure=11, how=Simulation(SEED=seed)
+        )
     prepared(raw, SEQUENCES, folder, bins=4)
     (folder / "presets").mkdir()
     (folder / "presets" / "tiny.yaml").write_text(PRESET)

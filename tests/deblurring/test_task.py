@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from tests.deblurring.reference_metrics import decibels, similarity
-from vrtspike.deblurring.data.clips.batch import prepare_batch
+from vrtspike.deblurring.data.clips.clips import prepare_batch
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.losses.term import Term
 from vrtspike.deblurring.metrics.psnr import PSNR

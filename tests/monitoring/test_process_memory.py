@@ -3,16 +3,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from vrtspike.monitoring import process_memory
-from vrtspike.monitoring.process_memory import (
-    SystemMemory,
-    processes_of_run,
-    system_memory,
-)
+from vrtspike.monitoring.process_memory import processes_of_run, system_memory
 
 # A training with a process of its own, and one of that one's, as multiprocessing starts workers.
 PROGRAM = """
@@ -49,28 +46,43 @@ def test_a_run_is_known_by_its_option_with_all_its_descendants(tmp_path):
     assert [each.gpu for each in found] == [None] * 3
 
 
-def test_shared_memory_is_no_page_cache(monkeypatch):
-    mb = 2**20
+MB = 2**20
+
+
+@pytest.mark.parametrize(
+    ("available", "limit", "expected"),
+    [
+        (60, None, (100, 40, 60, False)),
+        (60, (4, 8), (4, 8, 0, True)),
+        (60, (200, 1), (100, 40, 60, False)),
+        # A machine may be full before a container's limit is reached.
+        (5, (50, 20), (50, 20, 5, True)),
+    ],
+)
+def test_the_container_s_limit_counts_where_it_is_lower(
+    tmp_path, monkeypatch, available, limit, expected
+):
     memory = SimpleNamespace(
-        total=900 * mb, available=500 * mb, cached=300 * mb, buffers=20 * mb, shared=50 * mb
+        total=100 * MB, available=available * MB, cached=30 * MB, buffers=2 * MB, shared=5 * MB
     )
     monkeypatch.setattr(process_memory.psutil, "virtual_memory", lambda: memory)
-    assert system_memory().page_cache == 270
-
-
-def test_the_container_s_limit_counts_where_it_is_lower(tmp_path):
-    free = system_memory(tmp_path)
-    assert (free.limit, free.bound) == (None, (free.total - free.available, free.total))
-    assert free.available_within_limit == free.available
-    assert SystemMemory(100, 60, 0, None, 0, limit=4, limit_used=8).available_within_limit == 0
-    large = SystemMemory(100, 60, 0, None, 0, limit=200, limit_used=1)
-    assert (large.bound, large.available_within_limit) == ((40, 100), 60)
-    # A machine may be full before a container's limit is reached.
-    assert SystemMemory(100, 5, 0, None, 0, limit=50, limit_used=20).available_within_limit == 5
+    if limit is not None:
+        for name, megabytes in zip(("memory.max", "memory.current"), limit, strict=True):
+            (tmp_path / name).write_text(f"{megabytes * MB}\n")
+        (tmp_path / "memory.stat").write_text("inactive_file 0\n")
+    found = system_memory(tmp_path)
+    assert (found.total, found.used, found.available, found.has_limit) == expected
+    # Shared memory is no page cache.
+    assert found.page_cache == 27
 
 
 VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 VERSION_2 = ("memory.max", "memory.current", "inactive_file")
+
+
+def bound(root: Path) -> tuple[float, float]:
+    found = system_memory(root)
+    return found.used, found.total
 
 
 @pytest.mark.parametrize(
@@ -97,9 +109,8 @@ def test_limits_of_all_groups_on_the_way_to_this_process_count(
     group("job/step", unlimited, 1)
     group("job", f"{8 << 20}", 3)
     group("other", f"{1 << 20}", 1)
-    assert system_memory(tmp_path).bound == (3, 8)
+    assert bound(tmp_path) == (3, 8)
     group("", f"{9 << 20}", 7)
-    system = system_memory(tmp_path)
-    assert (system.bound, system.available_within_limit) == ((6, 8), 2)
+    assert (bound(tmp_path), system_memory(tmp_path).available) == ((6, 8), 2)
     group("job/step", f"{4 << 20}", 1)
-    assert system_memory(tmp_path).bound == (2, 4)
+    assert bound(tmp_path) == (2, 4)

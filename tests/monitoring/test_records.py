@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.published_runs import write_lines
 from vrtspike.errors import RunError
-from vrtspike.monitoring.records import Records, merged_timings, read_records, truncate_records
+from vrtspike.monitoring.records import Records, read_records, truncate_records
 
 
 def test_records_are_on_disk_at_once_and_cut_off_lines_are_left_out(tmp_path):
@@ -40,21 +39,3 @@ def test_a_broken_line_is_named(tmp_path):
     path.write_text('{"step": 1}\nbroken\n{"step": 2}\n')
     with pytest.raises(RunError, match=r"metrics\.jsonl, line 2: not a JSON record"):
         read_records(path)
-
-
-def test_timings_of_several_starts_have_each_step_once(tmp_path):
-    assert list(merged_timings(tmp_path.glob("timing_*.jsonl"))) == []
-
-    def step(number, ms):
-        return {"kind": "step", "step": number, "samples": 2, "frames": 6, "ms": {"step": ms}}
-
-    write_lines(tmp_path / "timing_20260101-000000.jsonl", (step(n, 1.0) for n in range(1, 6)))
-    later = tmp_path / "timing_20260101-000100.jsonl"
-    write_lines(later, [step(4, 2.0), step(5, 2.0), {"kind": "summary", "steps": 2}])
-    # One that was killed before its first step was written.
-    write_lines(tmp_path / "timing_20260101-000200.jsonl", [{"kind": "work"}])
-    # A process that was killed leaves a last line that is cut off.
-    later.write_text(later.read_text() + '{"kind": "st')
-    found = list(merged_timings(tmp_path.glob("timing_*.jsonl")))
-    assert [r.get("step") for r in found] == [1, 2, 3, 4, 5]
-    assert [r["ms"]["step"] for r in found] == [1.0, 1.0, 1.0, 2.0, 2.0]

@@ -32,8 +32,7 @@ def one_step(folder: Path) -> Iterator[TimingLogger]:
 
 
 def records(folder: Path) -> list[dict]:
-    (path,) = folder.glob("timing_*.jsonl")
-    return read_records(path)
+    return [record for path in folder.glob("timing_*.jsonl") for record in read_records(path)]
 
 
 def text_of(folder: Path) -> str:

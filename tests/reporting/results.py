@@ -71,7 +71,6 @@ def make_evaluation(
     sequences: Sequence[str] = ("GOPR1", "GOPR2"),
     *,
     data: str = "gopro",
-    scales: Sequence[float] = (1.0,),
     gain: float = 4.0,
     spikes: bool = True,
     size: tuple[int, int] = (HEIGHT, WIDTH),
@@ -83,31 +82,29 @@ def make_evaluation(
     """
     folder = results / "evaluate" / name
     rows, examples = [], []
-    for scale in scales:
-        for number in range(3 * len(sequences)):
-            sequence, frame = sequences[number // 3], f"{number % 3 + 1:06d}"
-            row = {"sequence": sequence, "frame": frame, "scale": scale}
-            psnr = 20.0 + number
-            figures = {"psnr_blur": psnr - gain, "psnr": psnr, "lpips_blur": 0.5, "lpips": 0.25}
-            if spikes:
-                figures |= {"psnr_spikes": 15.0, "lpips_spikes": 0.75}
-            rows.append(row | figures)
-            label = sequence if scale == 1 else f"{sequence}_x{scale:g}"
-            shown = ("blurry", "restored", "sharp", *(("spikes",) if spikes else ()))
-            files = {what: f"{label}/{frame}/{what}.png" for what in shown}
-            for place, (what, file) in enumerate(files.items()):
-                image = picture(10 * number + place, *size)
-                gray = image[::2, ::2, 0] if what == "spikes" else image
-                write_picture(folder / "examples" / file, gray)
-            chosen = [("worst", "middle", "best")[number % 3]]
-            entry = {"label": label, "chosen": chosen, "metrics": figures, "files": files}
-            examples.append(row | entry)
+    for number in range(3 * len(sequences)):
+        sequence, frame = sequences[number // 3], f"{number % 3 + 1:06d}"
+        row = {"sequence": sequence, "frame": frame}
+        psnr = 20.0 + number
+        figures = {"psnr_blur": psnr - gain, "psnr": psnr, "lpips_blur": 0.5, "lpips": 0.25}
+        if spikes:
+            figures |= {"psnr_spikes": 15.0, "lpips_spikes": 0.75}
+        rows.append(row | figures)
+        shown = ("blurry", "restored", "sharp", *(("spikes",) if spikes else ()))
+        files = {what: f"{sequence}/{frame}/{what}.png" for what in shown}
+        for place, (what, file) in enumerate(files.items()):
+            image = picture(10 * number + place, *size)
+            gray = image[::2, ::2, 0] if what == "spikes" else image
+            write_picture(folder / "examples" / file, gray)
+        chosen = [("worst", "middle", "best")[number % 3]]
+        entry = {"label": sequence, "chosen": chosen, "metrics": figures, "files": files}
+        examples.append(row | entry)
     frames = pd.DataFrame(rows)
     frames.to_csv(folder / "frames.csv", index=False)
-    means = frames.groupby(["sequence", "scale"], sort=False).mean(numeric_only=True)
+    means = frames.groupby("sequence", sort=False).mean(numeric_only=True)
     means.insert(0, "frames", 3)
     means.reset_index().to_csv(folder / "sequences.csv", index=False)
-    main = frames[frames["scale"] == scales[0]].mean(numeric_only=True)
+    main = frames.mean(numeric_only=True)
     metrics = {
         "psnr": {"blurry": main["psnr_blur"], "restored": main["psnr"], "gain": gain},
         "lpips": {"blurry": 0.5, "restored": 0.25, "gain": 0.25},
@@ -119,7 +116,6 @@ def make_evaluation(
         "dataset": data,
         "split": "test",
         "blur_dir": "blur",
-        "scale": scales[0],
         "sequences": len(sequences),
         "frames": 3 * len(sequences),
         "metrics": metrics,

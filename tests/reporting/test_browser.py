@@ -37,10 +37,10 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Two runs: one with spikes, two scales, a video and findings; one without spikes."""
+    """Two runs: one with spikes, a video and findings; one without spikes."""
     results = tmp_path_factory.mktemp("results")
     make_run(results, "with_spikes")
-    folder = make_evaluation(results, "with_spikes", ("街道_夜间", "GOPR2"), scales=(1.0, 0.5))
+    folder = make_evaluation(results, "with_spikes", ("街道_夜间", "GOPR2"))
     make_run(results, "without", MODEL={"USE_SPIKE": False})
     make_evaluation(results, "without", ("街道_夜间",), gain=-1.0, spikes=False)
     make_alignment(results)
@@ -166,16 +166,15 @@ def test_all_pictures_zoom_and_move_in_step(page):
 
 
 def test_frames_are_chosen_in_three_orders_by_mouse_and_keyboard(page):
-    # Each scale has 20 to 25 dB; the middle one of all is 22.
+    # They have 20 to 25 dB; the middle one is 22.
     assert [text[:5] for text in texts(page, ".thumb")] == [
-        *["22.00"] * 2, *["21.00", "23.00"] * 2, *["20.00", "24.00"] * 2, *["25.00"] * 2,
+        "22.00", "21.00", "23.00", "20.00", "24.00", "25.00",
     ]  # fmt: skip
     typical = "街道_夜间, frame 000003, best of its sequence; its PSNR is the median"
     assert page.text_content(CAPTION).startswith(typical)
     page.select_option(ORDER, "worst first")
     worst = texts(page, ".thumb")
     assert worst[0] == "20.00 dB街道_夜间 000001"
-    assert worst[6] == "20.00 dB街道_夜间_x0.5 000001"
     page.select_option(ORDER, "best first")
     assert texts(page, ".thumb") == worst[::-1]
 
@@ -197,7 +196,7 @@ def test_frames_are_chosen_in_three_orders_by_mouse_and_keyboard(page):
     assert "PSNR18.00 → 22.00 dB (spikes alone, grey 15.00)" in page.text_content(CAPTION)
     for key, place_ in (
         *(("ArrowDown", 3), ("ArrowDown", 4), ("ArrowLeft", 3)),
-        *(("End", 11), ("ArrowDown", 11), ("Home", 0)),
+        *(("End", 5), ("ArrowDown", 5), ("Home", 0)),
     ):
         page.keyboard.press(key)
         assert selected() == place_
@@ -234,25 +233,25 @@ def test_tables_sort_by_mouse_and_keyboard(page):
         return [cells[place] for cells in rows(page, "#figures .tall table")[1:]]
 
     assert rows(page, "#figures .tall table")[0] == [
-        "preset", "sequence", "scale", "restored", "gain", "blurry", "spikes alone, grey", "frames",
+        "preset", "sequence", "restored", "gain", "blurry", "spikes alone, grey", "frames",
     ]  # fmt: skip
     heads = page.locator("#figures .tall thead th")
-    restored = heads.nth(3)
+    restored = heads.nth(2)
     assert restored.get_attribute("aria-sort") is None
     restored.locator("button").click()
     assert restored.get_attribute("aria-sort") == "ascending"
-    assert column(3) == ["21.00", "21.00", "21.00", "24.00", "24.00"]
+    assert column(2) == ["21.00", "21.00", "24.00"]
     restored.locator("button").press("Enter")
     assert restored.get_attribute("aria-sort") == "descending"
-    assert column(3) == ["24.00", "24.00", "21.00", "21.00", "21.00"]
+    assert column(2) == ["24.00", "21.00", "21.00"]
     # What there is no figure of comes last, upwards and downwards.
     for _ in range(2):
-        heads.nth(6).locator("button").click()
-        assert column(6)[-1] == "–"
+        heads.nth(5).locator("button").click()
+        assert column(5)[-1] == "–"
     assert restored.get_attribute("aria-sort") is None
-    assert "−1.00" in column(4)
+    assert "−1.00" in column(3)
     page.select_option("#figures select", "LPIPS")
-    assert set(column(4)) == {"+0.2500"}  # LPIPS went down by as much
+    assert set(column(3)) == {"+0.2500"}  # LPIPS went down by as much
 
 
 def test_all_metrics_stand_in_one_table_that_fits(page):

@@ -38,16 +38,14 @@ def test_figures_of_all_metrics_with_the_baseline(tmp_path):
     assert found["choice"].startswith("of every sequence")
 
 
-def test_tables_keep_names_as_texts_and_all_scales(tmp_path):
-    folder = make_evaluation(tmp_path, "a", ("007", "街道"), scales=(1.0, 0.5))
+def test_tables_keep_names_as_texts(tmp_path):
+    folder = make_evaluation(tmp_path, "a", ("007", "街道"))
     found = read(folder)
     rows = found["sequence_rows"]
-    assert [row["sequence"] for row in rows] == ["007", "街道", "007", "街道"]
-    assert [row["scale"] for row in rows] == [1.0, 1.0, 0.5, 0.5]
-    # Single frames are those of the main scale.
+    assert [row["sequence"] for row in rows] == ["007", "街道"]
     assert len(found["frame_rows"]) == 6
     assert found["frame_rows"][0] == ["007", "000001", 16.0, 20.0]
-    assert [e["label"] for e in found["examples"]][5:7] == ["街道", "007_x0.5"]
+    assert [e["label"] for e in found["examples"]] == ["007"] * 3 + ["街道"] * 3
 
 
 def test_figures_of_another_protocol_are_called_by_it(tmp_path):
@@ -68,17 +66,6 @@ def test_figures_of_another_protocol_are_called_by_it(tmp_path):
     for name in ("frame_rows", "worst"):
         assert found[name] == own[name]
     assert (own["protocol"], found["protocol"]) == ("own", "vrt")
-
-
-def test_an_evaluation_without_scales_is_of_whole_frames(tmp_path):
-    folder = make_evaluation(tmp_path, "a")
-    rows = read(folder)["frame_rows"]
-    for name in ("frames.csv", "sequences.csv"):
-        table = pd.read_csv(folder / name, dtype={"sequence": str, "frame": str})
-        table.drop(columns="scale").to_csv(folder / name, index=False)
-    found = read(folder, scale=GONE)
-    assert found["frame_rows"] == rows
-    assert len(rows) == 6
 
 
 def test_an_evaluation_of_an_earlier_version_or_another_problem_is_read(tmp_path):

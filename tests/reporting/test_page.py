@@ -205,12 +205,11 @@ BETTER = measured(30.0, 40.0)
                 "data": {**BETTER, "data": "reds"},
                 "split": {**BETTER, "split": "val"},
                 "blur": {**BETTER, "blur_dir": "blur_gamma"},
-                "scale": {**BETTER, "scales": (0.5,)},
                 "frames": {**BETTER, "sequences": ("GOPR1",)},
             },
             "a",
             START,
-            ("not compared, of other test frames or metrics: data, split, blur, scale, frames",),
+            ("not compared, of other test frames or metrics: data, split, blur, frames",),
         ),
         (
             {

@@ -72,6 +72,6 @@ def test_the_code_of_training_is_that_of_the_network_and_not_of_the_logs(reposit
         f"{folder}/data/clips/augmentation.py",
     } <= found.keys()
     neutral_modules = ("monitoring", "cluster", "runs", "config", f"{folder}/settings")
-    neutral_modules += (f"{folder}/data/manifests", f"{folder}/data/store/build")
+    neutral_modules += (f"{folder}/data/manifests", f"{folder}/data/store/writing")
     neutral_modules += (f"{folder}/data/raw", f"{folder}/data/gate")
     assert not any(name.startswith(neutral_modules) for name in found)

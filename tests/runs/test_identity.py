@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from tests.published_runs import write_lines
 from vrtspike.config.fields import names_weights
+from vrtspike.deblurring.data.clips.dataset import read_statistics
 from vrtspike.deblurring.data.manifests import DATASET
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.problem import evaluation_weights, training_weights
 from vrtspike.deblurring.settings import Settings
-from vrtspike.deblurring.statistics import read_statistics
 from vrtspike.errors import ConfigError, DataError, RunError
 from vrtspike.io.files import file_digest, read_json, write_json
 from vrtspike.io.pretrained import PUBLISHED
@@ -365,7 +366,10 @@ def test_a_run_is_published_with_digests_and_a_table_of_its_records(tmp_path):
     folder, output = make_run(tmp_path), tmp_path / "out"
     finish(folder)
     (folder / "metrics.jsonl").write_text('{"kind": "train", "step": 1, "losses": {"a": 2}}\n')
+    timings = [{"kind": "work"}, {"kind": "step", "step": 1}, {"kind": "summary"}]
+    write_lines(folder / "logs" / "timing_1.jsonl", timings)
     publish(folder, output)
+    assert (output / "timing.jsonl").read_text() == '{"kind": "step", "step": 1}\n'
     assert (output / "metrics.csv").read_text().splitlines() == [
         "kind,step,losses.a", "train,1,2",
     ]  # fmt: skip

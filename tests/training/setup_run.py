@@ -110,7 +110,7 @@ def forecast_trainer(
     )
     log = RunLog(folder, fingerprint, ranks.is_main, settings.LOG.TENSORBOARD, display)
     timer = TimingLogger(folder / "logs", ranks.device, enabled=timing)
-    return Trainer(problem, settings, ranks, log, timer, display)
+    return Trainer(problem, settings, ranks, log, timer)
 
 
 def train(folder: Path, settings: RunSettings, **options: Any) -> Trainer:

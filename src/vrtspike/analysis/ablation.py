@@ -13,14 +13,12 @@ from vrtspike.analysis.evaluations import (
     Measured,
     frames_note,
     measured_metrics,
-    quality,
     quality_formats,
     quality_note,
+    quality_table,
     read_evaluated,
     require_equal,
     require_seeds,
-    seeds_quality,
-    with_notes,
 )
 from vrtspike.config.loading import derive, require_ablation
 from vrtspike.config.run_schema import Ablation, Variant, seed_names, split_seed
@@ -32,7 +30,7 @@ from vrtspike.runs.published import PublishedRun
 Models = Sequence[Sequence[Evaluated]]
 """The runs of an ablation: for the preset and then each variant, those of all seeds."""
 
-_EVALUATED = ("protocol", "dataset_digest", "split", "scale", "tile")
+_EVALUATED = ("protocol", "dataset_digest", "split", "tile")
 """Keys of summaries that must be equal in all evaluations of an ablation."""
 
 
@@ -55,14 +53,13 @@ def compare_variants(folders: Sequence[Path], output: Path) -> tuple[pd.DataFram
     ablations = list(_group(read_evaluated(folders)))
     for models in ablations:
         _require_equal(models)
-    every = [each for models in ablations for seeds in models for each in seeds]
-    metrics = measured_metrics(each.summary for each in every)
-    table = ablation_table(ablations, metrics)
+    table, metrics = ablation_table(ablations)
     sentences = [
         _sentence(models, table[table["preset"] == models[0][0].run.name]) for models in ablations
     ]
-    first = frozenset(index for index, is_one in enumerate(~table["preset"].duplicated()) if is_one)
-    page = Table(table, formats=_formats(metrics), strong_rows=first)
+    first = frozenset(table.index[~table["preset"].duplicated()])
+    differences = {f"{name} difference": f"+{m.format}" for name, m in metrics.items()}
+    formats = quality_formats(metrics) | differences | {"steps": ",", "parameters": ","}
     definitions = [_ablation_of(models[0][0].run) for models in ablations]
     title = "; ".join(dict.fromkeys(ablation.title for ablation in definitions))
     about_seeds = (
@@ -71,44 +68,45 @@ def compare_variants(folders: Sequence[Path], output: Path) -> tuple[pd.DataFram
         else "One seed each, so that the spread over seeds is unknown (SEEDS)."
     )
     notes = [*dict.fromkeys(each.note for each in definitions), quality_note(metrics), about_seeds]
+    every = [each for models in ablations for seeds in models for each in seeds]
     note = " ".join([*notes, frames_note({each.run.name: each.summary for each in every})])
+    page = Table(table, formats=formats, strong_rows=first)
     write_tables(output, title, note.strip(), [page], sentences)
     return table, sentences
 
 
-def ablation_table(ablations: Sequence[Models], metrics: Measured) -> pd.DataFrame:
+def ablation_table(ablations: Sequence[Models]) -> tuple[pd.DataFrame, Measured]:
     """The metrics of every model, and their gains over the preset's own model.
 
-    Args:
-        ablations: the runs of each ablation.
-        metrics: the columns. If a model has several seeds, columns are means over them, with the
-            number of seeds and the spread of each metric.
+    If a model has several seeds, figures are means over them, with the number of seeds and the
+    spread of each metric.
     """
-    rows, summaries = [], []
-    for models in ablations:
-        labels = _ablation_of(models[0][0].run).labels
-        for seeds, label in zip(models, labels, strict=True):
-            run, of_seeds = seeds[0].run, [each.summary for each in seeds]
-            row = {"preset": models[0][0].run.name, "model": label, "seeds": len(seeds)}
-            row |= {"steps": run.steps, "parameters": run.parameters}
-            rows.append(row | seeds_quality(of_seeds, metrics))
-            summaries.append(of_seeds)
-    table = pd.DataFrame(rows)
-    numbers = dict.fromkeys(table.columns.drop(["preset", "model"]), "float64")
-    table = table.astype({**numbers, **dict.fromkeys(("seeds", "steps", "parameters"), "Int64")})
-    own = table.drop_duplicates("preset").set_index("preset").loc[table["preset"]].reset_index()
+    rows = [
+        {
+            "preset": models[0][0].run.name,
+            "model": label,
+            "seeds": len(seeds),
+            "steps": seeds[0].run.steps,
+            "parameters": seeds[0].run.parameters,
+        }
+        for models in ablations
+        for seeds, label in zip(models, _ablation_of(models[0][0].run).labels, strict=True)
+    ]
+    figures, metrics = quality_table(
+        [[each.summary for each in seeds] for models in ablations for seeds in models]
+    )
+    numbers = dict.fromkeys(("seeds", "steps", "parameters"), "Int64")
+    table = pd.DataFrame(rows).astype(numbers).join(figures)
+    own = table.drop_duplicates("preset").set_index("preset")
     for name, metric in metrics.items():
         result = f"{name} {metric.after}"
-        difference = table[result] - own[result]
+        difference = table[result] - table["preset"].map(own[result])
         table[f"{name} difference"] = difference if metric.larger_is_better else -difference
     if (table["seeds"] == 1).all():
-        table = table.drop(columns=["seeds", *(f"{name} {SPREAD}" for name in metrics)])
-    return with_notes(table, summaries)
-
-
-def _formats(metrics: Measured) -> dict[str, str]:
-    differences = {f"{name} difference": f"+{m.format}" for name, m in metrics.items()}
-    return quality_formats(metrics) | differences | {"steps": ",", "parameters": ","}
+        table = table.drop(columns="seeds")
+    if "note" in table:
+        table["note"] = table.pop("note")
+    return table, metrics
 
 
 def _ablation_of(run: PublishedRun) -> Ablation:
@@ -138,7 +136,7 @@ def _group(evaluated: Sequence[Evaluated]) -> Iterator[Models]:
 def _require_equal(models: Models) -> None:
     """Refuse models that differ in more than their variant's key and the seed.
 
-    Also evaluations that differ in protocol, data, split, scale or tile.
+    Also evaluations that differ in protocol, data, split or tile.
     """
     for seeds in models:
         require_seeds([each.run for each in seeds])
@@ -202,17 +200,14 @@ def write_seeds(folders: Sequence[Path], output: Path) -> pd.DataFrame:
     evaluated = read_evaluated(folders)
     require_seeds([each.run for each in evaluated])
     summaries = [each.summary for each in evaluated]
-    metrics = measured_metrics(summaries)
-    rows = [{"seed": str(e.run.settings.SEED), **quality(e.summary, metrics)} for e in evaluated]
-    mean = {"seed": f"mean of {len(rows)}", **seeds_quality(summaries, metrics)}
-    table = pd.DataFrame([*rows, mean], columns=list(mean))
-    table = table.astype(dict.fromkeys(table.columns[1:], "float64"))
-    table = with_notes(table, [*([summary] for summary in summaries), summaries])
+    figures, metrics = quality_table([*([summary] for summary in summaries), summaries])
+    seeds = [*(str(each.run.settings.SEED) for each in evaluated), f"mean of {len(evaluated)}"]
+    table = figures.assign(seed=seeds)[["seed", *figures.columns]]
     by_name = {each.run.name: each.summary for each in evaluated}
     note = (
         f"Trainings that differ in their seed alone. {quality_note(metrics)} The {SPREAD} is the "
         f"standard deviation over seeds. {frames_note(by_name)}"
     )
-    page = Table(table, formats=quality_formats(metrics), strong_rows=frozenset({len(rows)}))
+    page = Table(table, formats=quality_formats(metrics), strong_rows=frozenset({len(evaluated)}))
     write_tables(output, f"Seeds of {evaluated[0].run.name}", note.strip(), [page])
     return table

@@ -6,12 +6,11 @@ Trainings of a few steps run one after the other, each in a folder that is remov
 from __future__ import annotations
 
 import contextlib
-import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,25 +59,6 @@ _TIMED = (
 validation would come first, and informs nobody."""
 
 
-@dataclass(frozen=True)
-class Turn:
-    """Result of one training of a few steps.
-
-    Attributes:
-        step_s: seconds of each timed step, including the wait for data; the device's time on CUDA.
-        samples: mean number of samples of a step.
-        memory_mb: peak memory in megabytes (2**20 bytes).
-        on_gpu: whether that is memory of the first GPU; else of the first process and its workers.
-        device: description.
-    """
-
-    step_s: Sequence[float]
-    samples: float
-    memory_mb: float
-    on_gpu: bool
-    device: str
-
-
 def run_benchmark(
     workflow: Workflow,
     preset: str,
@@ -115,24 +95,24 @@ def run_benchmark(
     differing = _differences(*pair)
     words = " ".join(f"{key}={value}" for key, (_, value) in differing.items())
     names = (NAMES[0], f"{NAMES[1]} ({words})")
-    done: tuple[list[Turn], list[Turn]] = [], []
+    done: list[pd.DataFrame] = []
     for number in range(2 * turns):
         side = number % 2
         with tempfile.TemporaryDirectory(prefix="vrtspike-benchmark-") as folder:
             process = _launch(pair[side], manifests[side], Path(folder), workflow.settings.GPUS)
             try:
-                turn = _time(process, names[side], Path(folder), warm_up, steps, show)
+                records = _timed_steps(process, names[side], Path(folder), warm_up + steps, show)
+                turn = _read_turn(Path(folder), records[warm_up : warm_up + steps])
             finally:
                 process.terminate()
                 process.wait()
-        median = statistics.median(turn.step_s)
-        show(f"turn {number + 1} of {2 * turns}, {names[side]}: {median:.4g} s a step")
-        done[side].append(turn)
-        device = done[0][0].device
-        if turn.device != device:
+        show(f"turn {number + 1} of {2 * turns}, {names[side]}: {turn['s'].median():.4g} s a step")
+        done.append(turn.assign(setting=NAMES[side], turn=number // 2))
+        device, *others = pd.concat(done)["device"].unique()
+        if others:
             raise RunError(
-                f"turns on different devices: the first ran on {device}, this one on "
-                f"{turn.device}; set a number of GPUs that stay free: --config GPUS=1"
+                f"turns on different devices: the first ran on {device}, this one on {others[0]}; "
+                "set a number of GPUs that stay free: --config GPUS=1"
             )
     first_steps = dict.fromkeys([*before.first_steps, *after.first_steps])
     lines = [
@@ -141,7 +121,7 @@ def run_benchmark(
         f"{turns} turns of each, {steps} steps of a turn timed after {warm_up}",
         *(f"timed are the first steps, with {key}" for key in first_steps),
         "",
-        comparison_text(*done),
+        comparison_text(pd.concat(done)),
     ]
     return "\n".join(lines)
 
@@ -220,17 +200,21 @@ def _launch(
         )
 
 
-def _time(
+def _timed_steps(
     process: subprocess.Popen[bytes],
     name: str,
     folder: Path,
-    warm_up: int,
     steps: int,
     show: Callable[[str], None],
-) -> Turn:
-    """Wait until a training has made its steps, and read its records."""
+) -> list[dict[str, Any]]:
+    """Wait until a training has made its steps, and read their records."""
+    runs, pattern = folder / "runs" / _PRESET, f"*/{LOGS}/{TIMING_OF_STARTS}"
     with (folder / "terminal.txt").open(encoding="utf-8", errors="replace") as terminal:
-        while len(timed := _timed_steps(folder)) < warm_up + steps:
+        while True:
+            records = (record for path in runs.glob(pattern) for record in iter_records(path))
+            timed = [record for record in records if record["kind"] == "step"]
+            if len(timed) >= steps:
+                return timed
             with contextlib.suppress(subprocess.TimeoutExpired):
                 status = process.wait(_POLL_S)
                 log = (folder / "log.txt").read_text(encoding="utf-8", errors="replace")
@@ -240,35 +224,34 @@ def _time(
             for line in terminal:
                 if line.startswith("waiting: "):  # for free GPUs
                     show(line.rstrip())
-    timed = timed[warm_up : warm_up + steps]
+
+
+def _read_turn(folder: Path, timed: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """A row for each timed step: ``s``, ``samples``, and the run's ``memory`` and ``device``.
+
+    Seconds include the wait for data; on CUDA they are the device's. Memory is the peak in
+    megabytes (2**20 bytes) of the first GPU, else (not ``on_gpu``) of the first process and its
+    workers.
+    """
     (run,) = (folder / "runs" / _PRESET).iterdir()
     record = read_record(run) or {}
     device = record["environment"]["device"]
-    memory = [line for line in iter_records(run / LOGS / MEMORY) if line["kind"] == "memory"]
-    on_gpu = memory[-1]["gpu"] is not None
-    if on_gpu:
-        peaks = [line["gpu"]["peak_mb"] for line in memory]
-    else:
-        peaks = [line["process_peak_mb"] + line["children_mb"] for line in memory]
-    return Turn(
-        step_s=[each["ms"]["step"] / 1e3 for each in timed],
-        samples=statistics.fmean(each["samples"] for each in timed),
-        memory_mb=float(max(peaks)),
-        on_gpu=on_gpu,
-        device=f"{record['processes']} x {device['type']} ({device['name']})",
+    lines = [line for line in iter_records(run / LOGS / MEMORY) if line["kind"] == "memory"]
+    memory, steps = pd.json_normalize(lines), pd.json_normalize(list(timed))
+    on_gpu = "gpu.peak_mb" in memory
+    own = memory["process_peak_mb"] + memory["children_mb"]
+    return pd.DataFrame(
+        {
+            "s": steps["ms.step"] / 1e3,
+            "samples": steps["samples"],
+            "memory": (memory["gpu.peak_mb"] if on_gpu else own).max(),
+            "on_gpu": on_gpu,
+            "device": f"{record['processes']} x {device['type']} ({device['name']})",
+        }
     )
 
 
-def _timed_steps(folder: Path) -> list[dict[str, Any]]:
-    """The records of the steps that a training has timed so far."""
-    path = next((folder / "runs" / _PRESET).glob(f"*/{LOGS}/{TIMING_OF_STARTS}"), None)
-    records = () if path is None else iter_records(path)
-    return [record for record in records if record["kind"] == "step"]
-
-
-def ratio_of_times(
-    before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]
-) -> tuple[float, float, float]:
+def ratio_of_times(times: pd.DataFrame) -> tuple[float, float, float]:
     """Ratio of the step times of two settings, and the ends of its confidence interval.
 
     Steps of one turn are correlated (memory layout, load of the machine), so that a turn is one
@@ -277,39 +260,40 @@ def ratio_of_times(
     excludes 1 in 5 % of cases, a bootstrap over steps in 25 %, one over five turns in 14 %.
 
     Args:
-        before: step times of each turn of the first setting, in any unit.
-        after: those of the second, as many turns, in the same order.
+        times: a row for each step: ``setting`` of :data:`NAMES`, ``turn`` and ``s``.
     """
-    pairs = zip(before, after, strict=True)
-    logs = np.log([np.median(one) / np.median(other) for one, other in pairs])
+    medians = times.pivot_table("s", "turn", "setting", aggfunc="median")
+    logs = np.log(medians[NAMES[0]] / medians[NAMES[1]])
     interval = stats.ttest_1samp(logs, 0.0).confidence_interval(CONFIDENCE)
     value, low, high = np.exp([logs.mean(), interval.low, interval.high]).tolist()
     return value, low, high
 
 
-def comparison_text(before: Sequence[Turn], after: Sequence[Turn]) -> str:
-    """Times and memory of two settings as a table, and the ratio, with a newline at the end."""
-    rows = []
-    for turns in (before, after):
-        times = [seconds for turn in turns for seconds in turn.step_s]
-        low, median, high = np.quantile(times, (0.25, 0.5, 0.75))
-        peak = max(turn.memory_mb for turn in turns)
-        rows.append((f"{median:.4g}", f"{low:.4g} to {high:.4g}", f"{peak:.0f} MB"))
-    heads = ["s a step", "middle half", "GPU memory" if before[0].on_gpu else "memory"]
-    table = pd.DataFrame(rows, index=list(NAMES), columns=heads).to_string(col_space=10)
+def comparison_text(times: pd.DataFrame) -> str:
+    """Times and memory of two settings as a table, and the ratio, with a newline at the end.
+
+    Args:
+        times: a row for each step of all turns, with ``setting`` and ``turn``.
+    """
+    settings = times.groupby("setting")
+    low, median, high = (settings["s"].quantile(q).map("{:.4g}".format) for q in (0.25, 0.5, 0.75))
+    peak = settings["memory"].max().map("{:.0f} MB".format)
+    memory = "GPU memory" if times["on_gpu"].iloc[0] else "memory"
+    columns = {"s a step": median, "middle half": low + " to " + high, memory: peak}
+    table = pd.DataFrame(columns).rename_axis(None).to_string(col_space=10)
 
     def line(name: str, value: float, low: float, high: float) -> str:
         return f"{name}: {value:.3f} ({CONFIDENCE:.0%}: {low:.3f} to {high:.3f})"
 
-    ratio = ratio_of_times([turn.step_s for turn in before], [turn.step_s for turn in after])
+    ratio = ratio_of_times(times)
     lines = [table, "", line("ratio of step times", *ratio)]
-    one, other = (statistics.fmean(turn.samples for turn in turns) for turns in (before, after))
-    value, low, high = (each * other / one for each in ratio)
+    one, other = settings["samples"].mean()[list(NAMES)]
+    value, lowest, highest = (each * other / one for each in ratio)
     if one != other:
         lines.insert(2, f"samples of a step: {one:g} as it is, {other:g} changed")
-        lines.append(line("ratio of times per sample", value, low, high))
-    if low <= 1 <= high:
-        more = "; more --turns would narrow it" if high > WIDE_INTERVAL * low else ""
+        lines.append(line("ratio of times per sample", value, lowest, highest))
+    if lowest <= 1 <= highest:
+        more = "; more --turns would narrow it" if highest > WIDE_INTERVAL * lowest else ""
         meaning = f"no difference seen{more}"
     elif value > 1:
         meaning = f"changed is {value:.2f} x as fast"

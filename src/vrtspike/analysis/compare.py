@@ -6,7 +6,7 @@ Regression tests compare the figures of runs with those of a baseline file.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,13 +18,11 @@ from vrtspike.analysis.evaluations import (
     OWN_PROTOCOL,
     Measured,
     frames_note,
-    measured_metrics,
-    quality,
     quality_formats,
     quality_note,
+    quality_table,
     require_names,
     test_frames,
-    with_notes,
 )
 from vrtspike.analysis.performance import Analysis, read_analysis
 from vrtspike.config.problems import Metric, all_metrics
@@ -40,16 +38,16 @@ ABSENT = "–"
 
 Format = Literal["text", "csv", "markdown"]
 
-MACHINE_FIGURES = {
+FORMATS = {
     "forward ms": ".1f",
     "step ms": ".1f",
     "samples/s": ".3f",
     "waits for data": ".1%",
     "memory MB": ".0f",
     "GPU peak MB": ".0f",
+    "parameters": ",",
 }
-"""Figures of speed and memory, which depend on the machine, with their formats; a baseline compares
-them only with a tolerance."""
+"""Of the columns of :func:`comparison_table`, besides those of metrics."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +84,7 @@ def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFr
         RunError: if two runs have one name.
     """
     require_names([candidate.name for candidate in candidates])
-    metrics = _metrics_of(candidates)
-    table = comparison_table(candidates, metrics)
+    table, metrics = comparison_table(candidates)
     differences = setting_differences(candidates)
     atomic_write_text(output / DIFFERENCES, differences.to_csv(index=False))
     write_tables(
@@ -96,7 +93,7 @@ def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFr
         "Times are means over the steps after the first, for one micro-batch (forward) or one "
         f"optimiser step (step). {_note(candidates, metrics)}".strip(),
         [
-            Table(table, formats=comparison_formats(metrics)),
+            Table(table, formats=FORMATS | quality_formats(metrics)),
             Table(differences, "Differences of the configurations"),
         ],
     )
@@ -122,26 +119,16 @@ def find_candidates(folders: Sequence[Path]) -> list[Candidate]:
     ]
 
 
-def _metrics_of(candidates: Sequence[Candidate]) -> Measured:
-    return measured_metrics(c.evaluation for c in candidates if c.evaluation is not None)
-
-
 def _note(candidates: Sequence[Candidate], metrics: Measured) -> str:
     """Explanation of the metrics, with a warning if the runs have different test frames."""
     return f"{quality_note(metrics)} {frames_note({c.name: c.evaluation for c in candidates})}"
 
 
-def comparison_formats(metrics: Measured) -> dict[str, str]:
-    """Format specifications of the columns of :func:`comparison_table`."""
-    return {**MACHINE_FIGURES, "parameters": ",", **quality_formats(metrics)}
-
-
-def comparison_table(candidates: Sequence[Candidate], metrics: Measured) -> pd.DataFrame:
-    """One row per run: speed, memory, parameters, and metrics of the test split."""
+def comparison_table(candidates: Sequence[Candidate]) -> tuple[pd.DataFrame, Measured]:
+    """One row per run: speed, memory, parameters, and the metrics of the test split."""
     rows = []
     for candidate in candidates:
-        figures = candidate.analysis.figures
-        speed, memory = figures.speed, figures.memory
+        speed, memory = candidate.analysis.figures.speed, candidate.analysis.figures.memory
         row: dict[str, Any] = {
             "preset": candidate.name,
             "forward ms": speed.forward_ms,
@@ -152,11 +139,10 @@ def comparison_table(candidates: Sequence[Candidate], metrics: Measured) -> pd.D
             "GPU peak MB": memory.gpu_peak_mb,
             "parameters": candidate.run.parameters,
         }
-        rows.append(row | quality(candidate.evaluation, metrics))
-    table = pd.DataFrame(rows)
-    numbers = [column for column in table.columns if column != "preset"]
-    table = table.astype(dict.fromkeys(numbers, float)).astype({"parameters": "Int64"})
-    return with_notes(table, ([candidate.evaluation] for candidate in candidates))
+        rows.append(row)
+    evaluations = [[] if c.evaluation is None else [c.evaluation] for c in candidates]
+    figures, metrics = quality_table(evaluations)
+    return pd.DataFrame(rows).astype({"parameters": "Int64"}).join(figures), metrics
 
 
 def setting_differences(candidates: Sequence[Candidate]) -> pd.DataFrame:
@@ -175,12 +161,11 @@ def comparison_text(candidates: Sequence[Candidate], kind: Format) -> str:
         kind: ``csv`` has a row for each run; the others have a column for each run, and below a
             table of different settings.
     """
-    metrics = _metrics_of(candidates)
-    table = comparison_table(candidates, metrics)
+    table, metrics = comparison_table(candidates)
     if kind == "csv":
         return table.to_csv(index=False, float_format="%.6g")
     # A row for each figure that any run has, a column for each run.
-    shown = texts(table.dropna(axis="columns", how="all"), comparison_formats(metrics), ABSENT)
+    shown = texts(table.dropna(axis=1, how="all"), FORMATS | quality_formats(metrics), ABSENT)
     rows = shown.set_index("preset").T.rename_axis("figure").reset_index()
     differences = setting_differences(candidates)
     draw: Callable[[pd.DataFrame], str] = markdown_table if kind == "markdown" else _aligned
@@ -209,38 +194,13 @@ def markdown_table(rows: pd.DataFrame) -> str:
 
 SCHEMA = 1
 
-_TOLERANCE = re.compile(r"(\d+(\.\d*)?|\.\d+)%?")
-
-DEFAULT_TOLERANCES = {"psnr": "0.05", "psnr_y": "0.05", "ssim": "0.001", "lpips": "0.002"}
-"""How much worse a metric may be: in its unit, or in per cent of the stored figure."""
-DEFAULT_TOLERANCE = "1%"
-"""Tolerance of other metrics."""
-
-
-def parse_tolerances(texts: Iterable[str]) -> dict[str, str]:
-    """Tolerances by figure from a command line, such as ``psnr=0.1`` or ``samples/s=10%``.
-
-    Raises:
-        RunError: if a text is invalid, or its figure is unknown.
-
-    >>> parse_tolerances(["psnr=0.1", "step ms=5%"])
-    {'psnr': '0.1', 'step ms': '5%'}
-    """
-    found: dict[str, str] = {}
-    known = [*all_metrics(), *MACHINE_FIGURES]
-    for text in texts:
-        name, _, tolerance = text.rpartition("=")
-        if name not in known or not _TOLERANCE.fullmatch(tolerance):
-            raise RunError(
-                f"--tolerance {text}: expected NAME=NUMBER or NAME=NUMBER%, NAME one of: "
-                f"{', '.join(known)}"
-            )
-        found[name] = tolerance
-    return found
+ALLOWED = {"psnr": 0.05, "psnr_y": 0.05, "ssim": 0.001, "lpips": 0.002}
+"""By how much a metric may be worse than the baseline; others by :data:`ALLOWED_SHARE`."""
+ALLOWED_SHARE = 0.01
 
 
 def write_baseline(path: Path, candidates: Sequence[Candidate]) -> None:
-    """Write the figures of these runs; other runs in the file are kept.
+    """Write the metrics of these runs; other runs in the file are kept.
 
     Raises:
         RunError: if the file exists and is no baseline, two runs are of one preset, or a run was
@@ -254,88 +214,76 @@ def write_baseline(path: Path, candidates: Sequence[Candidate]) -> None:
                 f"{candidate.name}: found no evaluation of these weights; run: "
                 f"snakemake evaluate_{candidate.run.name}"
             )
-        figures = {name: v for name, v in _figures(candidate).items() if v is not None}
         runs[candidate.run.name] = {
             "fingerprint": candidate.run.fingerprint,
             "test_frames": test_frames(candidate.evaluation),
-            "figures": figures,
+            "figures": _results(candidate.evaluation),
         }
     write_json(path, {"schema": SCHEMA, "runs": runs})
 
 
-def below_baseline(
-    path: Path, candidates: Sequence[Candidate], tolerances: Mapping[str, str]
-) -> list[str]:
-    """A line for each figure that is worse than the baseline.
+def below_baseline(path: Path, candidates: Sequence[Candidate]) -> list[str]:
+    """A line for each metric that is worse than the baseline.
 
-    All metrics of the baseline are compared, figures of speed and memory only with a tolerance. A
-    figure that is missing, or of other test frames, counts as worse.
+    A metric that is missing, or of other test frames, counts as worse. Speed and memory, which
+    baselines of earlier versions have, are not compared.
 
     Args:
         path: the baseline.
         candidates: the runs.
-        tolerances: by metric (``psnr``) or figure (``samples/s``), from
-            :func:`parse_tolerances`; metrics have defaults.
 
     Raises:
         RunError: if the file is no baseline, lacks a run, or two runs are of one preset.
     """
     runs, found = _read(path), []
     for candidate in candidates:
-        name, figures = candidate.run.name, _figures(candidate)
+        name, evaluation = candidate.run.name, candidate.evaluation
         if name not in runs:
             raise RunError(
                 f"{path}: no run {name}, found: {', '.join(runs) or 'none'}; add it with "
                 f"--write-baseline {path}"
             )
         kept = runs[name]
-        if candidate.evaluation is not None and kept.get("test_frames") is not None:
+        if evaluation is not None and kept.get("test_frames") is not None:
             frames = {"protocol": OWN_PROTOCOL, **kept["test_frames"]}
             found += [
                 f"{name}: evaluated on other frames than the baseline ({key}: {value}, the "
                 f"baseline's {frames.get(key)}); its figures cannot be compared"
-                for key, value in test_frames(candidate.evaluation).items()
+                for key, value in test_frames(evaluation).items()
                 if value != frames.get(key)
             ]
+        results = {} if evaluation is None else _results(evaluation)
         for figure, stored in kept["figures"].items():
-            fault = _worse(figure, figures.get(figure), stored, tolerances)
+            metric = _metric(figure)
+            fault = metric and _worse(metric, results.get(figure), stored)
             found += [f"{name}: {figure}: {fault}"] if fault else []
     return found
 
 
-def _metric(name: str) -> Metric | None:
+def _metric(figure: str) -> Metric | None:
     """The metric of a figure such as ``psnr restored`` or ``psnr (vrt) restored``; else None."""
     results = {f"{metric.name} {metric.after}": metric for metric in all_metrics().values()}
-    return results.get(re.sub(r" \(\w+\)", "", name))
+    return results.get(re.sub(r" \(\w+\)", "", figure))
 
 
-def _worse(
-    name: str, value: float | None, stored: float, tolerances: Mapping[str, str]
-) -> str | None:
-    """By how much a figure is worse than the baseline's; None within the tolerance."""
-    if (metric := _metric(name)) is None:
-        tolerance, larger = tolerances.get(name), name == "samples/s"
-    else:
-        default = DEFAULT_TOLERANCES.get(metric.name, DEFAULT_TOLERANCE)
-        tolerance, larger = tolerances.get(metric.name, default), metric.larger_is_better
-    if tolerance is None:
-        return None
+def _worse(metric: Metric, value: float | None, stored: float) -> str | None:
+    """By how much a figure is worse than the baseline's; None if that is allowed."""
     if value is None:
         return f"no longer measured, the baseline is {stored:g}"
-    worse = stored - value if larger else value - stored
-    allowed = float(tolerance.removesuffix("%"))
-    if worse <= (allowed * abs(stored) / 100 if tolerance.endswith("%") else allowed):
+    worse = metric.gain(stored, value)
+    allowed = ALLOWED.get(metric.name, ALLOWED_SHARE * abs(stored))
+    if worse <= allowed:
         return None
     return (
-        f"{value:.6g}, the baseline is {stored:.6g}: worse by {worse:.3g}, {tolerance} is allowed"
+        f"{value:.6g}, the baseline is {stored:.6g}: worse by {worse:.3g}, {allowed:.3g} is allowed"
     )
 
 
-def _figures(candidate: Candidate) -> dict[str, float | None]:
-    """All figures of a baseline: metrics of the results, speed and memory."""
-    row = comparison_table([candidate], _metrics_of([candidate])).iloc[0]
-    names = [c for c in row.index if _metric(c) is not None or c in MACHINE_FIGURES]
-    return {name: None if pd.isna(row[name]) else float(row[name]) for name in names}
+def _results(evaluation: Summary) -> dict[str, float]:
+    """The finite means of an evaluation's results, by the names of their columns."""
+    table, metrics = quality_table([[evaluation]])
+    names = [f"{name} {metric.after}" for name, metric in metrics.items()]
+    return {str(name): float(mean) for name, mean in table[names].iloc[0].dropna().items()}
 
 
 def _read(path: Path) -> dict[str, Any]:

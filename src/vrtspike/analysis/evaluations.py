@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +58,7 @@ def read_evaluated(folders: Sequence[Path]) -> list[Evaluated]:
     return found
 
 
-TEST_FRAMES = ("protocol", "dataset", "split", "blur_dir", "scale", "sequences", "frames")
+TEST_FRAMES = ("protocol", "dataset", "split", "blur_dir", "sequences", "frames")
 """Entries of a summary on its test frames; figures of different frames cannot be compared."""
 
 
@@ -82,34 +81,18 @@ def frames_note(evaluations: Mapping[str, Summary | None]) -> str:
         for warning in e.get("warnings", ()):
             warned.setdefault(warning, []).append(name)
     notes = [f"{', '.join(names)}: {warning}." for warning, names in warned.items()]
-    known = {name: test_frames(e) for name, e in found.items()}
-    differing = [key for key in TEST_FRAMES if len({str(of[key]) for of in known.values()}) > 1]
-    if differing:
+    frames = pd.DataFrame({name: test_frames(e) for name, e in found.items()}).T.astype(str)
+    differing = frames.loc[:, frames.nunique() > 1]
+    if len(differing.columns):
         each = (
-            f"{name}: {', '.join(f'{key} {of[key]}' for key in differing)}"
-            for name, of in known.items()
+            f"{name}: {', '.join(f'{key} {value}' for key, value in row.items())}"
+            for name, row in differing.iterrows()
         )
         notes.append(
             "The runs were evaluated on different frames, their metrics cannot be compared ("
             f"{'; '.join(each)})."
         )
     return " ".join(notes)
-
-
-def with_notes(
-    table: pd.DataFrame, evaluations: Iterable[Iterable[Summary | None]]
-) -> pd.DataFrame:
-    """The table with a column ``note`` with warnings of the evaluations, if there are any.
-
-    Args:
-        table: the figures.
-        evaluations: those of each row.
-    """
-    notes = []
-    for row in evaluations:
-        warnings = [text for e in row if e is not None for text in e.get("warnings", ())]
-        notes.append("; ".join(dict.fromkeys(warnings)))
-    return table.assign(note=notes) if any(notes) else table
 
 
 OWN_PROTOCOL = "own"
@@ -149,22 +132,45 @@ def metrics_of_task(summary: Summary) -> Mapping[str, Metric]:
     return find_problem(summary.get("task", DEFAULT_TASK)).METRICS
 
 
-def quality(summary: Summary | None, metrics: Measured) -> dict[str, float | None]:
-    """Columns of a table such as ``psnr gain``: each metric with its kinds and standard error.
+def quality_table(groups: Sequence[Sequence[Summary]]) -> tuple[pd.DataFrame, Measured]:
+    """The figures of evaluations, and their metrics.
 
     Args:
-        summary: of the evaluation; without one all figures are None.
-        metrics: of the columns.
+        groups: one for each row; several evaluations are those of a preset's seeds.
+
+    Returns:
+        columns such as ``psnr gain``: each metric with its kinds and standard error, means over
+        seeds; ``psnr spread`` if there are several seeds; ``note`` with warnings of the
+        evaluations, if there are any. Not a number if a seed has no finite figure.
     """
-    found = {
-        column_name(name, protocol): means
-        for protocol, figures in protocols(summary or {"metrics": {}}).items()
-        for name, means in figures["metrics"].items()
-    }
-    return {
-        f"{name} {kind}": found.get(name, {}).get(key)
+    metrics = measured_metrics(summary for group in groups for summary in group)
+    keys = {
+        f"{name} {kind}": (name, key)
         for name, metric in metrics.items()
         for kind, key in _kinds(metric).items()
+    }
+    results = {f"{name} {metric.after}": f"{name} {SPREAD}" for name, metric in metrics.items()}
+    rows = []
+    for group in groups:
+        means = [_means(summary) for summary in group]
+        cells = [{column: m.get(n, {}).get(k) for column, (n, k) in keys.items()} for m in means]
+        figures = pd.DataFrame(cells, columns=list(keys), dtype="float64")
+        spread = figures[list(results)].std(skipna=False).rename(results)
+        warnings = [text for summary in group for text in summary.get("warnings", ())]
+        note = "; ".join(dict.fromkeys(warnings))
+        rows.append({**figures.mean(skipna=False), **spread, "note": note})
+    table = pd.DataFrame(rows)
+    if all(len(group) < 2 for group in groups):
+        table = table.drop(columns=list(results.values()))
+    return table if table["note"].any() else table.drop(columns="note"), metrics
+
+
+def _means(summary: Summary) -> dict[str, Mapping[str, Any]]:
+    """The means of an evaluation by column name of the metric."""
+    return {
+        column_name(name, protocol): means
+        for protocol, figures in protocols(summary).items()
+        for name, means in figures["metrics"].items()
     }
 
 
@@ -177,25 +183,6 @@ def _kinds(metric: Metric) -> dict[str, str]:
 STANDARD_ERROR = "standard error"
 SPREAD = "spread"
 """The standard deviation of a metric over the trainings of one preset that differ in their seed."""
-
-
-def seeds_quality(
-    summaries: Sequence[Summary | None], metrics: Measured
-) -> dict[str, float | None]:
-    """:func:`quality` of a preset: means over its seeds, with the spread of each metric.
-
-    Args:
-        summaries: of its evaluations, one for each seed.
-        metrics: of the columns.
-
-    Returns:
-        the columns; None if a seed has no finite figure, and for the spread of a single seed.
-    """
-    table = pd.DataFrame([quality(summary, metrics) for summary in summaries], dtype="float64")
-    mean, deviation = table.mean(skipna=False), table.std(skipna=False)
-    spread = {f"{name} {SPREAD}": f"{name} {metric.after}" for name, metric in metrics.items()}
-    found = mean.to_dict() | {name: deviation[column] for name, column in spread.items()}
-    return {str(name): None if math.isnan(value) else value for name, value in found.items()}
 
 
 def require_equal(
@@ -236,7 +223,7 @@ def require_seeds(runs: Sequence[PublishedRun]) -> None:
 
 
 def quality_formats(metrics: Measured) -> dict[str, str]:
-    """Format specifications of the columns that :func:`quality` gives; a gain has its sign."""
+    """Format specifications of the columns of :func:`quality_table`; a gain has its sign."""
     return {
         f"{name} {kind}": f"+{metric.format}" if kind == "gain" else metric.format
         for name, metric in metrics.items()

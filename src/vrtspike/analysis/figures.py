@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from vrtspike.analysis.run_logs import RunLogs
@@ -42,7 +40,7 @@ def summarize_sections(timing: pd.DataFrame) -> pd.DataFrame:
     if timing.empty:
         types = {name: str if name == "section" else float for name in SUMMARY_COLUMNS}
         return pd.DataFrame(columns=SUMMARY_COLUMNS).astype(types)
-    grouped = without_warm_up(timing).groupby("section", sort=False)["ms"]
+    grouped = without_warm_up(timing).groupby("section", sort=False, observed=True)["ms"]
     table = grouped.describe(percentiles=[0.5, 0.95])
     table = table.rename(columns={"50%": "p50", "95%": "p95"})
     table.index = table.index.astype(str)
@@ -104,6 +102,10 @@ CACHE_GROWTH = 1.02
 """A cache whose number of items grows by less than this in half a run counts as filled."""
 
 
+NOT_LOGGED = math.nan
+"""Compares as false with every limit."""
+
+
 @dataclass(frozen=True)
 class Speed:
     """Times after the warm-up: means in milliseconds, shares of the step's time (0 to 1).
@@ -112,34 +114,32 @@ class Speed:
     presets with different gradient accumulation can be compared; ``step_ms`` is a whole step.
     """
 
-    step_ms: float | None = None
-    data_ms: float | None = None
-    data_share: float | None = None
-    forward_ms: float | None = None
-    recomputation_share: float | None = None
+    step_ms: float = NOT_LOGGED
+    data_ms: float = NOT_LOGGED
+    data_share: float = NOT_LOGGED
+    forward_ms: float = NOT_LOGGED
+    recomputation_share: float = NOT_LOGGED
     slowest_section: tuple[str, float] | None = None
     step_parts: dict[str, float] = field(default_factory=dict)
-    samples_per_second: float | None = None
+    samples_per_second: float = NOT_LOGGED
 
 
 @dataclass(frozen=True)
 class Health:
     """Losses, gradient norms and validations; ``best`` holds each metric's best value.
 
-    ``first_`` and ``last_`` are medians over the first and the last tenth of the logged steps, None
-    in short runs.
+    ``first_`` and ``last_gradient_norms`` are medians over the first and the last tenth of the
+    logged steps of a long run.
     """
 
     logged_steps: int = 0
     losses_not_finite: int = 0
     first_not_finite: int | None = None
-    last_loss: float | None = None
-    gradient_norm_median: float | None = None
-    gradient_norm_max: float | None = None
-    first_losses: float | None = None
-    last_losses: float | None = None
-    first_gradient_norms: float | None = None
-    last_gradient_norms: float | None = None
+    last_loss: float = NOT_LOGGED
+    gradient_norm_median: float = NOT_LOGGED
+    gradient_norm_max: float = NOT_LOGGED
+    first_gradient_norms: float = NOT_LOGGED
+    last_gradient_norms: float = NOT_LOGGED
     best: dict[str, float] = field(default_factory=dict)
 
 
@@ -148,161 +148,129 @@ class Memory:
     """Peak memory of the logging process in megabytes (2**20 bytes).
 
     ``process_mb`` includes the data loading workers. ``growth_mb`` is its growth in the second half
-    of the run, over ``growth_steps`` steps; None while a cache was being filled.
-    ``cache_hit_rate`` (0 to 1) and ``cache_is_full`` are the last logged values,
-    ``gpu_utilisation`` is the median; ``gpu_activations_mb`` is the peak less parameters, gradients
-    and optimiser state.
+    of the run, over ``growth_steps`` steps, unless a cache was being filled. ``cache_hit_rate``
+    (0 to 1) and ``cache_is_full`` are the last logged values, ``gpu_utilisation`` is the median;
+    ``gpu_activations_mb`` is the peak less parameters, gradients and optimiser state.
     """
 
-    process_mb: float | None = None
-    growth_mb: float | None = None
+    process_mb: float = NOT_LOGGED
+    growth_mb: float = NOT_LOGGED
     growth_steps: int | None = None
-    system_percent: float | None = None
-    system_total_mb: float | None = None
-    gpu_peak_mb: float | None = None
-    gpu_total_mb: float | None = None
-    gpu_activations_mb: float | None = None
-    gpu_utilisation: float | None = None
-    cache_hit_rate: float | None = None
+    system_percent: float = NOT_LOGGED
+    system_total_mb: float = NOT_LOGGED
+    gpu_peak_mb: float = NOT_LOGGED
+    gpu_total_mb: float = NOT_LOGGED
+    gpu_activations_mb: float = NOT_LOGGED
+    gpu_utilisation: float = NOT_LOGGED
+    cache_hit_rate: float = NOT_LOGGED
     cache_is_full: bool | None = None
-
-    @property
-    def system_total_gb(self) -> float | None:
-        """Memory of the machine in GB of 10**9 bytes, as ``DATA.CACHE_SIZE_GB`` counts."""
-        return None if self.system_total_mb is None else self.system_total_mb * 2**20 / 1e9
 
     @property
     def has_gpu(self) -> bool:
         """Whether the run used a GPU."""
-        return self.gpu_total_mb is not None
+        return self.gpu_total_mb > 0
 
 
 @dataclass(frozen=True)
 class RunFigures:
-    """All figures of a run; None for figures that were not logged."""
+    """All figures of a run."""
 
     speed: Speed = Speed()
     health: Health = Health()
     memory: Memory = Memory()
-    processes: int = 1
 
 
-def run_figures(
-    logs: RunLogs,
-    micro_batches: int,
-    processes: int = 1,
-    metrics: Mapping[str, Metric] | None = None,
-) -> RunFigures:
+def run_figures(logs: RunLogs, micro_batches: int, metrics: Mapping[str, Metric]) -> RunFigures:
     """The figures of a run.
 
     Args:
         logs: what it logged.
         micro_batches: forward passes of one process in a step
             (``TRAIN.GRADIENT_ACCUMULATION_STEPS``).
-        processes: number of training processes.
-        metrics: of the problem, the main one first; None ignores validation.
+        metrics: of the problem.
     """
-    health = _health(logs, list((metrics or {}).values()))
-    return RunFigures(_speed(logs, micro_batches), health, _memory(logs), processes)
+    return RunFigures(_speed(logs, micro_batches), _health(logs, metrics), _memory(logs))
 
 
 def _speed(logs: RunLogs, micro_batches: int) -> Speed:
     sections = summarize_sections(logs.timing)
-    by_name = sections.set_index("section")
-    mean, share = (by_name[column].dropna() for column in ("mean", "share"))
-    each = {str(name): float(ms) / micro_batches for name, ms in mean.items()}
+    mean, share = (sections.set_index("section")[column] for column in ("mean", "share"))
+    each = mean / micro_batches
     steady = without_warm_up(logs.timing)
     whole = steady[steady["section"] == ROOT]
     seconds = float(whole["ms"].sum()) / 1e3
     counted = logs.steps[logs.steps["step"].isin(whole["step"])]
     return Speed(
-        step_ms=mean.get(ROOT),
-        data_ms=each.get(DATA),
-        data_share=share.get(DATA),
-        forward_ms=each.get(FORWARD),
-        recomputation_share=share.get(RECOMPUTATION),
+        step_ms=mean.get(ROOT, NOT_LOGGED),
+        data_ms=each.get(DATA, NOT_LOGGED),
+        data_share=share.get(DATA, NOT_LOGGED),
+        forward_ms=each.get(FORWARD, NOT_LOGGED),
+        recomputation_share=share.get(RECOMPUTATION, NOT_LOGGED),
         slowest_section=_slowest_leaf(each),
         step_parts=step_parts(sections),
-        samples_per_second=float(counted["samples"].sum()) / seconds if seconds else None,
+        samples_per_second=float(counted["samples"].sum()) / seconds if seconds else NOT_LOGGED,
     )
 
 
-def _slowest_leaf(milliseconds: Mapping[str, float]) -> tuple[str, float] | None:
+def _slowest_leaf(milliseconds: pd.Series) -> tuple[str, float] | None:
     """The slowest section of the forward pass that contains no other, with its milliseconds."""
-    parents = {name.rpartition("/")[0] for name in milliseconds}
-    leaves = {
-        name.removeprefix(f"{FORWARD}/"): ms
-        for name, ms in milliseconds.items()
-        if name.startswith(f"{FORWARD}/") and name not in parents
-    }
-    return max(leaves.items(), key=lambda leaf: leaf[1], default=None)
+    inner = milliseconds[milliseconds.index.str.startswith(f"{FORWARD}/")]
+    leaves = inner.drop([name.rpartition("/")[0] for name in inner.index], errors="ignore")
+    if leaves.empty:
+        return None
+    return str(leaves.idxmax()).removeprefix(f"{FORWARD}/"), float(leaves.max())
 
 
-def _health(logs: RunLogs, metrics: Sequence[Metric]) -> Health:
-    losses = _numbers(logs.train, "loss")
-    not_finite = logs.train["step"][~np.isfinite(losses)]
-    norms = _numbers(logs.train, "grad_norm").dropna()
-    measured = {m: _numbers(logs.validation, m.name).dropna() for m in metrics}
-    best = {m.name: _finite(m.best(values)) for m, values in measured.items() if len(values)}
-    first_losses, last_losses = _ends(losses)
-    first_norms, last_norms = _ends(norms)
+def _health(logs: RunLogs, metrics: Mapping[str, Metric]) -> Health:
+    losses, norms = _numbers(logs.train, "loss"), _numbers(logs.train, "grad_norm").dropna()
+    not_finite = logs.train["step"][losses.isna()]
+    tenth = len(norms) // TREND_PARTS if len(norms) >= MIN_TREND_STEPS else 0
+    measured = {name: _numbers(logs.validation, name).dropna() for name in metrics}
     return Health(
         logged_steps=len(losses),
         losses_not_finite=len(not_finite),
         first_not_finite=None if not_finite.empty else int(not_finite.iloc[0]),
-        last_loss=None if losses.empty else _finite(losses.iloc[-1]),
-        gradient_norm_median=_finite(norms.median()),
-        gradient_norm_max=_finite(norms.max()),
-        first_losses=first_losses,
-        last_losses=last_losses,
-        first_gradient_norms=first_norms,
-        last_gradient_norms=last_norms,
-        best={name: value for name, value in best.items() if value is not None},
+        last_loss=_last(losses),
+        gradient_norm_median=norms.median(),
+        gradient_norm_max=norms.max(),
+        first_gradient_norms=norms.iloc[:tenth].median(),
+        last_gradient_norms=norms.iloc[len(norms) - tenth :].median(),
+        best={name: metrics[name].best(of) for name, of in measured.items() if len(of)},
     )
 
 
-def _ends(values: pd.Series) -> tuple[float | None, float | None]:
-    """Medians of the first and the last tenth; None where there are too few."""
-    if len(values) < MIN_TREND_STEPS:
-        return None, None
-    size = len(values) // TREND_PARTS
-    return _finite(values.iloc[:size].median()), _finite(values.iloc[-size:].median())
-
-
 def _memory(logs: RunLogs) -> Memory:
-    def largest(column: str) -> float | None:
-        return _finite(_numbers(logs.memory, column).max())
+    def numbers(column: str) -> pd.Series:
+        return _numbers(logs.memory, column)
 
-    rates = _numbers(logs.memory, "cache.hit_rate").dropna()
-    full = _numbers(logs.memory, "cache.full").dropna()
-    processes = _numbers(logs.memory, "process_mb") + _numbers(logs.memory, "children_mb")
+    processes = numbers("process_mb") + numbers("children_mb")
     growth, growth_steps = _growth(logs.memory, processes)
+    full = numbers("cache.full").dropna()
     return Memory(
-        process_mb=_finite(processes.max()),
+        process_mb=processes.max(),
         growth_mb=growth,
         growth_steps=growth_steps,
-        system_percent=largest("system_percent"),
-        system_total_mb=largest("system_total_mb"),
-        gpu_peak_mb=largest("gpu.peak_mb"),
-        gpu_total_mb=largest("gpu.total_mb"),
-        gpu_activations_mb=logs.gpu_categories.get("activations_mb"),
-        gpu_utilisation=_finite(_numbers(logs.memory, "gpu.utilisation_percent").median()),
-        cache_hit_rate=float(rates.iloc[-1]) if len(rates) else None,
+        system_percent=numbers("system_percent").max(),
+        system_total_mb=numbers("system_total_mb").max(),
+        gpu_peak_mb=numbers("gpu.peak_mb").max(),
+        gpu_total_mb=numbers("gpu.total_mb").max(),
+        gpu_activations_mb=logs.gpu_categories.get("activations_mb", NOT_LOGGED),
+        gpu_utilisation=numbers("gpu.utilisation_percent").median(),
+        cache_hit_rate=_last(numbers("cache.hit_rate").dropna()),
         cache_is_full=bool(full.iloc[-1]) if len(full) else None,
     )
 
 
-def _growth(memory: pd.DataFrame, processes: pd.Series) -> tuple[float | None, int | None]:
+def _growth(memory: pd.DataFrame, processes: pd.Series) -> tuple[float, int | None]:
     """Memory growth in the second half of a run in megabytes, and that half's steps.
 
-    None for a run with too few lines, and while a cache is being filled, whose growth ends.
+    There is none in a run with few lines, and while a cache is being filled, whose growth ends.
     """
     half = len(memory) // 2
-    if half < MIN_MEMORY_LINES // 2 or _finite(processes.iloc[half:].min()) is None:
-        return None, None
     items = _numbers(memory, "cache.items").iloc[half:].dropna()
-    if len(items) and items.iloc[-1] > CACHE_GROWTH * items.iloc[0]:
-        return None, None
+    is_filling = len(items) > 0 and items.iloc[-1] > CACHE_GROWTH * items.iloc[0]
+    if half < MIN_MEMORY_LINES // 2 or is_filling:
+        return NOT_LOGGED, None
     steps = int(memory["step"].iloc[-1] - memory["step"].iloc[half])
     # The minimum of three lines, because one of them may have been measured in a validation.
     before, after = processes.iloc[half : half + 3], processes.iloc[-3:]
@@ -310,11 +278,11 @@ def _growth(memory: pd.DataFrame, processes: pd.Series) -> tuple[float | None, i
 
 
 def _numbers(table: pd.DataFrame, column: str) -> pd.Series:
+    """A column as numbers; what is not finite is missing."""
     if column not in table:
         return pd.Series(dtype=float)
-    return pd.to_numeric(table[column]).astype(float)
+    return pd.to_numeric(table[column]).astype(float).replace([math.inf, -math.inf], math.nan)
 
 
-def _finite(value: Any) -> float | None:  # noqa: ANN401 - any scalar of pandas
-    number = float(value)
-    return number if math.isfinite(number) else None
+def _last(values: pd.Series) -> float:
+    return values.iloc[-1] if len(values) else NOT_LOGGED

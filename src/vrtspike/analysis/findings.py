@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -21,7 +21,7 @@ from ruamel.yaml import YAML
 
 from vrtspike.analysis import rules
 from vrtspike.analysis.figures import RunFigures
-from vrtspike.analysis.rules import WARNING_SHARE, Observation, Run, Severity
+from vrtspike.analysis.rules import WARNING_SHARE, Condition, Observation, Run, Severity
 from vrtspike.config.documents import nested
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.errors import DataError
@@ -89,24 +89,22 @@ class Symptom:
     limit: Mapping[str, float] = field(default_factory=dict)
     severity: Severity | None = None
 
-    def check(self, run: Run) -> Finding | None:
-        """The finding if a run has the symptom; else None."""
-        seen: Observation | None = getattr(rules, self.condition)(run, self.limit)
-        if seen is None:
-            return None
-        gain = seen.gain or 0.0
-        values = {"run": run, "limit": self.limit, "faster": speed_up(gain), **vars(run)}
-        values |= vars(seen)
-        values |= seen.values
-        return Finding(
-            self.symptom,
-            seen.severity or self.severity or ("warning" if gain >= WARNING_SHARE else "hint"),
-            seen.weight,
-            self.figure.format(**values),
-            _select_text(self.change, seen.change, seen).format(**values),
-            _select_text(self.effect, seen.effect, seen).format(**values),
-            seen.keys,
-        )
+    def findings(self, run: Run) -> Iterator[Finding]:
+        """The finding if a run has the symptom."""
+        condition: Condition = getattr(rules, self.condition)
+        for seen in condition(run, self.limit):
+            values = {**vars(run.figures), "run": run, "limit": self.limit, **vars(seen)}
+            values |= {"faster": speed_up(seen.gain), **seen.values}
+            likely: Severity = "warning" if seen.gain >= WARNING_SHARE else "hint"
+            yield Finding(
+                self.symptom,
+                seen.severity or self.severity or likely,
+                seen.weight,
+                self.figure.format(**values),
+                _select_text(self.change, seen.change, seen).format(**values),
+                _select_text(self.effect, seen.effect, seen).format(**values),
+                seen.keys,
+            )
 
 
 def _select_text(text: Text, name: str | None, seen: Observation) -> str:
@@ -129,7 +127,7 @@ def find(figures: RunFigures, settings: RunSettings) -> list[Finding]:
         settings: of the run.
     """
     run = Run(figures, settings)
-    found = [seen for symptom in symptoms().values() if (seen := symptom.check(run)) is not None]
+    found = [each for symptom in symptoms().values() for each in symptom.findings(run)]
     return sorted(found, key=lambda finding: (SEVERITIES.index(finding.severity), -finding.weight))
 
 
@@ -172,10 +170,9 @@ def speed_up(share: float) -> str:
 
 MEMORY_KEYS = frozenset(
     {"TRAIN.BATCH_SIZE", "TRAIN.GRADIENT_ACCUMULATION_STEPS"}
-    | {"TRAIN.SCALE_LR", "TRAIN.BASE_BATCH_SIZE"}
     | {"MODEL.VRT.USE_CHECKPOINT_FFN", "MODEL.VRT.USE_CHECKPOINT_ATTN"}
 )
-"""Keys that change the memory of a step, and the related keys of batches."""
+"""Keys that change the memory of a step."""
 
 
 def proposed_keys(findings: Sequence[Finding]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from vrtspike.analysis.figures import RunFigures, run_figures, summarize_section
 from vrtspike.analysis.findings import Finding, find, findings_table, preset_text, proposed_keys
 from vrtspike.analysis.run_logs import RunLogs, read_run_logs
 from vrtspike.config.problems import Metric, find_problem
-from vrtspike.io.files import atomic_write_text, write_json
+from vrtspike.io.files import atomic_write_text, finite_or_null, write_json
 from vrtspike.monitoring.timing_layout import ROOT
 from vrtspike.plotting.drawing import draw, show_text
 from vrtspike.plotting.pages import Table, write_page
@@ -54,7 +54,7 @@ class Analysis:
         return find_problem(self.run.settings.TASK).METRICS
 
 
-def analyze_run(folder: Path, output: Path) -> list[Finding]:
+def analyze_run(folder: Path, output: Path) -> Sequence[Finding]:
     """Analyse a published run and write everything into ``output``.
 
     Args:
@@ -70,7 +70,7 @@ def analyze_run(folder: Path, output: Path) -> list[Finding]:
     """
     analysis = read_analysis(folder)
     write_analysis(analysis, output)
-    return list(analysis.findings)
+    return analysis.findings
 
 
 def read_analysis(folder: Path) -> Analysis:
@@ -85,7 +85,7 @@ def read_analysis(folder: Path) -> Analysis:
     run, logs = read_published(folder), read_run_logs(folder)
     metrics = find_problem(run.settings.TASK).METRICS
     parts = run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS
-    figures = run_figures(logs, parts, run.processes, metrics)
+    figures = run_figures(logs, parts, metrics)
     return Analysis(run, logs, figures, find(figures, run.settings))
 
 
@@ -115,7 +115,7 @@ def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) ->
         "schema": 1,
         "preset": run.name,
         "fingerprint": run.fingerprint or None,
-        "figures": asdict(analysis.figures),
+        "figures": finite_or_null(asdict(analysis.figures)),
         "findings": [asdict(finding) for finding in findings],
         "proposed": keys,
     }
@@ -162,7 +162,10 @@ def figures_table(figures: RunFigures, metrics: Mapping[str, Metric]) -> pd.Data
         ("GPU memory at the peak", memory.gpu_peak_mb, "{:.0f} MB"),
         ("cache hit rate", memory.cache_hit_rate, "{:.0%}"),
     ]
-    shown = [(name, "–" if value is None else form.format(value)) for name, value, form in rows]
+    shown = [
+        (name, "–" if value is None or value != value else form.format(value))
+        for name, value, form in rows
+    ]
     return pd.DataFrame(shown, columns=["figure", "value"])
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pandas as pd
 
+from vrtspike.analysis.figures import Memory, RunFigures
 from vrtspike.analysis.findings import symptoms
-from vrtspike.analysis.rules import uses_cache
+from vrtspike.analysis.rules import Run, uses_cache
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.monitoring.process_memory import (
     ProcessMemory,
@@ -77,13 +78,11 @@ def measure_run(folder: Path) -> RunMemory:
 def memory_lines(found: RunMemory) -> list[str]:
     """The memory of a run as text: processes, sums, machine, warnings."""
     record, processes, system = found.record, found.processes, found.system
-    steps = f"step {found.step}"
-    if record.get("total_steps"):
-        steps += f" of {record['total_steps']}"
+    total = record.get("total_steps")
+    steps = f"step {found.step} of {total}" if total else f"step {found.step}"
     if processes:
-        resident, taken = (
-            sum(getattr(process, name) for process in processes) for name in ("resident", "taken")
-        )
+        resident = sum(process.resident for process in processes)
+        taken = sum(process.taken for process in processes)
         lines = [
             f"{found.folder}: training, {steps}",
             "",
@@ -92,15 +91,14 @@ def memory_lines(found: RunMemory) -> list[str]:
             "every process",
         ]
     else:
-        starts = record.get("starts")
-        where = f", started on {starts[-1]['host']}" if starts else ""
+        where = "".join(f", started on {start['host']}" for start in record.get("starts", ())[-1:])
         lines = [f"{found.folder}: no process trains here ({record['status']}{where}, {steps})"]
-    used, total = system.bound
-    where = "machine" if total == system.total else "container"
+    where = "container" if system.has_limit else "machine"
     lines += [
         "",
-        f"{where}: {_size(used)} of {_size(total)} in use ({100 * used / total:.0f} %); page "
-        f"cache {_size(system.page_cache)}, which is freed when needed",
+        f"{where}: {_size(system.used)} of {_size(system.total)} in use "
+        f"({100 * system.used / system.total:.0f} %); page cache {_size(system.page_cache)}, which "
+        "is freed when needed",
     ]
     if system.shared_total is not None:
         used_of = f"{_size(system.shared_used)} of {_size(system.shared_total)}"
@@ -129,18 +127,12 @@ def _size(megabytes: float) -> str:
 
 def memory_advice(found: RunMemory) -> Iterator[str]:
     """Warnings on memory, with keys to lower."""
-    system, loader = found.system, found.settings.DATALOADER
-    used, total = system.bound
-    limit = symptoms()["system memory nearly full"].limit["percent"]
-    if 100 * used >= limit * total:
-        cache = ""
-        if uses_cache(found.settings):
-            cache = f" or DATA.CACHE_SIZE_GB ({found.settings.value('DATA.CACHE_SIZE_GB'):g})"
-        yield (
-            f"memory is {100 * used / total:.0f} % full: end other programs, or lower "
-            f"DATALOADER.TOTAL_WORKERS ({loader.TOTAL_WORKERS}), TRAIN_PREFETCH_FACTOR "
-            f"({loader.TRAIN_PREFETCH_FACTOR}){cache}"
-        )
+    system = found.system
+    own = sum(process.taken for process in found.processes)
+    memory = Memory(process_mb=own, system_percent=100 * system.used / system.total)
+    run = Run(RunFigures(memory=memory), found.settings)
+    for finding in symptoms()["system memory nearly full"].findings(run):
+        yield f"{finding.figure}: {finding.change} ({'; '.join(finding.key_lines)})"
     if system.shared_total and system.shared_used > _FULL_SHARE * system.shared_total:
         yield (
             "/dev/shm is nearly full, a worker that finds no space ends with a bus error: lower "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,8 +11,9 @@ from rich.console import Group
 from rich.table import Table
 
 from vrtspike.analysis.evaluation_files import read_summary
-from vrtspike.analysis.evaluations import measured_metrics, quality, quality_formats
+from vrtspike.analysis.evaluations import quality_formats, quality_table
 from vrtspike.errors import DataError
+from vrtspike.plotting.pages import texts
 
 SECONDS = "s"
 
@@ -53,21 +53,18 @@ def demo_summary(summaries: Iterable[Path], benchmarks: Iterable[Path], folder: 
         folder: of all benchmarks.
     """
     evaluations = {path.parent.name: read_summary(path) for path in summaries}
-    metrics = measured_metrics(evaluations.values())
+    figures, metrics = quality_table([[summary] for summary in evaluations.values()])
     kinds = [*next((metric.kinds for metric in metrics.values()), ())]
-    quality_table = _table("Test sequences", "metric", "preset", figures=kinds)
-    formats = quality_formats(metrics)
-    for (name, metric), (preset, summary) in itertools.product(
-        metrics.items(), evaluations.items()
-    ):
-        figures = quality(summary, metrics)
-        columns = [f"{name} {kind}" for kind in metric.kinds]
-        cells = ["–" if (v := figures[c]) is None else f"{v:{formats[c]}}" for c in columns]
-        quality_table.add_row(f"{name} {metric.unit}".strip(), preset, *cells)
+    means = _table("Test sequences", "metric", "preset", figures=kinds)
+    rows = texts(figures, quality_formats(metrics)).to_dict("records")
+    for name, metric in metrics.items():
+        for preset, row in zip(evaluations, rows, strict=True):
+            cells = [row[f"{name} {kind}"] for kind in metric.kinds]
+            means.add_row(f"{name} {metric.unit}".strip(), preset, *cells)
     seconds = _table("Seconds per stage", "stage", figures=["jobs", "seconds"])
     for stage, (jobs, duration) in stage_seconds(benchmarks, folder).items():
         seconds.add_row(stage, str(jobs), f"{duration:.1f}")
-    return Group(quality_table, seconds)
+    return Group(means, seconds)
 
 
 def _table(title: str, *names: str, figures: Iterable[str]) -> Table:

@@ -77,14 +77,14 @@ def _row(
     runs: Sequence[tuple[PublishedRun, Path]],
     metrics: Mapping[str, Metric],
 ) -> dict[str, Any]:
-    """Values and metrics of a member."""
-    logs = [read_run_logs(folder).validation for _, folder in runs]
+    """Values and metrics of a member; not a number if a seed has no figure."""
     row: dict[str, Any] = {"preset": name, **{key: str(value) for key, value in values.items()}}
+    logs = [read_run_logs(folder).validation.reindex(columns=list(metrics)) for _, folder in runs]
+    ends = [log.astype("float64").ffill().tail(1) for log in logs]
+    last = pd.concat(ends, ignore_index=True).reindex(range(len(runs)))
     for metric in metrics:
-        found = [table[metric].dropna() for table in logs if metric in table]
-        last = pd.Series([column.iloc[-1] for column in found if len(column)], dtype="float64")
-        last = last.reindex(range(len(runs)))
-        row |= {metric: last.mean(skipna=False), f"{metric} spread": last.std(skipna=False)}
+        row |= {metric: last[metric].mean(skipna=False)}
+        row |= {f"{metric} spread": last[metric].std(skipna=False)}
     return row | {"steps": runs[0][0].steps, "parameters": runs[0][0].parameters}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from vrtspike.cluster.gpus import usable_gpus
 from vrtspike.errors import RunError
 from vrtspike.monitoring.nvml import driver_version, installed_gpus
 from vrtspike.monitoring.process_memory import system_memory
+from vrtspike.monitoring.timing import best_seconds
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.surroundings import nearest_existing
 from vrtspike.training.progress import measure_peak
@@ -26,7 +26,7 @@ operations: on an H100 3.5 (``reproduce``), 4.2 (``baseline``), 4.4 (``light``),
 TRAINING_EFFICIENCY = 0.48
 """FLOP/s of a training step relative to a matrix product: measured with ``demo`` on two cores, 0.38
 to 0.48 under load."""
-_COPY_BYTES, _COPIES = 1 << 28, 5
+_COPY_BYTES = 1 << 28
 
 GPUS = {
     "A6000": (48, 0.768),
@@ -48,14 +48,31 @@ class GpuKind:
         count: number of usable GPUs.
         memory_gib: of the smallest GPU.
         driver: version; empty for another machine's GPU.
-        bandwidth: TB/s of its memory by the data sheet, if :data:`GPUS` has it.
     """
 
     name: str
     count: int
     memory_gib: float
     driver: str = ""
-    bandwidth: float | None = None
+
+    @property
+    def bandwidth(self) -> float | None:
+        """TB/s of its memory by the data sheet; None for a GPU that is not in :data:`GPUS`.
+
+        >>> GpuKind("NVIDIA H100 80GB HBM3", 1, 80).bandwidth, GpuKind("T4", 1, 16).bandwidth
+        (3.35, None)
+        """
+        words = self.name.replace("-", " ").split()
+        return next((rate for kind, (_, rate) in GPUS.items() if kind in words), None)
+
+
+class Speed(NamedTuple):
+    """Training speed of a machine."""
+
+    tflops: float
+    """TFLOP/s of a training step on one GPU, or on all CPUs."""
+    source: str
+    """Of that figure, in words."""
 
 
 @dataclass(frozen=True)
@@ -66,16 +83,22 @@ class Machine:
         cpus: number of usable CPUs.
         memory_gib: of the machine, or of the container.
         gpu: its GPUs; None for none.
+        speed: of a training.
     """
 
     cpus: int
     memory_gib: float
     gpu: GpuKind | None
+    speed: Speed
 
 
-def this_machine() -> Machine:
-    """This machine."""
-    return Machine(available_cpus(), system_memory().bound[1] / 1024, find_gpus())
+def this_machine(gpu: GpuKind | None) -> Machine:
+    """This machine with its own or other GPUs.
+
+    Raises:
+        RunError: if the GPU does not work.
+    """
+    return Machine(available_cpus(), system_memory().total / 1024, gpu, measure_speed(gpu))
 
 
 def find_gpus() -> GpuKind | None:
@@ -85,23 +108,8 @@ def find_gpus() -> GpuKind | None:
     known = [gpu for gpu in found if gpu.total]
     if not known:
         return None
-    return GpuKind(
-        known[0].name,
-        len(known),
-        min(gpu.total for gpu in known) / 2**30,
-        driver_version(),
-        known_bandwidth(known[0].name),
-    )
-
-
-def known_bandwidth(name: str) -> float | None:
-    """TB/s of the memory of a GPU in :data:`GPUS`; None for others.
-
-    >>> known_bandwidth("NVIDIA H100 80GB HBM3"), known_bandwidth("Tesla T4")
-    (3.35, None)
-    """
-    words = name.replace("-", " ").split()
-    return next((rate for kind, (_, rate) in GPUS.items() if kind in words), None)
+    smallest = min(gpu.total for gpu in known) / 2**30
+    return GpuKind(known[0].name, len(known), smallest, driver_version())
 
 
 def named_gpu(name: str, count: int) -> GpuKind:
@@ -113,22 +121,12 @@ def named_gpu(name: str, count: int) -> GpuKind:
     kind = name.upper()
     if kind not in GPUS:
         raise RunError(f"--gpu {name}: expected {', '.join(GPUS)}; or run on that machine")
-    memory_gib, bandwidth = GPUS[kind]
-    return GpuKind(kind, count, memory_gib, "", bandwidth)
+    return GpuKind(kind, count, GPUS[kind][0])
 
 
 def free_bytes(path: Path) -> int:
     """Free bytes on the disk of a path, which need not exist."""
     return shutil.disk_usage(nearest_existing(path)).free
-
-
-class Speed(NamedTuple):
-    """Training speed of a machine."""
-
-    tflops: float
-    """TFLOP/s of a training step on one GPU, or on all CPUs."""
-    source: str
-    """Of that figure, in words."""
 
 
 def measure_speed(gpu: GpuKind | None) -> Speed:
@@ -158,11 +156,5 @@ def measure_speed(gpu: GpuKind | None) -> Speed:
 def measure_bandwidth(device: torch.device) -> float:
     """TB/s that a copy in a device's memory reads and writes, the best of several."""
     source = torch.empty(_COPY_BYTES, dtype=torch.uint8, device=device)
-    target, times = torch.empty_like(source), []
-    for _ in range(_COPIES):
-        start = time.perf_counter()
-        target.copy_(source)
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        times.append(time.perf_counter() - start)
-    return 2 * _COPY_BYTES / min(times) / 1e12
+    target = torch.empty_like(source)
+    return 2 * _COPY_BYTES / best_seconds(device, lambda: target.copy_(source)) / 1e12

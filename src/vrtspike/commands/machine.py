@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -48,18 +47,14 @@ def advise(arguments: argparse.Namespace) -> int:
     Estimates come from tables of counted costs, and from the data sheet of the GPU or a short
     measurement on this machine; --gpu estimates for another machine's GPUs.
     """
-    from vrtspike.commands import preset_advice
-    from vrtspike.commands.hardware import measure_speed, named_gpu, this_machine
+    from vrtspike.commands import hardware, preset_advice
     from vrtspike.config.workflow import read_workflow
 
     workflow = read_workflow(arguments.configfile, arguments.config)
-    machine = this_machine()
+    gpu = None if workflow.settings.GPUS == 0 else hardware.find_gpus()
     if arguments.gpu is not None:
-        machine = replace(machine, gpu=named_gpu(arguments.gpu, arguments.gpus))
-    elif workflow.settings.GPUS == 0:
-        machine = replace(machine, gpu=None)
-    speed = measure_speed(machine.gpu)
-    found = preset_advice.advise(workflow, machine, speed, arguments.hours)
+        gpu = hardware.named_gpu(arguments.gpu, arguments.gpus)
+    found = preset_advice.advise(workflow, hardware.this_machine(gpu), arguments.hours)
     print("\n".join(found.lines))
     return 0 if found.command is not None else 1
 

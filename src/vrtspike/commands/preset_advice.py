@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vrtspike.commands.hardware import Machine, Speed, free_bytes
+from vrtspike.commands.hardware import Machine, free_bytes
 from vrtspike.config.problems import find_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import Workflow
@@ -105,23 +105,22 @@ class Advice:
     command: str | None
 
 
-def advise(workflow: Workflow, machine: Machine, speed: Speed, max_hours: float) -> Advice:
+def advise(workflow: Workflow, machine: Machine, max_hours: float) -> Advice:
     """Compare the needs of every preset with a machine.
 
     Args:
         workflow: the configuration.
         machine: to train on.
-        speed: of the machine.
         max_hours: that a training may take.
     """
     deblurring, gpu = DeblurringWorkflow(workflow), machine.gpu
     free = free_bytes(deblurring.results)
     # A sweep's presets need about what their base does.
     presets = {n: each for n, each in deblurring.presets.items() if n in workflow.presets}
-    datasets = {dataset.name: dataset for dataset in map(deblurring.dataset, presets)}
-    data = {name: find_data(deblurring.results, each) for name, each in datasets.items()}
+    datasets = {name: deblurring.dataset(name) for name in presets}
+    data = {each: find_data(deblurring.results, each) for each in dict.fromkeys(datasets.values())}
     fits = [
-        assess(name, settings, data[deblurring.dataset(name).name], machine, speed, free, max_hours)
+        assess(name, settings, data[datasets[name]], machine, free, max_hours)
         for name, settings in presets.items()
     ]
     fits += [Fit(name, ["its file is wrong"]) for name in workflow.broken]
@@ -129,12 +128,12 @@ def advise(workflow: Workflow, machine: Machine, speed: Speed, max_hours: float)
     on = "no GPU" if gpu is None else f"{gpu.count} x {gpu.name} with {gpu.memory_gib:.0f} GiB"
     lines = [
         f"machine: {on}, {machine.cpus} CPUs, {machine.memory_gib:.0f} GiB of memory",
-        f"speed:   {speed.source}",
+        f"speed:   {machine.speed.source}",
         f"disk:    {free / GB:.0f} GB free for results",
     ]
-    for name, each in data.items():
-        used = [n for n in presets if deblurring.dataset(n).name == name]
-        lines += _data_lines(each, {presets[n].DATA.NUM_VOXEL_BINS: None for n in used})
+    for dataset, each in data.items():
+        takers = (settings for n, settings in presets.items() if datasets[n] == dataset)
+        lines += _data_lines(each, dict.fromkeys(one.DATA.NUM_VOXEL_BINS for one in takers))
     if fits:
         lines += ["", *_table(fits, machine)]
     if batches:
@@ -146,9 +145,11 @@ def advise(workflow: Workflow, machine: Machine, speed: Speed, max_hours: float)
             "Memory and hours are estimated from a counted step (docs/presets.md); validation is "
             "not included."
         )
-    command, reason = recommend(deblurring, fits, data, machine)
+    fitting = {fit.name: data[datasets[fit.name]] for fit in fits if not fit.reasons}
+    train = f"snakemake --cores {machine.cpus} train_"
+    command, reason = recommend(fitting, presets, train)
     if not presets and batches:
-        command = f"snakemake --cores {machine.cpus} train_{shlex.quote(next(iter(batches)))}"
+        command = f"{train}{shlex.quote(next(iter(batches)))}"
         reason = "its batches fit; hours are estimated for the deblurring only"
     if command is None:
         return Advice([*lines, f"nothing to recommend: {reason}"], fits, None)
@@ -170,7 +171,6 @@ def assess(
     settings: Settings,
     data: PresetData,
     machine: Machine,
-    speed: Speed,
     free: int,
     max_hours: float,
 ) -> Fit:
@@ -181,7 +181,6 @@ def assess(
         settings: of the preset.
         data: that it trains on.
         machine: to train on.
-        speed: of the machine.
         free: bytes for stores and checkpoints.
         max_hours: that a training may take.
     """
@@ -198,7 +197,7 @@ def assess(
         return Fit(name, ["the cost of its model was never counted"])
     memory = _memory_gib(settings, cost, gpus, machine.cpus)
     efficiency = _MULTI_GPU_EFFICIENCY if gpus > 1 else 1.0
-    hours = cost.clips * cost.run_tflop / speed.tflops / efficiency / 3600
+    hours = cost.clips * cost.run_tflop / machine.speed.tflops / efficiency / 3600
     disk: float = data.missing_bytes(settings.DATA.NUM_VOXEL_BINS)
     disk += cost.checkpoint_gib(settings.TRAIN.KEEP_LAST) * 2**30
     reasons = []
@@ -279,22 +278,25 @@ def advise_batch(settings: RunSettings, fixed: float, sample: float, usable: flo
 
 
 def recommend(
-    deblurring: DeblurringWorkflow,
-    fits: Sequence[Fit],
-    data: Mapping[str, PresetData],
-    machine: Machine,
+    fitting: Mapping[str, PresetData], presets: Mapping[str, Settings], train: str
 ) -> tuple[str | None, str]:
-    """The command for the best preset that fits, and why."""
-    names = [f.name for f in fits if not f.reasons and deblurring.dataset(f.name).kind != "demo"]
+    """The command for the best preset that fits, and why.
+
+    Args:
+        fitting: the presets that fit, with their data.
+        presets: settings by name.
+        train: beginning of the command.
+    """
+    names = [name for name, data in fitting.items() if data.dataset.kind != "demo"]
     if names:
         best = min(names, key=lambda n: (PREFERRED.index(n) if n in PREFERRED else 99, n))
-        reason, model = "it fits", deblurring.preset(best).MODEL
-        if data[deblurring.dataset(best).name].missing:
+        reason, model = "it fits", presets[best].MODEL
+        if fitting[best].missing:
             reason += "; its data are missing, set DATA.ROOT first"
         if model.TYPE == "vrt_spike" and model.VRT.PRETRAINED is None:
             reason += f"; {UNTRAINED_START}"
-        return f"snakemake --cores {machine.cpus} train_{shlex.quote(best)}", reason
-    if any(not fit.reasons for fit in fits):
+        return f"{train}{shlex.quote(best)}", reason
+    if fitting:
         return "make demo", "only the preset of the generated data fits this machine"
     return None, "no preset fits"
 

@@ -19,6 +19,7 @@ from vrtspike.analysis.findings import advice
 from vrtspike.commands.hardware import GpuKind, find_gpus, free_bytes
 from vrtspike.commands.preset_advice import PresetData, find_data
 from vrtspike.config.problems import find_problem
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import Workflow, read_workflow
 from vrtspike.deblurring.data_size import GB
 from vrtspike.deblurring.datasets import Dataset, DeblurringWorkflow
@@ -134,28 +135,22 @@ _EXTRAS = ("train", "sst", "workflow")
 def packages_check() -> Check:
     """Check the versions of all packages."""
     from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
 
-    try:
-        lines = metadata.requires("vrtspike") or []
-    except metadata.PackageNotFoundError:
-        return fault("not_installed", "vrtspike is not installed")
+    installed = {canonicalize_name(each.name): each.version for each in metadata.distributions()}
     wrong = []
-    for requirement in map(Requirement, lines):
-        marker = requirement.marker
-        if requirement.name == "vrtspike" or not (
-            marker is None or any(marker.evaluate({"extra": extra}) for extra in _EXTRAS)
-        ):
+    for requirement in map(Requirement, metadata.requires("vrtspike") or []):
+        name, marker = requirement.name, requirement.marker
+        if marker and not any(marker.evaluate({"extra": extra}) for extra in _EXTRAS):
             continue
-        try:
-            version = metadata.version(requirement.name)
-        except metadata.PackageNotFoundError:
-            wrong.append(f"{requirement.name} is missing")
-            continue
-        if not requirement.specifier.contains(version, prereleases=True):
-            wrong.append(f"{requirement.name} {version}, {requirement.specifier} is needed")
-    if wrong:
-        return fault("packages", "; ".join(wrong))
-    return Check("packages", "ok", "all are there")
+        version = installed.get(canonicalize_name(name))
+        if version is None:
+            wrong.append(f"{name} is missing")
+        elif not requirement.specifier.contains(version, prereleases=True):
+            wrong.append(f"{name} {version}, {requirement.specifier} is needed")
+    return (
+        fault("packages", "; ".join(wrong)) if wrong else Check("packages", "ok", "all are there")
+    )
 
 
 def torch_checks(gpu: GpuKind | None) -> Iterator[Check]:
@@ -218,46 +213,42 @@ def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Ite
         workflow = read_workflow(configfiles, overrides)
         deblurring = DeblurringWorkflow(workflow)
         presets = {name: workflow.preset(name) for name in workflow.settings.PRESETS}
-        used: dict[Dataset, dict[str, Settings]] = {}
+        takers: dict[Dataset, dict[str, Settings]] = {}
         for name, settings in presets.items():
             if isinstance(settings, Settings):
-                used.setdefault(deblurring.dataset(name), {})[name] = settings
+                takers.setdefault(deblurring.dataset(name), {})[name] = settings
     except UserError as error:
         yield fault("configuration", str(error))
         return
     yield Check("configuration", "ok", f"presets {', '.join(presets)}")
     for name, reason in workflow.broken.items():
         yield fault("preset", reason, "note", preset=name)
-    data = {dataset: find_data(deblurring.results, dataset) for dataset in used}
+    data = {dataset: find_data(deblurring.results, dataset) for dataset in takers}
     stores = sum(
         data[dataset].missing_bytes(bins)
-        for dataset, takers in used.items()
-        for bins in {each.DATA.NUM_VOXEL_BINS for each in takers.values()}
+        for dataset, of in takers.items()
+        for bins in {settings.DATA.NUM_VOXEL_BINS for settings in of.values()}
         if data[dataset].missing is None
     )
     yield disk_check("RESULTS", deblurring.results, stores)
     yield disk_check("RUNS", Path(workflow.settings.RUNS), 0.0)
     yield PRESETS
-    for dataset, takers in used.items():
-        yield data_check(data[dataset], [n for n, each in takers.items() if each.MODEL.USE_SPIKE])
-    yield from other_data_checks(workflow)
+    for dataset, of in takers.items():
+        yield data_check(data[dataset], [n for n, each in of.items() if each.MODEL.USE_SPIKE])
+    for name, settings in presets.items():
+        if not find_problem(settings.TASK).OWN_STAGES:
+            yield raw_files_check(name, settings)
     yield from weight_checks(workflow)
 
 
-def other_data_checks(workflow: Workflow) -> Iterator[Check]:
-    """Check the raw files of presets in PRESETS whose data the rule ``prepare`` makes."""
-    for preset in workflow.settings.PRESETS:
-        settings = workflow.preset(preset)
-        problem = find_problem(settings.TASK)
-        if problem.OWN_STAGES:
-            continue
-        name = f"data ({preset})"
-        try:
-            files = problem.data_files(settings)
-        except UserError as error:
-            yield fault("data_of_preset", _without_advice(error), "missing", dataset=preset)
-            continue
-        yield Check(name, "ok", f"{len(files)} files" if files else "generated by the workflow")
+def raw_files_check(preset: str, settings: RunSettings) -> Check:
+    """Check the raw files of a preset whose data the rule ``prepare`` makes."""
+    try:
+        files = find_problem(settings.TASK).data_files(settings)
+    except UserError as error:
+        return fault("data_of_preset", _without_advice(error), "missing", dataset=preset)
+    found = f"{len(files)} files" if files else "generated by the workflow"
+    return Check(f"data ({preset})", "ok", found)
 
 
 def disk_check(key: str, path: Path, needed: float) -> Check:
@@ -321,8 +312,7 @@ def _without_advice(error: object) -> str:
 def weight_checks(workflow: Workflow) -> Iterator[Check]:
     """Check the files of weights that the presets in PRESETS read."""
     files: dict[Path, str] = {}
-    for preset in workflow.settings.PRESETS:
-        settings = workflow.preset(preset)
+    for settings in map(workflow.preset, workflow.settings.PRESETS):
         problem = find_problem(settings.TASK)
         read = problem.training_weights(settings) | problem.evaluation_weights(settings)
         for key, path in read.items():
@@ -330,9 +320,9 @@ def weight_checks(workflow: Workflow) -> Iterator[Check]:
     if not files:
         yield Check("weights", "ok", "none are needed")
     trained = Path(workflow.settings.RESULTS, "train")
-    trained_here = [trained / name / WEIGHTS for name in workflow.names]
+    results = {trained / name / WEIGHTS for name in workflow.names}
     for path, key in files.items():
-        yield weight_check(path, key, is_trained_here=path in trained_here)
+        yield weight_check(path, key, is_trained_here=path in results)
 
 
 def weight_check(path: Path, key: str, *, is_trained_here: bool = False) -> Check:

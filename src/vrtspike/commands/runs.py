@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from vrtspike.errors import ConfigError, RunError
+from vrtspike.errors import RunError
 from vrtspike.system.cli import output_path
 
 _SNAKEFILE = Path("workflow/Snakefile")
@@ -130,14 +130,7 @@ def add_compare(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--baseline", type=Path, metavar="FILE", help="judge the runs by this file")
     parser.add_argument(
-        "--tolerance",
-        nargs="+",
-        default=[],
-        metavar="NAME=NUMBER",
-        help="by how much a figure may be worse than the baseline's; in per cent with %%",
-    )
-    parser.add_argument(
-        "--write-baseline", type=Path, metavar="FILE", help="keep the figures of the runs there"
+        "--write-baseline", type=Path, metavar="FILE", help="keep the metrics of the runs there"
     )
 
 
@@ -145,15 +138,11 @@ def compare(arguments: argparse.Namespace) -> int:
     """Compare runs: speed, memory, quality, settings; also with a stored baseline.
 
     Evaluations are read from <results>/evaluate/<preset>. With a baseline, the exit status is 1 if
-    a run is worse; metrics are always compared, speed and memory only with a tolerance, such as
-    --tolerance psnr=0.1 samples/s=10%.
+    a metric of a run is worse.
     """
-    if arguments.tolerance and arguments.baseline is None:
-        raise ConfigError("--tolerance judges by a baseline; give its file (--baseline)")
     folders = [_find_run(path) or path for path in arguments.runs]
     from vrtspike.analysis import compare as analysis
 
-    tolerances = analysis.parse_tolerances(arguments.tolerance)
     candidates = analysis.find_candidates(folders)
     print(analysis.comparison_text(candidates, arguments.format), end="", flush=True)
     if arguments.output is not None:
@@ -161,7 +150,7 @@ def compare(arguments: argparse.Namespace) -> int:
         print(f"written to {arguments.output}", file=sys.stderr)
     worse: list[str] = []
     if arguments.baseline is not None:
-        worse = analysis.below_baseline(arguments.baseline, candidates, tolerances)
+        worse = analysis.below_baseline(arguments.baseline, candidates)
         text = "\n".join(worse) or f"no run is below the baseline ({arguments.baseline})"
         print(text, file=sys.stderr)
     if arguments.write_baseline is not None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vrtspike.deblurring.data.clips.requirements import clip_length, crop_sizes, require_spikes
-from vrtspike.deblurring.data.manifests import SURVEY, surveyed
+from vrtspike.deblurring.data.manifests import SURVEY, is_damaged, surveyed
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.raw.versions import folder_version, source_version
@@ -28,7 +28,7 @@ from vrtspike.deblurring.settings.workflow import (
     SimulateSettings,
 )
 from vrtspike.errors import ConfigError, DataError, list_faults, named_faults
-from vrtspike.io.files import folder_size, json_digest
+from vrtspike.io.files import json_digest
 from vrtspike.io.manifests import ManifestKind, read_manifest, size_and_date
 from vrtspike.workflow.messages import Notices
 
@@ -77,7 +77,10 @@ class RawData:
         self.shards = cache(self._find_shards)
 
     def survey(self, dataset: Dataset) -> dict[str, Any] | None:
-        """What stands below a data root; None, and a notice, without data."""
+        """What stands below a folder that users fill; None of generated data.
+
+        None, and a notice, without data.
+        """
         return self._look(dataset)[0]
 
     def states(self, dataset: Dataset) -> dict[str, RawState]:
@@ -85,13 +88,15 @@ class RawData:
 
         None of generated data, and none where nobody measures.
         """
-        return self._look(dataset)[1] if dataset.kind == "raw" else {}
+        return self._look(dataset)[1]
 
     def folder(self, dataset: Dataset) -> Path:
         """Where the results of a data set are written."""
         return self._workflow.results / "data" / dataset.name
 
     def _look_at(self, dataset: Dataset) -> tuple[dict[str, Any] | None, dict[str, RawState]]:
+        if dataset.kind != "raw":
+            return None, {}
         splits = [dataset.train_split, dataset.val_split]
         states: dict[str, RawState] = {}
 
@@ -128,7 +133,7 @@ class RawData:
 
         Generated data change with the jobs before.
         """
-        known = self.survey(dataset) if dataset.kind == "raw" else None
+        known = self.survey(dataset)
         if known is None:
             return None
         # What is passed over changes nothing.
@@ -153,8 +158,7 @@ class RawData:
             ConfigError: naming both.
         """
         dataset = self._workflow.dataset(preset)
-        known = self.survey(dataset) if dataset.kind == "raw" else None
-        if known:
+        if known := self.survey(dataset):
             require_spikes(f"preset {preset}, {dataset.root}", known["spikes"], settings)
 
     def _find_shards(self, dataset: Dataset) -> list[str]:
@@ -193,8 +197,7 @@ class RawData:
 def damaged_sequences(folder: Path, shard: str, kind: ManifestKind) -> str:
     """Which of the sequences that the file of a shard lists are damaged; empty where none is.
 
-    A manifest is damaged if it is missing, or has not the length that it was written with; a store,
-    if it has other files. A sequence with files that could not be read counts, too.
+    A sequence with files that could not be read counts, too.
 
     Args:
         folder: of the results of ``ingest`` or ``voxelize``.
@@ -205,13 +208,7 @@ def damaged_sequences(folder: Path, shard: str, kind: ManifestKind) -> str:
         listed = read_manifest(folder / "shards" / f"{shard}.json", kind)["sequences"]
     except DataError:
         return ""
-    names = [
-        name
-        for name, entry in sorted(listed.items())
-        if size_and_date(folder, f"{name}.json")[0] != entry["bytes"]
-        or not entry.get("version", "none")
-        or ("store" in entry and list(folder_size(folder / f"{name}.zarr")) != entry["store"])
-    ]
+    names = [name for name, entry in sorted(listed.items()) if is_damaged(folder, name, entry)]
     return f"results missing or damaged: {len(names)}, the first {names[0]}" if names else ""
 
 
@@ -223,16 +220,20 @@ def inputs_version(what: str, *places: str | None) -> str:
 
 def calibration_options(calibrate: CalibrateSettings) -> str:
     """What the calibration of one's own cameras takes."""
-    own = ("MOST_STEPS", "STATIC", "MOVING", "DATA")
-    values = {name: getattr(calibrate, name) for name in own}
-    options, size = _options({"output": calibrate.ROOT, **values}), calibrate.SENSOR
-    return f"{options} --sensor {size[0]} {size[1]}" if size else options
+    own = ("MOST_STEPS", "STATIC", "MOVING", "DATA", "SENSOR")
+    return _options({"output": calibrate.ROOT, **{name: getattr(calibrate, name) for name in own}})
 
 
 def _options(values: Mapping[str, Any]) -> str:
     """Options of a program that are called as keys are; none for None."""
-    given = {name.lower().replace("_", "-"): value for name, value in values.items()}
-    return shlex.join(f"--{name}={value}" for name, value in given.items() if value is not None)
+    words: list[str] = []
+    for name, value in values.items():
+        option = f"--{name.lower().replace('_', '-')}"
+        if isinstance(value, tuple):
+            words += [option, *map(str, value)]
+        elif value is not None:
+            words.append(f"{option}={value}")
+    return shlex.join(words)
 
 
 def raw_file_options(dataset: Dataset) -> str:
@@ -243,8 +244,7 @@ def raw_file_options(dataset: Dataset) -> str:
 
 def sensor_option(dataset: Dataset) -> str:
     """The size of the spike sensor where the configuration gives it."""
-    size = dataset.spike_size
-    return f"--spike-size {size[0]} {size[1]}" if size else ""
+    return _options({"spike_size": dataset.spike_size})
 
 
 def clip_options(workflow: DeblurringWorkflow, dataset: str) -> str:

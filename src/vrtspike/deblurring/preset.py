@@ -10,7 +10,7 @@ from torch import nn
 
 from vrtspike.deblurring.data.clips.clips import ClipDataset
 from vrtspike.deblurring.data.clips.dataset import HELD_OUT, DatasetManifest, load_dataset
-from vrtspike.deblurring.data.store.reading import ChunkReader, cache_share, cache_use
+from vrtspike.deblurring.data.store.reading import cache_share, cache_use
 from vrtspike.deblurring.evaluation.restore import load_model
 from vrtspike.deblurring.losses.registry import build_terms
 from vrtspike.deblurring.metrics.metric import ImageMetric, Score
@@ -136,7 +136,7 @@ def training_batches(
         settings.DATA.TRAIN_SPLIT,
         settings.DATA,
         seed=settings.SEED,
-        reader=ChunkReader(cache),
+        cache_bytes=cache,
         crops=[
             phase.CROP_SIZE for phase in settings.TRAIN.PROGRESSIVE for _ in range(phase.EPOCHS)
         ],

@@ -116,7 +116,7 @@ def memory(settings: Settings) -> None:
 
 def statistics(settings: Settings, manifest: Path) -> Mapping[str, Any]:
     """What the spikes of a run are standardised with."""
-    from vrtspike.deblurring.statistics import run_statistics
+    from vrtspike.deblurring.data.clips.dataset import run_statistics
 
     return run_statistics(settings, manifest)
 

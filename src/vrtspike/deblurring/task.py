@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from vrtspike.deblurring.data.clips.batch import Clip, prepare_batch
+from vrtspike.deblurring.data.clips.clips import Clip, prepare_batch
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.losses.charbonnier import charbonnier
 from vrtspike.deblurring.losses.term import Term

@@ -58,32 +58,38 @@ def video_file(
     """
     import av
 
-    with atomic_path(path) as temporary, contextlib.ExitStack() as opened:
+    # The index first: a browser shows the beginning before it has the end.
+    options = {"movflags": "faststart"}
+    with (
+        atomic_path(path) as temporary,
+        av.open(str(temporary), "w", format="mp4", options=options) as container,
+    ):
         stream: VideoStream | None = None
-        container: OutputContainer | None = None
 
         def append(images: Sequence[Image]) -> None:
-            nonlocal stream, container
-            frame = _even(np.concatenate(images, axis=1))
-            if stream is None or container is None:
-                # The index first: a browser shows the beginning before it has the end.
-                container = opened.enter_context(
-                    av.open(str(temporary), "w", format="mp4", options={"movflags": "faststart"})
-                )
+            nonlocal stream
+            frame = np.concatenate(images, axis=1)
+            height, width = frame.shape[:2]
+            frame = np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
+            if stream is None:
                 stream = _add_stream(container, frame, Fraction(fps))
             if frame.shape[:2] != (stream.height, stream.width):
                 raise ValueError(
                     f"{path}: a frame of {frame.shape[:2]} pixels in a video of "
                     f"{(stream.height, stream.width)}"
                 )
-            container.mux(stream.encode(_encoded_colours(frame)))
+            pictured = av.VideoFrame.from_ndarray(frame, format="rgb24").reformat(
+                format="yuv420p",
+                dst_colorspace=_BT709,
+                src_color_range="JPEG",
+                dst_color_range="MPEG",
+            )
+            container.mux(stream.encode(pictured))
 
         yield append
-        if stream is None or container is None:
+        if stream is None:
             raise ValueError(f"{path}: a video needs at least one frame")
         container.mux(stream.encode(None))
-        # Closed before the file is renamed: the index is written then.
-        opened.close()
 
 
 def read_video(path: str | Path) -> Iterator[Image]:
@@ -161,15 +167,6 @@ def _add_stream(container: OutputContainer, frame: Image, rate: Fraction) -> Vid
     return stream
 
 
-def _encoded_colours(frame: Image) -> av.VideoFrame:
-    import av
-
-    pictured = av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")
-    return pictured.reformat(
-        format="yuv420p", dst_colorspace=_BT709, src_color_range="JPEG", dst_color_range="MPEG"
-    )
-
-
 def _decoded_colours(frame: av.VideoFrame) -> Image:
     colours = int(frame.colorspace)
     if colours == _UNSPECIFIED:
@@ -177,8 +174,3 @@ def _decoded_colours(frame: av.VideoFrame) -> Image:
     pictured = frame.reformat(format="rgb24", src_colorspace=colours, dst_color_range="JPEG")
     image = pictured.to_ndarray().astype(np.uint8, copy=False)
     return np.ascontiguousarray(np.rot90(image, frame.rotation // 90))
-
-
-def _even(frame: Image) -> Image:
-    height, width = frame.shape[:2]
-    return np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")

@@ -79,16 +79,25 @@ class Display:
     """
 
     def __init__(self, screen: TextIO | None = None, log: str | Path | None = None) -> None:
-        self._screen, self._log, self._live = screen, None, None
+        self._screen, self._log = screen, None
+        self._live: Live | None = None
         self._block: Sequence[str] = ()
         self._progress = ""
         self._shown_at = -math.inf
         if screen is not None and log is not None:
             self._log = Path(log).open("a", encoding="utf-8")  # noqa: SIM115 - until close()
         if screen is not None and screen.isatty():
-            self._live = self._open_area(screen)
-        lines = (self._log, None if self._live else screen)
-        self._line_streams = [stream for stream in lines if stream is not None]
+            # Imported here: batch jobs never need it.
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(
+                console=Console(file=screen),
+                get_renderable=self._area,
+                refresh_per_second=_REDRAWS_PER_SECOND,
+                transient=self._log is not None,
+            )
+            self._live.start()
 
     def note(self, text: str) -> None:
         """Write a message; only to the log if there is one."""
@@ -112,13 +121,14 @@ class Display:
         now = time.monotonic()
         if now - self._shown_at >= INTERVAL_S or share == 1:
             self._shown_at = now
-            for stream in self._line_streams:
-                self._write(line, stream)
+            self._write(line, self._log)
+            if self._live is None:
+                self._write(line, self._screen)
 
     def draw(self, block: Sequence[str], line: str) -> None:
         """Show timings: ``block`` where it can be redrawn, else ``line``."""
         self._block = block
-        if self._line_streams:
+        if self._live is None or self._log is not None:
             self.note(line)
 
     def close(self) -> None:
@@ -138,20 +148,6 @@ class Display:
         with writes_to(Path(getattr(stream, "name", "output"))):
             stream.writelines(f"[train] {line}\n" for line in text.splitlines())
             stream.flush()
-
-    def _open_area(self, terminal: TextIO) -> Live:
-        # Imported here: batch jobs never need it.
-        from rich.console import Console
-        from rich.live import Live
-
-        live = Live(
-            console=Console(file=terminal),
-            get_renderable=self._area,
-            refresh_per_second=_REDRAWS_PER_SECOND,
-            transient=self._log is not None,
-        )
-        live.start()
-        return live
 
     def _area(self) -> Text:
         from rich.text import Text

@@ -42,15 +42,15 @@ def measure_memory(device: torch.device) -> dict[str, Any]:
         ``allocated_mb``, ``reserved_mb``, ``peak_mb`` (allocated, since the start) and
         ``total_mb``.
     """
-    used, total = system_memory().bound
+    system = system_memory()
     process = psutil.Process()
     return {
         "process_mb": process.memory_info().rss // MEGABYTE,
         "process_peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "children_mb": sum(map(_resident, process.children(recursive=True))) // MEGABYTE,
-        "system_used_mb": int(used),
-        "system_total_mb": int(total),
-        "system_percent": round(100 * used / total, 1),
+        "system_used_mb": int(system.used),
+        "system_total_mb": int(system.total),
+        "system_percent": round(100 * system.used / system.total, 1),
         "gpu": _gpu(device),
     }
 
@@ -118,16 +118,10 @@ def gpu_categories(
     Activations are the peak less parameters, gradients and optimiser state. On a CPU
     ``activations_mb`` and ``peak_mb`` are None.
     """
-    parameters = list(model.parameters())
     sizes = {
-        "parameters_mb": _megabytes([*parameters, *model.buffers()]),
-        "gradients_mb": _megabytes(p.grad for p in parameters if p.grad is not None),
-        "optimizer_mb": _megabytes(
-            value
-            for state in optimizer.state.values()
-            for value in state.values()
-            if isinstance(value, Tensor)
-        ),
+        "parameters_mb": _megabytes([*model.parameters(), *model.buffers()]),
+        "gradients_mb": _megabytes(parameter.grad for parameter in model.parameters()),
+        "optimizer_mb": _megabytes(tree_leaves(list(optimizer.state.values()))),
     }
     peak: float | None = None
     activations: float | None = None
@@ -157,8 +151,9 @@ def write_snapshot(folder: Path, contents: dict[str, Any], device: torch.device)
     return path
 
 
-def _megabytes(tensors: Iterable[Tensor]) -> float:
-    return round(sum(t.numel() * t.element_size() for t in tensors) / MEGABYTE, 2)
+def _megabytes(values: Iterable[object]) -> float:
+    """Of the tensors among these values."""
+    return round(sum(v.nbytes for v in values if isinstance(v, Tensor)) / MEGABYTE, 2)
 
 
 def _resident(process: psutil.Process) -> int:
@@ -190,7 +185,7 @@ class StorageCounter(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self._sizes: dict[int, int] = {}
+        self._known: set[int] = set()
         self.now = self.peak = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401 - as PyTorch calls it
@@ -198,28 +193,27 @@ class StorageCounter(TorchDispatchMode):
         found = func(*args, **(kwargs or {}))
         for tensor in tree_leaves(found):
             if isinstance(tensor, Tensor):
-                self.add(tensor)
+                self.note(tensor)
         return found
 
-    def exclude(self, tensor: Tensor) -> None:
-        """Do not count what exists already, whichever operation returns it or a view of it."""
-        self._note(tensor, 0)
+    def note(self, tensor: Tensor, *, counts: bool = True) -> None:
+        """Count a storage that is new here.
 
-    def add(self, tensor: Tensor) -> None:
-        """Count what exists already, or what an operation has made."""
-        self._note(tensor, tensor.untyped_storage().nbytes())
-
-    def _note(self, tensor: Tensor, size: int) -> None:
+        Args:
+            tensor: what an operation has made, or what exists already.
+            counts: false if neither it nor a view of it is to be counted.
+        """
         storage = tensor.untyped_storage()
-        key = storage._cdata
-        if key not in self._sizes:
-            self._sizes[key] = size
+        key, size = storage._cdata, counts * storage.nbytes()
+        if key not in self._known:
+            self._known.add(key)
             self.now += size
             self.peak = max(self.peak, self.now)
-            weakref.finalize(storage, self._free, key)
+            weakref.finalize(storage, self._free, key, size)
 
-    def _free(self, key: int) -> None:
-        self.now -= self._sizes.pop(key)
+    def _free(self, key: int, size: int) -> None:
+        self._known.remove(key)
+        self.now -= size
 
 
 @dataclass(frozen=True)
@@ -241,20 +235,14 @@ class StepCost:
 
 
 def _convolution_backward(
-    grad: Any,  # noqa: ANN401 - shapes, as PyTorch calls it
-    x: Any,  # noqa: ANN401
-    weight: Any,  # noqa: ANN401
-    _bias: Any,  # noqa: ANN401
-    _stride: Any,  # noqa: ANN401
-    _padding: Any,  # noqa: ANN401
-    _dilation: Any,  # noqa: ANN401
-    transposed: bool,
-    _output_padding: Any,  # noqa: ANN401
-    _groups: int,
-    output_mask: Any,  # noqa: ANN401
-    **_: Any,  # noqa: ANN401
+    grad: Sequence[int],
+    x: Sequence[int],
+    weight: Sequence[int],
+    *options: Any,  # noqa: ANN401 - as PyTorch calls it
+    **_: object,
 ) -> int:
     """As many for each gradient as in the forward pass; PyTorch's own formula forgets groups."""
+    *_others, transposed, _padding, _groups, output_mask = options
     each = conv_flop_count(list(x), list(weight), list(grad), transposed=transposed)
     return each * (int(output_mask[0]) + int(output_mask[1]))
 
@@ -285,11 +273,11 @@ def working_bytes(model: nn.Module, batch: Sequence[Tensor], loss: Callable[[], 
     memory = StorageCounter()
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
-        memory.exclude(parameter.grad)
+        memory.note(parameter.grad, counts=False)
     for tensor in itertools.chain(model.parameters(), model.buffers()):
-        memory.exclude(tensor)
+        memory.note(tensor, counts=False)
     for tensor in batch:
-        memory.add(tensor)
+        memory.note(tensor)
     with memory:
         loss().backward()
     return memory.peak

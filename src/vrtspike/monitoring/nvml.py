@@ -52,7 +52,11 @@ def installed_gpus() -> list[Gpu]:
         for index in indices:
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
             parts = _parts(handle)
-            found += [_gpu(each, index, is_part=bool(parts)) for each in parts or [handle]]
+            for device in parts or [handle]:
+                uuid = str(pynvml.nvmlDeviceGetUUID(device))
+                name = str(pynvml.nvmlDeviceGetName(device))
+                memory = pynvml.nvmlDeviceGetMemoryInfo(device)
+                found.append(Gpu(uuid, index, name, memory.total, memory.free, bool(parts)))
     return found
 
 
@@ -92,15 +96,3 @@ def _parts(handle: Any) -> list[Any]:  # noqa: ANN401 - NVML's
         with contextlib.suppress(pynvml.NVMLError):
             found.append(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, place))
     return found
-
-
-def _gpu(handle: Any, index: int, *, is_part: bool) -> Gpu:  # noqa: ANN401 - NVML's
-    memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
-    return Gpu(
-        str(pynvml.nvmlDeviceGetUUID(handle)),
-        index,
-        str(pynvml.nvmlDeviceGetName(handle)),
-        int(memory.total),
-        int(memory.free),
-        is_part,
-    )

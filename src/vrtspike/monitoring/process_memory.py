@@ -7,9 +7,10 @@ workers is too large. The proportional set size (PSS) divides shared pages among
 from __future__ import annotations
 
 import contextlib
-import os
+import itertools
+import math
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,10 +25,11 @@ RUN_OPTION = "--run-dir"
 
 SHARED_MEMORY = Path("/dev/shm")
 
-_LIMIT_FILES = ("memory.max", "memory.limit_in_bytes")
-_USAGE_FILES = ("memory.current", "memory.usage_in_bytes")
-_UNLIMITED = 2**60
-"""Control groups of version 1 have a limit near 2**63 for "none"."""
+_FILES = (
+    ("memory.max", "memory.current"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+)
+"""Limit and usage of a control group, in version 2 and 1 (there a limit near 2**63 for none)."""
 
 
 @dataclass(frozen=True)
@@ -61,39 +63,25 @@ class ProcessMemory:
 
 @dataclass(frozen=True)
 class SystemMemory:
-    """The machine, or the container that this process is in; all in megabytes.
+    """The machine, or the container or batch job that this process is in; all in megabytes.
 
     Attributes:
-        total: of the machine.
-        available: free memory and page cache.
+        total: of the machine, or of the container if its limit is lower.
+        used: of that.
+        available: free memory and page cache, within the container's limit.
         page_cache: cached contents of files.
         shared_total: size of ``/dev/shm``; None if there is none.
         shared_used: used bytes of it.
-        limit: of the container or batch job; None for none.
-        limit_used: used memory of that limit, without cached files.
+        has_limit: whether it is the container's.
     """
 
     total: float
+    used: float
     available: float
     page_cache: float
     shared_total: float | None
     shared_used: float
-    limit: float | None = None
-    limit_used: float | None = None
-
-    @property
-    def bound(self) -> tuple[float, float]:
-        """Used and total memory of the container if it has a limit, else of the machine."""
-        if self.limit is not None and self.limit_used is not None and self.limit < self.total:
-            return self.limit_used, self.limit
-        return self.total - self.available, self.total
-
-    @property
-    def available_within_limit(self) -> float:
-        """Available memory within the container's limit."""
-        if self.limit is None or self.limit_used is None:
-            return self.available
-        return max(0.0, min(self.available, self.limit - self.limit_used))
+    has_limit: bool = False
 
 
 _TORCHRUN = frozenset({"torch.distributed.run", "vrtspike.cluster.torchrun"})
@@ -110,17 +98,31 @@ def processes_of_run(folder: Path) -> list[ProcessMemory]:
         parents before their children; empty where no process trains there.
     """
     wanted, on_gpus = folder.resolve(), gpu_memory()
-    own = {
-        process.pid: process
-        for process in psutil.process_iter()
-        if process.pid != os.getpid() and _run_folder(process) == wanted
-    }
-    found: list[ProcessMemory] = []
-    for _, process in sorted(own.items()):
-        with contextlib.suppress(psutil.Error):
-            if process.ppid() not in own:
-                found += _measured(process, wanted, on_gpus)
-    return found
+    found: dict[tuple[int, ...], ProcessMemory] = {}
+    lineages: dict[int, tuple[int, ...]] = {}
+    # Parents are older than their children.
+    for process in sorted(
+        psutil.process_iter(["create_time"]), key=lambda p: p.info["create_time"]
+    ):
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            ancestors = lineages.get(process.ppid(), ())
+            if _run_folder(process) == wanted:
+                role = "torchrun" if _TORCHRUN.intersection(process.cmdline()) else "training"
+            elif ancestors:
+                role = "worker" if found[ancestors].role == "helper" else "helper"
+            else:
+                continue
+            lineage = lineages[process.pid] = (*ancestors, process.pid)
+            resident = process.memory_info().rss / MEGABYTE
+            found[lineage] = ProcessMemory(
+                process.pid,
+                role,
+                len(ancestors),
+                resident,
+                *_pages(process),
+                on_gpus.get(process.pid),
+            )
+    return [found[lineage] for lineage in sorted(found)]
 
 
 def _run_folder(process: psutil.Process) -> Path | None:
@@ -131,29 +133,6 @@ def _run_folder(process: psutil.Process) -> Path | None:
         return (Path(process.cwd()) / words[place + 1]).resolve()
     except (psutil.Error, ValueError, IndexError, OSError):
         return None
-
-
-def _measured(
-    process: psutil.Process,
-    folder: Path,
-    on_gpus: Mapping[int, float],
-    parent: ProcessMemory | None = None,
-) -> Iterator[ProcessMemory]:
-    """The memory of a process and its descendants, without those that have just ended."""
-    try:
-        if _run_folder(process) == folder:
-            role = "torchrun" if _TORCHRUN.intersection(process.cmdline()) else "training"
-        else:
-            role = "worker" if parent is not None and parent.role == "helper" else "helper"
-        resident, children = process.memory_info().rss / MEGABYTE, process.children()
-        pages = _pages(process)
-    except psutil.Error:
-        return
-    depth = 0 if parent is None else parent.depth + 1
-    own = ProcessMemory(process.pid, role, depth, resident, *pages, on_gpus.get(process.pid))
-    yield own
-    for child in children:
-        yield from _measured(child, folder, on_gpus, own)
 
 
 def _pages(process: psutil.Process) -> tuple[float | None, float | None]:
@@ -176,39 +155,35 @@ def system_memory(cgroups: Path = ROOT) -> SystemMemory:
     cached = getattr(memory, "cached", 0) + getattr(memory, "buffers", 0)
     shared: int = getattr(memory, "shared", 0)
     usage = shutil.disk_usage(SHARED_MEMORY) if SHARED_MEMORY.is_dir() else None
-    limit, used = _limit(cgroup_folders("memory", cgroups))
+    total: float = memory.total
+    used = total - memory.available
+    limit, left = _limit(cgroup_folders("memory", cgroups))
+    if limit < total:
+        total, used = limit, limit - left
     return SystemMemory(
-        memory.total / MEGABYTE,
-        memory.available / MEGABYTE,
+        total / MEGABYTE,
+        used / MEGABYTE,
+        max(0, min(memory.available, left)) / MEGABYTE,
         max(0, cached - shared) / MEGABYTE,
         usage.total / MEGABYTE if usage else None,
         usage.used / MEGABYTE if usage else 0.0,
-        limit,
-        used,
+        has_limit=limit < memory.total,
     )
 
 
-def _limit(groups: Iterable[Path]) -> tuple[float | None, float | None]:
-    """The smallest limit of nested groups and its used memory, in megabytes; None for none.
+def _limit(groups: Iterable[Path]) -> tuple[float, float]:
+    """The smallest limit of nested groups in bytes, and what is left of it; infinite for none.
 
     An outer group, which others use, may have less free memory than the one with the least limit.
     """
-    limits, left = [], []
-    for group in groups:
+    limits, left = [math.inf], [math.inf]
+    for group, names in itertools.product(groups, _FILES):
         try:
-            limit, used = _first_number(group, _LIMIT_FILES), _first_number(group, _USAGE_FILES)
+            limit, used = (int((group / name).read_text()) for name in names)
             rows = [line.split() for line in (group / "memory.stat").read_text().splitlines()]
         except (OSError, ValueError):
             continue  # no such group, or one without a limit
         stat = {row[0]: int(row[1]) for row in rows}
-        cached = stat.get("total_inactive_file", stat.get("inactive_file", 0))
-        if limit < _UNLIMITED:
-            limits.append(limit / MEGABYTE)
-            left.append((limit - used + cached) / MEGABYTE)
-    return (min(limits), min(limits) - min(left)) if limits else (None, None)
-
-
-def _first_number(group: Path, names: Sequence[str]) -> int:
-    """The number in the first existing file of a group, by the names of version 2 and 1."""
-    name = next((name for name in names if (group / name).exists()), names[0])
-    return int((group / name).read_text())
+        limits.append(limit)
+        left.append(limit - used + stat.get("total_inactive_file", stat.get("inactive_file", 0)))
+    return min(limits), min(left)

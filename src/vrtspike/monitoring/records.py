@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from vrtspike.errors import RunError
-from vrtspike.io.files import atomic_write_text, finite_or_null, writes_to
+from vrtspike.io.files import atomic_path, finite_or_null, writes_to
 
 
 class Records:
@@ -59,32 +57,6 @@ def iter_records(path: str | Path) -> Iterator[dict[str, Any]]:
                 ) from error
 
 
-def merged_timings(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
-    """The timing records of all starts of a run, of each step the last one.
-
-    It is a generator, because a million records take 12 GB.
-
-    Args:
-        files: one for each start, with the time of the start in its name.
-    """
-    paths = sorted(files)
-    for path, end in zip(paths, _ends(paths), strict=True):
-        for record in iter_records(path):
-            if record["kind"] == "step" and record["step"] < end:
-                yield record
-
-
-def _ends(paths: Sequence[Path]) -> list[float]:
-    """For each start's file, the first step that a later start has repeated."""
-    if not paths:
-        return []
-    ends = [math.inf]
-    for path in reversed(paths[1:]):
-        steps = (record["step"] for record in iter_records(path) if record["kind"] == "step")
-        ends.append(min(ends[-1], next(steps, math.inf)))
-    return ends[::-1]
-
-
 def truncate_records(path: str | Path, step: int, **limits: int) -> None:
     """Remove records after ``step``, so that a resumed run does not repeat them.
 
@@ -96,16 +68,14 @@ def truncate_records(path: str | Path, step: int, **limits: int) -> None:
     path = Path(path)
     if not path.exists():
         return
+    # Line by line, because the timings of a million steps take 12 GB.
+    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
+        for record in iter_records(path):
+            if record.get("step", 0) <= limits.get(record.get("kind", ""), step):
+                stream.write(json.dumps(record) + "\n")
 
-    def stays(record: dict[str, Any]) -> bool:
-        return bool(record.get("step", 0) <= limits.get(record.get("kind", ""), step))
 
-    kept = filter(stays, read_records(path))
-    atomic_write_text(path, "".join(json.dumps(record) + "\n" for record in kept))
-
-
-@dataclass(frozen=True)
-class CacheUse:
+class CacheUse(NamedTuple):
     """Counters of caches of decoded chunks.
 
     Attributes:
@@ -120,36 +90,19 @@ class CacheUse:
     evictions: int = 0
     limit_bytes: int = 0
 
-    def __sub__(self, earlier: CacheUse) -> CacheUse:
-        """The difference to earlier counters of the same process."""
-        return CacheUse(
-            self.lookups - earlier.lookups,
-            self.reads - earlier.reads,
-            self.evictions - earlier.evictions,
-            self.limit_bytes,
-        )
+    def figures(self) -> dict[str, float]:
+        """The entry ``cache`` of a record of memory; every read has added an item.
 
-    @property
-    def hits(self) -> int:
-        """Look-ups that found a chunk."""
-        return max(0, self.lookups - self.reads)
-
-    @property
-    def misses(self) -> int:
-        """Look-ups that had to read and decode a chunk."""
-        return self.lookups - self.hits
-
-    @property
-    def hit_rate(self) -> float:
-        """Share of hits, 0 to 1; 0 before the first look-up."""
-        return self.hits / self.lookups if self.lookups else 0.0
-
-    @property
-    def items(self) -> int:
-        """Present entries; every read has added one."""
-        return self.reads - self.evictions
-
-    @property
-    def is_full(self) -> bool:
-        """Whether a cache has reached its limit and dropped an entry."""
-        return self.evictions > 0
+        >>> CacheUse(lookups=40, reads=10, evictions=2).figures()["hit_rate"]
+        0.75
+        """
+        hits = max(0, self.lookups - self.reads)
+        return {
+            "hits": hits,
+            "misses": self.lookups - hits,
+            "evictions": self.evictions,
+            "items": self.reads - self.evictions,
+            "hit_rate": round(hits / max(1, self.lookups), 4),
+            "limit_mb": round(self.limit_bytes / 2**20, 1),
+            "full": self.evictions > 0,
+        }

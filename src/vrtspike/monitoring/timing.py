@@ -14,11 +14,11 @@ import contextlib
 import json
 import time
 from array import array
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self, TextIO, TypeAlias
 
@@ -28,8 +28,7 @@ from vrtspike.io.files import writes_to
 from vrtspike.monitoring.display import Display
 from vrtspike.monitoring.timing_layout import (
     Arithmetic,
-    console_block,
-    console_line,
+    console_text,
     step_text,
     summarize,
     summary_text,
@@ -41,6 +40,7 @@ RECOMPUTATION = "recomputation"
 
 _ACTIVE: ContextVar[TimingLogger | None] = ContextVar("active_timing_logger", default=None)
 _NOTHING: AbstractContextManager[None] = nullcontext()
+_CALLS = 5
 
 Switch: TypeAlias = Callable[[str], None]
 """Ends a section and continues it as its sibling of a given name."""
@@ -79,18 +79,8 @@ class HostEvent:
 
 Event: TypeAlias = Any
 """:class:`HostEvent` or ``torch.cuda.Event``."""
-
-
-@dataclass
-class _Step:
-    """Measurements between two calls of ``step()``."""
-
-    spans: list[tuple[str, Event, Event]] = field(default_factory=list)
-    logged: dict[str, float] = field(default_factory=dict)
-    number: int = 0
-    samples: int = 0
-    frames: int = 0
-    time: float = 0.0
+Span: TypeAlias = tuple[str, Event, Event]
+"""Path of a section, its start and end."""
 
 
 class TimingLogger:
@@ -123,39 +113,36 @@ class TimingLogger:
     ) -> None:
         self.enabled = enabled
         """Whether anything is measured."""
+        self._folder = folder
         self._on_gpu = torch.device(device).type == "cuda"
         self._console, self._console_interval = console, console_interval
         self._file_interval = file_interval
         self._stack: list[str] = []
         self._events: list[Event] = []  # to be used again
-        self._current = _Step()
-        self._waiting: deque[_Step] = deque()
+        self._spans: list[Span] = []
+        self._logged: dict[str, float] = {}
+        self._waiting: deque[tuple[dict[str, Any], list[Span]]] = deque()
         self._history: dict[str, array[float]] = {}
         self._sums: dict[str, float] = {}
-        self._steps = self._samples = self._frames = 0
+        self._totals: Counter[str] = Counter()
         self._arithmetic: Arithmetic | None = None
         self._files: tuple[TextIO, ...] = ()
-        if enabled and folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            start = time.strftime("%Y%m%d-%H%M%S")
-            paths = (folder / f"timing_{start}.{kind}" for kind in ("log", "jsonl"))
-            self._files = tuple(path.open("a", encoding="utf-8") for path in paths)
 
     def note_arithmetic(self, arithmetic: Arithmetic) -> None:
         """Record the FLOPs of a sample, for FLOP/s in the summary."""
         self._arithmetic = arithmetic
         self._write("", {"kind": "work", **asdict(arithmetic)})
 
-    def section(self, name: str) -> AbstractContextManager[Switch | None]:
+    @contextlib.contextmanager
+    def section(self, name: str) -> Iterator[Switch | None]:
         """Time the body as ``name``, a path relative to the section it runs in.
 
         Yields:
             a function that ends the section and continues it as its sibling of another name.
         """
-        return self._section(name) if self.enabled else _NOTHING
-
-    @contextlib.contextmanager
-    def _section(self, name: str) -> Iterator[Switch]:
+        if not self.enabled:
+            yield None
+            return
         # Activation checkpointing runs forward within backward; on a CPU in this thread.
         is_recomputed = torch._C._current_graph_task_id() != -1 and RECOMPUTATION not in self._stack
         depth = len(self._stack)
@@ -163,7 +150,7 @@ class TimingLogger:
         start = self._event()
 
         def end() -> None:
-            self._current.spans.append(("/".join(self._stack), start, self._event()))
+            self._spans.append(("/".join(self._stack), start, self._event()))
 
         def switch(sibling: str) -> None:
             nonlocal start
@@ -181,7 +168,7 @@ class TimingLogger:
         """Add ``ms`` milliseconds, measured elsewhere, to the current step under ``name``."""
         if self.enabled:
             path = "/".join([*self._stack, name])
-            self._current.logged[path] = self._current.logged.get(path, 0.0) + ms
+            self._logged[path] = self._logged.get(path, 0.0) + ms
 
     @contextlib.contextmanager
     def activate(self) -> Iterator[Self]:
@@ -202,21 +189,27 @@ class TimingLogger:
         """
         if not self.enabled:
             return
-        record, self._current = self._current, _Step()
-        record.number, record.time = number, time.time()
-        record.samples, record.frames = samples, frames
-        self._waiting.append(record)
+        record = {
+            "kind": "step",
+            "step": number,
+            "time": round(time.time(), 3),
+            "samples": samples,
+            "frames": frames,
+            "ms": self._logged,
+        }
+        self._waiting.append((record, self._spans))
+        self._spans, self._logged = [], {}
         self._finish_steps(wait=False)
 
     def summary(self) -> dict[str, Any]:
         """Mean, min, max, p50 and p95 per name in milliseconds, throughput, share of data wait."""
         self._finish_steps(wait=True)
-        return summarize(self._history, self._steps, self._samples, self._frames, self._arithmetic)
+        return summarize(self._history, self._totals, self._arithmetic)
 
     def print_summary(self) -> None:
         """Show the summary on the console and append it to both files, if there were steps."""
         summary = self.summary()
-        if not self._steps:
+        if not summary["steps"]:
             return
         text = summary_text(summary)
         if self._console is not None:
@@ -235,7 +228,7 @@ class TimingLogger:
         for stream in self._files:
             stream.close()
         self._files = ()
-        self.enabled = False
+        self._folder, self.enabled = None, False
 
     def _event(self) -> Event:
         """An event after the work launched so far, without synchronisation."""
@@ -249,49 +242,59 @@ class TimingLogger:
     def _finish_steps(self, wait: bool) -> None:
         """Finish the steps that the device has completed, or wait for all."""
         while self._waiting:
-            if spans := self._waiting[0].spans:
+            record, spans = self._waiting[0]
+            if spans:
                 last = spans[-1][2]
                 if wait:
                     last.synchronize()
                 if not last.query():
                     return
-            self._finish(self._waiting.popleft())
+            self._waiting.popleft()
+            measured = record["ms"]
+            for path, start, end in spans:
+                measured[path] = measured.get(path, 0.0) + start.elapsed_time(end)
+                self._events += (start, end)
+            self._finish(record, with_parents(measured))
 
-    def _finish(self, record: _Step) -> None:
-        measured = record.logged
-        for path, start, end in record.spans:
-            measured[path] = measured.get(path, 0.0) + start.elapsed_time(end)
-            self._events += (start, end)
-        times = with_parents(measured)
-        self._steps += 1
-        self._samples += record.samples
-        self._frames += record.frames
+    def _finish(self, record: dict[str, Any], times: dict[str, float]) -> None:
+        self._totals.update(steps=1, samples=record["samples"], frames=record["frames"])
+        steps = self._totals["steps"]
         for path, ms in times.items():
             self._history.setdefault(path, array("f")).append(ms)
             self._sums[path] = self._sums.get(path, 0.0) + ms
-        if self._files:
-            averages = {path: self._sums[path] / len(self._history[path]) for path in times}
-            line = {
-                "kind": "step",
-                "step": record.number,
-                "time": round(record.time, 3),
-                "samples": record.samples,
-                "frames": record.frames,
-                "ms": {path: round(ms, 4) for path, ms in times.items()},
-            }
-            self._write(step_text(record.number, times, averages), line)
-            if self._steps % self._file_interval == 0:
-                self._flush()
-        if self._console is not None and self._steps % self._console_interval == 0:
-            block = console_block(record.number, times)
-            self._console.draw(block, console_line(record.number, times))
+        averages = {path: self._sums[path] / len(self._history[path]) for path in times}
+        record["ms"] = {path: round(ms, 4) for path, ms in times.items()}
+        self._write(step_text(record["step"], times, averages), record)
+        if steps % self._file_interval == 0:
+            self._flush()
+        if self._console is not None and steps % self._console_interval == 0:
+            self._console.draw(*console_text(record["step"], times))
 
     def _write(self, text: str, record: dict[str, Any]) -> None:
         """Write to the text file and, as one line of JSON, to the other."""
-        for stream, written in zip(self._files, (text, json.dumps(record) + "\n"), strict=False):
+        if self._folder is None:
+            return
+        if not self._files:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            start = time.strftime("%Y%m%d-%H%M%S")
+            paths = (self._folder / f"timing_{start}.{kind}" for kind in ("log", "jsonl"))
+            self._files = tuple(path.open("a", encoding="utf-8") for path in paths)
+        for stream, written in zip(self._files, (text, json.dumps(record) + "\n"), strict=True):
             stream.write(written)
 
     def _flush(self) -> None:
         for stream in self._files:
             with writes_to(Path(stream.name)):
                 stream.flush()
+
+
+def best_seconds(device: torch.device, call: Callable[[], object]) -> float:
+    """The least time of several calls, each with the work that it launches on the device."""
+    times = []
+    for _ in range(_CALLS):
+        start = time.perf_counter()
+        call()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        times.append(time.perf_counter() - start)
+    return min(times)

@@ -79,28 +79,24 @@ def step_text(number: int, times: Mapping[str, float], averages: Mapping[str, fl
     return "\n".join([*lines, f"{'Total':-<40}: {total:8.2f}ms", "", ""])
 
 
-def _slowest(times: Mapping[str, float]) -> list[tuple[str, float]]:
-    entries = [(path.removeprefix(f"{ROOT}/"), ms) for path, ms in times.items() if path != ROOT]
-    return sorted(entries, key=lambda entry: -entry[1])[:SLOWEST]
+def console_text(number: int, times: Mapping[str, float]) -> tuple[list[str], str]:
+    """The slowest entries of a step, as rows with bars and, where none can be redrawn, as a line.
 
-
-def console_block(number: int, times: Mapping[str, float]) -> list[str]:
-    """The rows of the console block: title, the slowest entries with bars, the total."""
+    Args:
+        number: of the step.
+        times: milliseconds per path, with all parents.
+    """
     total = _total(times)
     rows = [f"┌─ Timing Profile (Step {number}) ".ljust(49, "─")]
-    for name, ms in _slowest(times):
+    parts = []
+    entries = [(path.removeprefix(f"{ROOT}/"), ms) for path, ms in times.items() if path != ROOT]
+    for name, ms in sorted(entries, key=lambda entry: -entry[1])[:SLOWEST]:
         percent = _percent(ms, total)
-        filled = min(BAR_CELLS, int(BAR_CELLS * percent / 100))
-        bar = "█" * filled + "░" * (BAR_CELLS - filled)
+        bar = ("█" * int(BAR_CELLS * percent / 100)).ljust(BAR_CELLS, "░")
         rows.append(f"│ {name:<28} {bar} {ms:8.1f}ms {percent:4.1f}%")
-    return [*rows, f"└─ Total: {total:8.1f}ms ".ljust(57, "─")]
-
-
-def console_line(number: int, times: Mapping[str, float]) -> str:
-    """The same on one line, for consoles that cannot be redrawn."""
-    total = _total(times)
-    parts = [f"{name} {ms:.1f}ms {_percent(ms, total):.0f}%" for name, ms in _slowest(times)]
-    return f"timing step {number}: total {total:.1f}ms | " + " | ".join(parts)
+        parts.append(f"{name} {ms:.1f}ms {percent:.0f}%")
+    rows.append(f"└─ Total: {total:8.1f}ms ".ljust(57, "─"))
+    return rows, f"timing step {number}: total {total:.1f}ms | " + " | ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -116,33 +112,17 @@ class Arithmetic:
     flops_per_sample: float
     peak_flops_per_second: float
 
-    def rates(self, samples_per_second: float) -> dict[str, float]:
-        """FLOP/s at a throughput, and the share of the peak (model FLOP utilisation).
-
-        >>> Arithmetic(3.0, 24.0).rates(4.0)
-        {'flops_per_second': 12, 'flop_utilisation': 0.5}
-        """
-        rate = samples_per_second * self.flops_per_sample
-        return {
-            "flops_per_second": round(rate),
-            "flop_utilisation": round(rate / self.peak_flops_per_second, 6),
-        }
-
 
 def summarize(
     history: Mapping[str, Sequence[float]],
-    steps: int,
-    samples: int,
-    frames: int,
+    totals: Mapping[str, int],
     work: Arithmetic | None = None,
 ) -> dict[str, Any]:
     """Statistics of a whole run.
 
     Args:
         history: milliseconds per path, one value for each step in which it occurred.
-        steps: number of steps.
-        samples: samples processed in all of them.
-        frames: frames processed in all of them.
+        totals: ``steps``, and ``samples`` and ``frames`` processed in them.
         work: arithmetic of a sample, where it is known.
 
     Returns:
@@ -158,15 +138,20 @@ def summarize(
         names = ("mean", "min", "max", "p50", "p95")
         sections[path] = {"count": len(ms), **dict(zip(names, figures, strict=True))}
     seconds, data = (sum(history.get(path, ())) / 1e3 for path in (ROOT, f"{ROOT}/data"))
-    rates = [value / seconds if seconds else 0.0 for value in (samples, frames, data)]
-    return {
-        "steps": steps,
+    values = (totals["samples"], totals["frames"], data)
+    rates = [value / seconds if seconds else 0.0 for value in values]
+    found = {
+        "steps": totals["steps"],
         "sections": sections,
-        **(work.rates(rates[0]) if work is not None and seconds else {}),
         "samples_per_second": round(rates[0], 4),
         "frames_per_second": round(rates[1], 4),
         "data_share": round(rates[2], 6),
     }
+    if work is not None and seconds:
+        rate = rates[0] * work.flops_per_sample
+        found["flops_per_second"] = round(rate)
+        found["flop_utilisation"] = round(rate / work.peak_flops_per_second, 6)
+    return found
 
 
 def summary_text(summary: Mapping[str, Any]) -> str:

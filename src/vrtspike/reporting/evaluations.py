@@ -46,7 +46,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
 
     Returns:
         entries of the summary on the test frames; ``metrics``, in the order of the problem;
-        ``sequence_rows``, one per sequence and scale; ``frame_rows``: sequence, frame, and both
+        ``sequence_rows``, one per sequence; ``frame_rows``: sequence, frame, and both
         figures of the first metric, of every ``frame_step``-th frame; ``worst``: sequence, frame,
         figure; ``examples``, worst first, with the paths of their ``files`` by kind;
         ``videos`` with the path of their ``file``; ``figures`` in base64.
@@ -68,8 +68,6 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
         for name, metric in metrics_of_task(summary).items()
         if name in summary["metrics"]
     ]
-    if "scale" in frames:
-        frames = frames[frames["scale"] == of_frames["scale"]]
     step = max(1, math.ceil(len(frames) / MAX_FRAMES))
     shown = ["sequence", "frame", *(metrics[0]["columns"] if metrics else ())]
     return {

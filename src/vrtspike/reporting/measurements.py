@@ -13,6 +13,7 @@ from vrtspike.analysis.figures import summarize_sections, throughput
 from vrtspike.analysis.performance import Analysis
 from vrtspike.analysis.run_logs import RunLogs
 from vrtspike.config.problems import Metric
+from vrtspike.io.files import finite_or_null
 from vrtspike.reporting.evaluations import Contents, read_table, records
 
 POINTS = 800
@@ -85,9 +86,10 @@ def performance(analysis: Analysis) -> Contents:
         important first, keys as ``KEY: value``.
     """
     speed, memory, logs = analysis.figures.speed, analysis.figures.memory, analysis.logs
+    times = {name: getattr(speed, name) for name in ("step_ms", "samples_per_second", "data_share")}
+    sizes = {name: getattr(memory, name) for name in ("process_mb", "gpu_peak_mb")}
     return {
-        **{name: getattr(speed, name) for name in ("step_ms", "samples_per_second", "data_share")},
-        **{name: getattr(memory, name) for name in ("process_mb", "gpu_peak_mb")},
+        **finite_or_null(times | sizes),
         "parts": speed.step_parts,
         "sections": records(summarize_sections(logs.timing)),
         "throughput": curves_of(throughput(logs.steps, logs.timing), RATES),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from vrtspike.config import load_preset
 from vrtspike.config.fields import decides_results
@@ -84,22 +84,18 @@ class RunIdentity:
         Raises:
             RunError: if the contents are invalid, or of another version of this project.
         """
-        if found.get("schema") != SCHEMA:
-            raise RunError(
-                f"{path}: not the settings of a run as this version writes them: found schema "
-                f"{found.get('schema')}, expected {SCHEMA}; train the preset again, or use the "
-                "version of this project that trained it"
-            )
         try:
+            if found.get("schema") != SCHEMA:
+                raise ValueError(f"found schema {found.get('schema')}, expected {SCHEMA}")
             kind = find_problem(found["settings"].get("TASK", DEFAULT_TASK)).SETTINGS
             with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
                 settings = kind.model_validate(found["settings"])  # nobody can change these keys
             known = {each.name: found[each.name] for each in fields(RunIdentity)}
             return cls(**{**known, "settings": settings})
-        except (ConfigError, KeyError, ValidationError) as error:
+        except (ConfigError, KeyError, ValueError) as error:
             raise RunError(
                 f"{path}: invalid settings of a run, or those of another version of this project "
-                f"({error}); train the preset again"
+                f"({error}); train the preset again, or use the version that trained it"
             ) from error
 
 
@@ -227,13 +223,7 @@ def write_statistics(folder: Path) -> None:
 
     Raises:
         DataError: if the data set is not there.
-        RunError: if it has changed since the run began.
     """
     run = RunIdentity.read(folder)
     contents = find_problem(run.settings.TASK).statistics(run.settings, Path(run.dataset))
-    if contents["dataset_digest"] != run.dataset_digest:
-        raise RunError(
-            f"{folder / STATISTICS}: cannot be written, {run.dataset} has changed since this run "
-            "began; train the preset again"
-        )
     write_json(folder / STATISTICS, {"schema": STATISTICS_SCHEMA, **contents})

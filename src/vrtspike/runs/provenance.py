@@ -104,7 +104,8 @@ def _summary(path: Path, contents: bytes, definition: str) -> tuple[str, list[st
         definition: a name; only the statements count that define it and those that they use. All
             count if it is empty.
     """
-    rest = _statements(contents, path)
+    tree: ast.Module = _Stripped().visit(ast.parse(contents, str(path)))
+    rest = tree.body
     used = [] if definition else rest
     names = {definition}
     # Statements that define nothing run in any case.
@@ -119,12 +120,6 @@ def _summary(path: Path, contents: bytes, definition: str) -> tuple[str, list[st
     return hashlib.sha256(text.encode()).hexdigest(), sorted(_imports(used, path))
 
 
-def _statements(contents: bytes, path: Path) -> list[ast.stmt]:
-    """The statements of a file, without docstrings and imports for type checkers."""
-    tree: ast.Module = _Stripped().visit(ast.parse(contents, str(path)))
-    return tree.body
-
-
 def _defined_names(statement: ast.stmt) -> set[str]:
     if isinstance(statement, ast.Import | ast.ImportFrom):
         return {alias.asname or alias.name.partition(".")[0] for alias in statement.names}
@@ -135,6 +130,8 @@ def _defined_names(statement: ast.stmt) -> set[str]:
 
 
 class _Stripped(ast.NodeTransformer):
+    """Removes docstrings and imports for type checkers."""
+
     def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
         is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         return None if is_text else node

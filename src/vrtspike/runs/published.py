@@ -12,7 +12,7 @@ from vrtspike.config.documents import parse_overrides
 from vrtspike.config.loading import override_settings
 from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import atomic_path, file_digest, write_json
-from vrtspike.monitoring.records import merged_timings, read_records
+from vrtspike.monitoring.records import iter_records, read_records
 from vrtspike.runs import names
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity, result_settings
@@ -140,7 +140,8 @@ def publish(folder: Path, output: Path) -> None:
         write_json(temporary / names.RECORD, {**record, "digests": digests})
         shutil.copyfile(logs / names.MEMORY, temporary / names.MEMORY)
         with (temporary / names.TIMING).open("w", encoding="utf-8") as stream:
-            timings = merged_timings(logs.glob(names.TIMING_OF_STARTS))
-            stream.writelines(json.dumps(record) + "\n" for record in timings)
+            for path in sorted(logs.glob(names.TIMING_OF_STARTS)):
+                steps = (line for line in iter_records(path) if line["kind"] == "step")
+                stream.writelines(json.dumps(line) + "\n" for line in steps)
         table = pd.json_normalize(read_records(folder / names.METRICS))
         table.to_csv(temporary / names.METRICS_TABLE, index=False)

@@ -343,7 +343,6 @@ def write_results(
         definitions=definitions,
         warnings=warnings,
         figures=[{"file": f"{PICTURES}/{n}", "caption": c} for n, c in CAPTIONS.items()],
-        scale=1.0,
         masked=found.masked,
         leads=verdicts.to_dict("records"),
         **facts,

@@ -12,7 +12,7 @@ import re
 import shutil
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import astuple, fields
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -24,7 +24,7 @@ from vrtspike.errors import RunError
 from vrtspike.monitoring.process_memory import SHARED_MEMORY
 from vrtspike.monitoring.records import CacheUse
 from vrtspike.training.distributed import Ranks
-from vrtspike.training.workers import SharedMemoryCollator, Workers, init_worker, start_forkserver
+from vrtspike.training.workers import Workers, init_worker, start_forkserver
 
 if TYPE_CHECKING:
     from vrtspike.config.run_schema import DataloaderSettings, RunSettings
@@ -69,8 +69,6 @@ class SizedDataset(Protocol):
     def __getitem__(self, index: int) -> Any: ...  # noqa: ANN401, D105
 
 
-_FIELDS = len(fields(CacheUse))
-
 Observer: TypeAlias = Callable[[], CacheUse]
 """Returns the cache counters of the calling process; can be pickled."""
 
@@ -99,9 +97,7 @@ class ShuffledBatches:
         ranks: Ranks,
         observer: Observer | None = None,
     ) -> None:
-        self._dataset, self._observer = dataset, observer
-        # Each reading process adds to its own row, the fields of a CacheUse.
-        self._uses = torch.zeros(max(1, workers.train), _FIELDS, dtype=torch.int64).share_memory_()
+        self._samples = _Keyed(dataset, observer, workers.train)
         self._batch_size, self._seed = settings.TRAIN.BATCH_SIZE, settings.SEED
         self._block = settings.DATALOADER.SHUFFLE_BLOCK
         samples, size = len(dataset), self._batch_size
@@ -116,45 +112,29 @@ class ShuffledBatches:
 
     def keys(self, first: int, stride: int, until: int) -> Iterator[list[Key]]:
         """The samples of micro-batches ``first``, ``first + stride`` ... below ``until``."""
-        order: list[int] = []
-        known = -1
-        for number in range(first, until, stride):
-            epoch, place = divmod(number, self.per_epoch)
-            if epoch != known:
-                order, known = self._order(epoch), epoch
-            start = place * self._batch_size
-            yield [(epoch, index) for index in order[start : start + self._batch_size]]
+        numbers = range(first, until, stride)
+        for epoch, those_of_epoch in groupby(numbers, lambda number: number // self.per_epoch):
+            order = self._order(epoch)
+            for number in those_of_epoch:
+                start = number % self.per_epoch * self._batch_size
+                yield [(epoch, index) for index in order[start : start + self._batch_size]]
 
     def stream(self, first: int, stride: int, until: int) -> Iterator[Any]:
         """Micro-batches ``first``, ``first + stride`` ... below ``until``."""
-        loader = _loader(
-            _Keyed(self._dataset, self._uses, self._observer),
-            self._settings,
-            self._ranks,
-            self.keys(first, stride, until),
-            workers=self._workers,
-            prefetch=self._settings.TRAIN_PREFETCH_FACTOR,
-        )
+        keys = self.keys(first, stride, until)
+        loader = _loader(self._samples, keys, self._settings, self._ranks, self._workers)
         return _explain_failures(iter(loader))
 
     def cache_use(self) -> CacheUse | None:
         """Use of the cache so far by this process and its workers; None without a cache."""
-        if self._observer is None:
-            return None
-        return CacheUse(*self._uses.sum(dim=0).tolist())
+        return self._samples.cache_use()
 
     def _order(self, epoch: int) -> list[int]:
         generator = torch.Generator().manual_seed(mix_seed(self._seed, epoch, _ORDER))
-        samples = len(self._dataset)
-        blocks = torch.randperm(-(-samples // self._block), generator=generator).tolist()
-        if self._block == 1:
-            return list(blocks)
-        order: list[int] = []
-        for block in blocks:
-            first = block * self._block
-            size = min(self._block, samples - first)
-            order += (first + torch.randperm(size, generator=generator)).tolist()
-        return order
+        blocks = torch.arange(len(self._samples)).split(self._block)
+        shuffled = [blocks[number] for number in torch.randperm(len(blocks), generator=generator)]
+        order = [each[torch.randperm(len(each), generator=generator)] for each in shuffled]
+        return torch.cat(order).tolist()
 
 
 class ValidationBatches:
@@ -176,15 +156,7 @@ class ValidationBatches:
         most = -(-len(dataset) // ranks.world_size)
         self.rounds = -(-most // size)
         """Batches of the process with the most of them."""
-        self._loader = _loader(
-            _Keyed(dataset),
-            loader,
-            ranks,
-            keys,
-            workers=workers.val,
-            prefetch=loader.VAL_PREFETCH_FACTOR,
-            persistent=loader.PERSISTENT_WORKERS,
-        )
+        self._loader = _loader(_Keyed(dataset), keys, loader, ranks, workers.val, validation=True)
 
     def __iter__(self) -> Iterator[Any]:
         """The batches of one validation."""
@@ -192,34 +164,32 @@ class ValidationBatches:
 
 
 class _Keyed(Dataset[Any]):
-    """Reads samples by (epoch, index) and adds the use of the cache to a shared table."""
+    """Reads samples by (epoch, index) and keeps the cache counters of each reading process."""
 
     def __init__(
-        self,
-        dataset: SizedDataset,
-        uses: torch.Tensor | None = None,
-        observer: Observer | None = None,
+        self, dataset: SizedDataset, observer: Observer | None = None, workers: int = 0
     ) -> None:
         self.module = type(dataset).__module__
-        self._dataset = dataset
-        self._uses = uses
-        self._observer = observer
+        self._dataset, self._observer = dataset, observer
         self._set_epoch = getattr(dataset, "set_epoch", None)
+        shape = (max(1, workers), len(CacheUse._fields))
+        self._uses = torch.zeros(shape, dtype=torch.int64).share_memory_()
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def cache_use(self) -> CacheUse | None:
+        """The sum over all reading processes; None without a cache."""
+        return None if self._observer is None else CacheUse(*self._uses.sum(dim=0).tolist())
 
     def __getitem__(self, key: Key) -> Any:  # noqa: ANN401 - any sample
         epoch, index = key
         if self._set_epoch is not None:
             self._set_epoch(epoch)
-        if self._observer is None or self._uses is None:
-            return self._dataset[index]
-        before = self._observer()
         sample = self._dataset[index]
-        # A difference, because validation may use the same cache.
-        *counts, limit = astuple(self._observer() - before)
-        worker = get_worker_info()
-        row = self._uses[0 if worker is None else worker.id]
-        row[:-1] += torch.tensor(counts)
-        row[-1] = limit
+        if self._observer is not None:
+            worker = get_worker_info()
+            self._uses[0 if worker is None else worker.id] = torch.tensor(self._observer())
         return sample
 
 
@@ -247,30 +217,32 @@ def _explain_failures(batches: Iterator[Any]) -> Iterator[Any]:
 
 def _loader(
     dataset: _Keyed,
+    keys: Iterable[list[Key]],
     settings: DataloaderSettings,
     ranks: Ranks,
-    keys: Iterable[list[Key]],
-    *,
     workers: int,
-    prefetch: int,
-    persistent: bool = False,
+    *,
+    validation: bool = False,
 ) -> DataLoader[Any]:
-    several = workers > 0
-    if several:
+    options: dict[str, Any] = {}
+    if workers > 0:
         # The server imports modules once; each worker would need seconds for it.
         start_forkserver([__name__, dataset.module])
+        prefetch = settings.VAL_PREFETCH_FACTOR if validation else settings.TRAIN_PREFETCH_FACTOR
+        options = {
+            # Array libraries hang in a forked process whose parent has used them.
+            "multiprocessing_context": "forkserver",
+            "worker_init_fn": init_worker,
+            "prefetch_factor": prefetch,
+            "persistent_workers": validation and settings.PERSISTENT_WORKERS,
+        }
     return DataLoader(
         dataset,
         batch_sampler=keys,
         num_workers=workers,
-        collate_fn=SharedMemoryCollator(),
-        prefetch_factor=prefetch if several else None,
         # For asynchronous copies to a GPU.
         pin_memory=settings.PIN_MEMORY and ranks.device.type == "cuda",
-        persistent_workers=persistent and several,
-        # Array libraries hang in a forked process whose parent has used them.
-        multiprocessing_context="forkserver" if several else None,
-        worker_init_fn=init_worker if several else None,
         # Without a generator of its own, every pass draws from the global one.
         generator=torch.Generator(),
+        **options,
     )

@@ -6,15 +6,17 @@ import pickle
 import re
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from vrtspike.config.run_schema import RunSettings, TrainSettings
+from vrtspike.config.run_schema import TrainSettings
 from vrtspike.errors import RunError
 from vrtspike.io.files import atomic_path
+
+if TYPE_CHECKING:
+    from torch.distributed.checkpoint.stateful import Stateful
 
 FORMAT = "vrtspike-checkpoint-2"
 BEST = "best.pt"
@@ -73,9 +75,16 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
         if isinstance(error, OSError) and error.filename is not None:
             raise  # the file could not even be opened
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        older = [other for _, other in list_checkpoints(path.parent) if other.name < path.name]
+        advice = "There is no older one: remove the file to start from the beginning."
+        if older:
+            advice = (
+                f"The next older one is {older[0]}: remove the damaged file and start again to "
+                "continue from there."
+            )
         raise RunError(
             f"{path}: cannot be read as a checkpoint ({reason}); it is damaged, of another kind or "
-            f"of another version. {_offer_older(path)}"
+            f"of another version. {advice}"
         ) from error
     return state
 
@@ -115,79 +124,31 @@ def micro_batches_per_step(
     return number
 
 
-def _offer_older(path: Path) -> str:
-    steps = [step for step, other in list_checkpoints(path.parent) if other.name < path.name]
-    if not steps:
-        return "There is no older one: remove the file to start from the beginning."
-    return (
-        f"The next older one is {checkpoint_path(path.parent, steps[0])}: remove the damaged file "
-        "and start again to continue from there."
-    )
+def restore(
+    folder: Path, checkpoint: dict[str, Any], fingerprint: str, parts: Mapping[str, Stateful]
+) -> None:
+    """Load a checkpoint into the objects of a run.
 
-
-class Stateful(Protocol):
-    """An object with a state, such as a model or an optimiser."""
-
-    def state_dict(self) -> Any: ...  # noqa: ANN401, D102
-
-    def load_state_dict(self, state: Any) -> Any: ...  # noqa: ANN401, D102
-
-
-@dataclass(frozen=True)
-class RunState:
-    """The state of a run: saved to checkpoints and restored from them.
-
-    Attributes:
-        folder: of the checkpoints.
+    Args:
+        folder: of the checkpoints, for messages.
+        checkpoint: from :func:`read_checkpoint`.
         fingerprint: identifies what the run computes.
-        settings: of the run; every checkpoint holds them.
-        micro_batches: micro-batches of an optimiser step, of all processes together.
         parts: the objects with a state, by their keys in a checkpoint; ``optimizer`` must keep its
             type for the whole run.
+
+    Raises:
+        RunError: if it belongs to another run or another optimiser.
     """
-
-    folder: Path
-    fingerprint: str
-    settings: RunSettings
-    micro_batches: int
-    parts: Mapping[str, Stateful]
-
-    def save(self, step: int) -> None:
-        """Write the checkpoint after ``step`` and remove the oldest."""
-        save_checkpoint(self.folder, self._collect(step), self.settings.TRAIN.KEEP_LAST)
-
-    def save_best(self, step: int) -> None:
-        """Write the state after ``step`` as the best."""
-        write_checkpoint(self.folder / BEST, self._collect(step))
-
-    def restore(self, checkpoint: dict[str, Any]) -> None:
-        """Load a checkpoint.
-
-        Raises:
-            RunError: if it belongs to another run or another optimiser.
-        """
-        if checkpoint["fingerprint"] != self.fingerprint:
-            raise RunError(
-                f"{self.folder}: the checkpoints belong to run {checkpoint['fingerprint']}, this "
-                f"is run {self.fingerprint}: settings, data or weights have changed. Use a new "
-                "run folder"
-            )
-        then, now = checkpoint["optimizer_type"], type(self.parts["optimizer"]).__name__
-        if then != now:
-            raise RunError(
-                f"{self.folder}: the run was started with the optimiser {then}, found {now}; a run "
-                "cannot change its optimiser. Install bitsandbytes, or remove it, as it was at the "
-                "start"
-            )
-        for name, part in self.parts.items():
-            part.load_state_dict(checkpoint[name])
-
-    def _collect(self, step: int) -> dict[str, Any]:
-        return {
-            "step": step,
-            "fingerprint": self.fingerprint,
-            "settings": self.settings.model_dump(mode="json"),
-            "micro_batches": self.micro_batches,
-            "optimizer_type": type(self.parts["optimizer"]).__name__,
-            **{name: part.state_dict() for name, part in self.parts.items()},
-        }
+    if checkpoint["fingerprint"] != fingerprint:
+        raise RunError(
+            f"{folder}: the checkpoints belong to run {checkpoint['fingerprint']}, this is run "
+            f"{fingerprint}: settings, data or weights have changed. Use a new run folder"
+        )
+    then, now = checkpoint["optimizer_type"], type(parts["optimizer"]).__name__
+    if then != now:
+        raise RunError(
+            f"{folder}: the run was started with the optimiser {then}, found {now}; a run cannot "
+            "change its optimiser. Install bitsandbytes, or remove it, as it was at the start"
+        )
+    for name, part in parts.items():
+        part.load_state_dict(checkpoint[name])

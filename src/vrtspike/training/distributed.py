@@ -98,18 +98,14 @@ class Replica:
     def __init__(self, model: nn.Module, ranks: Ranks) -> None:
         self.module: nn.Module = model
         self._ddp: DistributedDataParallel | None = None
-        self._exchange = _AllReduceHook()
+        self.exchange = _AllReduceHook()
         if ranks.world_size > 1:
             ids = [ranks.local_rank] if ranks.device.type == "cuda" else None
             self._ddp = DistributedDataParallel(model, device_ids=ids, gradient_as_bucket_view=True)
             # PyTorch inspects a hook's annotations and cannot read postponed ones.
             hook = lambda exchange, bucket: exchange(bucket)  # noqa: E731
-            self._ddp.register_comm_hook(self._exchange, hook)
+            self._ddp.register_comm_hook(self.exchange, hook)
             self.module = self._ddp
-
-    def time_exchange(self, switch: Switch | None) -> None:
-        """Time the wait for other processes; ``switch`` is of the running section ``backward``."""
-        self._exchange.switch = switch
 
     @contextmanager
     def accumulate(self, exchange: bool) -> Iterator[None]:
@@ -128,6 +124,7 @@ class _AllReduceHook:
     """
 
     switch: Switch | None = None
+    """Of the running section ``backward``; None times nothing."""
 
     def __call__(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         # When the last bucket is ready, backward has nothing left to compute: the rest is waiting.

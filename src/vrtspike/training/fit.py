@@ -24,7 +24,7 @@ from vrtspike.io.files import json_digest
 from vrtspike.monitoring.display import LOG_FILE, Display
 from vrtspike.monitoring.memory import gpu_categories, write_snapshot
 from vrtspike.monitoring.timing import TimingLogger
-from vrtspike.runs.folder import RunRecord, lock_run
+from vrtspike.runs.folder import lock_run
 from vrtspike.runs.identity import RunIdentity, result_settings
 from vrtspike.runs.names import LOGS, WEIGHTS
 from vrtspike.training.batches import (
@@ -115,15 +115,12 @@ def train_run(
             console_interval=keys.TIMING_CONSOLE_INTERVAL,
             file_interval=keys.TIMING_FILE_INTERVAL,
         )
-        record = RunRecord(folder, ranks.is_main)
         trackers = open_trackers(run, folder, display.show) if ranks.is_main else []
-        log = RunLog(
-            folder, run.fingerprint, ranks.is_main, keys.TENSORBOARD, display, record, trackers
-        )
+        log = RunLog(folder, run.fingerprint, ranks.is_main, keys.TENSORBOARD, display, trackers)
         stack.callback(log.close)
-        trainer = Trainer(problem, run.settings, ranks, log, timing, display)
-        _announce(run, trainer, record, facts)
-        return _train(trainer, record, stop, problem.memory_advice)
+        trainer = Trainer(problem, run.settings, ranks, log, timing)
+        _announce(run, trainer, facts)
+        return _train(trainer, stop, problem.memory_advice)
 
 
 def run_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
@@ -145,7 +142,7 @@ def run_preset(folder: Path, code_changed: Sequence[str] = ()) -> int:
     return 0 if outcome.status == "finished" else EXIT_INTERRUPTED
 
 
-def _announce(run: RunIdentity, trainer: Trainer, record: RunRecord, facts: dict[str, Any]) -> None:
+def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None:
     """Show and record what is trained."""
     ranks = trainer.ranks
     parameters = sum(p.numel() for p in trainer.model.parameters())
@@ -155,7 +152,7 @@ def _announce(run: RunIdentity, trainer: Trainer, record: RunRecord, facts: dict
         f"steps {trainer.progress.step} to {trainer.total}, {trainer.micro_batches} batches of "
         f"{run.settings.TRAIN.BATCH_SIZE} a step"
     )
-    record.start(
+    trainer.log.record.start(
         trainer.progress.step,
         # A run of `fit` has no settings.json.
         name=run.name,
@@ -172,18 +169,19 @@ def _announce(run: RunIdentity, trainer: Trainer, record: RunRecord, facts: dict
     trainer.log.memory(trainer.progress.step, ranks.device)
 
 
-def _train(trainer: Trainer, record: RunRecord, stop: StopRequest, advice: str) -> Outcome:
+def _train(trainer: Trainer, stop: StopRequest, advice: str) -> Outcome:
     """Run the trainer; writes records however it ends, and weights if it is finished."""
     log, timing, device = trainer.log, trainer.timing, trainer.ranks.device
+    progress = trainer.progress
     try:
         status = trainer.run(stop)
     except torch.OutOfMemoryError as error:
-        record.update("failed", trainer.progress.step, failure=str(error))
+        log.record.update("failed", progress.step, failure=str(error))
         contents = gpu_categories(trainer.model, trainer.optimizer, device)
         snapshot = write_snapshot(log.folder / LOGS, contents, device)
         raise RunError(f"{error}\n{advice} Its contents: {snapshot}") from error
     except BaseException as error:
-        record.update("failed", trainer.progress.step, failure=f"{type(error).__name__}: {error}")
+        log.record.update("failed", progress.step, failure=f"{type(error).__name__}: {error}")
         if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
             said = str(error).splitlines()[0]
             raise RunError(
@@ -196,8 +194,7 @@ def _train(trainer: Trainer, record: RunRecord, stop: StopRequest, advice: str) 
     log.gpu_categories(gpu_categories(trainer.model, trainer.optimizer, device))
     if status == "finished":
         log.weights(trainer.trained_model(), WEIGHTS)
-    progress = trainer.progress
-    record.update(status, progress.step, **progress.figures())
+    log.record.update(status, progress.step, **progress.figures())
     return Outcome(status, progress.step, progress.metrics, trainer.trained_model())
 
 

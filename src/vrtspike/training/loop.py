@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import nn
@@ -22,16 +22,17 @@ from torch.profiler import profile, schedule
 from vrtspike.cluster.signals import StopRequest
 from vrtspike.config.run_schema import MAIN_METRIC, RunSettings
 from vrtspike.errors import RunError
-from vrtspike.monitoring.display import Display
 from vrtspike.monitoring.timing import TimingLogger, section
 from vrtspike.runs.names import BEST_WEIGHTS, LOGS
 from vrtspike.system.progress_bar import format_duration
 from vrtspike.training.batches import seed_everything
 from vrtspike.training.checkpoints import (
-    RunState,
-    Stateful,
+    BEST,
     latest_checkpoint,
     micro_batches_per_step,
+    restore,
+    save_checkpoint,
+    write_checkpoint,
 )
 from vrtspike.training.distributed import Ranks, Replica
 from vrtspike.training.optimizers import (
@@ -54,6 +55,9 @@ from vrtspike.training.progress import (
 from vrtspike.training.run_log import RunLog
 from vrtspike.training.tasks import Batch, Trainable
 
+if TYPE_CHECKING:
+    from torch.distributed.checkpoint.stateful import Stateful
+
 MAX_SKIPPED_IN_A_ROW = 20
 """A run fails after this many skipped optimiser steps in a row."""
 
@@ -65,9 +69,8 @@ class Trainer:
         problem: model, task and batches of this process.
         settings: the sections TRAIN and LOG, and SEED, are read.
         ranks: the processes of the run.
-        log: the run's records.
+        log: the run's records and messages.
         timing: the timing logger; enabled on the first process only.
-        display: terminal output.
     """
 
     def __init__(
@@ -77,13 +80,12 @@ class Trainer:
         ranks: Ranks,
         log: RunLog,
         timing: TimingLogger,
-        display: Display,
     ) -> None:
         train = settings.TRAIN
-        model, task, batches = problem.model, problem.task, problem.training
-        self.task, self.batches, self.validation = task, batches, problem.validation
+        model, batches = problem.model, problem.training
+        self.problem, self.task, self.batches = problem, problem.task, batches
         self.train, self.settings = train, settings
-        self.ranks, self.log, self.timing, self.display = ranks, log, timing, display
+        self.ranks, self.log, self.timing, self.display = ranks, log, timing, log.display
         self.precision = Precision(train, ranks.device)
         self.model = self.precision.prepare(model)
         checkpoint = latest_checkpoint(log.checkpoints)
@@ -100,15 +102,14 @@ class Trainer:
         if train.EMA > 0:
             self.average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(train.EMA))
         self.progress = Progress()
-        parts: dict[str, Stateful] = {
+        self.parts: dict[str, Stateful] = {
             "progress": self.progress,
             "model": model,
             "precision": self.precision,
             "optimizer": self.optimizer,
         }
         if self.average is not None:
-            parts["average"] = self.average
-        self.state = RunState(log.checkpoints, log.fingerprint, settings, self.micro_batches, parts)
+            self.parts["average"] = self.average
         self._resume(checkpoint)
         if train.COMPILE_MODEL:
             model.compile(mode=train.COMPILE_MODE)
@@ -118,9 +119,14 @@ class Trainer:
         """Train to the end or to a request to stop; the state is saved in both cases."""
         save_every = self.train.SAVE_EVERY_STEPS
         speed = Speed(self.progress.step, self.total)
-        stream = self._stream()
+        first = self.progress.step * self.micro_batches + self.ranks.rank
+        last = self.total * self.micro_batches
+        stream = self.batches.stream(first, self.ranks.world_size, until=last)
         if self.timing.enabled and not self._is_finished():
-            stream = self._estimate_arithmetic(stream)
+            batch = next(stream)
+            arithmetic = estimate_arithmetic(self.problem, batch, self.precision, self.ranks)
+            self.timing.note_arithmetic(arithmetic)
+            stream = chain([batch], stream)
         with self._profiler() as profiler, self.timing.activate():
             # The run may have been stopped before the validation of its last step.
             stopping = self._validation_is_due() and not self._validate(stop)
@@ -171,7 +177,9 @@ class Trainer:
             count = self.task.size(batch)
             samples, frames = samples + count[0], frames + count[1]
         with section("optimizer"):
-            norm = self._clip()
+            self.precision.unscale(self.optimizer)
+            limit = math.inf if self.train.MAX_GRAD_NORM is None else self.train.MAX_GRAD_NORM
+            norm = nn.utils.clip_grad_norm_(self.model.parameters(), limit)
             own = (samples, frames, int(stop.received is not None))
             losses, norm_value, (samples, frames, stops) = self._reduce(sums, norm, own)
             finite = math.isfinite(norm_value)
@@ -204,15 +212,9 @@ class Trainer:
                 terms = self.task.losses(output.float(), batch, done)
                 loss = torch.stack(list(terms.values())).sum() / steps
             with section("backward") as switch:
-                replica.time_exchange(switch)
+                replica.exchange.switch = switch
                 self.precision.backward(loss)
         return {name: term.detach() / steps for name, term in terms.items()}
-
-    def _clip(self) -> torch.Tensor:
-        """Clip the gradients; returns their norm before it, still on the device."""
-        self.precision.unscale(self.optimizer)
-        limit = math.inf if self.train.MAX_GRAD_NORM is None else self.train.MAX_GRAD_NORM
-        return nn.utils.clip_grad_norm_(self.model.parameters(), limit)
 
     def _reduce(
         self, sums: dict[str, torch.Tensor], norm: torch.Tensor, counts: Sequence[int]
@@ -271,24 +273,24 @@ class Trainer:
             )
 
     def _validation_is_due(self) -> bool:
-        if self.validation is None or self.progress.validated_step == self.progress.step:
+        if self.problem.validation is None or self.progress.validated_step == self.progress.step:
             return False
         step = self.progress.step
         return step > 0 and (step % self.settings.LOG.VAL_EVERY_STEPS == 0 or step >= self.total)
 
     def _validate(self, stop: StopRequest) -> bool:
         """Validate and keep the best weights; returns False if a request to stop interrupted it."""
-        assert self.validation is not None
         step = self.progress.step
         every = self.settings.LOG.VISUALS_EVERY_STEPS
         with section("validation"):
-            found = validate(
-                self.trained_model(), self.task, self.validation, self.ranks, self.precision, stop
-            )
+            model = self.trained_model()
+            found = validate(model, self.problem, self.ranks, self.precision, stop)
         if found is None:
             return False
         metrics, pictures = found
-        watched = self._watched_metric()
+        stopping, watched = self.train.EARLY_STOPPING, self.task.metric
+        if stopping is not None and stopping.METRIC != MAIN_METRIC:
+            watched = stopping.METRIC
         if watched not in metrics:
             raise RunError(
                 f"TRAIN.EARLY_STOPPING.METRIC is {watched}, but validation gives "
@@ -301,9 +303,9 @@ class Trainer:
         if every is None or step % every == 0:
             self.log.pictures(step, pictures)
         if is_best:
-            self.log.weights(self.trained_model(), BEST_WEIGHTS)
+            self.log.weights(model, BEST_WEIGHTS)
             if self.ranks.is_main:
-                self.state.save_best(step)
+                write_checkpoint(self.log.checkpoints / BEST, self._state())
         figures = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
         self.display.show(f"validation after step {step}: {figures}{' (best)' * is_best}")
         if self._is_finished() and self.progress.epoch_samples > 0:
@@ -325,28 +327,9 @@ class Trainer:
             stopping is not None and self.progress.without_improvement >= stopping.PATIENCE
         )
 
-    def _watched_metric(self) -> str:
-        stopping = self.train.EARLY_STOPPING
-        if stopping is None or stopping.METRIC == MAIN_METRIC:
-            return self.task.metric
-        return stopping.METRIC
-
     def _epoch(self) -> int:
         """The epoch of the last step's first micro-batch, from 1."""
         return (self.progress.step - 1) * self.micro_batches // self.batches.per_epoch + 1
-
-    def _stream(self) -> Iterator[Any]:
-        world, first = self.ranks.world_size, self.progress.step * self.micro_batches
-        return self.batches.stream(
-            first + self.ranks.rank, world, until=self.total * self.micro_batches
-        )
-
-    def _estimate_arithmetic(self, stream: Iterator[Any]) -> Iterator[Any]:
-        """Count a sample's operations with the first batch; returns the complete stream."""
-        first = next(stream)
-        arithmetic = estimate_arithmetic(self.model, self.task, first, self.precision, self.ranks)
-        self.timing.note_arithmetic(arithmetic)
-        return chain([first], stream)
 
     def _profiler(self) -> AbstractContextManager[profile | None]:
         """PyTorch's profiler for the steps of LOG.PROFILE_STEPS; None without that key.
@@ -357,16 +340,19 @@ class Trainer:
         window, done = self.settings.LOG.PROFILE_STEPS, self.progress.step
         if window is None or not self.ranks.is_main or window[1] <= done:
             return nullcontext()
-        wait, first = max(0, window[0] - 1 - done), max(window[0], done + 1)
-        warmup = min(1, wait)
-        steps = schedule(wait=wait - warmup, warmup=warmup, active=window[1] - first + 1, repeat=1)
+        before = max(0, window[0] - 1 - done)
+        steps = schedule(
+            wait=max(0, before - 1),
+            warmup=min(1, before),
+            active=window[1] - done - before,
+            repeat=1,
+        )
         return profile(schedule=steps, on_trace_ready=self._write_profile)
 
     def _write_profile(self, found: profile) -> None:
         assert self.settings.LOG.PROFILE_STEPS is not None
         steps = "{}-{}".format(*self.settings.LOG.PROFILE_STEPS)
         path = self.log.folder / LOGS / f"profile_{steps}.txt"
-        path.parent.mkdir(parents=True, exist_ok=True)
         found.export_chrome_trace(str(path.with_suffix(".json")))
         key = "self_cuda_time_total" if self.ranks.device.type == "cuda" else "self_cpu_time_total"
         path.write_text(found.key_averages().table(sort_by=key, row_limit=30), encoding="utf-8")
@@ -378,14 +364,26 @@ class Trainer:
             if self.ranks.is_main:
                 self.log.flush()
                 self.timing.flush()
-                self.state.save(self.progress.step)
-                self.log.checkpoint_saved(self.progress)
+                save_checkpoint(self.log.checkpoints, self._state(), self.train.KEEP_LAST)
+                figures = self.progress.figures()
+                self.log.record.update("running", self.progress.step, **figures)
             self.ranks.barrier()
+
+    def _state(self) -> dict[str, Any]:
+        """The contents of a checkpoint."""
+        return {
+            "step": self.progress.step,
+            "fingerprint": self.log.fingerprint,
+            "settings": self.settings.model_dump(mode="json"),
+            "micro_batches": self.micro_batches,
+            "optimizer_type": type(self.optimizer).__name__,
+            **{name: part.state_dict() for name, part in self.parts.items()},
+        }
 
     def _resume(self, checkpoint: dict[str, Any] | None) -> None:
         """Restore the checkpoint, if any, and open the logs."""
         if checkpoint is not None:
-            self.state.restore(checkpoint)
+            restore(self.log.checkpoints, checkpoint, self.log.fingerprint, self.parts)
             self.display.show(f"resuming after step {self.progress.step} of {self.total}")
         progress = self.progress
         self.log.begin(progress.step, progress.validated_step, progress.epoch_samples > 0)

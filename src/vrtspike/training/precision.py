@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -85,10 +84,10 @@ class Precision:
         """The scaler's state; empty where nothing is scaled."""
         return self._scaler.state_dict()
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore :meth:`state_dict`."""
         if self._scaler.is_enabled():
-            self._scaler.load_state_dict(dict(state))
+            self._scaler.load_state_dict(state_dict)
 
 
 def _inputs_to_bfloat16(

@@ -16,12 +16,11 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from vrtspike.cluster.signals import StopRequest
-from vrtspike.monitoring.timing import section
+from vrtspike.monitoring.timing import best_seconds, section
 from vrtspike.monitoring.timing_layout import Arithmetic
-from vrtspike.training.batches import ValidationBatches
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.precision import Precision
-from vrtspike.training.tasks import Task
+from vrtspike.training.tasks import Trainable
 
 _SMOOTHING = 0.1
 
@@ -91,9 +90,9 @@ class Progress:
         """All fields."""
         return dict(vars(self))
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore :meth:`state_dict`."""
-        vars(self).update(state)
+        vars(self).update(state_dict)
 
     def count(self, result: StepResult) -> None:
         """Count a finished step."""
@@ -117,7 +116,12 @@ class Progress:
         Returns:
             whether ``main`` is the best so far.
         """
-        better = {name for name, v in metrics.items() if self._improves(name, v, name in lower)}
+        signs = {name: -1.0 if name in lower else 1.0 for name in metrics}
+        better = {
+            name
+            for name, sign in signs.items()
+            if sign * metrics[name] > sign * self.best.get(name, -sign * math.inf)
+        }
         self.validated_step = self.step
         self.metrics = dict(metrics)
         self.best |= {name: metrics[name] for name in better}
@@ -125,11 +129,6 @@ class Progress:
         if main in better:
             self.best_step = self.step
         return main in better
-
-    def _improves(self, name: str, value: float, lower: bool) -> bool:
-        if lower:
-            return value < self.best.get(name, math.inf)
-        return value > self.best.get(name, -math.inf)
 
     def figures(self) -> dict[str, Any]:
         """The entries for ``run.json``."""
@@ -183,14 +182,9 @@ class Speed:
 
 @torch.no_grad()
 def validate(
-    model: nn.Module,
-    task: Task,
-    batches: ValidationBatches,
-    ranks: Ranks,
-    precision: Precision,
-    stop: StopRequest,
+    model: nn.Module, problem: Trainable, ranks: Ranks, precision: Precision, stop: StopRequest
 ) -> tuple[dict[str, float], Pictures] | None:
-    """Run the model over the validation samples.
+    """Run the model over the validation samples of the problem, which has some.
 
     Returns:
         the metrics, means over all samples of all processes, and pictures of the first sample, only
@@ -200,6 +194,8 @@ def validate(
     model.eval()
     found: list[dict[str, float]] = []
     pictures: Pictures = {}
+    task, batches = problem.task, problem.validation
+    assert batches is not None
     source = iter(batches)
     try:
         for round_ in range(batches.rounds):
@@ -224,14 +220,12 @@ def validate(
 TRAINING_FACTOR = 3
 """Forward and backward (twice the operations of forward); recomputation does not count."""
 
-_REPEATS = 5
 _SIZES = {"cuda": 8192, "cpu": 1024}
 
 
 @torch.no_grad()
 def estimate_arithmetic(
-    model: nn.Module,
-    task: Task,
+    problem: Trainable,
     batch: Any,  # noqa: ANN401 - from a loader
     precision: Precision,
     ranks: Ranks,
@@ -239,12 +233,12 @@ def estimate_arithmetic(
     """FLOPs of a sample, and peak FLOP/s of the run's devices; changes no state.
 
     Args:
-        model: run once, in evaluation mode.
-        task: of the run.
+        problem: its model is run once, in evaluation mode.
         batch: from the data loader.
         precision: of the run.
         ranks: the processes; their devices are assumed to be equal.
     """
+    model, task = problem.model, problem.task
     prepared = task.prepare(batch, ranks.device)
     samples, _ = task.size(prepared)
     was_training = model.training
@@ -263,13 +257,6 @@ def estimate_arithmetic(
 
 def measure_peak(device: torch.device, dtype: torch.dtype) -> float:
     """FLOP/s of a large square matrix product, the best of several."""
-    size = _SIZES.get(device.type, _SIZES["cpu"])
+    size = _SIZES[device.type]
     a = torch.ones(size, size, device=device, dtype=dtype)
-    times = []
-    for _ in range(_REPEATS):
-        start = time.perf_counter()
-        torch.mm(a, a)
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        times.append(time.perf_counter() - start)
-    return 2 * size**3 / min(times)
+    return 2 * size**3 / best_seconds(device, lambda: torch.mm(a, a))

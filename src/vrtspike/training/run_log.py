@@ -21,7 +21,6 @@ from vrtspike.io.files import atomic_path, remove_leftovers, writes_to
 from vrtspike.io.images import write_png
 from vrtspike.monitoring.display import Display
 from vrtspike.monitoring.memory import (
-    MEGABYTE,
     categories_line,
     measure_memory,
     memory_line,
@@ -31,7 +30,7 @@ from vrtspike.monitoring.records import CacheUse, Records, truncate_records
 from vrtspike.runs import names
 from vrtspike.runs.folder import RunRecord
 from vrtspike.system.cpus import available_cpus
-from vrtspike.training.progress import Pictures, Progress
+from vrtspike.training.progress import Pictures
 from vrtspike.training.trackers import Tracker
 
 if TYPE_CHECKING:
@@ -48,8 +47,7 @@ class RunLog:
         fingerprint: identifies what the run computes; kept in every checkpoint.
         enabled: whether this process writes.
         tensorboard: whether to write TensorBoard files as well.
-        display: for warnings.
-        record: ``run.json``, updated with every checkpoint; None for no such file.
+        display: for messages.
         trackers: experiment trackers, which get all figures.
     """
 
@@ -60,16 +58,15 @@ class RunLog:
         enabled: bool,
         tensorboard: bool,
         display: Display,
-        record: RunRecord | None = None,
         trackers: Sequence[Tracker] = (),
     ) -> None:
         self.folder = Path(folder)
         self.checkpoints = self.folder / names.CHECKPOINTS
         self.fingerprint = fingerprint
+        self.record = RunRecord(self.folder, enabled)
         self._enabled = enabled
         self._tensorboard_enabled = tensorboard
-        self._display = display
-        self._record = record
+        self.display = display
         self._trackers = trackers
         self._metrics: Records | None = None
         self._memory: Records | None = None
@@ -87,9 +84,10 @@ class RunLog:
             return
         for folder in (self.folder, self.checkpoints):
             remove_leftovers(folder, older_than_s=0.0)
-        for name in (names.METRICS, _MEMORY):
-            limits = {"validation": validated_step, "epoch": step - epoch_is_open}
-            truncate_records(self.folder / name, step, **limits)
+        limits = {"validation": validated_step, "epoch": step - epoch_is_open}
+        timings = (self.folder / names.LOGS).glob(names.TIMING_OF_STARTS)
+        for path in (self.folder / names.METRICS, self.folder / _MEMORY, *timings):
+            truncate_records(path, step, **limits)
         self._metrics = Records(self.folder / names.METRICS)
         self._memory = Records(self.folder / _MEMORY)
         if self._tensorboard_enabled:
@@ -135,36 +133,24 @@ class RunLog:
         """Record and show memory, and warn where it is nearly full."""
         if self._memory is None:
             return
-        cache: dict[str, object] | None = None
-        if use is not None:
-            cache = {
-                **{"hits": use.hits, "misses": use.misses, "evictions": use.evictions},
-                **{"items": use.items, "hit_rate": round(use.hit_rate, 4)},
-                **{"limit_mb": round(use.limit_bytes / MEGABYTE, 1), "full": use.is_full},
-            }
         now = round(time.time(), 3)
         record = {"kind": "memory", "step": step, "time": now, **measure_memory(device)}
-        record["cache"] = cache
+        record["cache"] = None if use is None else use.figures()
         self._memory.write(record)
-        self._display.note(memory_line(record))
+        self.display.note(memory_line(record))
         for warning in memory_warnings(record):
-            self._display.show(f"warning: {warning}")
+            self.display.show(f"warning: {warning}")
 
     def gpu_categories(self, record: dict[str, object]) -> None:
         """Record and show GPU memory by category."""
         if self._memory is not None:
             self._memory.write(record)
-            self._display.note(categories_line(record))
+            self.display.note(categories_line(record))
 
     def flush(self) -> None:
         """Flush all files, so that a crash after a checkpoint leaves no gap."""
         if self._board is not None:
             self._board.flush()
-
-    def checkpoint_saved(self, progress: Progress) -> None:
-        """Update ``run.json`` after a checkpoint."""
-        if self._record is not None:
-            self._record.update("running", progress.step, **progress.figures())
 
     def weights(self, model: nn.Module, name: str) -> None:
         """Write weights to a file of the run's folder."""
@@ -183,7 +169,7 @@ class RunLog:
                 stream.close()
         self._metrics = self._memory = self._board = None
         for tracker in self._trackers:
-            tracker.close(self._record is not None and self._record.is_finished)
+            tracker.close(self.record.is_finished)
 
 
 _PACKAGES = ("torch", "torchvision", "numpy", "zarr", "bitsandbytes", "lpips", "snakemake")
@@ -228,19 +214,15 @@ def git_state(folder: Path) -> dict[str, object] | None:
 
     None outside a checkout, or if git is not installed.
     """
+    # Without tags, so that only the commit is left to describe it.
+    describe = ("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+    command = ["git", "-C", str(folder), *describe]
     try:
-        commit = _git(folder, "rev-parse", "HEAD").strip()
-        changed = _git(folder, "status", "--porcelain", "--untracked-files=no").strip()
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
     except (FileNotFoundError, subprocess.CalledProcessError):
         return None
-    return {"commit": commit, "changed": bool(changed)}
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True
-    )
-    return done.stdout
+    commit, changed, _ = done.stdout.partition("-dirty")
+    return {"commit": commit.strip(), "changed": bool(changed)}
 
 
 def _version(package: str) -> str | None:

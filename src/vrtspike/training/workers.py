@@ -1,4 +1,4 @@
-"""Data loading workers: their number, start and end, and batches in shared memory."""
+"""Data loading workers: their number, start and end."""
 
 from __future__ import annotations
 
@@ -8,16 +8,11 @@ import os
 import signal
 import sys
 import tempfile
-import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from multiprocessing import forkserver, util
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import torch
-from torch.utils.data import default_collate, get_worker_info
+from typing import TYPE_CHECKING
 
 from vrtspike.cluster.signals import HANDLED_SIGNALS, ignore
 from vrtspike.system.cpus import available_cpus
@@ -47,18 +42,13 @@ class Workers:
     train: int
     val: int
 
-    @property
-    def total(self) -> int:
-        """Training workers of the machine."""
-        return self.train * self.gpus
-
     def describe(self, settings: RunSettings) -> str:
         """The lines that are shown when training starts."""
         loader = settings.DATALOADER
         return f"""\
 ========== data loading ==========
 CPUs this process may use: {self.cpus}
-training workers: {self.total} (for {self.gpus} GPU or CPU processes)
+training workers: {self.train * self.gpus} (for {self.gpus} GPU or CPU processes)
 training loader:
   - batch_size: {settings.TRAIN.BATCH_SIZE} (per GPU)
   - num_workers: {self.train} (per GPU)
@@ -100,12 +90,11 @@ def resolve_workers(settings: DataloaderSettings, gpus: int, cpus: int | None = 
 
 
 def _total_workers(requested: int | str, cpus: int) -> int:
-    if requested == "auto":
-        return max(1, int(AUTO_SHARE * cpus))
-    if isinstance(requested, str):
-        # Rounded first, because 0.7 * 10 is 6.999... in binary.
-        return max(1, int(round(float(requested.removeprefix("cpu*")) * cpus, 6)))
-    return requested
+    if isinstance(requested, int):
+        return requested
+    share = AUTO_SHARE if requested == "auto" else float(requested.removeprefix("cpu*"))
+    # Rounded first, because 0.7 * 10 is 6.999... in binary.
+    return max(1, int(round(share * cpus, 6)))
 
 
 def start_forkserver(modules: Sequence[str]) -> None:
@@ -116,7 +105,9 @@ def start_forkserver(modules: Sequence[str]) -> None:
     """
     multiprocessing.set_forkserver_preload(list(modules))
     _use_short_socket_folder()
-    _kill_workers_at_exit()
+    # Python sends SIGTERM, which workers ignore, and waits. Handlers run in reverse order of their
+    # registration, so that this one comes first.
+    atexit.register(_kill_workers)
     previous = {number: signal.getsignal(number) for number in HANDLED_SIGNALS}
     ignore(HANDLED_SIGNALS)
     try:
@@ -172,94 +163,8 @@ def init_worker(worker: int) -> None:
         exit_with_process(parent.pid, signal.SIGKILL)
 
 
-@cache
-def _kill_workers_at_exit() -> None:
-    """Kill the workers when the parent ends.
-
-    Python sends SIGTERM, which workers ignore, and waits. Handlers run in reverse order of their
-    registration, so that this one comes first.
-    """
-    atexit.register(_kill_workers)
-
-
 def _kill_workers() -> None:
+    """Kill the workers when their parent ends."""
     for process in multiprocessing.active_children():
         # They only read.
         process.kill()
-
-
-_ALIGNMENT = 64
-"""Tensors start at multiples of this many bytes; the first ones hold the block's flag "in use"."""
-
-
-class _Slot(NamedTuple):
-    """Where a tensor of a batch lies."""
-
-    start: int
-    """After the flag."""
-    dtype: torch.dtype
-    shape: tuple[int, ...]
-
-    def within(self, contents: torch.Tensor) -> torch.Tensor:
-        """The tensor."""
-        size = torch.Size(self.shape).numel() * self.dtype.itemsize
-        return contents[self.start : self.start + size].view(self.dtype).view(self.shape)
-
-
-class SharedMemoryCollator:
-    """Collates samples like ``default_collate``; in workers into reused shared memory."""
-
-    def __init__(self) -> None:
-        self._blocks: list[torch.Tensor] = []
-
-    def __call__(self, samples: Sequence[Any]) -> Any:  # noqa: ANN401 - any samples
-        """Collate; samples that are not mappings go through ``default_collate``."""
-        first = samples[0]
-        if get_worker_info() is None or not isinstance(first, Mapping):
-            return default_collate(list(samples))
-        batch: dict[str, Any] = {}
-        size = 0
-        for name, value in first.items():
-            if isinstance(value, torch.Tensor):
-                batch[name] = _Slot(size, value.dtype, (len(samples), *value.shape))
-                size += -(-len(samples) * value.nbytes // _ALIGNMENT) * _ALIGNMENT
-            else:
-                batch[name] = default_collate([sample[name] for sample in samples])
-        block = self._free_block(size)
-        block[0] = 1
-        for name, slot in batch.items():
-            if isinstance(slot, _Slot):
-                target = slot.within(block[_ALIGNMENT:])
-                torch.stack([sample[name] for sample in samples], out=target)
-        return _SharedBatch(block, batch)
-
-    def _free_block(self, size: int) -> torch.Tensor:
-        """A free block for ``size`` bytes."""
-        for block in self._blocks:
-            if block[0] == 0 and len(block) >= _ALIGNMENT + size:
-                return block
-        # Drop blocks that are too small.
-        self._blocks = [block for block in self._blocks if len(block) >= _ALIGNMENT + size]
-        self._blocks.append(torch.zeros(_ALIGNMENT + size, dtype=torch.uint8).share_memory_())
-        return self._blocks[-1]
-
-
-@dataclass(frozen=True)
-class _SharedBatch:
-    """A batch in the worker; it is unpickled as a dictionary."""
-
-    block: torch.Tensor
-    batch: dict[str, Any]
-
-    def __reduce__(self) -> tuple[Callable[..., dict[str, Any]], tuple[Any, ...]]:
-        return _receive, (self.block, self.batch)
-
-
-def _receive(block: torch.Tensor, batch: dict[str, Any]) -> dict[str, Any]:
-    """The batch of a block, which becomes free when the last of its tensors is deleted."""
-    memory = block.numpy()
-    # The array that torch keeps alive as long as any tensor uses its memory.
-    contents = memory[_ALIGNMENT:]
-    weakref.finalize(contents, memory[:1].fill, 0).atexit = False
-    tensor = torch.from_numpy(contents)
-    return {k: v.within(tensor) if isinstance(v, _Slot) else v for k, v in batch.items()}

@@ -82,7 +82,7 @@ main()
     ("changed", "told"),
     [
         ({"run": "nowhere"}, "nowhere/run.json: no such file; expected the folder of a finished"),
-        ({"frames": "nowhere"}, "nowhere: no such folder or file; expected blurry frames"),
+        ({"frames": "nowhere"}, "nowhere: cannot be read as a video (No such file"),
         ({"--spikes": "nowhere"}, "nowhere: no such file or folder; expected the spikes"),
         ({"--sharp": "nowhere"}, "nowhere: no pictures"),
         ({"--device": "cuda"}, "no GPU that this process may use"),

@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from tests.deblurring.data.scenes import film
+from vrtspike.deblurring.data.simulation.sensor import Simulation
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 
 SEQUENCES = ("train/GOPR0001_11_00", "train/GOPR0002_11_00", "test/GOPR0003_11_00")
@@ -15,7 +16,9 @@ def pristine(tmp_path_factory):
     """A small data set of three sequences with three exposures each; not to be changed."""
     root = tmp_path_factory.mktemp("dataset")
     for seed, name in enumerate(SEQUENCES):
-        write_sequence(root / name, film(seed, 34), frames_per_exposure=11, seed=seed)
+        write_sequence(
+            root / name, film(seed, 34), frames_per_exposure=11, how=Simulation(SEED=seed)
+        )
     return root
 
 

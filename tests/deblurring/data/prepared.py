@@ -14,10 +14,9 @@ from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.raw.spikes import pack_rows
-from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.voxels import voxelize
-from vrtspike.deblurring.data.store.writing import StoredFrame
+from vrtspike.deblurring.data.store.writing import StoredFrame, build_store
 from vrtspike.io.files import write_json
 
 
@@ -84,6 +83,6 @@ def random_frames(layout: StoreLayout, seed: int = 0) -> Iterator[StoredFrame]:
     random = np.random.default_rng(seed)
     for exposure in layout.exposures:
         spikes = random.integers(0, 2, (exposure.steps, *layout.spike_size), dtype=np.uint8)
-        pictures = random.integers(0, 256, (2, *layout.rgb_size, 3), dtype=np.uint8)
+        blur, sharp = random.integers(0, 256, (2, *layout.rgb_size, 3), dtype=np.uint8)
         voxels = voxelize(spikes, layout.bins, exposure.sharp)
-        yield StoredFrame(*pictures, voxels=voxels, bits=pack_rows(spikes))
+        yield {"blur": blur, "sharp": sharp, "voxels": voxels, "bits": pack_rows(spikes)}

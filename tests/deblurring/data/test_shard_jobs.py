@@ -35,15 +35,15 @@ class Writing(SequenceStage):
         return {"text": f"of {name}"}
 
     def entry(self, name, manifest):
-        return {"text": manifest["text"]}
+        return {"text": manifest["text"], "bytes": self.manifest(name).stat().st_size}
 
     def make(self, name):
         if name in self.bad:
             raise self.error or DataError(f"{name}: torn" if name == "test/c" else "torn")
-        manifest = {"schema": self.kind.schema, "sequences": {}, **self.made_of(name)}
+        manifest = {"schema": self.kind.schema, "frames": [], **self.made_of(name)}
         write_json(self.manifest(name), manifest)
         (self.folder / f"{name.replace('/', ' ')}.maker").write_text(str(os.getpid()))
-        return self.entry(name, manifest), f"{name}: written"
+        return manifest
 
 
 @pytest.fixture
@@ -64,11 +64,11 @@ def run(tmp_path):
 @pytest.mark.parametrize("processes", [1, 3])
 def test_everything_is_made_and_listed(run, tmp_path, processes):
     entries = run(processes=processes)
-    assert entries == {name: {"text": f"of {name}"} for name in NAMES}
+    assert [entry["text"] for entry in entries.values()] == [f"of {name}" for name in NAMES]
     assert list(entries) == sorted(entries)
     assert run.lines[0] == "[0/3] shard 0-of-1: 3 sequences, 3 of them to do"
     assert sorted(line.split("] ")[1] for line in run.lines[1:]) == [
-        f"{name}: written" for name in NAMES
+        f"{name}: 0 frames" for name in NAMES
     ]
     assert [line.split("]")[0] for line in run.lines[1:]] == ["[1/3", "[2/3", "[3/3"]
     makers = {path.read_text() for path in tmp_path.glob("*.maker")}

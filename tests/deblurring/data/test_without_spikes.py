@@ -12,8 +12,7 @@ from torch.utils.data import default_collate
 from tests.deblurring.data import prepared
 from tests.deblurring.data.conftest import SEQUENCES
 from tests.deblurring.data.prepared import built, check
-from vrtspike.deblurring.data.clips.batch import prepare_batch
-from vrtspike.deblurring.data.clips.clips import ClipDataset
+from vrtspike.deblurring.data.clips.clips import ClipDataset, prepare_batch
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.settings import Settings
@@ -36,12 +35,11 @@ def merged(stores):
     return path
 
 
-def test_the_manifest_has_no_exposures_and_judges_no_alignment(plain):
+def test_the_manifest_has_no_exposures(plain):
     manifest = check(plain, SEQUENCES[0])
     assert (manifest["faults"], manifest["spikes"]) == ([], False)
     assert (manifest["rgb_size"], manifest["spike_size"]) == ([96, 128], None)
     assert [frame["spikes"] for frame in manifest["frames"]] == [None] * 3
-    assert set(manifest["alignment"].values()) == {None}
     assert len(manifest["files"]) == 6
 
 
@@ -72,7 +70,7 @@ def test_the_data_set_has_no_statistics_and_its_digest_covers_the_frames(
     path = prepared.prepared(copy, SEQUENCES, tmp_path, BINS)
     assert read_json(path)["digest"] != contents["digest"]
     built(pristine, SEQUENCES[:1], tmp_path, BINS)
-    kinds = r"0001_11_00: 8 bins, 0 steps of context, blur, spikes; .*0002_11_00: .* no spikes"
+    kinds = r"0003_11_00: .* no spikes; .*0001_11_00: 8 bins, 0 steps of context, blur, spikes"
     with pytest.raises(DataError, match=f"of different kinds.*{kinds}"):
         prepared.merged(path.parent, SEQUENCES)
 

@@ -8,12 +8,8 @@ import pytest
 
 from tests.deblurring.reference_metrics import decibels, luma_of
 from vrtspike.analysis.evaluation_files import worst_frames
-from vrtspike.deblurring.evaluation.measure import (
-    ClipMeter,
-    overall_means,
-    ranking_metric,
-    sequence_means,
-)
+from vrtspike.deblurring.evaluation.evaluate import ClipMeter
+from vrtspike.deblurring.evaluation.summary import overall_means, ranking_metric, sequence_means
 from vrtspike.deblurring.metrics.metric import ImageMetric, needs_nothing
 from vrtspike.deblurring.metrics.psnr import PSNR, PSNR_Y
 from vrtspike.deblurring.metrics.ssim import SSIM
@@ -55,7 +51,7 @@ def test_each_name_is_measured_by_its_own_metric_against_its_own_reference():
     rng = np.random.default_rng(4)
     blur, restored, sharp, spikes, gray = rng.integers(0, 256, (5, 16, 16, 3), dtype=np.uint8)
     scores = {metric: metric.load(None, None) for metric in (PSNR, PSNR_Y)}
-    images = {"blur": blur, "restored": restored, "sharp": sharp, "spikes": spikes, "gray": gray}
+    images = {"blurry": blur, "restored": restored, "sharp": sharp, "spikes": spikes, "gray": gray}
     row = ClipMeter(scores).measure(images)
 
     for column, image, reference in (
@@ -67,7 +63,7 @@ def test_each_name_is_measured_by_its_own_metric_against_its_own_reference():
     assert list(row) == [
         "psnr_blur", "psnr", "psnr_spikes", "psnr_y_blur", "psnr_y", "psnr_y_spikes",
     ]  # fmt: skip
-    without = {kind: images[kind] for kind in ("blur", "restored", "sharp")}
+    without = {kind: images[kind] for kind in ("blurry", "restored", "sharp")}
     assert list(ClipMeter(scores).measure(without)) == [
         "psnr_blur", "psnr", "psnr_y_blur", "psnr_y",
     ]  # fmt: skip
@@ -93,12 +89,12 @@ def flat(**grays: int) -> dict[str, np.ndarray]:
 
 def test_a_temporal_metric_compares_what_happens_between_a_frame_and_the_one_before():
     meter = ClipMeter({CHANGE: CHANGE.load(None, None)})
-    first = meter.measure(flat(blur=10, restored=20, sharp=30, spikes=40, gray=50))
+    first = meter.measure(flat(blurry=10, restored=20, sharp=30, spikes=40, gray=50))
     assert list(first) == ["change_blur", "change", "change_spikes"]
     assert all(np.isnan(figure) for figure in first.values())
-    second = meter.measure(flat(blur=11, restored=22, sharp=33, spikes=44, gray=55))
+    second = meter.measure(flat(blurry=11, restored=22, sharp=33, spikes=44, gray=55))
     assert second == {"change_blur": 1 - 30, "change": 2 - 30, "change_spikes": 4 - 50}
-    third = meter.measure(flat(blur=11, restored=22, sharp=34, spikes=44, gray=55))
+    third = meter.measure(flat(blurry=11, restored=22, sharp=34, spikes=44, gray=55))
     assert third == {"change_blur": -10, "change": -10, "change_spikes": 0}
 
 

@@ -40,10 +40,11 @@ def opened(root):
 def test_the_true_frame_exceeds_the_blurry_one_and_that_of_another_instant(recorded):
     root, sharp = recorded
     source = opened(root)
-    assert (source.spikes.exposures[0].sharp, source.ratio) == (CONTEXT + 30.5, 4)
+    assert (source.spikes.frames[0].exposure.sharp, source.ratio) == (CONTEXT + 30.5, 4)
     blur = source.pictures.read(slice(0, 1))[0]
     true, late, same = (
-        no_reference_figures(source.spikes, 0, blur, shown) for shown in (sharp[0], sharp[1], blur)
+        no_reference_figures(source.spikes.frames[0], blur, shown)
+        for shown in (sharp[0], sharp[1], blur)
     )
     assert true["reblur"] > true["reblur_blur"] + 3 > late["reblur"]
     assert true["agreement"] > true["agreement_blur"] + 0.05
@@ -65,7 +66,7 @@ def test_short_exposures_and_those_without_a_spike_are_not_judged(tmp_path, step
     write_picture(tmp_path / "blur/1.png", frame.blur)
     write_spikes(tmp_path / "spike/1.dat", light * frame.spikes)
     source = recorded_clip(tmp_path / "blur", tmp_path / "spike", bins=2)
-    found = no_reference_figures(source.spikes, 0, frame.blur, np.zeros_like(frame.blur))
+    found = no_reference_figures(source.spikes.frames[0], frame.blur, np.zeros_like(frame.blur))
     assert found == {}
 
 

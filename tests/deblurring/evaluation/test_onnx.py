@@ -101,7 +101,9 @@ def test_what_does_not_fit_is_refused(train, exported, tmp_path, sequence):
         load(exported, device="cuda")
     (tmp_path / "damaged.onnx").write_bytes(exported.read_bytes()[:-2000])
     for name in ("nothing.onnx", "damaged.onnx"):
-        with pytest.raises(RunError, match=rf"{name}: cannot be read as an ONNX file .*export RUN"):
+        with pytest.raises(
+            RunError, match=rf"{name}: cannot be read as an ONNX file of .*export RUN"
+        ):
             load(tmp_path / name)
     with pytest.raises(ConfigError, match=r"--output: found model, expected a file named \*\.onnx"):
         run_command(["export", str(train), "-o", "model"])

@@ -70,7 +70,7 @@ def test_frames_in_memory():
 @pytest.mark.parametrize(
     ("files", "opened", "told"),
     [
-        ((), "nowhere", "nowhere: no such folder or file"),
+        ((), "nowhere", r"nowhere: cannot be read as a video \(No such file"),
         ((), "", "no pictures"),
         (("clip.txt",), "clip.txt", r"clip\.txt: cannot be read as a video"),
         (("1.png", "1.bmp"), "", r"frames of one name \(1\):\n  - 1\.bmp and 1\.png"),

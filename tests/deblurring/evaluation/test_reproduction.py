@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from tests.deblurring.evaluation.test_evaluate import CPU, raw_frames
 from tests.deblurring.reference_metrics import decibels
 from vrtspike.deblurring.analysis.published import PublishedFigure
-from vrtspike.deblurring.evaluation.reproduction import reproduce_vrt
+from vrtspike.deblurring.evaluation.evaluate import reproduce_vrt
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.weights import load_vrt
 from vrtspike.deblurring.settings import Settings

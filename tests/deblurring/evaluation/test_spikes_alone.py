@@ -7,7 +7,7 @@ import numpy as np
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.reading import Store
-from vrtspike.deblurring.data.store.writing import StoredFrame, write_store
+from vrtspike.deblurring.data.store.writing import write_store
 from vrtspike.deblurring.evaluation.spikes_alone import RECONSTRUCTIONS, spikes_alone
 
 
@@ -26,14 +26,14 @@ def test_a_shorter_exposure_ends_where_its_own_spikes_do(tmp_path):
         exposures=tuple(map(spk_gopro_exposure, steps)),
     )
     frames = [
-        StoredFrame(
-            blur=rng.integers(1, 256, (4, 16, 3), dtype=np.uint8),
-            sharp=rng.integers(0, 256, (4, 16, 3), dtype=np.uint8),
-            voxels=spikes.sum(axis=0, dtype=np.uint8)[None],
-            bits=np.packbits(spikes, axis=2, bitorder="little"),
-        )
+        {
+            "blur": rng.integers(1, 256, (4, 16, 3), dtype=np.uint8),
+            "sharp": rng.integers(0, 256, (4, 16, 3), dtype=np.uint8),
+            "voxels": spikes.sum(axis=0, dtype=np.uint8)[None],
+            "bits": np.packbits(spikes, axis=2, bitorder="little"),
+        }
         for spikes in exposures
     ]
-    gain = write_store(tmp_path / "a.zarr", layout, frames).gain
+    _, gain = write_store(tmp_path / "a.zarr", layout, frames)
     found = spikes_alone(Store(tmp_path / "a.zarr"), RECONSTRUCTIONS["tfi"], 0)
     np.testing.assert_allclose(found, 255 * gain * exposures[0].sum(axis=0) / 24, rtol=1e-5)

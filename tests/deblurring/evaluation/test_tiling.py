@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from vrtspike.config import load_preset
 from vrtspike.deblurring.evaluation.restore import Batch, restore_frames
-from vrtspike.deblurring.evaluation.sources import FrameSource, SourceFrames
+from vrtspike.deblurring.evaluation.sources import Frames, FrameSource, read_ahead
 from vrtspike.deblurring.evaluation.tiling import (
     LARGEST_TILE,
     SHARE,
@@ -23,7 +23,6 @@ from vrtspike.deblurring.evaluation.tiling import (
     cut_axis,
     even_side,
     free_memory,
-    read_ahead,
     recomputation,
     tile_unit,
     tiling_for,
@@ -38,10 +37,10 @@ CLIP_SHAPE = (7, 26, 38)
 def source_of(frames: np.ndarray, windows: list[range] | None = None) -> FrameSource:
     """Frames (T, H, W, 3) in memory; notes the windows that are read of them."""
 
-    def read(time: slice) -> SourceFrames:
+    def read(time: slice) -> Frames:
         if windows is not None:
             windows.append(range(len(frames))[time])
-        return SourceFrames(frames[time])
+        return {"blur": frames[time]}
 
     return FrameSource(range(len(frames)), frames.shape[1:3], Fraction(1), read, lambda: None)
 

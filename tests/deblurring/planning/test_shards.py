@@ -194,7 +194,7 @@ def test_files_that_could_not_be_read_are_looked_at_again(folder, capsys):
     with pytest.raises(DataError, match="train/a has faults"):
         run()
     (fault,) = read_json(RESULTS / "ingest/train/a.json")["faults"]
-    assert f"train/a: 2 frames, 1 faults\n  - {fault}\n" in capsys.readouterr().out
+    assert f"train/a: 2 frames\n  - {fault}\n" in capsys.readouterr().out
     assert damage()["ingest"] == "results missing or damaged: 1, the first train/a"
     with pytest.raises(DataError, match="train/a has faults"):
         assert run()[0] == []

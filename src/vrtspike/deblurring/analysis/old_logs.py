@@ -13,6 +13,7 @@ on a GPU they time launches rather than work.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -212,7 +213,7 @@ def analyze_old_logs(path: Path, settings: Settings | None = None) -> Analysis:
         gpu_categories={},
     )
     known = Settings() if settings is None else settings
-    figures = run_figures(logs, 1, metrics=METRICS)
+    figures = run_figures(logs, 1, METRICS)
     figures = _with_progress(figures, _table(progress, ("step", *_PROGRESS_COLUMNS)))
     notes = []
     if _HOST_CLOCKS in text:
@@ -234,11 +235,12 @@ def _with_progress(figures: RunFigures, progress: pd.DataFrame) -> RunFigures:
         if len(values := progress[name].dropna())
     }
     speed = figures.speed
-    data = means.get("data_ms") if speed.data_ms is None else speed.data_ms
-    share = speed.data_share
-    if share is None and data is not None and speed.step_ms:
+    data, share = speed.data_ms, speed.data_share
+    if math.isnan(data):
+        data = means.get("data_ms", math.nan)
+    if math.isnan(share):
         share = data / (data + speed.step_ms)
-    rate = means.get("samples_per_second")
+    rate = means.get("samples_per_second", math.nan)
     return replace(
         figures,
         speed=replace(speed, data_ms=data, data_share=share, samples_per_second=rate),

@@ -18,10 +18,9 @@ from vrtspike.analysis.evaluations import (
     SPREAD,
     STANDARD_ERROR,
     column_name,
-    measured_metrics,
     protocols,
+    quality_table,
     require_seeds,
-    seeds_quality,
 )
 from vrtspike.config.run_schema import RunSettings, split_seed
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
@@ -175,8 +174,7 @@ def own_figures(folders: Sequence[Path]) -> pd.DataFrame:
         require_seeds(runs)
         first, warnings = summaries[0], list(summaries[0].get("warnings", ()))
         warnings += [f"mean of {len(runs)} seeds"] if len(runs) > 1 else []
-        metrics = measured_metrics(summaries)
-        figures = seeds_quality(summaries, metrics)
+        figures = quality_table([summaries])[0].iloc[0]
         rows += [
             {
                 "model": name,

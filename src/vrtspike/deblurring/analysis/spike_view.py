@@ -27,7 +27,6 @@ from vrtspike.deblurring.data.raw.recordings import find_sensor, sensor_file
 from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,
     count_spike_frames,
-    picture_area,
     read_packed,
 )
 from vrtspike.deblurring.video import video_file
@@ -115,8 +114,7 @@ def view_spikes(
     """
     gray = read_gray(frame) if frame is not None else None
     shape = None if gray is None else (gray.shape[0], gray.shape[1])
-    sensor = find_sensor(path, size, sensor_file(path), layout, shape)
-    area = picture_area(sensor, shape, layout)
+    sensor, area = find_sensor(path, size, sensor_file(path), layout, shape)
     total = count_spike_frames(path, *sensor)
     if not 0 <= start < total:
         raise DataError(f"{path}: --start {start}: the file holds steps 0 to {total - 1}")

@@ -8,9 +8,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from vrtspike.cluster.gpus import DEVICE_NAMES, DeviceName, device_type
+from vrtspike.cluster.gpus import DEVICE_NAMES, DeviceName
+from vrtspike.deblurring.commands.recordings import add_sensor
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
-from vrtspike.deblurring.evaluation.precision import PRECISIONS, require_precision
+from vrtspike.deblurring.evaluation.precision import PRECISIONS
 from vrtspike.errors import ConfigError
 from vrtspike.system.cli import EXIT_STOPPED, output_path, positive_int
 
@@ -52,14 +53,7 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="simulate spikes from the blurry frames; they add no information",
     )
-    add(
-        "--sensor",
-        type=positive_int,
-        nargs=2,
-        metavar=("ROWS", "COLUMNS"),
-        help="size of the spike sensor; without it that of .npz files or of a config.yaml beside "
-        "the files, else half the frames' size",
-    )
+    add_sensor(parser)
     add(
         "--layout",
         choices=LAYOUTS,
@@ -105,8 +99,6 @@ def restore(arguments: argparse.Namespace) -> int:
     it stopped when it is repeated. Spikes are recorded or simulated; a model that was trained
     without them takes none.
     """
-
-    require_precision(arguments.precision, device_type(arguments.device))
     output: Path = arguments.output
     if output.is_file() or output.suffix in (".png", ".mp4"):
         raise ConfigError(f"--output: found {output}, expected a folder for frames and videos")
@@ -138,28 +130,32 @@ def _restore(arguments: argparse.Namespace) -> None:
 
     given = {each.name: getattr(arguments, each.name) for each in fields(Request)}
     given["sensor"] = tuple(arguments.sensor) if arguments.sensor else None
-    clip = open_request(run, Request(**given))
+    request = Request(**given)
+    source, sharp = open_request(run, request)
     from vrtspike.cluster.gpus import take_device
-    from vrtspike.deblurring.evaluation.trained import load
 
     device_name: DeviceName = "cpu" if exported else arguments.device
     with take_device(device_name, timeout_s=_GPU_TIMEOUT_S) as device:
+        from vrtspike.deblurring.evaluation.trained import load
+
         model = exported or load(found, device=device, precision=arguments.precision)
-        record = restore_into(model, clip, progress=progress_bar)
+        record = restore_into(model, request, source, sharp, progress=progress_bar)
     _show(record, arguments)
 
 
 def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Print the means of figures, and where the results lie."""
-    from vrtspike.deblurring.evaluation.folder import RECORD, mean_figure
+    import pandas as pd
+
+    from vrtspike.deblurring.evaluation.folder import RECORD
     from vrtspike.deblurring.evaluation.tiling import Tiling
 
-    frames, output = record["frames"], arguments.output
+    output, frames = arguments.output, pd.DataFrame(record["frames"])
+    means = frames.mean(numeric_only=True)
     for name, title in (_FIGURES | {name: name for name in arguments.no_reference}).items():
-        before, after = (mean_figure(frames, each) for each in (f"{name}_blur", name))
-        if after is not None:
-            of_blurry = "" if before is None else f"{before:.2f} -> "
-            print(f"{title}: {of_blurry}{after:.2f}")
+        if name in means:
+            of_blurry = f"{means[f'{name}_blur']:.2f} -> " if f"{name}_blur" in means else ""
+            print(f"{title}: {of_blurry}{means[name]:.2f}")
     print(f"spikes: {record['spikes']['from']}")
     seconds = record["seconds_per_frame"]
     cost = "" if seconds is None else f", {seconds:.1f} s each"
@@ -172,11 +168,12 @@ def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
 
 def add_export(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
-    parser.add_argument("run_path", metavar="RUN", help="as for restore")
-    parser.add_argument(
+    add = parser.add_argument
+    add("run_path", metavar="RUN", help="as for restore")
+    add(
         "-o", "--output", type=output_path, required=True, metavar="FILE.onnx", help="file to write"
     )
-    parser.add_argument(
+    add(
         "--ratio",
         type=positive_int,
         default=2,

@@ -14,26 +14,21 @@ ADVICE = "Delete these stores with their manifests and run the workflow again."
 
 def add_show(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
-    parser.add_argument("file", type=Path, metavar="FILE", help="spike file (.dat or .npz)")
-    parser.add_argument("--frame", type=Path, help="sharp frame of the same exposure (PNG)")
-    _add_sensor(parser)
-    parser.add_argument(
-        "--layout", choices=LAYOUTS, help="of the file, which tells the step that the frame shows"
-    )
-    parser.add_argument("--start", type=int, default=0, help="first step to look at")
-    parser.add_argument(
-        "--steps", type=positive_int, help="how many; all, but at most 2000, unless given"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("file", type=Path, metavar="FILE", help="spike file (.dat or .npz)")
+    add("--frame", type=Path, help="sharp frame of the same exposure (PNG)")
+    add_sensor(parser)
+    add("--layout", choices=LAYOUTS, help="of the file, which tells the step that the frame shows")
+    add("--start", type=int, default=0, help="first step to look at")
+    add("--steps", type=positive_int, help="how many; all, but at most 2000, unless given")
+    add(
         "-o",
         "--output",
         type=output_path,
         metavar="OUT",
         help="folder for the results, or the picture's own name (.png or .svg); here unless given",
     )
-    parser.add_argument(
-        "--video", action="store_true", help="also write a video beside the picture"
-    )
+    add("--video", action="store_true", help="also write a video beside the picture")
 
 
 def show(arguments: argparse.Namespace) -> int:
@@ -74,32 +69,31 @@ def show(arguments: argparse.Namespace) -> int:
     return 1 if wrong else 0
 
 
-def _add_sensor(parser: argparse.ArgumentParser) -> None:
+def add_sensor(parser: argparse.ArgumentParser) -> None:
+    """Add ``--sensor``, the size of the spike sensor."""
     parser.add_argument(
         "--sensor",
         type=positive_int,
         nargs=2,
         metavar=("ROWS", "COLUMNS"),
-        help="of the sensor as in the file, where neither it nor a config.yaml beside it tells",
+        help="of the sensor as in the files; without it as .npz files, a config.yaml beside them "
+        "or the layout tell, else half the frames' size",
     )
 
 
 def add_calibrate(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
-    parser.add_argument(
-        "--static", type=Path, required=True, metavar="SCENE", help="in which nothing moves"
-    )
-    parser.add_argument("--moving", type=Path, metavar="SCENE", help="in which much moves")
-    _add_sensor(parser)
-    parser.add_argument(
-        "--most-steps", type=positive_int, default=200, help="of a time offset, either way"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("--static", type=Path, required=True, metavar="SCENE", help="in which nothing moves")
+    add("--moving", type=Path, metavar="SCENE", help="in which much moves")
+    add_sensor(parser)
+    add("--most-steps", type=positive_int, default=200, help="of a time offset, either way")
+    add(
         "--data",
         type=Path,
         help="data set that is to be resampled: <split>/<sequence>/ as a moving scene, sharp/ too",
     )
-    parser.add_argument(
+    add(
         "-o",
         "--output",
         type=output_path,
@@ -156,7 +150,7 @@ def verify(arguments: argparse.Namespace) -> None:
     Compares every chunk with its checksum and the contents with the digest of their manifest. Exits
     with 2 if there is any damage.
     """
-    from vrtspike.deblurring.data.store.verify import store_manifests, verify_store
+    from vrtspike.deblurring.data.store.writing import store_manifests, verify_store
     from vrtspike.system.progress_bar import progress_bar
 
     faults: list[str] = []

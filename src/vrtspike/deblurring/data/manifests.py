@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.deblurring.data.exposure import Exposure
-from vrtspike.io.files import json_digest
-from vrtspike.io.manifests import ManifestKind
+from vrtspike.io.files import folder_size, json_digest
+from vrtspike.io.manifests import ManifestKind, size_and_date
 
 SURVEY = ManifestKind("survey", 1, "survey")
 INGESTED = ManifestKind("ingest manifest", 5, "ingest")
@@ -37,6 +37,20 @@ def contents_digest(ingested: dict[str, Any]) -> str:
     told = {k: v for k, v in ingested.items() if k not in ("recipe", "source_version")}
     files = [[entry["path"], entry["size"], entry["digest"]] for entry in ingested["files"]]
     return json_digest({**told, "files": files})
+
+
+def is_damaged(folder: Path, sequence: str, entry: dict[str, Any]) -> bool:
+    """Whether the result of a sequence has another size than the file of its shard says.
+
+    Args:
+        folder: of the results of ``ingest`` or ``voxelize``.
+        sequence: its name, ``<split>/<name>``.
+        entry: ``bytes`` of its manifest; ``store``, number and bytes of the files of its store.
+    """
+    store = entry.get("store")
+    return size_and_date(folder, f"{sequence}.json")[0] != entry["bytes"] or (
+        store is not None and list(folder_size(folder / f"{sequence}.zarr")) != store
+    )
 
 
 def manifest_paths(folder: str | Path, sequences: Iterable[str]) -> list[Path]:

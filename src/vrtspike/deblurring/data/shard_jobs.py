@@ -25,13 +25,14 @@ from vrtspike.deblurring.data.manifests import (
     STORE,
     STORE_SHARD,
     contents_digest,
+    is_damaged,
 )
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.versions import source_version
-from vrtspike.deblurring.data.store.build import build_store
+from vrtspike.deblurring.data.store.writing import build_store
 from vrtspike.errors import DataError, RunError, UserError, list_faults
-from vrtspike.io.files import folder_size, json_digest, write_json
+from vrtspike.io.files import json_digest, write_json
 from vrtspike.io.manifests import ManifestKind, read_manifest
 from vrtspike.runs.provenance import code_digests
 from vrtspike.system.processes import for_each
@@ -77,10 +78,19 @@ class SequenceStage(ABC):
         """The entry of a sequence whose result still holds; None where it has to be made."""
         try:
             manifest = read_manifest(self.manifest(name), self.manifest_kind)
-            is_current = self.made_of(name).items() <= manifest.items()
+            if not self.made_of(name).items() <= manifest.items():
+                return None
         except DataError:
             return None
-        return self.entry(name, manifest) if is_current and self.is_whole(name, manifest) else None
+        entry = self.entry(name, manifest)
+        return None if is_damaged(self.folder, name, entry) else entry
+
+    def make_entry(self, name: str) -> tuple[Entry, str]:
+        """Make the result of a sequence: its entry, and a line for the log."""
+        manifest = self.make(name)
+        faults = (f"\n  - {fault}" for fault in manifest.get("faults", ()))
+        line = "".join([f"{name}: {len(manifest['frames'])} frames", *faults])
+        return self.entry(name, manifest), line
 
     @abstractmethod
     def made_of(self, name: str) -> dict[str, str]:
@@ -90,24 +100,20 @@ class SequenceStage(ABC):
             DataError: if there is nothing to make it of.
         """
 
-    def is_whole(self, name: str, manifest: dict[str, Any]) -> bool:
-        """Whether what lies beside a manifest is as it was written."""
-        return True
-
     @abstractmethod
-    def entry(self, name: str, manifest: dict[str, Any]) -> Entry:
-        """The entry of a sequence."""
-
-    @abstractmethod
-    def make(self, name: str) -> tuple[Entry, str]:
-        """Make the result of a sequence.
+    def make(self, name: str) -> dict[str, Any]:
+        """Make the result of a sequence and write its manifest.
 
         Returns:
-            its entry, and a line for the log.
+            the manifest.
 
         Raises:
             UserError: if that cannot be.
         """
+
+    @abstractmethod
+    def entry(self, name: str, manifest: dict[str, Any]) -> Entry:
+        """The entry of a sequence; ``bytes`` and ``store`` as :func:`is_damaged` compares them."""
 
 
 def make_shard(
@@ -136,7 +142,7 @@ def make_shard(
     # Progress bars show the last "[n/of]" of a log.
     say(f"[0/{len(due)}] shard {output.stem}: {len(names)} sequences, {len(due)} of them to do")
     failures: list[str] = []
-    with contextlib.closing(for_each(stage.make, due, processes)) as outcomes:
+    with contextlib.closing(for_each(stage.make_entry, due, processes)) as outcomes:
         for done, (name, outcome) in enumerate(outcomes, start=1):
             if not isinstance(outcome, BaseException):
                 entries[name], line = outcome
@@ -181,11 +187,7 @@ class Ingestion(SequenceStage):
         version = source_version(self.root, self._files(name), self.blur_dir, self.manifest(name))
         return {"recipe": self.recipe, "source_version": version}
 
-    def is_whole(self, name: str, manifest: dict[str, Any]) -> bool:
-        """Whether all files could be read; one that could not has no version."""
-        return all(entry["digest"] for entry in manifest["files"])
-
-    def make(self, name: str) -> tuple[Entry, str]:
+    def make(self, name: str) -> dict[str, Any]:
         """Check a sequence completely and write its manifest, faults included.
 
         Raises:
@@ -200,7 +202,7 @@ class Ingestion(SequenceStage):
             )
         manifest = {**found, **made_of}
         write_json(self.manifest(name), manifest)
-        return self.entry(name, manifest), _line(name, manifest)
+        return manifest
 
     def _files(self, name: str) -> SequenceFiles:
         split, _, sequence = name.partition("/")
@@ -209,19 +211,13 @@ class Ingestion(SequenceStage):
         )
 
     def entry(self, name: str, manifest: dict[str, Any]) -> Entry:
-        """What was found, and by which version of the raw files."""
+        """What was found."""
+        # A file that could not be read is looked at again: permissions have no date.
+        are_read = all(entry["digest"] for entry in manifest["files"])
         return {
             "contents": contents_digest(manifest),
-            "bytes": self.manifest(name).stat().st_size,
-            # A file that could not be read is looked at again: permissions have no date.
-            "version": manifest["source_version"] if self.is_whole(name, manifest) else "",
+            "bytes": self.manifest(name).stat().st_size if are_read else 0,
         }
-
-
-def _line(name: str, manifest: dict[str, Any]) -> str:
-    faults = manifest["faults"]
-    line = f"{name}: {len(manifest['frames'])} frames, {len(faults)} faults"
-    return "\n".join([line, *(f"  - {fault}" for fault in faults)])
 
 
 @dataclass(frozen=True)
@@ -231,7 +227,7 @@ class Building(SequenceStage):
     Attributes:
         ingested: folder of the ingest manifests, ``<split>/<name>.json``.
         bins: K.
-        context: see :func:`vrtspike.deblurring.data.store.build.build_store`.
+        context: see :func:`vrtspike.deblurring.data.store.writing.build_store`.
     """
 
     ingested: Path
@@ -239,25 +235,20 @@ class Building(SequenceStage):
     context: int = 0
 
     kind, manifest_kind = STORE_SHARD, STORE
-    module = "deblurring/data/store/build.py"
+    module = "deblurring/data/store/writing.py"
 
     def made_of(self, name: str) -> dict[str, str]:
         """The recipe of all stores, and what the check of a sequence found."""
         ingested = read_manifest(self.ingested / f"{name}.json", INGESTED)
         return {"recipe": json_digest([self.recipe, contents_digest(ingested)])}
 
-    def is_whole(self, name: str, manifest: dict[str, Any]) -> bool:
-        """Whether the store has all its files."""
-        found = folder_size(self.manifest(name).with_suffix(".zarr"))
-        return found == (manifest["files"], manifest["bytes"])
-
-    def make(self, name: str) -> tuple[Entry, str]:
+    def make(self, name: str) -> dict[str, Any]:
         """Build the store of a sequence.
 
         Raises:
-            DataError: see :func:`vrtspike.deblurring.data.store.build.build_store`.
+            DataError: see :func:`vrtspike.deblurring.data.store.writing.build_store`.
         """
-        made = build_store(
+        return build_store(
             self.root,
             self.ingested / f"{name}.json",
             self.bins,
@@ -265,9 +256,6 @@ class Building(SequenceStage):
             context=self.context,
             **self.made_of(name),
         )
-        frames, digest = len(made["frames"]), made["digest"][:12]
-        line = f"{name}: {frames} frames, {self.bins} bins, digest {digest}"
-        return self.entry(name, made), line
 
     def entry(self, name: str, manifest: dict[str, Any]) -> Entry:
         """The digest of a store, and its size."""

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 
-from vrtspike.analysis.evaluation_files import EXAMPLES, PICTURES, VIDEOS
-from vrtspike.deblurring.data.clips.dataset import SequenceEntry, load_fitting_dataset
+from vrtspike.analysis.evaluation_files import EXAMPLES, FRAMES, PICTURES, VIDEOS, write_table
+from vrtspike.deblurring.analysis.published import (
+    PublishedFigure,
+    require_published_frames,
+    require_published_weights,
+    vrt_on_gopro,
+)
+from vrtspike.deblurring.data.clips.dataset import load_fitting_dataset
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.evaluation.examples import Examples, Picture
-from vrtspike.deblurring.evaluation.measure import (
-    KEYS,
-    ClipMeter,
-    Kind,
-    Scores,
-    ranking_metric,
-)
+from vrtspike.deblurring.evaluation.given_clips import given_clip
+from vrtspike.deblurring.evaluation.pictures import folder_pictures
 from vrtspike.deblurring.evaluation.protocols import PROTOCOLS, Protocol
 from vrtspike.deblurring.evaluation.restore import (
     Compute,
@@ -30,7 +36,7 @@ from vrtspike.deblurring.evaluation.restore import (
     restore_frames,
     torch_compute,
 )
-from vrtspike.deblurring.evaluation.sources import sharp_frame, stored_sequence
+from vrtspike.deblurring.evaluation.sources import FrameSource, sharp_frame, stored_sequence
 from vrtspike.deblurring.evaluation.spikes_alone import (
     RECONSTRUCTIONS,
     gray_frame,
@@ -38,15 +44,34 @@ from vrtspike.deblurring.evaluation.spikes_alone import (
     to_frame,
     to_picture,
 )
-from vrtspike.deblurring.evaluation.summary import write_results
+from vrtspike.deblurring.evaluation.summary import (
+    KEYS,
+    REFERENCES,
+    Kind,
+    columns_of,
+    ranking_metric,
+    write_results,
+)
 from vrtspike.deblurring.evaluation.tiling import Progress
+from vrtspike.deblurring.metrics.metric import ImageMetric, Score
+from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.rgb_images import Image, to_uint8
 from vrtspike.deblurring.settings import Settings, deblurring_settings
 from vrtspike.deblurring.video import video_file
 from vrtspike.deblurring.visuals import comparison
+from vrtspike.errors import RunError
 from vrtspike.io.files import replaced_folder
 from vrtspike.io.images import write_png
 from vrtspike.runs.published import PublishedRun
+from vrtspike.system.cpus import available_cpus
+
+FrameImages = Mapping[Kind, NDArray[Any]]
+"""What is compared of one frame, all (H, W, 3) RGB of one size and uint8, but for a result that a
+protocol does not round: the blurry input, the model's output, the sharp frame; where there are
+spikes what these show, and the sharp frame in grey."""
+
+Scores = Mapping[ImageMetric, Score]
+"""What measures each metric, in the order of columns."""
 
 Row = dict[str, Any]
 """One frame in ``frames.csv``."""
@@ -95,36 +120,36 @@ def evaluate_run(
     compute = torch_compute(model, dataset.statistics_for(settings.DATA), device)
     started, total = time.monotonic(), sum(entry.frames for entry in entries)
     rows: list[Row] = []
-    with contextlib.ExitStack() as finished:
-        folder, examples_folder = (
-            finished.enter_context(replaced_folder(output / name)) for name in (PICTURES, EXAMPLES)
-        )
-        videos = (
-            finished.enter_context(replaced_folder(output / VIDEOS)) if test.SAVE_VIDEO else None
+    with contextlib.ExitStack() as opened:
+        pictures, examples_folder, videos = (
+            opened.enter_context(replaced_folder(output / name))
+            for name in (PICTURES, EXAMPLES, VIDEOS)
         )
         examples = Examples(examples_folder, ranking_metric(list(scores[protocols[0]])))
         progress(0, total)
         for entry in entries:
-            with contextlib.ExitStack() as opened:
-                append: Callable[[Sequence[Image]], None] | None = None
-                if videos is not None:
-                    append = opened.enter_context(video_file(videos / f"{entry.name}.mp4"))
-                frames = _evaluate_sequence(compute, scores, settings, entry)
-                for number, (found, pictures) in enumerate(frames):
+            store, seen = Store(entry.store), None
+            if test.SPIKES_ALONE is not None and store.layout.spike_size is not None:
+                seen = partial(spikes_alone, store, RECONSTRUCTIONS[test.SPIKES_ALONE])
+            source, sharp = stored_sequence(store), partial(sharp_frame, store)
+            frames = measured_frames(compute, scores, settings, entry.name, source, sharp, seen)
+            video = video_file(videos / f"{entry.name}.mp4") if test.SAVE_VIDEO else None
+            with video or contextlib.nullcontext() as append:
+                for number, (found, images) in enumerate(frames):
                     rows += found
                     middle = number == entry.frames // 2
-                    examples.offer(found[0], pictures, middle=middle)
-                    shown = [pictures[stem] for stem in ("blurry", "restored", "sharp")]
+                    examples.offer(found[0], images, middle=middle)
+                    shown = [images[stem] for stem in ("blurry", "restored", "sharp")]
                     if middle:
                         name = f"{entry.name}_{found[0]['frame']}.png"
-                        write_png(folder / name, comparison(*shown))
+                        write_png(pictures / name, comparison(*shown))
                     if append is not None:
                         append(shown)
                     progress(len(rows) // len(protocols), total)
             examples.end_sequence()
         examples.write_index()
-    if not test.SAVE_VIDEO:  # those of an earlier evaluation show other frames
-        shutil.rmtree(output / VIDEOS, ignore_errors=True)
+    if not test.SAVE_VIDEO:
+        shutil.rmtree(output / VIDEOS)
     seconds = time.monotonic() - started
     return write_results(
         output,
@@ -138,19 +163,72 @@ def evaluate_run(
     )
 
 
-def _evaluate_sequence(
-    compute: Compute, scores: Mapping[Protocol, Scores], settings: Settings, entry: SequenceEntry
+class ClipMeter:
+    """Measures the frames of one clip, in order, every figure of a frame in a thread.
+
+    Args:
+        scores: what is measured, and how.
+    """
+
+    def __init__(self, scores: Scores) -> None:
+        self._scores = scores
+        self._threads = ThreadPoolExecutor(available_cpus())
+        self._before: FrameImages | None = None
+
+    def measure(self, images: FrameImages) -> dict[str, float]:
+        """Every metric of the next frame.
+
+        Args:
+            images: the same kinds for every frame of a clip.
+
+        Returns:
+            by column of the tables; NaN where a temporal metric has no frame before this one.
+        """
+        before, self._before = self._before, images
+
+        def figure(metric: ImageMetric, kind: Kind) -> float:
+            score, compared = self._scores[metric], (kind, REFERENCES[kind])
+            if not metric.of_motion:
+                return score(*(images[each] for each in compared))
+            if before is None:
+                return math.nan
+            return score(*((before[each], images[each]) for each in compared))
+
+        figures = {
+            column: self._threads.submit(figure, metric, kind)
+            for metric in self._scores
+            for kind, column in columns_of(metric).items()
+            if kind in images
+        }
+        return {column: found.result() for column, found in figures.items()}
+
+
+def measured_frames(
+    compute: Compute,
+    scores: Mapping[Protocol, Scores],
+    settings: Settings,
+    sequence: str,
+    source: FrameSource,
+    sharp: Callable[[int], Image],
+    seen: Callable[[int], NDArray[np.float32]] | None = None,
 ) -> Iterator[tuple[list[Row], dict[str, Picture]]]:
     """For every frame a row per protocol, and pictures by the stem of their files.
 
     The frames pass once: protocols of one tiling share what is restored, and those of several are
     restored side by side.
+
+    Args:
+        compute: the model.
+        scores: the metrics of each protocol; pictures show what is restored under the first.
+        settings: ``TEST`` and the length of a clip.
+        sequence: its name.
+        source: its blurry frames and spikes.
+        sharp: gives a sharp frame by its number.
+        seen: gives what the spikes alone show of one; None where that is not measured.
     """
     meters = {protocol: ClipMeter(measured) for protocol, measured in scores.items()}
-    test, clip_len = settings.TEST, settings.DATA.CLIP_LEN
-    tilings = {protocol: protocol.tiling(test.TILE, clip_len) for protocol in scores}
-    store = Store(entry.store)
-    source, main = stored_sequence(store), next(iter(scores))
+    test, main = settings.TEST, next(iter(scores))
+    tilings = {protocol: protocol.tiling(test.TILE, settings.DATA.CLIP_LEN) for protocol in scores}
     streams = {
         tiling: restore_frames(
             compute,
@@ -162,21 +240,74 @@ def _evaluate_sequence(
         )
         for tiling in tilings.values()
     }
-    for number, frames in enumerate(zip(*streams.values(), strict=True)):
-        values = dict(zip(streams, frames, strict=True))
-        blur = source.read(slice(number, number + 1)).blur[0]
+    for number, name in enumerate(source.names):
+        values = {tiling: next(stream) for tiling, stream in streams.items()}
+        blur, truth = source.read(slice(number, number + 1))["blur"][0], sharp(number)
         restored = to_uint8(torch.from_numpy(values[tilings[main]]))
-        sharp = sharp_frame(store, number)
-        images: dict[Kind, Image] = {"blur": blur, "sharp": sharp}
-        pictures: dict[str, Picture] = {"blurry": blur, "restored": restored, "sharp": sharp}
-        if test.SPIKES_ALONE is not None and store.layout.spike_size is not None:
-            seen = spikes_alone(store, RECONSTRUCTIONS[test.SPIKES_ALONE], number)
-            images |= {"spikes": to_frame(seen, source.size), "gray": gray_frame(sharp)}
-            pictures["spikes"] = to_picture(seen)
+        images: dict[Kind, Image] = {"blurry": blur, "restored": restored, "sharp": truth}
+        pictures: dict[str, Picture] = {"blurry": blur, "restored": restored, "sharp": truth}
+        if seen is not None:
+            gray = seen(number)
+            images |= {"spikes": to_frame(gray, source.size), "gray": gray_frame(truth)}
+            pictures["spikes"] = to_picture(gray)
         rows = []
         for protocol, meter in meters.items():
-            keys = (protocol.name, entry.name, source.names[number])
+            keys = dict(zip(KEYS, (protocol.name, sequence, name), strict=True))
             image = protocol.image(values[tilings[protocol]])
-            figures = meter.measure({**images, "restored": image})
-            rows.append(dict(zip(KEYS, keys, strict=True)) | figures)
+            rows.append(keys | meter.measure({**images, "restored": image}))
         yield rows, pictures
+
+
+def reproduce_vrt(
+    settings: Settings,
+    output: Path,
+    device: torch.device,
+    progress: Progress,
+    expected: PublishedFigure | None = None,
+) -> str:
+    """Evaluate VRT's published weights without spikes as its paper did, under protocol ``vrt``.
+
+    Frames are read from their files: nothing is prepared, and only the test split is needed.
+
+    Args:
+        settings: of a preset without spikes that starts from these weights.
+        output: folder for ``frames.csv``, with PSNR and SSIM of each frame.
+        device: where to compute.
+        progress: called with the frames done and their total.
+        expected: the published figure; None is VRT's on GoPro.
+
+    Returns:
+        what was expected and what was found.
+
+    Raises:
+        ConfigError: if the weights are not there.
+        DataError: if the test split is not the one of the figure.
+        RunError: if the figure is not found within the limit.
+    """
+    expected, protocol = expected or vrt_on_gopro(), PROTOCOLS["vrt"]
+    require_published_weights(settings)
+    clips = require_published_frames(settings, str(protocol.blur_dir), expected)
+    compute = torch_compute(build_model(settings).float().eval().to(device), None, device)
+    root, weights_dir = Path(settings.DATA.ROOT), Path(settings.WEIGHTS.DIR)
+    metrics = protocol.metrics(("psnr", "ssim"))
+    scores = {protocol: {metric: metric.load(weights_dir, device) for metric in metrics}}
+    rows: list[Row] = []
+    progress(0, expected.frames)
+    for files in clips:
+        blur = [root / path for path in files.blur.values()]
+        truth = [root / files.sharp[number] for number in files.blur]
+        source, sharp = given_clip(folder_pictures(root, blur)), folder_pictures(root, truth)
+        frames = measured_frames(compute, scores, settings, files.name, source, sharp.frame)
+        for found, _ in frames:
+            rows += found
+            progress(len(rows), expected.frames)
+    table = pd.DataFrame(rows)
+    write_table(output / FRAMES, table)
+    psnr = float(table["psnr"].mean())
+    verdict = expected.verdict(psnr)
+    if not expected.is_found(psnr):
+        raise RunError(
+            f"{verdict}. The figures of all frames stand in {output / FRAMES}; look at the version "
+            "of the weights, the blurry frames and the sharp ones"
+        )
+    return verdict

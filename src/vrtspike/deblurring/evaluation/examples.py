@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.analysis.evaluation_files import EXAMPLES_INDEX
-from vrtspike.deblurring.evaluation.measure import KEYS
+from vrtspike.deblurring.evaluation.summary import KEYS
 from vrtspike.deblurring.metrics.metric import ImageMetric
 from vrtspike.io.files import finite_or_null, write_json
 from vrtspike.io.images import write_png
@@ -28,7 +28,7 @@ Picture = NDArray[np.uint8]
 """RGB (H, W, 3), or grey (h, w)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Example:
     """One frame.
 
@@ -71,13 +71,8 @@ class Examples:
 
     def end_sequence(self) -> None:
         """Write the chosen frames of the current sequence."""
-        chosen: dict[str, list[Choice]] = {}
-        for choice in get_args(Choice):
-            if choice in self._kept:
-                chosen.setdefault(self._kept[choice].row["frame"], []).append(choice)
-        for frame, choices in chosen.items():
-            example = self._kept[choices[0]]
-            row, sequence = example.row, example.row["sequence"]
+        for example in dict.fromkeys(self._kept.values()):
+            row, sequence, frame = example.row, example.row["sequence"], example.row["frame"]
             files = {stem: f"{sequence}/{frame}/{stem}.png" for stem in example.pictures}
             for stem, picture in example.pictures.items():
                 write_png(self._folder / files[stem], picture)
@@ -85,7 +80,7 @@ class Examples:
                 "sequence": sequence,
                 "label": sequence,
                 "frame": frame,
-                "chosen": choices,
+                "chosen": [c for c in get_args(Choice) if self._kept.get(c) is example],
                 "metrics": finite_or_null({k: v for k, v in row.items() if k not in KEYS}),
                 "files": files,
             }

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vrtspike.deblurring.data.gate.consistency import (
@@ -88,32 +88,15 @@ class Request:
     no_reference: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class Clip:
-    """A request whose inputs were found to fit each other and the model.
-
-    Attributes:
-        request: what shall be made.
-        source: blurry frames and spikes.
-        sharp: the sharp frames, if there are any to compare with.
-    """
-
-    request: Request
-    source: GivenClip
-    sharp: Pictures | None
-
-    @property
-    def restored(self) -> list[Path]:
-        """Where each restored frame stands."""
-        return [self.request.output / RESTORED / f"{name}.png" for name in self.source.names]
-
-
-def open_request(run: RunIdentity, request: Request) -> Clip:
+def open_request(run: RunIdentity, request: Request) -> tuple[GivenClip, Pictures | None]:
     """Check a request and open its inputs; neither the model nor PyTorch is needed for it.
 
     Args:
         run: that trained the model.
         request: what to do.
+
+    Returns:
+        blurry frames and spikes, and the sharp frames if there are any to compare with.
 
     Raises:
         ConfigError: if an input lies where results go, or the model takes other spikes.
@@ -128,12 +111,14 @@ def open_request(run: RunIdentity, request: Request) -> Clip:
         sensor=request.sensor,
         layout=request.layout,
     )
-    return Clip(request, source, _open_sharp(request.sharp, source))
+    return source, _open_sharp(request.sharp, source)
 
 
 def restore_into(
     model: TrainedModel,
-    clip: Clip,
+    request: Request,
+    source: GivenClip,
+    sharp: Pictures | None,
     *,
     progress: Progresses,
     note: Callable[[str], None] = print,
@@ -145,7 +130,9 @@ def restore_into(
 
     Args:
         model: from :func:`vrtspike.deblurring.evaluation.trained.load`.
-        clip: from :func:`open_request`.
+        request: what to do.
+        source: from :func:`open_request`, as the next.
+        sharp: the sharp frames, if any.
         progress: shows it.
         note: is told what a user wants to know meanwhile.
 
@@ -157,17 +144,17 @@ def restore_into(
         DataError: if an input cannot be used.
         RunError: if the memory is too small.
     """
-    request, source = clip.request, clip.source
+    output = request.output
     scores = {name: load_no_reference(name) for name in request.no_reference}
     if request.overwrite:
-        for path in (request.output / name for name in (RECORD, *MADE)):
+        for path in (output / name for name in (RECORD, *MADE)):
             if path.is_dir():
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
-    record = _identity(model, clip)
+    record = _identity(model, request, source)
     known = _known_record(request, record)
-    files = clip.restored
+    files = [output / RESTORED / f"{name}.png" for name in source.names]
     missing = {n for n, path in enumerate(files) if not path.exists()}
     if known:
         count = len(files)
@@ -185,7 +172,7 @@ def restore_into(
         "device": model.device.type,
         "seconds_per_frame": known.get("seconds_per_frame"),
     }
-    write_json(request.output / RECORD, record)
+    write_json(output / RECORD, record)
     if missing:
         if found := doubts(source):
             advice = "The frames are restored all the same; do not trust these."
@@ -196,8 +183,12 @@ def restore_into(
             for number, image in zip(sorted(missing), frames, strict=True):
                 write_png(files[number], image)
         record["seconds_per_frame"] = (time.monotonic() - started) / len(missing)
-    record["frames"] = _finish(clip, scores, progress, note)
-    write_json(request.output / RECORD, record)
+    record["frames"], doubtful = _finish(request, source, sharp, files, scores, progress)
+    write_json(output / RECORD, record)
+    if doubtful:
+        title = "warning: sharp frames that do not fit their blurry ones"
+        advice = "Give --sharp the frames of this clip; figures against others say nothing."
+        note(list_faults(title, doubtful, advice, limit=10))
     return record
 
 
@@ -216,11 +207,11 @@ def _require_apart(request: Request) -> None:
             )
 
 
-def _identity(model: TrainedModel, clip: Clip) -> dict[str, Any]:
+def _identity(model: TrainedModel, request: Request, source: GivenClip) -> dict[str, Any]:
     """What must be equal for frames of two calls to belong together."""
-    request, spikes = clip.request, clip.source.spikes
-    frames = request.frames
-    used = [] if spikes is None else list(dict.fromkeys([*spikes.paths, *spikes.tables]))
+    frames, spikes = request.frames, source.spikes
+    used = [] if spikes is None else [each.path for each in spikes.frames if each.path]
+    used += [] if spikes is None else spikes.tables
     return {
         "schema": SCHEMA,
         "model": {
@@ -231,7 +222,7 @@ def _identity(model: TrainedModel, clip: Clip) -> dict[str, Any]:
         "blurry frames": input_version(picture_files(frames) if frames.is_dir() else [frames]),
         "spikes": {
             "from": NO_SPIKES if spikes is None else spikes.origin,
-            "version": input_version(used),
+            "version": input_version(list(dict.fromkeys(used))),
             "layout": request.layout,
             "sensor": request.sensor and list(request.sensor),
         },
@@ -261,52 +252,43 @@ def _known_record(request: Request, identity: dict[str, Any]) -> dict[str, Any]:
 
 
 def _finish(
-    clip: Clip,
+    request: Request,
+    source: GivenClip,
+    sharp: Pictures | None,
+    files: Sequence[Path],
     scores: Mapping[str, Callable[[Image], float]],
     progress: Progresses,
-    note: Callable[[str], None],
-) -> list[dict[str, Any]]:
-    """Figures of every frame, and what else shall be made of the frames on disk."""
-    request, source = clip.request, clip.source
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Figures and videos of the frames on disk; and the sharp frames that do not fit."""
     fps = video_rate(request.frames) if request.frames.is_file() else FRAMES_PER_SECOND
-    entries, check = [], Consistency()
+    entries, check = list[dict[str, Any]](), Consistency()
     with contextlib.ExitStack() as opened:
-        append_restored = append_all = None
-        if request.video:
-            append_restored = opened.enter_context(video_file(request.output / VIDEO, fps))
-        if request.side_by_side:
-            append_all = opened.enter_context(video_file(request.output / SIDE_BY_SIDE, fps))
         show = opened.enter_context(progress("figures, videos"))
-        for number, (name, path) in enumerate(zip(source.names, clip.restored, strict=True)):
+        restored_video, all_video = (
+            opened.enter_context(video_file(request.output / name, fps)) if wanted else None
+            for name, wanted in ((VIDEO, request.video), (SIDE_BY_SIDE, request.side_by_side))
+        )
+        for number, (name, path) in enumerate(zip(source.names, files, strict=True)):
             blur, restored = source.pictures.frame(number), read_rgb(path)
-            frames, figures = [blur, restored], dict[str, Any]()
-            if clip.sharp is not None:
-                sharp = clip.sharp.frame(number)
-                frames.append(sharp)
-                figures = {
-                    "psnr_blur": psnr(blur, sharp),
-                    "psnr": psnr(restored, sharp),
-                    "ssim_blur": ssim(blur, sharp),
-                    "ssim": ssim(restored, sharp),
-                }
+            images, figures, measures = [blur, restored], dict[str, Any](), dict(scores)
+            if sharp is not None:
+                truth = sharp.frame(number)
+                images.append(truth)
+                measures |= {"psnr": partial(psnr, sharp=truth), "ssim": partial(ssim, sharp=truth)}
                 blurry = view_picture(source.pictures.describe(number), gray(blur))
-                check.add(FrameView(blurry, view_picture(clip.sharp.describe(number), gray(sharp))))
-            elif source.spikes is not None and source.spikes.paths:
-                figures = no_reference_figures(source.spikes, number, blur, restored)
-            if append_restored is not None:
-                append_restored([restored])
-            if append_all is not None:
-                append_all(frames)
-            for each, score in scores.items():
-                figures |= {f"{each}_blur": score(blur), each: score(restored)}
+                check.add(FrameView(blurry, view_picture(sharp.describe(number), gray(truth))))
+            elif source.spikes is not None and source.spikes.frames[number].path:
+                figures |= no_reference_figures(source.spikes.frames[number], blur, restored)
+            for metric, score in measures.items():
+                figures |= {f"{metric}_blur": score(blur), metric: score(restored)}
+            if restored_video is not None:
+                restored_video([restored])
+            if all_video is not None:
+                all_video(images)
             # Equal frames have no finite PSNR.
             entries.append({"frame": name, **finite_or_null(figures)})
-            show(number + 1, len(source.names))
-    if doubtful := check.finish():
-        title = "warning: sharp frames that do not fit their blurry ones"
-        advice = "Give --sharp the frames of this clip; figures against others say nothing."
-        note(list_faults(title, doubtful, advice, limit=10))
-    return entries
+            show(number + 1, len(files))
+    return entries, check.finish()
 
 
 def _open_sharp(folder: Path | None, source: GivenClip) -> Pictures | None:
@@ -324,13 +306,3 @@ def _open_sharp(folder: Path | None, source: GivenClip) -> Pictures | None:
     sharp = folder_pictures(folder, [by_name[name] for name in source.names])
     require_size(sharp.describe(0), sharp.frame(0), source.size)
     return sharp
-
-
-def mean_figure(frames: list[dict[str, Any]], name: str) -> float | None:
-    """Mean of a figure over the frames that have one; None where none has.
-
-    >>> mean_figure([{"psnr": 30.0}, {"psnr": None}, {}], "psnr")
-    30.0
-    """
-    values = [frame[name] for frame in frames if frame.get(name) is not None]
-    return fmean(values) if values else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -30,13 +31,12 @@ from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,
     frame_scale,
     pack_rows,
-    picture_area,
     read_packed,
 )
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
 from vrtspike.deblurring.data.store.voxels import GainMeter, voxelize_packed
 from vrtspike.deblurring.evaluation.pictures import Pictures, open_pictures
-from vrtspike.deblurring.evaluation.sources import FrameSource, SourceFrames
+from vrtspike.deblurring.evaluation.sources import Frames, FrameSource
 from vrtspike.deblurring.settings import deblurring_settings
 from vrtspike.errors import ConfigError, DataError, list_faults
 from vrtspike.io.images import luma
@@ -55,26 +55,42 @@ Spikes = Path | NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
 
 @dataclass(frozen=True)
 class FrameSpikes:
-    """The spikes of a clip's frames, wherever they are from.
+    """The spikes of one frame, wherever they are from.
+
+    Attributes:
+        exposure: in steps of its recording.
+        total: steps of the recording.
+        read: gives some of them.
+        path: the spike file; None for spikes in memory and simulated ones.
+    """
+
+    exposure: Exposure
+    total: int
+    read: Callable[[Exposure], PackedSpikes]
+    path: Path | None = None
+
+    def around(self, context: int) -> tuple[PackedSpikes, Exposure]:
+        """The exposure with at most so many recorded steps on each side, and its place there."""
+        seen = self.exposure.widened(context, self.total)
+        return self.read(seen), self.exposure.moved(-seen.start)
+
+
+@dataclass(frozen=True)
+class ClipSpikes:
+    """The spikes of a clip.
 
     Attributes:
         origin: where they are from, in words.
         place: what messages call them.
         ratio: pixels of a frame for each spike pixel along each side.
-        exposures: of each frame, in steps of its recording.
-        recorded_steps: of the recording of each frame.
-        read: gives some steps of the recording of a frame.
-        paths: the spike file of each frame; none of spikes in memory and simulated ones.
+        frames: those of each frame.
         tables: the table of the exposures of spike files, if there is one.
     """
 
     origin: str
     place: str
     ratio: Fraction
-    exposures: Sequence[Exposure]
-    recorded_steps: Sequence[int]
-    read: Callable[[int, Exposure], PackedSpikes]
-    paths: Sequence[Path] = ()
+    frames: Sequence[FrameSpikes]
     tables: Sequence[Path] = ()
 
 
@@ -83,11 +99,11 @@ class GivenClip(FrameSource):
     """Blurry frames with their spikes, if any: from :func:`given_clip`."""
 
     pictures: Pictures
-    spikes: FrameSpikes | None
+    spikes: ClipSpikes | None
 
 
 def given_clip(
-    pictures: Pictures, spikes: FrameSpikes | None = None, bins: int = 0, context: int = 0
+    pictures: Pictures, spikes: ClipSpikes | None = None, bins: int = 0, context: int = 0
 ) -> GivenClip:
     """Blurry frames and their spikes as a clip.
 
@@ -98,33 +114,32 @@ def given_clip(
         context: most steps of the closed shutter that bins take in, on each side, as far as they
             were recorded.
     """
-    ratio, binned = Fraction(1), list[Exposure]()
-    if spikes is not None:
-        ratio, recorded = spikes.ratio, zip(spikes.exposures, spikes.recorded_steps, strict=True)
-        binned = [exposure.widened(context, total) for exposure, total in recorded]
 
-    def read(frames: slice) -> SourceFrames:
-        blur = pictures.read(frames)
-        if spikes is None:
-            return SourceFrames(blur)
-        counts = []
-        for number in range(len(binned))[frames]:
-            steps = binned[number]
-            part = spikes.read(number, steps)
-            voxels = voxelize_packed(part.rows, bins, steps.sharp - steps.start)
-            counts.append(voxels[..., : part.columns])
-        return SourceFrames(blur, np.stack(counts), bin_table(binned[frames], bins))
+    def read(frames: slice) -> Frames:
+        found = {"blur": pictures.read(frames)}
+        if spikes is not None:
+            seen = [each.around(context) for each in spikes.frames[frames]]
+            found["counts"] = np.stack(
+                [
+                    voxelize_packed(part.rows, bins, exposure.sharp)[..., : part.columns]
+                    for part, exposure in seen
+                ]
+            )
+            binned = [Exposure(0, len(part), exposure.sharp) for part, exposure in seen]
+            found["bin_steps"] = bin_table(binned, bins)
+        return found
 
     def gain() -> float | None:
         """Reads all frames, one at a time."""
         if spikes is None:
             return None
         meter = GainMeter()
-        for number, exposure in enumerate(spikes.exposures):
-            total = spikes.read(number, exposure).total()
-            meter.add(pictures.frame(number), total, exposure.steps)
+        for number, each in enumerate(spikes.frames):
+            total = each.read(each.exposure).total()
+            meter.add(pictures.frame(number), total, each.exposure.steps)
         return meter.gain(spikes.place)
 
+    ratio = Fraction(1) if spikes is None else spikes.ratio
     return GivenClip(pictures.names, pictures.size, ratio, read, gain, pictures, spikes)
 
 
@@ -133,7 +148,7 @@ def recorded_spikes(
     path: Path,
     sensor: tuple[int, int] | None = None,
     layout: Layout = SPK_GOPRO,
-) -> FrameSpikes:
+) -> ClipSpikes:
     """Spikes in files.
 
     Args:
@@ -157,8 +172,7 @@ def recorded_spikes(
         )
     names = pictures.names
     paths = [path] * len(names) if path.is_file() else _partners(path, names)
-    size = find_sensor(paths[0], sensor, sensor_file(paths[0]), layout, pictures.size)
-    area = picture_area(size, pictures.size, layout)
+    size, area = find_sensor(paths[0], sensor, sensor_file(paths[0]), layout, pictures.size)
     ratio = _ratio(pictures, (area.rows, area.columns))
     tables = _find_tables(path, Path(pictures.place))
     table = str(tables[0]) if tables else None
@@ -167,19 +181,15 @@ def recorded_spikes(
     if faults:
         advice = "Each frame needs a spike file (.dat, .npz) of its name; check the sensor size."
         raise DataError(list_faults(f"{path}: frames without usable spikes", faults, advice))
-    recordings = list(found.values())
-    return FrameSpikes(
-        "recorded",
-        str(path),
-        ratio,
-        [recording.exposure for recording in recordings],
-        [recording.total for recording in recordings],
-        lambda frame, steps: read_packed(
-            paths[frame], *size, start=steps.start, count=steps.steps, area=area
-        ),
-        paths,
-        tables,
-    )
+
+    def read(file: Path, steps: Exposure) -> PackedSpikes:
+        return read_packed(file, *size, start=steps.start, count=steps.steps, area=area)
+
+    frames = [
+        FrameSpikes(recording.exposure, recording.total, partial(read, file), file)
+        for file, recording in zip(paths, found.values(), strict=True)
+    ]
+    return ClipSpikes("recorded", str(path), ratio, frames, tables)
 
 
 def _ratio(pictures: Pictures, sensor: tuple[int, int]) -> Fraction:
@@ -229,7 +239,7 @@ def array_spikes(
     pictures: Pictures,
     spikes: NDArray[np.uint8] | Sequence[NDArray[np.uint8]],
     exposures: Sequence[Exposure] | Layout = SPK_GOPRO,
-) -> FrameSpikes:
+) -> ClipSpikes:
     """Spikes in memory.
 
     Args:
@@ -244,28 +254,21 @@ def array_spikes(
     """
     count = len(pictures.names)
     if isinstance(spikes, np.ndarray) and spikes.ndim == 3:
-        if not isinstance(exposures, Layout):
-            spikes = [spikes] * count
-        elif len(spikes) % count:
-            raise DataError(
-                f"spikes: {len(spikes)} spike frames cannot be divided evenly among {count} "
-                "blurry frames; give one array per frame"
-            )
+        if isinstance(exposures, Layout):
+            spikes = [spikes] if len(spikes) % count else np.split(spikes, count)
         else:
-            spikes = np.split(spikes, count)
+            spikes = [spikes] * count
     recordings = list(spikes)
     kinds = sorted({f"{part.dtype} {part.shape[1:]}" for part in recordings})
-    if (
-        len(recordings) != count
-        or len(kinds) != 1
-        or any(
-            part.dtype != np.uint8 or part.ndim != 3 or part.max(initial=0) > 1
-            for part in recordings
-        )
-    ):
+    are_spikes = all(
+        part.dtype == np.uint8 and part.ndim == 3 and part.max(initial=0) <= 1
+        for part in recordings
+    )
+    if len(recordings) != count or len(kinds) != 1 or not are_spikes:
         raise DataError(
-            f"spikes: found {len(recordings)} arrays ({', '.join(kinds)}), expected one for each "
-            f"of the {count} frames, uint8 (S, h, w) of 0 and 1 of one sensor, or one for all"
+            f"spikes: found {len(recordings)} arrays of {sum(map(len, recordings))} steps "
+            f"({', '.join(kinds)}), expected one for each of the {count} frames, uint8 (S, h, w) "
+            f"of 0 and 1 of one sensor, or one for all, of a multiple of {count} steps"
         )
     if isinstance(exposures, Layout):
         exposures = [
@@ -281,16 +284,18 @@ def array_spikes(
             "the steps of its spikes"
         )
 
-    def read(frame: int, steps: Exposure) -> PackedSpikes:
-        part = recordings[frame][steps.start : steps.stop]
-        return PackedSpikes(pack_rows(part), part.shape[2])
+    def read(part: NDArray[np.uint8], steps: Exposure) -> PackedSpikes:
+        return PackedSpikes(pack_rows(part[steps.start : steps.stop]), part.shape[2])
 
     height, width = recordings[0].shape[1:]
-    ratio, totals = _ratio(pictures, (height, width)), [len(part) for part in recordings]
-    return FrameSpikes("recorded", "spikes", ratio, exposures, totals, read)
+    frames = [
+        FrameSpikes(exposure, len(part), partial(read, part))
+        for exposure, part in zip(exposures, recordings, strict=True)
+    ]
+    return ClipSpikes("recorded", "spikes", _ratio(pictures, (height, width)), frames)
 
 
-def simulated_spikes(pictures: Pictures) -> FrameSpikes:
+def simulated_spikes(pictures: Pictures) -> ClipSpikes:
     """Spikes simulated from the blurry frames themselves.
 
     Such spikes hold no more than the frames do: they show how a model runs, not how well it
@@ -309,7 +314,6 @@ def simulated_spikes(pictures: Pictures) -> FrameSpikes:
             "the simulated sensor has half of them; crop the frames, such as by "
             f"ffmpeg -vf crop={width - width % 2}:{height - height % 2}"
         )
-    ratio = _ratio(pictures, (height // 2, width // 2))
     count = len(pictures.names)
 
     def read(frame: int, steps: Exposure) -> PackedSpikes:
@@ -321,14 +325,8 @@ def simulated_spikes(pictures: Pictures) -> FrameSpikes:
         spikes = simulate_spikes(scene, steps_per_frame=_SIMULATED.steps // 2, seed=frame)
         return PackedSpikes(pack_rows(spikes[steps.start : steps.stop]), spikes.shape[2])
 
-    return FrameSpikes(
-        SIMULATED,
-        f"{pictures.place} (simulated spikes)",
-        ratio,
-        [_SIMULATED] * count,
-        [_SIMULATED.steps] * count,
-        read,
-    )
+    frames = [FrameSpikes(_SIMULATED, _SIMULATED.steps, partial(read, n)) for n in range(count)]
+    return ClipSpikes(SIMULATED, f"{pictures.place} (simulated spikes)", Fraction(2), frames)
 
 
 def doubts(clip: GivenClip) -> list[str]:
@@ -336,33 +334,31 @@ def doubts(clip: GivenClip) -> list[str]:
 
     Reads every file. A single step is no picture that could be compared.
     """
-    spikes = clip.spikes
-    if spikes is None or not spikes.paths:
+    if clip.spikes is None:
         return []
-    found, missed = list[str](), list[float]()
-    compared = [n for n, exposure in enumerate(spikes.exposures) if exposure.steps >= 2]
-    some = compared[:: max(1, len(compared) // _TIMED)]
+    faults, missed = list[str](), list[float]()
     size = (int(clip.size[0] / clip.ratio), int(clip.size[1] / clip.ratio))
-    for number in compared:
-        gray, exposure = (
-            luma(clip.pictures.frame(number)).astype(np.uint8),
-            spikes.exposures[number],
-        )
-        likeness = align(spikes.read(number, exposure), gray, blurry=True)
-        path, frame = spikes.paths[number], clip.pictures.describe(number)
-        fault = mismatch(likeness, path, frame, size)
-        found += [fault] if fault else []
-        if number in some:
-            seen = exposure.widened(exposure.steps // 2, spikes.recorded_steps[number])
-            within = exposure.moved(-seen.start)
-            steps = misplacement(spikes.read(number, seen), gray, within)
-            missed += [] if steps is None else [abs(steps)]
-    if missed and median(missed) > center_tolerance(spikes.exposures[some[0]].steps):
-        found.append(
-            f"{spikes.place}: frames are most like the spikes {median(missed):.0f} steps from "
+    compared = [
+        (number, spikes, spikes.path)
+        for number, spikes in enumerate(clip.spikes.frames)
+        if spikes.path is not None and spikes.exposure.steps >= 2
+    ]
+    timed = max(1, len(compared) // _TIMED)
+    for place, (number, spikes, path) in enumerate(compared):
+        steps, gray = spikes.exposure.steps, luma(clip.pictures.frame(number)).astype(np.uint8)
+        found = align(spikes.read(spikes.exposure), gray, blurry=True)
+        if fault := mismatch(found, path, clip.pictures.describe(number), size):
+            faults.append(fault)
+        if place % timed == 0:
+            recorded, exposure = spikes.around(steps // 2)
+            away = misplacement(recorded, gray, exposure)
+            missed += [] if away is None else [abs(away)]
+    if missed and median(missed) > center_tolerance(compared[0][1].exposure.steps):
+        faults.append(
+            f"{clip.spikes.place}: frames are most like the spikes {median(missed):.0f} steps from "
             f"their exposures; give the right ones by {TABLE} or --layout"
         )
-    return found
+    return faults
 
 
 def open_clip(
@@ -403,7 +399,7 @@ def open_clip(
         raise ConfigError(f"the model of run {run.name} ({run.fingerprint}) {takes}")
     pictures = open_pictures(frames) if isinstance(frames, Path) else frames
     known = LAYOUTS.get(layout or settings.DATA.LAYOUT, SPK_GOPRO)
-    found: FrameSpikes | None
+    found: ClipSpikes | None
     if simulate_spikes:
         found = simulated_spikes(pictures)
     elif isinstance(spikes, Path):

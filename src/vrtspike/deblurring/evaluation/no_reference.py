@@ -36,13 +36,12 @@ BEYOND = 64
 
 
 def no_reference_figures(
-    spikes: FrameSpikes, frame: int, blur: Image, restored: Image
+    spikes: FrameSpikes, blur: Image, restored: Image
 ) -> dict[str, float | None]:
     """The figures of one frame.
 
     Args:
-        spikes: of its clip.
-        frame: its number.
+        spikes: its own.
         blur: uint8 (H, W, 3).
         restored: likewise.
 
@@ -51,11 +50,8 @@ def no_reference_figures(
         none of an exposure that is too short for a window or too dark for a single spike.
         ``agreement_outside`` is None where nothing outside the shutter was recorded.
     """
-    exposure = spikes.exposures[frame]
-    seen = exposure.widened(BEYOND, spikes.recorded_steps[frame])
-    recorded = spikes.read(frame, seen)
-    inner = exposure.moved(-seen.start)
-    if exposure.steps < WINDOW or len(recorded) < 2 * WINDOW:
+    recorded, inner = spikes.around(BEYOND)
+    if inner.steps < WINDOW or len(recorded) < 2 * WINDOW:
         return {}
     whole = np.stack([recorded[step] for step in range(len(recorded))])
     try:

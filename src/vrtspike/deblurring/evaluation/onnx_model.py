@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from vrtspike.deblurring.data.bins import bin_table
-from vrtspike.deblurring.data.clips.batch import prepare_batch
+from vrtspike.deblurring.data.clips.clips import prepare_batch
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.evaluation.restore import Batch
@@ -47,19 +47,14 @@ def load_onnx(path: Path) -> TrainedModel:
     options.intra_op_num_threads = available_cpus()
     try:
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # its classes are not public
+        known = json.loads(session.get_modelmeta().custom_metadata_map[METADATA])
+        if known["schema"] != SCHEMA:
+            raise ValueError(f"found schema {known['schema']}, expected {SCHEMA}")
+    except Exception as error:  # the classes of ONNX Runtime are not public
         raise RunError(
-            f"{path}: cannot be read as an ONNX file ({error}); vrtspike export RUN -o {path} "
-            "writes one"
+            f"{path}: cannot be read as an ONNX file of vrtspike ({error!r}); vrtspike export RUN "
+            f"-o {path} writes one"
         ) from error
-    known: dict[str, Any] = json.loads(
-        session.get_modelmeta().custom_metadata_map.get(METADATA, "{}")
-    )
-    if known.get("schema") != SCHEMA:
-        raise RunError(
-            f"{path}: not written by this version of vrtspike; vrtspike export RUN -o FILE.onnx "
-            "writes such files"
-        )
 
     def compute(batch: Batch) -> NDArray[np.float32]:
         """One tile after the other, for the file knows no batches."""
@@ -143,17 +138,17 @@ def export_model(model: TrainedModel, output: Path, ratio: int = 2) -> float:
     """
     if model.network is None:
         raise ConfigError(f"{model.run.name}: is an ONNX file already")
-    reason = model.network.not_exported if isinstance(model.network, Restorer) else ""
-    if reason:
+    if isinstance(model.network, Restorer) and (reason := model.network.not_exported):
         raise ConfigError(f"{model.run.name}: {reason}; restore with the run itself")
     with atomic_path(output) as temporary:
         _export(model, model.network, temporary, ratio)
-        exported, worst = load_onnx(temporary), 0.0
+        exported, differences = load_onnx(temporary), []
         for number, size in enumerate(_TRIED):
             inputs = _example(model, size, ratio, seed=number)
             batch = {name: value[None] for name, value in inputs.items()}
             difference = np.abs(exported.compute(batch) - model.compute(batch))
-            worst = max(worst, float(difference.max()))
+            differences.append(difference.max())
+        worst = float(np.max(differences))  # NaN where one is
         if not worst <= TOLERANCE:
             raise RunError(
                 f"{output}: differs from PyTorch by {worst:.2g}, expected at most {TOLERANCE:g}; "
@@ -168,24 +163,19 @@ def _export(model: TrainedModel, network: nn.Module, path: Path, ratio: int) -> 
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
-            program = torch.onnx.export(
-                RecordedInputs(network, model.statistics).eval(),
-                (),
-                kwargs=arguments,
-                # Frames, rows and columns may be of any number.
-                dynamic_shapes={
-                    name: dict.fromkeys(range(value.ndim), torch.export.Dim.AUTO)
-                    for name, value in arguments.items()
-                },
-                output_names=["restored"],
-                dynamo=True,
-                verbose=False,
-            )
-        except torch.onnx.errors.OnnxExporterError as error:
-            raise ConfigError(
-                f"{model.run.name}: PyTorch cannot export this model: {error}"
-            ) from error
+        program = torch.onnx.export(
+            RecordedInputs(network, model.statistics).eval(),
+            (),
+            kwargs=arguments,
+            # Frames, rows and columns may be of any number.
+            dynamic_shapes={
+                name: dict.fromkeys(range(value.ndim), torch.export.Dim.AUTO)
+                for name, value in arguments.items()
+            },
+            output_names=["restored"],
+            dynamo=True,
+            verbose=False,
+        )
     assert program is not None
     metadata = {
         "schema": SCHEMA,

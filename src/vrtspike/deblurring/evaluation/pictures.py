@@ -79,21 +79,20 @@ def video_pictures(path: Path) -> Pictures:
     Raises:
         DataError: if it cannot be decoded to its end, holds no frame, or their size changes.
     """
-    size, count = (0, 0), 0
-    for count, image in enumerate(read_video(path), start=1):
-        if count == 1:
-            size = (image.shape[0], image.shape[1])
-        require_size(f"{path}, frame {count}", image, size)
-    if count == 0:
-        raise DataError(f"{path}: a video without a single frame")
+    sizes = [(image.shape[0], image.shape[1]) for image in read_video(path)]
+    if len(set(sizes)) != 1:
+        raise DataError(
+            f"{path}: found {len(sizes)} frames of {len(set(sizes))} sizes, expected one size"
+        )
     reader = _VideoReader(path)
 
     def read(frames: slice) -> NDArray[np.uint8]:
         return np.stack([reader.read(number) for number in range(frames.start, frames.stop)])
 
-    return Pictures(
-        str(path), numbered(count), size, read, lambda frame: f"{path}, frame {frame + 1}"
-    )
+    def describe(frame: int) -> str:
+        return f"{path}, frame {frame + 1}"
+
+    return Pictures(str(path), numbered(len(sizes)), sizes[0], read, describe)
 
 
 def array_pictures(frames: NDArray[np.uint8]) -> Pictures:
@@ -147,12 +146,10 @@ def open_pictures(path: Path) -> Pictures:
     """The frames of a folder or of a video file, or a single picture.
 
     Raises:
-        DataError: if there is neither, or it cannot be read.
+        DataError: if it cannot be read.
     """
     if path.is_dir():
         return folder_pictures(path)
-    if not path.exists():
-        raise DataError(f"{path}: no such folder or file; expected blurry frames or a video")
     if path.suffix.lower() in PICTURE_SUFFIXES:
         return folder_pictures(path.parent, [path])
     return video_pictures(path)

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from vrtspike.errors import ConfigError
+
+if TYPE_CHECKING:
+    import torch
 
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 
 
-def require_precision(precision: str, device_type: str) -> None:
-    """Refuse types of matrix products that do not exist, or that a device computes for hours.
+def choose_precision(name: str, device: torch.device) -> str:
+    """``name``, or for ``auto`` what suits the device.
 
     Raises:
-        ConfigError: naming what there is.
+        ConfigError: if there is no such type, or the device computes it for hours.
     """
-    if precision not in PRECISIONS:
-        raise ConfigError(f"precision: found {precision}, expected {', '.join(PRECISIONS)}")
-    if precision == "float16" and device_type == "cpu":
+    from vrtspike.training.precision import resolve_precision
+
+    if name not in PRECISIONS:
+        raise ConfigError(f"precision: found {name}, expected {', '.join(PRECISIONS)}")
+    if name == "float16" and device.type == "cpu":
         raise ConfigError(
             "precision: found float16 on a CPU, where products of that type take many times as "
             "long as any other; choose float32 or bfloat16, or a GPU"
         )
+    if name != "auto":
+        return name
+    if device.type == "cpu":
+        return "float32"
+    return "bfloat16" if resolve_precision("mixed", device) == "bf16-mixed" else "float16"

@@ -14,7 +14,6 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.evaluation.measure import Mean
 from vrtspike.deblurring.evaluation.tiling import Tiling, tiling_for
 from vrtspike.deblurring.metrics.lpips import LPIPS
 from vrtspike.deblurring.metrics.metric import ImageMetric, needs_nothing
@@ -29,6 +28,9 @@ Values: TypeAlias = NDArray[Any]
 """A frame (H, W, 3) in 0..255: uint8, or float64 where a protocol does not round."""
 
 OWN: ProtocolName = "own"
+
+Mean = Literal["frames", "sequences"]
+"""What the figure of a test set is the mean over."""
 
 SsimName = Literal["channels", "y", "3d", "scikit-image"]
 

@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from vrtspike.deblurring.data.clips.batch import prepare_batch
+from vrtspike.deblurring.data.clips.clips import prepare_batch
 from vrtspike.deblurring.data.store.voxels import Statistics
-from vrtspike.deblurring.evaluation.sources import FrameSource, SourceFrames
-from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, cut, read_ahead, tile_unit
+from vrtspike.deblurring.evaluation.sources import Frames, FrameSource, read_ahead
+from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, cut, tile_unit
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.rgb_images import to_uint8
 from vrtspike.deblurring.settings import Settings
@@ -151,21 +151,21 @@ def restore_frames(
 
 
 def _batch(
-    window: SourceFrames,
+    window: Frames,
     areas: Sequence[tuple[slice, slice]],
     ratio: Fraction,
     gain: float | None,
 ) -> Batch:
     """Tiles of equal size, by their rows and columns; spikes where there is a gain."""
-    batch = {"blur": np.stack([window.blur[:, rows, columns] for rows, columns in areas])}
-    counts, steps = window.counts, window.bin_steps
-    if counts is not None and steps is not None and gain is not None:
-        parts = [(_part(rows, ratio), _part(columns, ratio)) for rows, columns in areas]
-        batch["counts"] = np.stack([counts[..., rows, columns] for rows, columns in parts])
-        batch["bin_steps"] = np.stack([steps] * len(areas))
+    batch = {"blur": np.stack([window["blur"][:, rows, columns] for rows, columns in areas])}
+    if gain is not None:
+        parts = [
+            [slice(int(side.start / ratio), int(side.stop / ratio)) for side in area]
+            for area in areas
+        ]
+        batch["counts"] = np.stack(
+            [window["counts"][..., rows, columns] for rows, columns in parts]
+        )
+        batch["bin_steps"] = np.stack([window["bin_steps"]] * len(areas))
         batch["gain"] = np.full(len(areas), gain, np.float32)
     return batch
-
-
-def _part(pixels: slice, ratio: Fraction) -> slice:
-    return slice(int(pixels.start / ratio), int(pixels.stop / ratio))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -12,20 +14,9 @@ from numpy.typing import NDArray
 from vrtspike.deblurring.data.bins import bin_table
 from vrtspike.deblurring.data.store.reading import Store
 
-
-@dataclass(frozen=True)
-class SourceFrames:
-    """Consecutive frames of a clip.
-
-    Attributes:
-        blur: uint8 (T, H, W, 3) RGB.
-        counts: uint8 (T, K, h, w), spikes per bin; None, as the next, where there are no spikes.
-        bin_steps: uint8 (T, K), spike steps of each bin.
-    """
-
-    blur: NDArray[np.uint8]
-    counts: NDArray[np.uint8] | None = None
-    bin_steps: NDArray[np.uint8] | None = None
+Frames = Mapping[str, NDArray[np.uint8]]
+"""Consecutive frames of a clip: ``blur`` (T, H, W, 3) RGB; where there are spikes also ``counts``
+(T, K, h, w), spikes per bin, and ``bin_steps`` (T, K), spike steps of each bin."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +35,7 @@ class FrameSource:
     names: Sequence[str]
     size: tuple[int, int]
     ratio: Fraction
-    read: Callable[[slice], SourceFrames]
+    read: Callable[[slice], Frames]
     gain: Callable[[], float | None]
 
 
@@ -52,12 +43,12 @@ def stored_sequence(store: Store) -> FrameSource:
     """One sequence of a store, opened for reading."""
     layout, whole = store.layout, slice(None)
 
-    def read(frames: slice) -> SourceFrames:
-        blur = store.read("blur", frames, whole, whole)
-        if layout.spike_size is None:
-            return SourceFrames(blur)
-        counts = store.read("voxels", frames, whole, whole)
-        return SourceFrames(blur, counts, bin_table(layout.binned[frames], layout.bins))
+    def read(frames: slice) -> Frames:
+        found = {"blur": store.read("blur", frames, whole, whole)}
+        if layout.spike_size is not None:
+            found["counts"] = store.read("voxels", frames, whole, whole)
+            found["bin_steps"] = bin_table(layout.binned[frames], layout.bins)
+        return found
 
     return FrameSource(layout.frames, layout.rgb_size, layout.scale, read, lambda: store.gain)
 
@@ -65,3 +56,16 @@ def stored_sequence(store: Store) -> FrameSource:
 def sharp_frame(store: Store, frame: int) -> NDArray[np.uint8]:
     """One sharp frame of a store, uint8 (H, W, 3)."""
     return store.read("sharp", slice(frame, frame + 1), slice(None), slice(None))[0]
+
+
+def read_ahead(
+    times: Sequence[slice], read: Callable[[slice], Frames], readers: int
+) -> Iterator[Frames]:
+    """``read`` of each slice in order, up to ``readers`` of them ahead in threads."""
+    with ThreadPoolExecutor(max(1, readers)) as pool:
+        queue: deque[Future[Frames]] = deque()
+        for time in times:
+            queue.append(pool.submit(read, time))
+            if len(queue) > readers:
+                yield queue.popleft().result()
+        yield from (window.result() for window in queue)

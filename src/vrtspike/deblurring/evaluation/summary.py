@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -19,19 +21,26 @@ from vrtspike.analysis.evaluation_files import (
     write_table,
 )
 from vrtspike.deblurring.data.clips.dataset import DatasetManifest
-from vrtspike.deblurring.evaluation.measure import (
-    columns_of,
-    overall_means,
-    ranking_metric,
-    sequence_means,
-)
-from vrtspike.deblurring.evaluation.protocols import Protocol
+from vrtspike.deblurring.evaluation.protocols import Mean, Protocol
 from vrtspike.deblurring.evaluation.spikes_alone import definition
 from vrtspike.deblurring.metrics.metric import ImageMetric
+from vrtspike.deblurring.metrics.psnr import PSNR
 from vrtspike.deblurring.metrics.registry import METRICS
 from vrtspike.deblurring.settings.schema import DataSettings, deblurring_settings
+from vrtspike.io.files import finite_or_null
 from vrtspike.plotting.pages import Table, write_page
 from vrtspike.runs.published import PublishedRun
+
+KEYS = ["protocol", "sequence", "frame"]
+
+Kind = Literal["blurry", "restored", "spikes", "sharp", "gray"]
+REFERENCES: Mapping[Kind, Kind] = {"blurry": "sharp", "restored": "sharp", "spikes": "gray"}
+"""What is measured against what."""
+
+
+def columns_of(metric: ImageMetric) -> dict[Kind, str]:
+    """Columns of the tables by what is measured."""
+    return dict(zip(REFERENCES, (*metric.columns, f"{metric.name}_spikes"), strict=True))
 
 
 def write_results(
@@ -62,12 +71,7 @@ def write_results(
             "protocol_source": protocol.source,
             "protocol_unknown": protocol.unknown,
             "mean_over": protocol.mean,
-            "tile": {
-                "SIZE": tiling.size,
-                "OVERLAP": tiling.overlap,
-                "FRAMES": tiling.frames,
-                "FRAMES_OVERLAP": tiling.frames_overlap,
-            },
+            "tile": {key.upper(): value for key, value in asdict(tiling).items() if key != "plain"},
             "metrics": overall_means(rows, measured[protocol], protocol.mean),
             "definitions": {metric.name: metric.explanation for metric in measured[protocol]},
         }
@@ -92,7 +96,6 @@ def write_results(
         "bins": dataset.bins,
         "sequences": int(own["sequence"].nunique()),
         "frames": len(own),
-        "scale": 1.0,  # evaluations of earlier versions had several
         **main,
         "other_protocols": {protocol.name: figures(protocol) for protocol in others},
         "spikes_alone": alone or None,
@@ -139,17 +142,15 @@ def figure_table(figures: Mapping[str, Any]) -> pd.DataFrame:
     """The means of a protocol as texts, a row for each metric, and why one is missing."""
     rows = []
     for name, means in figures["metrics"].items():
-        metric = METRICS[name]
+        metric, row = METRICS[name], {"metric": name}
         spikes = "spikes alone (grey)" if metric.of_colour else "spikes alone"
-        kinds = {"blurry": "blurry", "restored": "restored", "spikes": spikes}
-        kinds |= {"restored_error": "standard error"}
-        row = {"metric": name}
-        row |= {
-            title: metric.text(means[kind])
-            for kind, title in kinds.items()
-            if means.get(kind) is not None
-        }
-        rows.append(row | ({"missing": means["reason"]} if "reason" in means else {}))
+        titles = {"blurry": "blurry", "restored": "restored", "spikes": spikes}
+        for kind, title in (titles | {"restored_error": "standard error"}).items():
+            if means.get(kind) is not None:
+                row[title] = metric.text(means[kind])
+        if "reason" in means:
+            row["missing"] = means["reason"]
+        rows.append(row)
     return pd.DataFrame(rows).fillna("")
 
 
@@ -192,3 +193,81 @@ def summary_lines(summary: Mapping[str, Any]) -> list[str]:
         lines.append(f"protocol {each['protocol']}")
         lines += figure_table(each).to_string(index=False).splitlines()
     return [*lines, *_worst(summary)]
+
+
+def sequence_means(frames: pd.DataFrame) -> pd.DataFrame:
+    """Mean over the frames of each sequence that have a figure, with their number in ``frames``.
+
+    One row for each protocol and sequence.
+    """
+    columns = [name for name in frames.columns if name not in KEYS]
+    groups = frames.groupby([key for key in KEYS if key != "frame"], sort=False)
+    means = groups[columns].mean()
+    means.insert(0, "frames", groups.size())
+    return means.reset_index()
+
+
+def mean_and_error(values: pd.Series, frames: pd.Series, mean: Mean) -> tuple[float, float]:
+    """A figure of a test set and its standard error, both from those of the sequences.
+
+    Args:
+        values: of each sequence, means over its frames.
+        frames: of each sequence.
+        mean: whether every frame counts alike, or every sequence.
+
+    Returns:
+        the mean, and how far it would scatter with other sequences; NaN for a single one.
+
+    >>> mean_and_error(pd.Series([1.0, 3.0]), pd.Series([30, 10]), "sequences")
+    (2.0, 1.0)
+    >>> mean_and_error(pd.Series([1.0, 3.0]), pd.Series([30, 10]), "frames")
+    (1.5, 0.75)
+    """
+    known = values.notna()
+    values, frames = values[known], frames[known]
+    weights = (frames if mean == "frames" else frames.clip(1, 1)) / 1.0
+    weights /= weights.sum()
+    found, count = float((weights * values).sum()) if len(values) else math.nan, len(values)
+    if count < 2 or not math.isfinite(found):
+        return found, math.nan
+    squares = float(((weights * (values - found)) ** 2).sum())
+    return found, math.sqrt(count / (count - 1) * squares)
+
+
+def overall_means(
+    sequences: pd.DataFrame, metrics: Iterable[ImageMetric], mean: Mean = "sequences"
+) -> dict[str, dict[str, float | str | None]]:
+    """Means over some sequences.
+
+    Args:
+        sequences: rows of one protocol from :func:`sequence_means`.
+        metrics: those that were measured.
+        mean: whether every frame counts alike, or every sequence.
+
+    Returns:
+        by metric ``blurry``, ``restored``, ``gain`` (by how much the restored frames are better
+        than the blurry ones: positive is better, whichever values of the metric are), the standard
+        error over sequences of the restored frames, and ``spikes``, what the spikes alone show, if
+        they were measured; null, with the ``reason``, where there is no finite number.
+    """
+    means: dict[str, dict[str, float | str | None]] = {}
+    for metric in metrics:
+        found = {
+            kind: mean_and_error(sequences[column], sequences["frames"], mean)
+            for kind, column in columns_of(metric).items()
+            if column in sequences
+        }
+        figures: dict[str, float] = {kind: value for kind, (value, _) in found.items()}
+        figures["restored_error"] = found["restored"][1]
+        figures["gain"] = metric.gain(figures["restored"], figures["blurry"])
+        entry = means[metric.name] = finite_or_null(figures)
+        if math.isnan(figures["blurry"]):
+            entry["reason"] = "no sequence has two frames, between which it is measured"
+        elif entry["gain"] is None:
+            entry["reason"] = "some frames equal the sharp ones: the mean is not finite"
+    return means
+
+
+def ranking_metric(metrics: Sequence[ImageMetric]) -> ImageMetric:
+    """What frames are ranked by, from the worst to the best: PSNR, or else the first metric."""
+    return PSNR if PSNR in metrics else metrics[0]

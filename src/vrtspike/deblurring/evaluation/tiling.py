@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +20,6 @@ if TYPE_CHECKING:
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the number of things done and their total."""
-
-Frames = TypeVar("Frames")
-"""What is read of a clip for some of its frames; only the caller looks inside."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +145,7 @@ def free_memory(device: torch.device) -> int:
 
         unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
         return int(torch.cuda.mem_get_info()[0] + unused)
-    return int(system_memory().available_within_limit * MEGABYTE)
+    return int(system_memory().available * MEGABYTE)
 
 
 def choose_size(shape: tuple[int, int, int], tiling: Tiling, unit: int, pixels: int) -> int:
@@ -227,7 +222,9 @@ def cut_axis(
     """
     if size == 0 or size >= length:
         return [(slice(0, length), np.ones(length, np.float32))]
-    rise = _fade(overlap) if rise is None else rise
+    if rise is None:
+        margin = overlap // 4
+        rise = ((np.arange(overlap) + 1 - margin) / (overlap - 2 * margin + 1)).clip(0, 1)
     total, raw = np.zeros(length), []
     for start in (*range(0, length - size, size - overlap), length - size):
         weights = np.ones(size)
@@ -238,23 +235,3 @@ def cut_axis(
         raw.append((slice(start, start + size), weights))
         total[start : start + size] += weights
     return [(part, (weights / total[part]).astype(np.float32)) for part, weights in raw]
-
-
-def _fade(overlap: int) -> NDArray[np.float64]:
-    margin = overlap // 4
-    positions = np.arange(overlap) + 1 - margin
-    return np.clip(positions / (overlap - 2 * margin + 1), 0, 1)
-
-
-def read_ahead(
-    times: Sequence[slice], read: Callable[[slice], Frames], readers: int
-) -> Iterator[Frames]:
-    """``read`` of each slice in order, up to ``readers`` of them ahead in threads."""
-    with ThreadPoolExecutor(max(1, readers)) as pool:
-        queue: deque[Future[Frames]] = deque()
-        for time in times:
-            queue.append(pool.submit(read, time))
-            if len(queue) > readers:
-                yield queue.popleft().result()
-        while queue:
-            yield queue.popleft().result()

@@ -11,11 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from vrtspike.deblurring.data.clips.dataset import read_statistics
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.evaluation.given_clips import GivenClip, open_clip
 from vrtspike.deblurring.evaluation.pictures import array_pictures
-from vrtspike.deblurring.evaluation.precision import require_precision
+from vrtspike.deblurring.evaluation.precision import choose_precision
 from vrtspike.deblurring.evaluation.restore import (
     Compute,
     load_model,
@@ -33,14 +34,12 @@ from vrtspike.deblurring.evaluation.tiling import (
     tiling_for,
 )
 from vrtspike.deblurring.settings import Settings, deblurring_settings
-from vrtspike.deblurring.statistics import read_statistics
 from vrtspike.errors import ConfigError, DataError, RunError
 from vrtspike.io.files import file_digest
 from vrtspike.reporting.packed import find_model
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.published import read_finished
-from vrtspike.training.precision import resolve_precision
 
 
 @dataclass(frozen=True, repr=False)
@@ -135,19 +134,16 @@ class TrainedModel:
                 "another whole number, a run itself restores all"
             )
         asked, unit = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN), tile_unit(whole)
-        asked = replace(asked, size=0, overlap=-(-asked.overlap // unit) * unit)
-        if tile and (tile < 0 or tile % whole):
+        asked = replace(asked, size=tile or 0, overlap=-(-asked.overlap // unit) * unit)
+        if tile is None:
+            free = SHARE[self.device.type] * free_memory(self.device)
+            pixels = int(free / bytes_per_pixel(settings.MODEL))
+            shape = (len(source.names), *source.size)
+            return replace(asked, size=choose_size(shape, asked, unit, pixels))
+        if tile < 0 or tile % whole:
             raise ConfigError(f"--tile: found {tile}, expected 0 or a positive multiple of {whole}")
-        if tile:
-            return replace(
-                asked, size=tile, overlap=min(asked.overlap, tile // (4 * whole) * 2 * whole)
-            )
-        if tile == 0:
-            return asked
-        free = SHARE[self.device.type] * free_memory(self.device)
-        pixels = int(free / bytes_per_pixel(settings.MODEL))
-        shape = (len(source.names), *source.size)
-        return replace(asked, size=choose_size(shape, asked, unit, pixels))
+        most = tile // (4 * whole) * 2 * whole if tile else asked.overlap
+        return replace(asked, overlap=min(asked.overlap, most))
 
     def restore_source(
         self,
@@ -215,27 +211,17 @@ def load(
             )
         return load_onnx(folder)
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    require_precision(precision, place.type)
+    computed = choose_precision(precision, place)
     published = read_finished(folder)
     settings = deblurring_settings(published.settings, published.name)
     network = load_model(folder / WEIGHTS, settings, place)
     statistics = read_statistics(folder) if settings.MODEL.USE_SPIKE else None
-    name = choose_precision(precision, place)
     return TrainedModel(
         published,
         file_digest(folder / WEIGHTS),
         place,
-        name,
-        torch_compute(network, statistics, place, getattr(torch, name)),
+        computed,
+        torch_compute(network, statistics, place, getattr(torch, computed)),
         network,
         statistics,
     )
-
-
-def choose_precision(name: str, device: torch.device) -> str:
-    """``name``, or for ``auto`` what suits the device."""
-    if name != "auto":
-        return name
-    if device.type == "cpu":
-        return "float32"
-    return "bfloat16" if resolve_precision("mixed", device) == "bf16-mixed" else "float16"

@@ -47,15 +47,6 @@ class ImageMetric(Metric):
         """
         return f"{self.name}_blur", self.name
 
-    @property
-    def spikes_column(self) -> str:
-        """Column of tables: of the spikes alone (``vrtspike.deblurring.evaluation.spikes_alone``).
-
-        >>> ImageMetric("psnr", "PSNR", "PSNR in dB", needs_nothing(max)).spikes_column
-        'psnr_spikes'
-        """
-        return f"{self.name}_spikes"
-
 
 def needs_nothing(score: Score) -> Loader:
     """A loader of a score that needs nothing but the images."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
+
+from pydantic import model_validator
 
 from vrtspike.config.fields import (
     Fraction,
@@ -61,6 +63,12 @@ class SimulateSettings(Section):
     INTERPOLATION: Literal["linear", "flow"] = key(
         "Between frames: a mixture of both, or moved by optical flow", "linear"
     )
+
+    @model_validator(mode="after")
+    def _pixels_suffice(self) -> Self:
+        if self.HOT_PIXELS + self.DEAD_PIXELS > 1:
+            raise ValueError("HOT_PIXELS and DEAD_PIXELS are more than all pixels together")
+        return self
 
 
 class CalibrateSettings(Section):

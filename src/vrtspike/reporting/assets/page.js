@@ -138,11 +138,9 @@ function sequences(evaluated, metrics) {
 }
 
 function sequenceTable(evaluated, metric) {
-  const scales = new Set(evaluated.flatMap(({ evaluation: e }) => e.sequence_rows.map((row) => row.scale)));
   const columns = [
     ...(evaluated.length > 1 ? [{ title: "preset", text: true }] : []),
     { title: "sequence", text: true },
-    ...(scales.size > 1 ? [{ title: "scale", show: short }] : []),
     ...metricColumns(metric),
     { title: "frames" },
   ];
@@ -155,7 +153,6 @@ function sequenceTable(evaluated, metric) {
       return [
         ...(evaluated.length > 1 ? [name] : []),
         row.sequence,
-        ...(scales.size > 1 ? [row.scale ?? null] : []),
         at(after),
         gain(metric, at(before), at(after)),
         at(before),
@@ -185,10 +182,9 @@ function worstFrames(evaluated, metric) {
 
 /** What each figure is of, where the presets were not evaluated on the same frames. */
 function testFrames(evaluated) {
-  const words = evaluated.map(({ evaluation: e }) => {
-    const scale = (e.scale ?? 1) === 1 ? "" : `, at scale ${short(e.scale)}`;
-    return `${e.frames} frames of ${e.sequences} ${e.sequences === 1 ? "sequence" : "sequences"} in ${e.dataset}/${e.split}${e.blur_dir ? `, blurry ones of ${e.blur_dir}` : ""}${scale}${e.protocol === "own" ? "" : `, protocol ${e.protocol}`}`;
-  });
+  const words = evaluated.map(({ evaluation: e }) =>
+    `${e.frames} frames of ${e.sequences} ${e.sequences === 1 ? "sequence" : "sequences"} in ${e.dataset}/${e.split}${e.blur_dir ? `, blurry ones of ${e.blur_dir}` : ""}${e.protocol === "own" ? "" : `, protocol ${e.protocol}`}`,
+  );
   if (new Set(words).size < 2) {
     return null;
   }

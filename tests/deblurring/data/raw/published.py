@@ -15,7 +15,7 @@ from tests.deblurring.data.scenes import film
 from vrtspike.deblurring.data.exposure import Exposure, exposure_table
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.spikes import write_spikes
-from vrtspike.deblurring.data.simulation.sensor import simulate_spikes, synthesize_blur
+from vrtspike.deblurring.data.simulation.sensor import Simulation, simulate_spikes, synthesize_blur
 from vrtspike.deblurring.data.simulation.sequence import simulate_pairs
 from vrtspike.io.files import atomic_write_bytes
 from vrtspike.io.images import write_png
@@ -158,7 +158,9 @@ def pairs(blur: str, sharp: str, suffix: str = ".png") -> Callable[[Path], None]
                 )
                 write_picture(root / sharp.format(split=split) / (name + suffix), seen[6])
             files = find_sequence(root, split, "a", "blur")
-            simulate_pairs(root, files, root / "spikes" / split / "a", steps_per_frame=56)
+            simulate_pairs(
+                root, files, root / "spikes" / split / "a", Simulation(STEPS_PER_FRAME=56)
+            )
 
     return write
 

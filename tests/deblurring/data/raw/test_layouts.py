@@ -239,12 +239,12 @@ def test_what_tells_the_size_of_the_sensor_in_its_order(tmp_path):
     spikes, beside = tmp_path / "a.npz", sensor_file(tmp_path / "a.npz")
     uhsr, frame = LAYOUTS["uhsr"], (96, 128)
     assert beside == tmp_path / "config.yaml"
-    assert find_sensor(spikes, (40, 48), beside, uhsr, frame) == (40, 48)
-    assert find_sensor(spikes, None, beside, uhsr, frame) == (30, 32)
-    assert find_sensor(spikes, None, None, uhsr, frame) == (20, 24)
-    assert find_sensor(tmp_path / "a.dat", None, None, uhsr, frame) == (250, 250)
-    assert find_sensor(tmp_path / "a.dat", None, None, LAYOUTS["s_sdm"], frame) == (24, 32)
-    assert find_sensor(tmp_path / "a.dat", None, None, None, frame) == (48, 64)
+    assert find_sensor(spikes, (40, 48), beside, uhsr, frame)[0] == (40, 48)
+    assert find_sensor(spikes, None, beside, uhsr, frame)[0] == (30, 32)
+    assert find_sensor(spikes, None, None, uhsr, frame)[0] == (20, 24)
+    assert find_sensor(tmp_path / "a.dat", None, None, uhsr, frame)[0] == (250, 250)
+    assert find_sensor(tmp_path / "a.dat", None, None, LAYOUTS["s_sdm"], frame)[0] == (24, 32)
+    assert find_sensor(tmp_path / "a.dat", None, None, None, frame)[0] == (48, 64)
 
 
 def test_files_that_claim_the_same_frame_are_a_fault(dataset):

@@ -87,7 +87,7 @@ def test_damage_of_an_npz_file_is_an_error_wherever_it_is(tmp_path, save):
         (bytes(16), (3, 5), "whole bytes"),
         (bytes(16), (0, 8), "positive"),
         (bytes(16), (8, -8), "positive"),
-        ({"other": np.zeros(3)}, (4, 4), "holds no array 'spk'"),
+        ({"other": np.zeros(3)}, (4, 4), "no .npz file with an array spk"),
         ({"spk": np.full((2, 4, 4), 2)}, (4, 4), "other than 0 and 1"),
         ({"spk": np.full((2, 4, 4), np.nan)}, (4, 4), "other than 0 and 1"),
         ({"spk": np.full((2, 4, 4), None)}, (4, 4), "spk holds object, not numbers"),

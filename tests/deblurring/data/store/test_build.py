@@ -13,10 +13,10 @@ from tests.deblurring.data.prepared import built, checked, merged
 from tests.deblurring.data.scenes import film
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.raw.spikes import read_spikes
-from vrtspike.deblurring.data.simulation.sensor import SensorModel
+from vrtspike.deblurring.data.simulation.sensor import Simulation
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
-from vrtspike.deblurring.data.store.build import build_store
 from vrtspike.deblurring.data.store.reading import Store
+from vrtspike.deblurring.data.store.writing import build_store
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import DataError
 from vrtspike.io.files import read_json, write_json
@@ -37,7 +37,7 @@ def folder(tmp_path_factory):
             folder / "raw" / name,
             film(seed, 34),
             frames_per_exposure=exposure,
-            sensor=SensorModel(theta=THETA[name]),
+            how=Simulation(THETA=THETA[name]),
         )
     built(folder / "raw", THETA, folder, bins=4)
     write_json(folder / "k4/dataset.json", merged(folder / "k4", THETA))
@@ -64,12 +64,6 @@ def test_store_holds_what_the_raw_files_hold(folder):
     assert manifest["frames"] == ["000001", "000002", "000003"]
     assert manifest["spike_frames"] == [88, 88, 88]
     assert set(manifest["histogram"]) == {"35", "5", "6", "42"}
-
-
-def test_too_many_bins_name_sequence_and_frame(pristine, tmp_path):
-    with pytest.raises(DataError, match=r"GOPR0001_11_00, frame 000001: 82 voxel bins for 88"):
-        built(pristine, SEQUENCES[:1], tmp_path, bins=82)
-    assert not list(tmp_path.rglob("*.zarr"))
 
 
 def test_raw_files_that_changed_since_ingestion_are_refused(dataset, tmp_path):

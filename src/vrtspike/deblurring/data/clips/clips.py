@@ -1,9 +1,13 @@
-"""Clips: crops of consecutive frames with their spikes, as small integers."""
+"""Clips: crops of consecutive frames with their spikes, stored as small integers.
+
+:func:`prepare_batch` turns them into a model's inputs, once, on the device.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 import numpy as np
 import torch
@@ -14,8 +18,8 @@ from vrtspike.deblurring.data.bins import bin_table
 from vrtspike.deblurring.data.clips.augmentation import decimated, turned, with_faults
 from vrtspike.deblurring.data.clips.dataset import DatasetManifest
 from vrtspike.deblurring.data.store.layout import StoreLayout
-from vrtspike.deblurring.data.store.reading import ChunkReader, Store
-from vrtspike.deblurring.data.store.voxels import voxelize_packed
+from vrtspike.deblurring.data.store.reading import Store
+from vrtspike.deblurring.data.store.voxels import Statistics, normalize_counts, voxelize_packed
 from vrtspike.errors import DataError, list_faults
 
 if TYPE_CHECKING:
@@ -120,7 +124,7 @@ class ClipDataset(Dataset[Sample]):
         *,
         seed: int = 0,
         train: bool = True,
-        reader: ChunkReader | None = None,
+        cache_bytes: int = 0,
         crops: Sequence[int] = (),
     ) -> None:
         """Open the split's stores (metadata only).
@@ -132,8 +136,8 @@ class ClipDataset(Dataset[Sample]):
                 FAULT_AUGMENT, USE_PRECOMPUTED_VOXELS, BLUR_DIR.
             seed: of crops and augmentation.
             train: random crops and augmentation, or centred crops.
-            reader: how stores are read, and the cache that data sets share; None is one without
-                a cache.
+            cache_bytes: memory for decoded chunks, see
+                :class:`~vrtspike.deblurring.data.store.reading.Store`.
             crops: side of the crops of each epoch, instead of CROP_SIZE; the last one is continued.
 
         Raises:
@@ -142,9 +146,9 @@ class ClipDataset(Dataset[Sample]):
                 crop.
         """
         dataset.require(settings, "NUM_VOXEL_BINS", "CONTEXT_STEPS", "BLUR_DIR")
-        reader = reader or ChunkReader()
         self._stores = {
-            f"{split}/{entry.name}": Store(entry.store, reader) for entry in dataset.split(split)
+            f"{split}/{entry.name}": Store(entry.store, cache_bytes)
+            for entry in dataset.split(split)
         }
         self._settings = settings
         self._crops = crops or [settings.CROP_SIZE]
@@ -170,33 +174,28 @@ class ClipDataset(Dataset[Sample]):
     def __getitem__(self, index: int) -> Sample:
         """Read clip ``index``; see :class:`Sample`."""
         name, start = self._clips[index]
-        layout = self._stores[name].layout
+        store, settings = self._stores[name], self._settings
+        frames = slice(start, start + settings.CLIP_LEN)
         size = self._crops[min(self._epoch, len(self._crops) - 1)]
-        unit = layout.scale.numerator
-        last = [(side - size) // unit for side in layout.rgb_size]
+        unit = store.layout.scale.numerator
+        last = [(side - size) // unit for side in store.layout.rgb_size]
         if self._train:
             random = np.random.default_rng([self._seed, self._epoch, index])
             corner = [unit * int(random.integers(places + 1)) for places in last]
         else:
             corner = [unit * (places // 2) for places in last]
         rows, columns = (slice(place, place + size) for place in corner)
-        sample = read_clip(
-            self._stores[name],
-            name,
-            slice(start, start + self._settings.CLIP_LEN),
-            rows,
-            columns,
-            precomputed=self._settings.USE_PRECOMPUTED_VOXELS,
-        )
+        counted = settings.USE_PRECOMPUTED_VOXELS
+        sample = read_clip(store, name, frames, rows, columns, precomputed=counted)
         if not self._train:
             return sample
-        if self._settings.AUGMENT:
-            flips = random.integers(2, size=3)
-            _augment(sample, rows=bool(flips[0]), columns=bool(flips[1]), swap=bool(flips[2]))
-        if random.random() < self._settings.THRESHOLD_AUGMENT:
-            _raise_threshold(sample, random)
-        if random.random() < self._settings.FAULT_AUGMENT:
-            _add_faults(sample, random)
+        if settings.AUGMENT:
+            _augment(sample, *map(bool, random.integers(2, size=3)))
+        if "counts" in sample:
+            if random.random() < settings.THRESHOLD_AUGMENT:
+                _raise_threshold(sample, random)
+            if random.random() < settings.FAULT_AUGMENT:
+                _add_faults(sample, random)
         return sample
 
 
@@ -210,7 +209,7 @@ def _starts(frames: int, length: int, *, every: bool) -> list[int]:
     return starts
 
 
-def _augment(sample: Sample, *, rows: bool, columns: bool, swap: bool) -> None:
+def _augment(sample: Sample, rows: bool, columns: bool, swap: bool) -> None:
     """Flip and then transpose all arrays of a sample alike, in place of the old ones."""
     if rows or columns or swap:
         sample["blur"] = turned(sample["blur"], 1, rows, columns, swap)
@@ -220,45 +219,97 @@ def _augment(sample: Sample, *, rows: bool, columns: bool, swap: bool) -> None:
 
 
 def _raise_threshold(sample: Sample, random: np.random.Generator) -> None:
-    """Replace the spikes of a sample, if any, by those of a sensor with a higher threshold."""
-    if "counts" in sample:
-        size = sample["counts"].shape[-2:]
-        times, spread = random.uniform(1, MOST_THRESHOLD), random.uniform(0, MOST_SPREAD)
-        each = np.maximum(1, times * (1 + spread * random.standard_normal(size)))
-        sample["counts"] = decimated(sample["counts"], each, each * random.random(size))
-        sample["gain"] = times * sample["gain"]
+    """Replace the spikes of a sample by those of a sensor with a higher threshold."""
+    size = sample["counts"].shape[-2:]
+    times, spread = random.uniform(1, MOST_THRESHOLD), random.uniform(0, MOST_SPREAD)
+    each = np.maximum(1, times * (1 + spread * random.standard_normal(size)))
+    sample["counts"] = decimated(sample["counts"], each, each * random.random(size))
+    sample["gain"] = times * sample["gain"]
 
 
 def _add_faults(sample: Sample, random: np.random.Generator) -> None:
-    """Replace the spikes of a sample, if any, by those of a sensor with faults."""
-    if "counts" in sample:
-        faults = {name: random.uniform(0, most) for name, most in MOST_FAULTS.items()}
-        before = sample["counts"].sum(1, dtype=torch.float32)
-        sample["counts"] = with_faults(sample["counts"], sample["bin_steps"], random, **faults)
-        after = sample["counts"].sum(1, dtype=torch.float32)
-        # The gain is measured of what such a sensor gives: spikes without light lower it.
-        sample["gain"] *= (before * after).sum() / after.square().sum().clamp(min=1)
+    """Replace the spikes of a sample by those of a sensor with faults."""
+    faults = {name: random.uniform(0, most) for name, most in MOST_FAULTS.items()}
+    before = sample["counts"].sum(1, dtype=torch.float32)
+    sample["counts"] = with_faults(sample["counts"], sample["bin_steps"], random, **faults)
+    after = sample["counts"].sum(1, dtype=torch.float32)
+    # The gain is measured of what such a sensor gives: spikes without light lower it.
+    sample["gain"] *= (before * after).sum() / after.square().sum().clamp(min=1)
 
 
 def _check_sizes(layouts: Mapping[str, StoreLayout], length: int, crops: Sequence[int]) -> None:
-    faults = []
-    for name, layout in layouts.items():
-        (height, width), unit = layout.rgb_size, layout.scale.numerator
-        if len(layout.frames) < length:
-            faults.append(f"{name}: {len(layout.frames)} frames, DATA.CLIP_LEN is {length}")
-        if min(height, width) < crops[-1]:
-            faults.append(f"{name}: frames of {height} x {width}, DATA.CROP_SIZE is {crops[-1]}")
-        faults += [
-            f"{name}: DATA.CROP_SIZE {crop} does not fall on whole spike pixels; use a multiple of "
-            f"{unit}"
-            for crop in crops
-            if crop % unit
-        ]
-    scales = sorted({layout.scale for layout in layouts.values()})
-    if len(scales) > 1:
-        faults.append(
-            f"sequences with different RGB to spike scales: {', '.join(map(str, scales))}"
-        )
+    scale = next(iter(layouts.values())).scale
+    faults = [
+        f"{name}: {len(layout.frames)} frames of {layout.rgb_size[0]} x {layout.rgb_size[1]} "
+        f"pixels, {layout.scale} of them for each of the sensor"
+        for name, layout in layouts.items()
+        if len(layout.frames) < length
+        or min(layout.rgb_size) < max(crops)
+        or layout.scale != scale
+        or any(crop % layout.scale.numerator for crop in crops)
+    ]
     if faults:
-        advice = "Lower DATA.CLIP_LEN or DATA.CROP_SIZE, or remove these sequences."
-        raise DataError(list_faults("sequences that cannot give a clip", faults, advice))
+        raise DataError(
+            list_faults(
+                f"sequences that cannot give clips of {length} frames (DATA.CLIP_LEN) and crops of "
+                f"{', '.join(map(str, crops))} (DATA.CROP_SIZE) on whole pixels of one sensor",
+                faults,
+                "Change these keys, or remove the sequences.",
+            )
+        )
+
+
+@dataclass
+class Clip:
+    """A batch of clips on the device. B clips of T frames, K bins, H x W pixels."""
+
+    blur: torch.Tensor
+    """float32 (B, T, 3, H, W), 0 to 1."""
+    sharp: torch.Tensor | None
+    """float32 (B, T, 3, H, W), 0 to 1; None where there is no truth."""
+    voxels: torch.Tensor | None
+    """float32 (B, T, K, h, w): standardised gain x spike rate, at the resolution of the spike
+    sensor; None where there are no spikes."""
+    guide: torch.Tensor | None = None
+    """What a teacher restores, where there is one."""
+
+    @property
+    def reference(self) -> torch.Tensor:
+        """``sharp`` of a clip for training."""
+        assert self.sharp is not None, "training clips have sharp frames"
+        return self.sharp
+
+
+def prepare_batch(
+    batch: Mapping[str, Any], statistics: Statistics | None, device: torch.device | str
+) -> Clip:
+    """Move a batch to the device as integers and convert it there.
+
+    Args:
+        batch: collated samples of :class:`ClipDataset`:
+            ``blur`` uint8 (B, T, H, W, 3); ``sharp`` like it where there is one; ``counts`` uint8
+            (B, T, K, h, w), ``bin_steps`` uint8 (B, T, K) and ``gain`` float32 (B,) where there
+            are spikes.
+        statistics: of the training split; None where its data set has no spikes, the batch's are
+            then left aside.
+        device: where the model is.
+    """
+    device = torch.device(device)
+    blur = batch["blur"].to(device, non_blocking=True)
+    sharp = batch.get("sharp")
+    voxels = None
+    if statistics is not None and "counts" in batch:
+        counts, steps, gain = (
+            batch[name].to(device, non_blocking=True) for name in ("counts", "bin_steps", "gain")
+        )
+        voxels = normalize_counts(counts, steps, gain, statistics.mean, statistics.std)
+    return Clip(
+        blur=_to_float(blur),
+        sharp=None if sharp is None else _to_float(sharp.to(device, non_blocking=True)),
+        voxels=voxels,
+    )
+
+
+def _to_float(image: torch.Tensor) -> torch.Tensor:
+    """uint8 (..., H, W, 3) to float32 (..., 3, H, W) in [0, 1], contiguous."""
+    return image.movedim(-1, -3).to(torch.float32, memory_format=torch.contiguous_format) / 255

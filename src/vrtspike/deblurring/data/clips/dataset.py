@@ -10,14 +10,13 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from vrtspike.deblurring.data.clips.requirements import require_spikes
 from vrtspike.deblurring.data.manifests import DATASET, STORE
 from vrtspike.deblurring.data.store.voxels import Statistics, histogram_statistics
-from vrtspike.errors import ConfigError, DataError
-from vrtspike.io.files import json_digest
+from vrtspike.errors import ConfigError, DataError, RunError
+from vrtspike.io.files import json_digest, read_json
 from vrtspike.io.manifests import read_manifest
+from vrtspike.runs.names import STATISTICS
 
 if TYPE_CHECKING:
     from vrtspike.deblurring.settings.schema import DataSettings, Settings
@@ -70,38 +69,29 @@ def merge_dataset(
         DataError: if there is no training sequence, stores were built with different settings or
             from other blurry frames, or only some hold spikes.
     """
+    found = {name: read_manifest(stores / f"{name}.json", STORE) for name in accepted["sequences"]}
+    trained = [store for store in found.values() if store["split"] == train_split]
+    if not trained:
+        raise DataError(f"{stores}: no sequence of the training split {train_split!r}")
     splits: dict[str, list[dict[str, Any]]] = {}
-    histograms, digests = [], {}
     kinds: dict[tuple[Any, ...], str] = {}
-    for name in accepted["sequences"]:
-        store = read_manifest(stores / f"{name}.json", STORE)
-        digests[name] = store["digest"]
+    for name, store in sorted(found.items()):
         kind = store["bins"], store["context"], store["blur_dir"], store["spike_size"] is not None
         kinds.setdefault(kind, name)
-        splits.setdefault(store["split"], []).append(
-            {
-                "sequence": store["sequence"],
-                "frames": len(store["frames"]),
-                "gain": store["gain"],
-            }
-        )
-        if store["split"] == train_split:
-            found = store["histogram"].items()
-            histogram = {int(k): np.array(v, dtype=np.int64) for k, v in found}
-            histograms.append((store["gain"], histogram))
-    if not histograms:
-        raise DataError(f"{stores}: no sequence of the training split {train_split!r}")
+        entry = {"sequence": store["sequence"], "frames": len(store["frames"])}
+        splits.setdefault(store["split"], []).append({**entry, "gain": store["gain"]})
     if len(kinds) > 1:
-        found = "; ".join(
+        seen = "; ".join(
             f"{name}: {bins} bins, {context} steps of context, {blur_dir}, "
             f"{'' if spikes else 'no '}spikes"
             for (bins, context, blur_dir, spikes), name in kinds.items()
         )
         raise DataError(
-            f"{stores}: stores of different kinds, expected one ({found}); put missing spike files "
+            f"{stores}: stores of different kinds, expected one ({seen}); put missing spike files "
             "there, or leave the sequence out, and run the workflow"
         )
     bins, context, blur_dir, has_spikes = next(iter(kinds))
+    histograms = [(store["gain"], store["histogram"]) for store in trained]
     covered = {
         "bins": bins,
         "context": context,
@@ -114,9 +104,11 @@ def merge_dataset(
         "dataset": dataset,
         "excluded": accepted["excluded"],
         "overlaps": accepted["overlaps"],
-        "splits": {k: sorted(v, key=lambda s: s["sequence"]) for k, v in sorted(splits.items())},
+        "splits": splits,
         "held_out": held_out([each["sequence"] for each in splits[train_split]]),
-        "digest": json_digest({**covered, "stores": digests}),
+        "digest": json_digest(
+            {**covered, "stores": {name: store["digest"] for name, store in found.items()}}
+        ),
     }
 
 
@@ -164,15 +156,12 @@ class DatasetManifest:
                 "be divided; add sequences, or set DATA.VALIDATION to test: pages then say that "
                 "the run was chosen on the test split"
             )
-        return replace(
-            self,
-            sequences=tuple(
-                replace(entry, split=HELD_OUT)
-                if entry.split == settings.TRAIN_SPLIT and entry.name in self.held_out
-                else entry
-                for entry in self.sequences
-            ),
+        held_out = {(settings.TRAIN_SPLIT, name) for name in self.held_out}
+        sequences = (
+            replace(entry, split=HELD_OUT) if (entry.split, entry.name) in held_out else entry
+            for entry in self.sequences
         )
+        return replace(self, sequences=tuple(sequences))
 
     def require(self, settings: DataSettings, *keys: str) -> None:
         """Refuse settings that another data set has to be built for.
@@ -258,3 +247,45 @@ def load_fitting_dataset(path: str | Path, settings: Settings) -> DatasetManifes
     dataset.require(settings.DATA, "NUM_VOXEL_BINS", "CONTEXT_STEPS")
     require_spikes(str(path), dataset.statistics is not None, settings)
     return dataset
+
+
+def run_statistics(settings: Settings, manifest: Path) -> dict[str, Any]:
+    """Mean, standard deviation and count of the voxels that a run standardises with.
+
+    DATA.NORM where a preset gives it; null for a model without spikes. Beside them the bins, name
+    and digest of the data set.
+
+    Raises:
+        DataError: if the data set is not there.
+    """
+    dataset = load_dataset(manifest)
+    uses_spikes = settings.MODEL.USE_SPIKE
+    statistics = dataset.statistics_for(settings.DATA) if uses_spikes else None
+    return {
+        "dataset": dataset.name,
+        "dataset_digest": dataset.digest,
+        "bins": dataset.bins,
+        "statistics": None if statistics is None else asdict(statistics),
+    }
+
+
+def read_statistics(folder: Path) -> Statistics | None:
+    """What the spikes of a run's model are standardised with; None for a model without spikes.
+
+    Args:
+        folder: of a run, or of its published result.
+
+    Raises:
+        RunError: if the file is missing, or is not such a file.
+    """
+    path = folder / STATISTICS
+    try:
+        found: Any = read_json(path)
+        known = found["statistics"]
+        return None if known is None else Statistics(**known)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(
+            f"{path}: missing, damaged, or not the statistics of a run ({error}); copy the whole "
+            "result folder again, or remove the file and train the preset again: a finished run is "
+            "only published again"
+        ) from error

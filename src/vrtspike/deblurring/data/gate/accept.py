@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.deblurring.data.bins import bin_edges
-from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.manifests import ACCEPTED, INGESTED, recorded_exposure
 from vrtspike.errors import DataError, list_faults, named_faults
 from vrtspike.io.manifests import read_manifest
@@ -51,7 +50,7 @@ def alignment_rows(manifests: Iterable[str | Path]) -> list[dict[str, Any]]:
 
 def accept(
     manifests: Sequence[str | Path],
-    bins: Sequence[int] = (),
+    bins: int | None = None,
     *,
     context: int = 0,
     clip_length: int = 1,
@@ -65,7 +64,7 @@ def accept(
 
     Args:
         manifests: paths of all ingest manifests.
-        bins: voxel bins in use; exposures too short for them are faults.
+        bins: voxel bins; exposures too short for them are faults.
         context: most steps of the closed shutter that bins take in, on each side.
         clip_length: frames of a clip; sequences with fewer are faults.
         crop_sizes: side of a crop in pixels by split; sequences with smaller frames are faults.
@@ -87,28 +86,28 @@ def accept(
     found: dict[str, list[str]] = {}
     unmet: dict[str, list[str]] = {}
     pictures: dict[str, list[str]] = {}
-    spiked: set[str] = set()
     for path in manifests:
         manifest = read_manifest(path, INGESTED)
         name = f"{manifest['split']}/{manifest['sequence']}"
-        found[name] = [*manifest["faults"], *_no_spike(manifest)]
-        side = (crop_sizes or {}).get(manifest["split"], 1)
-        for fault in [*_no_bins(manifest, bins, context), *_no_clip(manifest, clip_length, side)]:
-            unmet.setdefault(fault, []).append(name)
+        found[name] = list(manifest["faults"])
         pictures[name] = [frame["picture"] for frame in manifest["frames"]]
-        spiked |= {name} if manifest["spikes"] else set()
+        counts = [frame["spikes"]["count"] for frame in manifest["frames"] if frame["spikes"]]
+        if counts and not any(counts):
+            # No gain can be estimated from it.
+            found[name].append(f"its {len(counts)} exposures hold not a single spike")
+        side = (crop_sizes or {}).get(manifest["split"], 1)
+        for fault in _unmet(manifest, bins, context, clip_length, side):
+            unmet.setdefault(fault, []).append(name)
     if not found:
         raise DataError("no ingest manifests given: there is nothing to accept")
-    for name in found.keys() - spiked if spiked else ():
-        found[name].append("no spikes, but other sequences of the data set have them")
     for name, twin in _twins(pictures).items():
         found[name].append(f"its sharp frames are those of {twin}, frame by frame")
     overlaps = _overlaps(pictures, splits)
-    for name, (training, count) in overlaps.items() if not test_on_training_frames else ():
+    for name, training in overlaps.items() if not test_on_training_frames else ():
         found[name].append(
-            f"{count} of its {len(pictures[name])} sharp frames are frames of {training}, so its "
-            "figures would be of training frames; expected others: remove it, or set "
-            "DATA.TEST_ON_TRAINING_FRAMES to true"
+            f"{len(training)} of its {len(pictures[name])} sharp frames are frames of "
+            f"{training[0]}, so its figures would be of training frames; expected others: remove "
+            "it, or set DATA.TEST_ON_TRAINING_FRAMES to true"
         )
     faulty = {
         name: list(faults) for name, faults in {**(surveyed or {}), **found}.items() if faults
@@ -121,21 +120,21 @@ def accept(
         for name in names:
             faulty.setdefault(name, []).append(fault)
     sequences = sorted(set(found) - set(faulty))
-    splits_left = {_split(name) for name in sequences}
-    empty = sorted({_split(name) for name in faulty} - splits_left)
-    if faulty and (empty or not exclude):
+    empty = sorted({_split(name) for name in faulty} - {_split(name) for name in sequences})
+    if faulty and not exclude:
         title, advice = (
             "the data set has faults, nothing was written",
             "Fix these files, remove their sequences or change the keys, and run again; "
             "DATA.ON_ERROR: exclude goes on without these sequences.",
         )
-        if exclude:
-            lines = named_faults({name: faulty[name] for name in faulty if _split(name) in empty})
-            title = f"all sequences of split {', '.join(empty)} were left out, nothing was written"
-            advice = (
-                "Fix at least one sequence of each split, or name other splits "
-                "(DATA.TRAIN_SPLIT, DATA.VAL_SPLIT)."
-            )
+        raise DataError(list_faults(title, lines, advice))
+    if empty:
+        lines = named_faults({name: faulty[name] for name in faulty if _split(name) in empty})
+        title = f"all sequences of split {', '.join(empty)} were left out, nothing was written"
+        advice = (
+            "Fix at least one sequence of each split, or name other splits (DATA.TRAIN_SPLIT, "
+            "DATA.VAL_SPLIT)."
+        )
         raise DataError(list_faults(title, lines, advice))
     return {
         "schema": ACCEPTED.schema,
@@ -156,64 +155,45 @@ def _twins(pictures: Mapping[str, list[str]]) -> dict[str, str]:
     return twins
 
 
-def _overlaps(
-    pictures: Mapping[str, list[str]], splits: tuple[str, str]
-) -> dict[str, tuple[str, int]]:
-    """Test sequences with training frames: a training sequence, and the number of these frames."""
+def _overlaps(pictures: Mapping[str, list[str]], splits: tuple[str, str]) -> dict[str, list[str]]:
+    """Test sequences with training frames: for each of these the training sequence it is of."""
     training: dict[str, str] = {}
     for name, found in pictures.items():
         if _split(name) == splits[0]:
             training |= dict.fromkeys(found, name)
     training.pop("", None)  # a picture of one colour is no evidence
-    overlaps = {}
-    for name, found in pictures.items():
-        known = [training[picture] for picture in found if picture in training]
-        if known and _split(name) == splits[1]:
-            overlaps[name] = known[0], len(known)
-    return overlaps
+    overlaps = {
+        name: [training[picture] for picture in found if picture in training]
+        for name, found in pictures.items()
+        if _split(name) == splits[1]
+    }
+    return {name: known for name, known in overlaps.items() if known}
 
 
 def _split(name: str) -> str:
     return name.partition("/")[0]
 
 
-def _no_bins(manifest: dict[str, Any], bins: Sequence[int], context: int) -> Iterator[str]:
-    """Why exposures cannot be divided into bins: of each number of bins the first fault."""
-    names: dict[Exposure, str] = {}
+def _unmet(
+    manifest: dict[str, Any], bins: int | None, context: int, length: int, side: int
+) -> Iterator[str]:
+    """What the settings ask of a sequence that it does not meet; arguments as of :func:`accept`."""
     for frame in manifest["frames"]:
-        if spikes := frame["spikes"]:
-            binned = recorded_exposure(spikes).widened(context, spikes["total"])
-            names.setdefault(binned.moved(-binned.start), frame["name"])
-    for k in bins:
-        for exposure, name in names.items():
+        if (spikes := frame["spikes"]) and bins is not None:
             try:
-                bin_edges(exposure, k)
+                bin_edges(recorded_exposure(spikes).widened(context, spikes["total"]), bins)
             except DataError as error:
-                yield f"exposure of frame {name}: {error}"
+                yield f"exposure of frame {frame['name']}: {error}"
                 break
-
-
-def _no_spike(manifest: dict[str, Any]) -> list[str]:
-    """The fault of a sequence without a single spike, from which no gain can be estimated."""
-    counts = [frame["spikes"]["count"] for frame in manifest["frames"] if frame["spikes"]]
-    if not counts or any(counts):
-        return []
-    return [f"its {len(counts)} exposures hold not a single spike"]
-
-
-def _no_clip(manifest: dict[str, Any], length: int, side: int) -> list[str]:
-    """Why no clip can be cut from a sequence."""
-    faults = []
     # Faulty frames are not in the manifest; a sequence is not called short because of them.
     if not manifest["faults"] and len(manifest["frames"]) < length:
-        faults.append(
+        yield (
             f"{len(manifest['frames'])} frames, but clips of training and validation take "
             f"DATA.CLIP_LEN = {length}; lower that"
         )
     if manifest["rgb_size"] and min(manifest["rgb_size"]) < side:
         height, width = manifest["rgb_size"]
-        faults.append(
+        yield (
             f"frames of {height} x {width}, but crops of training and validation take {side} x "
             f"{side} (DATA.CROP_SIZE, or the largest of TRAIN.PROGRESSIVE); lower that"
         )
-    return faults

@@ -138,27 +138,28 @@ def align(spikes: PackedSpikes, gray: NDArray[np.generic], *, blurry: bool = Fal
     picture = _picture(spikes, gray)
     reference = band_pass(picture)
     window = len(spikes) if blurry else _window(spikes)
-    peak, value, low = _search(spikes, picture, reference, window)
-    texture = float(cv2.meanStdDev(reference)[1].item())
-    assessable = texture >= MIN_TEXTURE and min(reference.shape) >= MIN_SIDE
+    peak, value, low = _search(spikes, picture, window)
+    assessable = bool(reference.std() >= MIN_TEXTURE) and min(reference.shape) >= MIN_SIDE
     found = Alignment(peak + (window - 1) / 2, value, value - low, assessable)
-    if assessable and value < DOUBTED:
-        moved = _moved(spikes, reference, window)
-        likeness, how = max(_misread(spikes, picture, window), moved)
-        if likeness >= max(value + CLEARLY_BETTER, 2 * MIN_CORRELATION):
-            better = f"{how} (correlation {likeness:.2f} instead of {value:.2f})"
-            found = replace(found, better=better, is_moved=how == moved[1])
-    return found
+    if not assessable or value >= DOUBTED:
+        return found
+    moved = _moved(spikes, reference, window)
+    likeness, how = max(_misread(spikes, picture, window), moved)
+    if likeness < max(value + CLEARLY_BETTER, 2 * MIN_CORRELATION):
+        return found
+    better = f"{how} (correlation {likeness:.2f} instead of {value:.2f})"
+    return replace(found, better=better, is_moved=how == moved[1])
 
 
 def correlation_curve(
-    spikes: PackedSpikes, gray: NDArray[np.generic]
+    spikes: PackedSpikes, gray: NDArray[np.generic], window: int | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """How much the spikes look like a sharp frame, instant by instant.
+    """How much the spikes look like a frame, instant by instant.
 
     Args:
         spikes: as for :func:`align`.
         gray: as there.
+        window: steps that are averaged; None is as many as there, for a sharp frame.
 
     Returns:
         the centres of the windows (steps), and the correlation in each (-1 to 1).
@@ -166,8 +167,11 @@ def correlation_curve(
     Raises:
         DataError: as there.
     """
-    window = _window(spikes)
-    curve = window_correlations(spikes, band_pass(_picture(spikes, gray)), window)
+    window = window or _window(spikes)
+    reference = band_pass(_picture(spikes, gray))
+    starts = range(len(spikes) - window + 1)
+    pictures = (band_pass(spikes.picture(start, start + window)) for start in starts)
+    curve = np.array([correlation(picture, reference) for picture in pictures])
     return np.arange(len(curve), dtype=np.float64) + (window - 1) / 2, curve
 
 
@@ -184,7 +188,7 @@ def misplacement(
     Returns:
         None where nothing tells, as in a still scene.
     """
-    curve = window_correlations(spikes, band_pass(_picture(spikes, gray)), exposure.steps)
+    _, curve = correlation_curve(spikes, gray, exposure.steps)
     place, value = find_peak(curve)
     tells = value >= MIN_CORRELATION and value - curve.min() >= MIN_DISTINCTION
     return place - exposure.start if tells else None
@@ -202,10 +206,7 @@ def _picture(spikes: PackedSpikes, gray: NDArray[np.generic]) -> NDArray[np.floa
 
 
 def _search(
-    spikes: PackedSpikes,
-    picture: NDArray[np.float32],
-    reference: NDArray[np.float32],
-    window: int,
+    spikes: PackedSpikes, picture: NDArray[np.float32], window: int
 ) -> tuple[float, float, float]:
     """The place and correlation of the most similar window, and the lowest correlation.
 
@@ -219,6 +220,7 @@ def _search(
     pictures = (some.picture(start, start + window) for start in starts)
     curve = np.array([correlation(band_pass(shrink(p, *size)), small) for p in pictures])
     place = stride * find_peak(curve, max(1, _FIT_RADIUS // stride))[0]
+    reference = band_pass(picture)
     best, least = (
         correlation(band_pass(spikes.picture(start, start + window)), reference)
         for start in (round(place), starts[curve.argmin()])
@@ -245,26 +247,21 @@ def _misread(spikes: PackedSpikes, picture: NDArray[np.float32], window: int) ->
         (spikes, picture[::-1], "upside down: write the bottom row first"),
         (spikes, picture[::-1, ::-1], "turned by 180 degrees: write bottom row first, from left"),
     ]
-    return max((_search(one, other, band_pass(other), window)[1], how) for one, other, how in tried)
+    return max((_search(one, other, window)[1], how) for one, other, how in tried)
 
 
 def _moved(spikes: PackedSpikes, reference: NDArray[np.float32], window: int) -> tuple[float, str]:
-    """As :func:`_misread`, of a shift in space."""
+    """As :func:`_misread`, of a shift in space, in the middle of the steps."""
     height, width = reference.shape
     rows, columns = height // MOST_SHIFT, width // MOST_SHIFT
     inner = reference[rows : height - rows, columns : width - columns]
-    tried = []
-    for start in range(0, len(spikes) - window + 1, max(1, window // 2)):
-        picture = band_pass(spikes.picture(start, start + window))
-        near = cv2.matchTemplate(picture, inner, cv2.TM_CCORR_NORMED)
-        down, right = divmod(int(near.argmax()), near.shape[1])
-        tried.append((float(near.max()), rows - down, columns - right))
-    # What moves passes by other places, too: the smallest of nearly equal shifts is meant.
-    best = [found for found in tried if found[0] >= max(tried)[0] - CLEARLY_BETTER / 2]
-    likeness, down, right = min(best, key=lambda found: abs(found[1]) + abs(found[2]))
-    return likeness, (
-        f"moved by {down} rows down and {right} columns to the right: sensor and frames have to "
-        "show the same part of the scene; vrtspike calibrate finds how they lie"
+    start = (len(spikes) - window) // 2
+    picture = band_pass(spikes.picture(start, start + window))
+    near = cv2.matchTemplate(picture, inner, cv2.TM_CCORR_NORMED)
+    down, right = divmod(int(near.argmax()), near.shape[1])
+    return float(near.max()), (
+        f"moved by {rows - down} rows down and {columns - right} columns to the right: sensor and "
+        "frames have to show the same part of the scene; vrtspike calibrate finds how they lie"
     )
 
 
@@ -291,15 +288,6 @@ def band_pass(image: NDArray[np.float32]) -> NDArray[np.float32]:
     half = cv2.resize(fine, (-(-width // 2), -(-height // 2)), interpolation=cv2.INTER_AREA)
     coarse = cv2.blur(cv2.blur(half, (_BOX, _BOX)), (_BOX, _BOX))
     return np.asarray(cv2.subtract(fine, cv2.resize(coarse, (width, height))), np.float32)
-
-
-def window_correlations(
-    spikes: PackedSpikes, reference: NDArray[np.float32], window: int
-) -> NDArray[np.float64]:
-    """Correlation of every window's mean with the reference: (T - window + 1,)."""
-    starts = range(len(spikes) - window + 1)
-    pictures = (band_pass(spikes.picture(start, start + window)) for start in starts)
-    return np.array([correlation(picture, reference) for picture in pictures])
 
 
 def correlation(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:

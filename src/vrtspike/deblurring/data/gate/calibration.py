@@ -25,8 +25,8 @@ from vrtspike.deblurring.data.gate.alignment import (
     MIN_CORRELATION,
     MIN_DISTINCTION,
     band_pass,
+    correlation_curve,
     find_peak,
-    window_correlations,
 )
 from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE
 from vrtspike.deblurring.data.raw.recordings import find_sensor, sensor_file
@@ -74,11 +74,11 @@ class Calibration:
     """Median distance that is left, in sensor pixels."""
     covered: float
     """Share of the sensor's pixels that frames show."""
-    offset_steps: float | None
+    offset_steps: float | None = None
     """Steps by which exposures were later than said; None without a moving scene."""
-    residual_steps: float | None
+    residual_steps: float | None = None
     """Standard error of the offset, from how frames differ; None of a single frame."""
-    correlation: float | None
+    correlation: float | None = None
     """Of spikes and frames of the moving scene, at this offset."""
 
     @property
@@ -121,25 +121,23 @@ def calibrate(
         DataError: if files are missing or do not fit, or a scene does not tell.
     """
     spikes = static / SPIKES
-    sensor = find_sensor(spikes, sensor_size, sensor_file(spikes))
+    sensor, _ = find_sensor(spikes, sensor_size, sensor_file(spikes))
     frames = [read_gray(path) for path in frame_files(static / "blur")[:STATIC_FRAMES]]
     gray: NDArray[np.float32] = np.stack(frames).mean(axis=0, dtype=np.float32)
     steps = min(STATIC_STEPS, count_spike_frames(spikes, *sensor))
-    packed = _spikes(static, sensor, 0, steps)
-    rate = (packed.total() / steps).astype(np.float32)
+    rate = _spikes(static, sensor, 0, steps).picture() / np.float32(steps)
     homography = find_homography(gray, rate)
-    registered = on_sensor(gray, homography, packed.shape[1:])
-    offset = find_offset(moving, sensor, homography, most_steps) if moving else None
+    before = on_sensor(gray, _same_view(gray.shape, rate.shape), rate.shape)
+    registered = on_sensor(gray, homography, rate.shape)
     found = Calibration(
         frame_size=(gray.shape[0], gray.shape[1]),
-        sensor_size=(packed.shape[1], packed.shape[2]),
+        sensor_size=(rate.shape[0], rate.shape[1]),
         file_size=sensor,
         homography=homography.tolist(),
         residual_pixels=_distance(registered, rate),
-        covered=_covered(homography, gray.shape, packed.shape[1:]),
-        **(offset or {"offset_steps": None, "residual_steps": None, "correlation": None}),
+        covered=_covered(homography, gray.shape, rate.shape),
+        **(find_offset(moving, sensor, homography, most_steps) if moving else {}),
     )
-    before = on_sensor(gray, _same_view(gray.shape, packed.shape[1:]), packed.shape[1:])
     red, cyan = np.hstack([_bytes(rate)] * 2), np.hstack([_bytes(before), _bytes(registered)])
     return found, np.dstack([red, cyan, cyan])
 
@@ -208,10 +206,9 @@ def find_offset(
     for name, exposure in exposures.items():
         spikes = _spikes(moving, sensor, exposure.start + low, exposure.steps + high - low)
         frame = read_gray(files[name]).astype(np.float32)
-        gray = on_sensor(frame, homography, spikes.shape[1:])
-        seen = band_pass((gray / 255).astype(np.float32))
+        seen = on_sensor(frame, homography, spikes.shape[1:])
         # Of each offset from low to high.
-        curves.append(window_correlations(spikes, seen, exposure.steps))
+        curves.append(correlation_curve(spikes, seen, exposure.steps)[1])
     mean = np.mean(curves, axis=0)
     peak, correlation = find_peak(mean)
     if correlation < MIN_CORRELATION or correlation - float(mean.min()) < MIN_DISTINCTION:

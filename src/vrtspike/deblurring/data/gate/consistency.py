@@ -9,8 +9,8 @@ correlation.
 from __future__ import annotations
 
 import hashlib
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import cv2
@@ -100,8 +100,6 @@ class FrameView(NamedTuple):
     blur: PictureView
     sharp: PictureView
     spikes: SpikeView | None = None
-    has_fault: bool = False
-    """Whether its spikes were found not to show its sharp frame: that is said once."""
 
 
 def gray(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -158,24 +156,16 @@ class Consistency:
         self._held: deque[FrameView | None] = deque([None, None], maxlen=3)
         self._known: dict[tuple[str, str], tuple[str, str]] = {}
         """What was seen first of each contents: its path, and the contents of its partner."""
-        self._faults: dict[str, list[str]] = {}
+        self._faults = defaultdict[str, list[str]](list)
+        """By their kind."""
 
     def add(self, view: FrameView) -> None:
         """Take in the next frame."""
-        blur, sharp, spikes, _ = view
-        parts = [
-            ("sharp frames", blur.digest, blur.path, sharp.digest),
-            ("blurry frames", sharp.digest, sharp.path, blur.digest),
-        ]
+        blur, sharp, spikes = view
+        self._compare_contents("sharp frames", blur, sharp.digest)
+        self._compare_contents("blurry frames", sharp, blur.digest)
         if spikes is not None and spikes.total:
-            parts.append(("exposures", spikes.digest, spikes.path, spikes.path))
-        for partners, digest, path, partner in parts:
-            original, others = self._known.setdefault((partners, digest), (path, partner))
-            if partner != others:
-                self._faults.setdefault("copied", []).append(
-                    f"{path}: the same contents as {original}, but their {partners} are different "
-                    "ones: one was copied over the other; put the original back"
-                )
+            self._compare_contents("exposures", spikes, spikes.path)
         self._take(view)
 
     def finish(self) -> list[str]:
@@ -183,107 +173,95 @@ class Consistency:
         self._take(None)
         return [_summary(found) for found in self._faults.values()]
 
+    def _compare_contents(self, partners: str, view: PictureView | SpikeView, partner: str) -> None:
+        """Tell the same contents twice that belong to different partners."""
+        first = self._known.setdefault((partners, view.digest), (view.path, partner))
+        if partner != first[1]:
+            self._faults["copied"].append(
+                f"{view.path}: the same contents as {first[0]}, but their {partners} are different "
+                "ones: one was copied over the other; put the original back"
+            )
+
     def _take(self, following: FrameView | None) -> None:
-        """Judge the frame before the one that follows."""
+        """Compare the parts of the frame before with each other and with its neighbours'."""
         self._held.append(following)
         previous, view, _ = self._held
-        for kind, fault in _judge(view, previous, following) if view else ():
-            self._faults.setdefault(kind, []).append(fault)
+        if view is None:
+            return
+        blur, sharp, spikes = view
+        beside = [each for each in (previous, following) if each is not None]
+        least = MIN_COARSE_LIKENESS
+        if spikes is not None and spikes.assessable:
+            others = {each.spikes.path: each.spikes.mean for each in beside if each.spikes}
+            parts = {blur.path: spikes.blur, spikes.path: spikes.mean}
+            if self._fits("spikes", parts, others, MIN_SPIKE_LIKENESS):
+                # Of what moves far the spikes know better whether it is the same scene.
+                least = -1.0
+                self._compare_ends(spikes, previous, following)
+        if blur.digest == sharp.digest:
+            # Where nothing moves, a noiseless simulation blurs nothing.
+            if all(each.sharp.digest != sharp.digest for each in beside):
+                self._faults["equal"].append(
+                    f"{blur.path}: the same picture as {sharp.path}, expected the blurry one: put "
+                    "it there"
+                )
+        elif min(blur.coarse.std(), sharp.coarse.std()) >= _MIN_CONTRAST:
+            others = {each.sharp.path: each.sharp.coarse for each in beside}
+            parts = {blur.path: blur.coarse, sharp.path: sharp.coarse}
+            is_rich = blur.detail > max(MAX_DETAIL * sharp.detail, _MIN_DETAIL)
+            if self._fits("sharp frame", parts, others, least) and is_rich:
+                self._faults["detail"].append(
+                    f"{blur.path}: {blur.detail / max(sharp.detail, 1e-9):.1f} times the fine "
+                    f"detail of {sharp.path}, expected less than {MAX_DETAIL}: blurry and sharp "
+                    "frames are exchanged; exchange their folders or files"
+                )
 
+    def _fits(
+        self, kind: str, parts: Mapping[str, Grey], others: Mapping[str, Grey], least: float
+    ) -> bool:
+        """Whether a blurry frame shows what its partner shows, and no neighbour's shows it better.
 
-Faults = Iterator[tuple[str, str]]
-"""Kind and words of each."""
-
-
-def _judge(view: FrameView, previous: FrameView | None, following: FrameView | None) -> Faults:
-    """Compare the parts of a frame with each other and with those of its neighbours."""
-    blur, sharp, spikes, _ = view
-    beside = [each for each in (previous, following) if each is not None]
-    least = -1.0 if view.has_fault else MIN_COARSE_LIKENESS
-    if spikes is not None and spikes.assessable:
-        others = {each.spikes.path: each.spikes.mean for each in beside if each.spikes}
-        parts = {blur.path: spikes.blur, spikes.path: spikes.mean}
-        misfits = list(_misfits("spikes", parts, others, MIN_SPIKE_LIKENESS))
-        yield from misfits
-        if not misfits:
-            # Of what moves far the spikes know better whether it is the same scene.
-            least = -1.0
-            yield from _backwards(spikes, previous, following)
-    if blur.digest == sharp.digest:
-        # Where nothing moves, a noiseless simulation blurs nothing.
-        if all(each.sharp.digest != sharp.digest for each in beside):
-            yield (
-                "equal",
-                f"{blur.path}: the same picture as {sharp.path}, expected the blurry one: put it "
-                "there",
+        Args:
+            kind: of the partner.
+            parts: pictures of the blurry frame and its partner by path.
+            others: pictures of the neighbours' partners by path.
+            least: correlation that is expected.
+        """
+        (path, blur), (partner, picture) = parts.items()
+        likeness = correlation(blur, picture)
+        better = {other: correlation(blur, theirs) for other, theirs in others.items()}
+        better = {k: v for k, v in better.items() if v > max(likeness + MORE_LIKE, SURELY_LIKE)}
+        for other, found in better.items():
+            self._faults[f"{kind} of a neighbour"].append(
+                f"{path}: more like {other} (correlation {found:.2f}) than {partner} "
+                f"({likeness:.2f}): frames or spike files are exchanged or copied; give each its "
+                "own number"
             )
-    elif min(blur.coarse.std(), sharp.coarse.std()) >= _MIN_CONTRAST:
-        others = {each.sharp.path: each.sharp.coarse for each in beside}
-        parts = {blur.path: blur.coarse, sharp.path: sharp.coarse}
-        misfits = list(_misfits("sharp frame", parts, others, least))
-        yield from misfits
-        if not misfits and blur.detail > max(MAX_DETAIL * sharp.detail, _MIN_DETAIL):
-            yield (
-                "detail",
-                f"{blur.path}: {blur.detail / max(sharp.detail, 1e-9):.1f} times the fine detail "
-                f"of {sharp.path}, expected less than {MAX_DETAIL}: blurry and sharp frames are "
-                "exchanged; exchange their folders or files",
+        if likeness < least and not better:
+            self._faults[f"{kind} of another scene"].append(
+                f"{path}: does not show the scene of {partner} (correlation {likeness:.2f}, "
+                f"expected at least {least}): put frames and spikes of the same sequence and "
+                "number side by side"
             )
+        return likeness >= least and not better
 
-
-def _misfits(
-    kind: str, parts: Mapping[str, Grey], others: Mapping[str, Grey], least: float
-) -> Faults:
-    """Why a blurry frame does not show what its partner shows, or a neighbour's shows it better.
-
-    Args:
-        kind: of the partner.
-        parts: pictures of the blurry frame and its partner by path.
-        others: pictures of the neighbours' partners by path.
-        least: correlation that is expected.
-    """
-    (path, blur), (partner, picture) = parts.items()
-    likeness = correlation(blur, picture)
-    better = {other: correlation(blur, theirs) for other, theirs in others.items()}
-    better = {k: v for k, v in better.items() if v > max(likeness + MORE_LIKE, SURELY_LIKE)}
-    for other, found in better.items():
-        yield (
-            f"{kind} of a neighbour",
-            f"{path}: more like {other} (correlation {found:.2f}) than {partner} "
-            f"({likeness:.2f}): frames or spike files are exchanged or copied; give each its own "
-            "number",
-        )
-    if likeness < least and not better:
-        yield (
-            f"{kind} of another scene",
-            f"{path}: does not show the scene of {partner} (correlation {likeness:.2f}, expected "
-            f"at least {least}): put frames and spikes of the same sequence and number side by "
-            "side",
-        )
-
-
-def _backwards(
-    spikes: SpikeView, previous: FrameView | None, following: FrameView | None
-) -> Faults:
-    """Whether time runs backwards in an exposure; nothing tells that of a lone one."""
-    # Likeness of the right end and of the wrong one to what lies beyond the right one.
-    by = []
-    for neighbour, right, wrong in (
-        (previous, spikes.first, spikes.last),
-        (following, spikes.last, spikes.first),
-    ):
-        if neighbour is not None and neighbour.spikes is not None:
-            near = neighbour.spikes
-            beyond = near.last if neighbour is previous else near.first
-            by.append((correlation(right, beyond), correlation(wrong, beyond)))
-    if by and all(wrong > max(right + BACKWARDS, MIN_END_LIKENESS) for right, wrong in by):
-        least = min(wrong - right for right, wrong in by)
-        yield (
-            "backwards",
-            f"{spikes.path}: its beginning is more like the frame after it and its end more like "
-            f"the one before (by {least:.2f} at least, expected the opposite): time runs backwards "
-            "in it; write its steps in the order they were recorded in",
-        )
+    def _compare_ends(
+        self, spikes: SpikeView, previous: FrameView | None, following: FrameView | None
+    ) -> None:
+        """Tell whether time runs backwards in an exposure; nothing tells that of a lone one."""
+        ends = []  # the one beside a neighbour, the other one, and the neighbour's
+        if previous and previous.spikes:
+            ends.append((spikes.first, spikes.last, previous.spikes.last))
+        if following and following.spikes:
+            ends.append((spikes.last, spikes.first, following.spikes.first))
+        by = [(correlation(near, beyond), correlation(far, beyond)) for near, far, beyond in ends]
+        if by and all(far > max(near + BACKWARDS, MIN_END_LIKENESS) for near, far in by):
+            least = min(far - near for near, far in by)
+            self._faults["backwards"].append(
+                f"{spikes.path}: its beginning is more like the frame after it and its end more "
+                f"like the one before (by {least:.2f} at least, expected the opposite): time runs "
+                "backwards in it; write its steps in the order they were recorded in"
+            )
 
 
 def _summary(faults: Sequence[str]) -> str:

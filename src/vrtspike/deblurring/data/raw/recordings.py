@@ -33,8 +33,8 @@ def find_sensor(
     beside: Path | None,
     layout: Layout | None = None,
     frame: tuple[int, int] | None = None,
-) -> tuple[int, int]:
-    """Rows and columns of the sensor as in a spike file.
+) -> tuple[tuple[int, int], Area]:
+    """Rows and columns of the sensor as in a spike file, and the part of it that is picture.
 
     In this order they are given, or said by a ``config.yaml``, an ``.npz`` file, the layout, or the
     size of the frames.
@@ -49,31 +49,26 @@ def find_sensor(
     Raises:
         DataError: if one of these files cannot be read, or nothing tells the size.
     """
-    told = given or (sensor_size(beside) if beside else None) or npz_sensor(spikes)
-    told = told or (layout.sensor if layout else None)
-    if told is not None:
-        return told
-    if frame is None:
-        raise DataError(
-            f"{spikes}: nothing tells the sensor's size; give rows and columns by --sensor, or "
-            f"spike_h and spike_w in a {SENSOR_FILE} beside the file"
-        )
-    scale = layout.scale if layout else 2
-    return max(1, frame[0] // scale), max(1, frame[1] // scale)
+    size = given or (sensor_size(beside) if beside else None) or npz_sensor(spikes)
+    size = size or (layout.sensor if layout else None)
+    if size is None:
+        if frame is None:
+            raise DataError(
+                f"{spikes}: nothing tells the sensor's size; give rows and columns by --sensor, or "
+                f"spike_h and spike_w in a {SENSOR_FILE} beside the file"
+            )
+        scale = layout.scale if layout else 2
+        size = max(1, frame[0] // scale), max(1, frame[1] // scale)
+    return size, picture_area(size, frame, layout)
 
 
 def sequence_sensor(
     root: Path, files: SequenceFiles, frame: tuple[int, int], given: tuple[int, int] | None
 ) -> tuple[tuple[int, int], Area]:
-    """The sensor of a sequence's spike files, and the part of it that is picture.
-
-    Raises:
-        DataError: as :func:`find_sensor`.
-    """
-    first, layout = files.stream or next(iter(files.spikes.values())), LAYOUTS[files.layout]
+    """:func:`find_sensor` for the spike files of a sequence."""
+    first = files.stream or next(iter(files.spikes.values()))
     beside = root / files.sensor_file if files.sensor_file else None
-    size = find_sensor(root / first, given, beside, layout, frame)
-    return size, picture_area(size, frame, layout)
+    return find_sensor(root / first, given, beside, LAYOUTS[files.layout], frame)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
 import os
 import tokenize
 import zipfile
@@ -20,6 +19,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.raw.layouts.files import Area
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
-from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_write_bytes, placeholder_fault, refuse_pipe
 
@@ -51,9 +50,17 @@ _AT_A_TIME = 5
 _SAMPLED_ROWS = 90
 """Rows that say as much about all pixels as more would."""
 
-_HEADER_DAMAGE = (ValueError, SyntaxError, tokenize.TokenError)
-_ARCHIVE_DAMAGE = (EOFError, zipfile.BadZipFile, zlib.error, RuntimeError)
-"""RuntimeError where it is encrypted, or packed in a way that zipfile does not know."""
+_BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
+_BITS_AT_ONCE = _BITS.view(np.float64).T
+"""The bits of every byte, each in a byte of its own: (1, 256). OpenCV knows no 64-bit integers:
+eight bytes travel as a floating-point number, with which nothing is computed."""
+
+_DAMAGE = (
+    *(OSError, KeyError),  # there is no such file, no such array
+    *(ValueError, SyntaxError, tokenize.TokenError),  # of an array's header
+    *(EOFError, zipfile.BadZipFile, zlib.error),  # of an archive
+    RuntimeError,  # it is encrypted, or packed in a way that zipfile does not know
+)
 
 
 def picture_area(
@@ -147,13 +154,10 @@ def count_spike_frames(path: str | os.PathLike[str], height: int, width: int) ->
     if size % per_frame:
         if found := placeholder_fault(path):
             raise DataError(f"{path}: {found}")
-        sensors = {layout.name: layout.sensor for layout in LAYOUTS.values() if layout.sensor}
-        fits = [name for name, sensor in sensors.items() if 8 * size % math.prod(sensor) == 0]
-        hint = f"; it fits the layout {' or '.join(fits)} (DATA.LAYOUT, --layout)" if fits else ""
         raise DataError(
             f"{path}: {size} bytes are not a whole number of {height} x {width} spike frames "
             f"({per_frame} bytes each; {size // per_frame} frames and {size % per_frame} bytes "
-            f"over); the file is cut or the sensor size is wrong{hint}"
+            f"over); the file is cut or the sensor size is wrong"
         )
     return size // per_frame
 
@@ -193,12 +197,9 @@ def _npz(
             if by_columns:
                 raise ValueError(f"{KEY} has its columns first; save numpy.ascontiguousarray of it")
             yield stream, shape, dtype
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
-    except KeyError as error:
-        raise DataError(f"{path}: holds no array {KEY!r} (T, H, W)") from error
-    except (*_HEADER_DAMAGE, *_ARCHIVE_DAMAGE) as error:
-        raise DataError(f"{path}: not a readable .npz file ({error})") from error
+    except _DAMAGE as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"{path}: no .npz file with an array {KEY} (T, H, W): {reason}") from error
 
 
 def _npz_rows(
@@ -230,7 +231,6 @@ def read_spikes(
     *,
     start: int = 0,
     count: int | None = None,
-    area: Area | None = None,
 ) -> NDArray[np.uint8]:
     """Read spike frames.
 
@@ -240,16 +240,15 @@ def read_spikes(
         width: columns of a row in the file.
         start: first spike frame to read.
         count: number of spike frames; None reads to the end.
-        area: the part that is picture, see :func:`picture_area`; None is all.
 
     Returns:
-        uint8 (T, rows, columns) of 0 and 1, top row first.
+        uint8 (T, height, width) of 0 and 1, top row first.
 
     Raises:
         DataError: if the file is missing or empty, its size is not a whole number of frames, or
             the frames asked for are not in it.
     """
-    found = read_packed(path, height, width, start=start, count=count, area=area)
+    found = read_packed(path, height, width, start=start, count=count)
     return np.unpackbits(found.rows, axis=2, count=found.columns, bitorder="little")
 
 
@@ -262,7 +261,16 @@ def read_packed(
     count: int | None = None,
     area: Area | None = None,
 ) -> PackedSpikes:
-    """Like :func:`read_spikes`, packed."""
+    """Like :func:`read_spikes`, packed.
+
+    Args:
+        path: as there.
+        height: as there.
+        width: as there.
+        start: as there.
+        count: as there.
+        area: the part that is picture, see :func:`picture_area`; None is all.
+    """
     area = area or Area(0, 0, height, width)
     total = count_spike_frames(path, height, width)
     stop = total if count is None else start + count
@@ -282,8 +290,6 @@ def read_packed(
         raw = np.fromfile(path, dtype=np.uint8, count=(stop - start) * size, offset=start * size)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    if raw.size != (stop - start) * size:
-        raise DataError(f"{path}: the file became shorter while it was read")
     packed = raw.reshape(stop - start, size)
     if width % 8 or area.left % 8 or area.columns % 8:
         bits = np.unpackbits(packed, axis=1, bitorder="little").reshape(-1, height, width)
@@ -351,31 +357,21 @@ def count_packed(bits: NDArray[np.uint8], steps: NDArray[np.int64]) -> NDArray[n
     Returns:
         uint8 (K, H, 8 B) counts.
     """
-    edges = steps.tolist()
-    bins = len(edges) - 1
     _, height, width = bits.shape
-    rows = np.ascontiguousarray(bits).reshape(-1, width)
-    counts = np.empty((bins, height, width), dtype=np.uint64)
-    for k in range(bins):
-        for first in range(edges[k], edges[k + 1], _AT_A_TIME):
-            last = min(first + _AT_A_TIME, edges[k + 1])
-            # OpenCV looks up bytes many times faster than NumPy.
-            found = cv2.LUT(rows[first * height : last * height], _bits_of_bytes())
-            pixels = found.view(np.uint64).reshape(-1, height, width)
-            if first == edges[k]:
-                np.add.reduce(pixels, axis=0, out=counts[k])
-            else:
-                counts[k] += np.add.reduce(pixels, axis=0)
+    counts = np.empty((len(steps) - 1, height, width), dtype=np.uint64)
+    for k, (start, stop) in enumerate(pairwise(steps.tolist())):
+        parts = (
+            bits[first : min(first + _AT_A_TIME, stop)] for first in range(start, stop, _AT_A_TIME)
+        )
+        counts[k] = functools.reduce(np.add, map(_count_few, parts))
     return counts.view(np.uint8)
 
 
-@functools.cache
-def _bits_of_bytes() -> NDArray[np.float64]:
-    """The bits of every byte, each in a byte of its own: (1, 256)."""
-    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
-    # OpenCV knows no 64-bit integers: eight bytes travel as a floating-point number, with which
-    # nothing is computed.
-    return bits.view(np.float64).T
+def _count_few(bits: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """The counts of a few steps (T, H, B), eight in a number: (H, B)."""
+    # OpenCV looks up bytes many times faster than NumPy.
+    found = cv2.LUT(bits.reshape(-1, bits.shape[2]), _BITS_AT_ONCE)
+    return np.add.reduce(found.view(np.uint64).reshape(bits.shape), axis=0)
 
 
 def pack_rows(spikes: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -19,6 +19,7 @@ import numpy as np
 import skimage
 from numpy.typing import NDArray
 
+from vrtspike.deblurring.data.simulation.sensor import Simulation
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.errors import DataError
 
@@ -81,8 +82,8 @@ def make_demo_data(
             root / scene.split / scene.name,
             frames,
             frames_per_exposure=FRAMES_PER_EXPOSURE,
+            how=Simulation(SEED=int(random.integers(2**31))),
             replace=True,
-            seed=int(random.integers(2**31)),
         )
         report(f"{scene.split}/{scene.name}: {count} exposures of {scene.photograph}")
 

@@ -9,24 +9,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, Literal, TypedDict, Unpack
+from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, NonNegativeFloat, PositiveFloat
-from pydantic.dataclasses import dataclass
 
-from vrtspike.deblurring.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
+from vrtspike.config.fields import Positive, key
+from vrtspike.deblurring.settings.workflow import SimulateSettings
 from vrtspike.errors import DataError
 from vrtspike.io.images import luma, shrink
 
-Interpolation = Literal["linear", "flow"]
-
 MIN_SIDE = 16
 """Smallest side that optical flow works on."""
-
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
 def synthesize_blur(
@@ -59,48 +54,18 @@ def synthesize_blur(
     return np.rint(mean * 255).astype(np.uint8)
 
 
-@dataclass(frozen=True)
-class SensorModel:
-    """What a simulated sensor does besides integrating; the defaults are those of Spk-GoPro.
+class Simulation(SimulateSettings):
+    """A simulated sensor and what it is shown; the defaults are those of Spk-GoPro."""
 
-    Raises:
-        pydantic.ValidationError: where a value is out of its range.
-    """
-
-    theta: PositiveFloat = 2.0
-    """Threshold, in units of full-scale grey."""
-    theta_spread: NonNegativeFloat = 0.0
-    """Standard deviation of the threshold from pixel to pixel, as a share of it."""
-    noise: NonNegativeFloat = 0.0
-    """Standard deviation of the grey value of a step, as a share of full scale."""
-    dark_counts: Share = 0.0
-    """Probability of a spike without light, for each pixel and step."""
-    hot_pixels: Share = 0.0
-    """Share of the pixels that fire at every step."""
-    dead_pixels: Share = 0.0
-    """Share of the pixels that never fire."""
-    jitter: Share = 0.0
-    """Probability that a spike is read out a step late."""
-    light_gamma: PositiveFloat | None = None
-    """Grey values are coded with it and the sensor sees linear light; None: it sees coded values.
-    """
-    start_phase: Share | None = None
-    """Charge at the start, as a share of the threshold; None: any, another one at each pixel."""
-
-    def __post_init__(self) -> None:
-        """Refuse more hot and dead pixels than there are pixels."""
-        if self.hot_pixels + self.dead_pixels > 1:
-            raise ValueError("hot_pixels and dead_pixels are more than all pixels together")
+    DOWNSCALE: Positive = key("Frame pixels per spike pixel along each side", 2)
 
 
-_PERFECT = SensorModel()
+SPK_GOPRO = Simulation()
 _LEAST_THETA = 0.1
 """Of the threshold: lower ones are not drawn, however wide the spread."""
 
 
-def fire(
-    pictures: Iterator[NDArray[np.float32]], model: SensorModel = _PERFECT, seed: int = 0
-) -> Iterator[NDArray[np.bool_]]:
+def fire(pictures: Iterator[NDArray[np.float32]], model: Simulation) -> Iterator[NDArray[np.bool_]]:
     """The spikes of an integrate-and-fire sensor, step by step.
 
     Per pixel: V is uniform in [0, theta) at the start; every step V += grey; where V >= theta the
@@ -108,46 +73,45 @@ def fire(
 
     Args:
         pictures: what it sees in each step, grey (H, W) in [0, 1].
-        model: its threshold and its faults.
-        seed: decides all that is drawn.
+        model: its threshold, its faults and the seed of all that is drawn.
     """
     first = next(pictures, None)
     if first is None:
         return
-    shape, random = first.shape, np.random.default_rng(seed)
+    shape, random = first.shape, np.random.default_rng(model.SEED)
     phase = random.random(shape, dtype=np.float32)
-    if model.start_phase is not None:
-        phase[:] = model.start_phase
-    theta = np.full(shape, model.theta, np.float32)
-    if model.theta_spread:
-        spread = 1 + model.theta_spread * random.standard_normal(shape)
+    if model.START_PHASE is not None:
+        phase[:] = model.START_PHASE
+    theta = np.full(shape, model.THETA, np.float32)
+    if model.THETA_SPREAD:
+        spread = 1 + model.THETA_SPREAD * random.standard_normal(shape)
         theta *= np.maximum(spread, _LEAST_THETA).astype(np.float32)
     charge = phase * theta
     late = np.zeros(shape, np.bool_)
-    kind = random.random(shape) if model.hot_pixels or model.dead_pixels else 1
-    hot, alive = np.less(kind, model.hot_pixels), np.less_equal(kind, 1 - model.dead_pixels)
+    kind = random.random(shape) if model.HOT_PIXELS or model.DEAD_PIXELS else 1
+    hot, alive = np.less(kind, model.HOT_PIXELS), np.less_equal(kind, 1 - model.DEAD_PIXELS)
     for gray in itertools.chain([first], pictures):
-        charge += gray if model.light_gamma is None else gray**model.light_gamma
-        if model.noise:
+        charge += gray if model.LIGHT_GAMMA is None else gray**model.LIGHT_GAMMA
+        if model.NOISE:
             noise = random.standard_normal(shape, dtype=np.float32)
-            charge += np.float32(model.noise) * noise
+            charge += np.float32(model.NOISE) * noise
         fired = charge >= theta
         charge -= theta * fired
-        if model.jitter:
-            delayed = random.random(shape, dtype=np.float32) < model.jitter
+        if model.JITTER:
+            delayed = random.random(shape, dtype=np.float32) < model.JITTER
             # One spike a step is read out; a second one waits.
             read = late | (fired & ~delayed)
             late = fired & (late | delayed)
             fired = read
-        if model.dark_counts:
-            fired |= random.random(shape, dtype=np.float32) < model.dark_counts
-        if model.hot_pixels or model.dead_pixels:
+        if model.DARK_COUNTS:
+            fired |= random.random(shape, dtype=np.float32) < model.DARK_COUNTS
+        if model.HOT_PIXELS or model.DEAD_PIXELS:
             fired = (fired | hot) & alive
         yield fired
 
 
 def between(
-    first: NDArray[np.float32], second: NDArray[np.float32], steps: int, how: Interpolation
+    first: NDArray[np.float32], second: NDArray[np.float32], steps: int, how: str
 ) -> Iterator[NDArray[np.float32]]:
     """Pictures in equal steps from one frame up to the next one, which is excluded.
 
@@ -190,15 +154,13 @@ def between(
 
 
 def stream_spikes(
-    frames: Iterable[NDArray[np.uint8]],
-    steps_per_frame: int = STEPS_PER_SOURCE_FRAME,
-    sensor: SensorModel = _PERFECT,
-    seed: int = 0,
-    *,
-    downscale: int = 2,
-    interpolation: Interpolation = "linear",
+    frames: Iterable[NDArray[np.uint8]], how: Simulation = SPK_GOPRO
 ) -> Iterator[NDArray[np.bool_]]:
     """Simulate spikes frame by frame, holding two frames in memory.
+
+    Args:
+        frames: see :func:`simulate_spikes`.
+        how: the sensor.
 
     Yields:
         bool (steps_per_frame, h, w) for each frame: the steps from this frame to just before the
@@ -207,50 +169,32 @@ def stream_spikes(
     Raises:
         DataError: see :func:`simulate_spikes`.
     """
-    if steps_per_frame < 1 or downscale < 1:
-        raise DataError("steps per frame and downscale must be at least 1")
-    pictures = _pictures(frames, steps_per_frame, downscale, interpolation)
-    spikes = fire(pictures, sensor, seed)
-    while steps := list(itertools.islice(spikes, steps_per_frame)):
+    spikes = fire(_pictures(frames, how), how)
+    while steps := list(itertools.islice(spikes, how.STEPS_PER_FRAME)):
         yield np.stack(steps)
 
 
 def _pictures(
-    frames: Iterable[NDArray[np.uint8]], steps: int, downscale: int, how: Interpolation
+    frames: Iterable[NDArray[np.uint8]], how: Simulation
 ) -> Iterator[NDArray[np.float32]]:
     """What the sensor sees in each step."""
-    grays = (_sensor_gray(frame, downscale) for frame in frames)
-    current = next(grays, None)
-    if current is None:
-        return
-    for following in grays:
-        if following.shape != current.shape:
+    grays = (_sensor_gray(frame, how.DOWNSCALE) for frame in frames)
+    for current, following in itertools.pairwise(itertools.chain(grays, [None])):
+        assert current is not None, "only the end is None"
+        if following is None:
+            yield from itertools.repeat(current, how.STEPS_PER_FRAME)
+        elif following.shape != current.shape:
             raise DataError(
                 f"found a frame of {following.shape} pixels of the sensor after frames of "
                 f"{current.shape}, expected one size; put frames of another size elsewhere"
             )
-        yield from between(current, following, steps, how)
-        current = following
-    yield from itertools.repeat(current, steps)
-
-
-class Simulation(TypedDict, total=False):
-    """How spikes are simulated; what is not given is as :func:`stream_spikes` has it."""
-
-    steps_per_frame: int
-    """Spike steps from one frame to the next (8 at 240 frames a second)."""
-    sensor: SensorModel
-    """What the sensor is like; its mean spike rate is grey / theta (grey from 0 to 1)."""
-    seed: int
-    """Of the initial charge of each pixel, and all else that is drawn."""
-    downscale: int
-    """Frame pixels per spike pixel along each side; 2 is Spk-GoPro's half resolution."""
-    interpolation: Interpolation
-    """What is seen between frames, see :func:`between`."""
+        else:
+            yield from between(current, following, how.STEPS_PER_FRAME, how.INTERPOLATION)
 
 
 def simulate_spikes(
-    frames: Iterable[NDArray[np.uint8]], **how: Unpack[Simulation]
+    frames: Iterable[NDArray[np.uint8]],
+    **how: Any,  # noqa: ANN401 - values of the keys
 ) -> NDArray[np.uint8]:
     """Simulate the spikes of an integrate-and-fire sensor that looks at a video.
 
@@ -259,15 +203,17 @@ def simulate_spikes(
 
     Args:
         frames: N frames uint8 (H, W, 3) RGB or (H, W) grey, gamma-coded; at least one.
-        how: see :class:`Simulation`.
+        how: keys of :class:`Simulation` in lower case.
 
     Returns:
         uint8 (N * steps_per_frame, H / downscale, W / downscale) of 0 and 1.
 
     Raises:
-        DataError: if sizes do not divide, or an option is out of range.
+        DataError: if sizes do not divide.
+        pydantic.ValidationError: if an option is out of range.
     """
-    return np.concatenate(list(stream_spikes(frames, **how))).view(np.uint8)
+    simulation = Simulation(**{name.upper(): value for name, value in how.items()})
+    return np.concatenate(list(stream_spikes(frames, simulation))).view(np.uint8)
 
 
 def _sensor_gray(frame: NDArray[np.uint8], downscale: int) -> NDArray[np.float32]:

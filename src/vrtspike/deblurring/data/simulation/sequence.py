@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,12 @@ from vrtspike.deblurring.data.raw.layouts.spk_gopro import (
 )
 from vrtspike.deblurring.data.raw.numbering import find_jumps, frame_order
 from vrtspike.deblurring.data.raw.spikes import pack_spikes
-from vrtspike.deblurring.data.simulation.sensor import Simulation, stream_spikes, synthesize_blur
+from vrtspike.deblurring.data.simulation.sensor import (
+    SPK_GOPRO,
+    Simulation,
+    stream_spikes,
+    synthesize_blur,
+)
 from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_path, atomic_write_bytes, replaced_folder
 from vrtspike.io.images import encode_png, read_rgb
@@ -106,9 +111,9 @@ def simulate_pairs(
     root: Path,
     files: SequenceFiles,
     folder: Path,
+    how: Simulation,
     *,
     progress: Callable[[int, int], None] | None = None,
-    **how: Unpack[Simulation],
 ) -> int:
     """Write the spikes of a video that has blurry and sharp frames, but no spikes.
 
@@ -119,8 +124,8 @@ def simulate_pairs(
         root: the data set's folder.
         files: of the sequence.
         folder: where to write.
+        how: the sensor.
         progress: called with the frames done and their total.
-        how: see :class:`~vrtspike.deblurring.data.simulation.sensor.Simulation`.
 
     Returns:
         the number of frames.
@@ -133,18 +138,17 @@ def simulate_pairs(
         raise DataError(f"{files.split}/{files.name}: no sharp frames to simulate spikes from")
     # The scene stands still before the first frame as it does after the last one.
     frames = (read_rgb(root / files.sharp[name]) for name in (names[0], *names))
-    intervals = stream_spikes(frames, **how)
+    intervals = stream_spikes(frames, how)
     with atomic_path(folder / "spike.dat") as temporary, temporary.open("wb") as stream:
         for done, interval in enumerate(intervals):
             stream.write(pack_spikes(interval))
             if progress:
                 progress(done, len(names))
-    steps_per_frame = how["steps_per_frame"]
-    half = steps_per_frame // 2
-    middles = [steps_per_frame * (number + 1) for number in range(len(names))]
+    half = how.STEPS_PER_FRAME // 2
+    about = Exposure(-half, half, 0)
     exposures = {
-        name: Exposure(middle - half, middle + half, middle)
-        for name, middle in zip(names, middles, strict=True)
+        name: about.moved(how.STEPS_PER_FRAME * number)
+        for number, name in enumerate(names, start=1)
     }
     atomic_write_bytes(folder / TABLE, exposure_table(exposures).encode())
     return len(names)
@@ -155,10 +159,9 @@ def write_sequence(
     frames: Iterable[NDArray[np.uint8]],
     *,
     frames_per_exposure: int,
-    gamma: float | None = None,
+    how: Simulation = SPK_GOPRO,
     replace: bool = False,
     progress: Callable[[int], None] | None = None,
-    **how: Unpack[Simulation],
 ) -> tuple[int, int]:
     """Write ``blur/``, ``sharp/`` and ``spike/`` of one sequence from successive sharp frames.
 
@@ -173,11 +176,11 @@ def write_sequence(
         folder: the sequence's folder.
         frames: uint8 (H, W, 3), in order; only one exposure is held in memory.
         frames_per_exposure: N.
-        gamma: see :func:`vrtspike.deblurring.data.simulation.sensor.synthesize_blur`; with a gamma
-            the blurry frames go to ``blur_gamma/``, as in GoPro.
+        how: the sensor; with a GAMMA (see
+            :func:`vrtspike.deblurring.data.simulation.sensor.synthesize_blur`) the blurry frames go
+            to ``blur_gamma/``, as in GoPro.
         replace: remove whatever else the folders hold.
         progress: called with the frames done.
-        how: see :class:`~vrtspike.deblurring.data.simulation.sensor.Simulation`.
 
     Returns:
         the number of exposures, and of frames at the end that did not fill one.
@@ -188,41 +191,31 @@ def write_sequence(
     """
     if frames_per_exposure < 1:
         raise DataError(f"{frames_per_exposure} frames per exposure: at least 1 is needed")
-    steps_per_frame = how.setdefault("steps_per_frame", STEPS_PER_SOURCE_FRAME)
-    window: list[NDArray[np.uint8]] = []
+    exposure = middle_frame(frames_per_exposure, how.STEPS_PER_FRAME)
+    pictures, filmed = itertools.tee(frames)
+    names: list[str] = []
     spikes: list[NDArray[np.bool_]] = []
-    exposure = middle_frame(frames_per_exposure, steps_per_frame)
-    exposures: dict[str, Exposure] = {}
-
-    def record() -> Iterator[NDArray[np.uint8]]:
-        """Pass frames on to the sensor and keep those of the current exposure."""
-        for frame in frames:
-            window.append(frame)
-            yield frame
-
     places = [
-        folder / ("blur" if gamma is None else "blur_gamma"),
+        folder / ("blur" if how.GAMMA is None else "blur_gamma"),
         folder / "sharp",
         folder / "spike",
     ]
     with contextlib.ExitStack() as replaced:
         blur, sharp, spike = (replaced.enter_context(replaced_folder(place)) for place in places)
-        # The sensor runs one frame behind: it needs the next frame to interpolate towards.
-        for done, interval in enumerate(stream_spikes(record(), **how), start=1):
+        for done, interval in enumerate(stream_spikes(filmed, how), start=1):
             spikes.append(interval)
             if progress:
                 progress(done)
             if len(spikes) < frames_per_exposure:
                 continue
-            exposed = window[:frames_per_exposure]
-            name = f"{len(exposures) + 1:06d}"
-            (blur / f"{name}.png").write_bytes(encode_png(synthesize_blur(exposed, gamma)))
+            exposed = list(itertools.islice(pictures, frames_per_exposure))
+            name = f"{len(names) + 1:06d}"
+            (blur / f"{name}.png").write_bytes(encode_png(synthesize_blur(exposed, how.GAMMA)))
             (sharp / f"{name}.png").write_bytes(encode_png(exposed[frames_per_exposure // 2]))
             (spike / f"{name}.dat").write_bytes(pack_spikes(np.concatenate(spikes)))
-            exposures[name] = exposure
-            del window[:frames_per_exposure]
+            names.append(name)
             spikes.clear()
-        if not exposures:
+        if not names:
             raise DataError(
                 f"{folder}: {len(spikes)} frames do not fill one exposure of "
                 f"{frames_per_exposure}; give more frames or fewer per exposure"
@@ -232,12 +225,13 @@ def write_sequence(
             if not replace and (others or place.is_symlink()):
                 raise DataError(
                     f"{place}: found {'a link' if place.is_symlink() else min(others).name}, "
-                    f"expected nothing but the {len(exposures)} files that are written anew; give "
+                    f"expected nothing but the {len(names)} files that are written anew; give "
                     "another folder, or remove this one"
                 )
-    is_rate = steps_per_frame == STEPS_PER_SOURCE_FRAME
+    is_rate = how.STEPS_PER_FRAME == STEPS_PER_SOURCE_FRAME
     if is_rate and exposure == spk_gopro_exposure(exposure.steps):
         (folder / TABLE).unlink(missing_ok=True)
     else:
-        atomic_write_bytes(folder / TABLE, exposure_table(exposures).encode())
-    return len(exposures), len(spikes)
+        table = exposure_table(dict.fromkeys(names, exposure))
+        atomic_write_bytes(folder / TABLE, table.encode())
+    return len(names), len(spikes)

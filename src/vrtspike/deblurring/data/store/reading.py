@@ -11,8 +11,9 @@ The library is imported on first use, so that planning does not pay for it.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,8 @@ included (``benchmarks/data.py``: "memory taken of what was given")."""
 
 TRIM_EVERY = 192
 """Arrays that are read between two calls of :func:`trim_memory`: three for a sample."""
+
+_READS = itertools.count(1)
 
 _AGAIN = "delete the store and run snakemake again"
 
@@ -79,79 +82,24 @@ def cache_use(limit_bytes: int = 0) -> CacheUse:
     )
 
 
-class ChunkReader:
-    """Reads arrays of stores with a cache that they share; one object per process and data set.
+@cache
+def _context(cache_bytes: int) -> Any:  # noqa: ANN401 - a tensorstore.Context
+    """The caches of this process that all stores with an equal budget share."""
+    import tensorstore
 
-    Sent to a worker process, it makes a cache of its own there.
-
-    Args:
-        cache_bytes: memory for the cache of decoded chunks in each process, see
-            :func:`cache_share`; 0 is no cache.
-    """
-
-    def __init__(self, cache_bytes: int = 0) -> None:
-        self.cache_bytes = cache_bytes
-        self._arrays: dict[str, Any] = {}
-        self._reads = 0
-
-    def __reduce__(self) -> tuple[type[ChunkReader], tuple[int]]:
-        """What is sent to another process: handles of tensorstore must not cross a fork."""
-        return ChunkReader, (self.cache_bytes,)
-
-    @cached_property
-    def _context(self) -> Any:  # noqa: ANN401 - a tensorstore.Context
-        import tensorstore
-
-        if self.cache_bytes:
-            # The threads of tensorstore come and go, and each may get memory of its own.
-            _libc("mallopt", -8, 1)  # M_ARENA_MAX of malloc.h
-        return tensorstore.Context(
-            {
-                "cache_pool": {"total_bytes_limit": int(self.cache_bytes / MEMORY_PER_BYTE)},
-                # Without a pool of its own, the index of a file is read again for every crop
-                # where there is no cache, and pushed out by chunks where there is one.
-                _INDEX_POOL: {"total_bytes_limit": _INDEX_BYTES},
-                # A worker is one of many: it decodes on one thread.
-                "data_copy_concurrency": {"limit": 1},
-            }
-        )
-
-    def read(self, path: str, shape: tuple[int, ...], box: tuple[slice, ...]) -> NDArray[np.uint8]:
-        """Read a box of an array, which is opened on first use.
-
-        Args:
-            path: of the array.
-            shape: that it must have.
-            box: a slice for each axis.
-
-        Raises:
-            ValueError: if the array is missing or damaged, as OSError and RuntimeError.
-        """
-        import tensorstore
-
-        if path not in self._arrays:
-            array = tensorstore.open(
-                {
-                    "driver": "zarr3",
-                    "kvstore": {"driver": "file", "path": str(Path(path).resolve())},
-                    "metadata_cache_pool": _INDEX_POOL,
-                    "recheck_cached_data": False,
-                    "recheck_cached_metadata": False,
-                    # A lost file is an error, not black frames.
-                    "fill_missing_data_reads": False,
-                },
-                read=True,
-                open=True,
-                context=self._context,
-            ).result()
-            if array.shape != shape:
-                raise ValueError(f"the array is missing or damaged: {array.shape}, not {shape}")
-            self._arrays[path] = array
-        found = np.asarray(self._arrays[path][box].read().result(), dtype=np.uint8)
-        self._reads += 1
-        if self.cache_bytes and self._reads % TRIM_EVERY == 0:
-            trim_memory()
-        return found
+    if cache_bytes:
+        # The threads of tensorstore come and go, and each may get memory of its own.
+        _libc("mallopt", -8, 1)  # M_ARENA_MAX of malloc.h
+    return tensorstore.Context(
+        {
+            "cache_pool": {"total_bytes_limit": int(cache_bytes / MEMORY_PER_BYTE)},
+            # Without a pool of its own, the index of a file is read again for every crop
+            # where there is no cache, and pushed out by chunks where there is one.
+            _INDEX_POOL: {"total_bytes_limit": _INDEX_BYTES},
+            # A worker is one of many: it decodes on one thread.
+            "data_copy_concurrency": {"limit": 1},
+        }
+    )
 
 
 def trim_memory() -> None:
@@ -172,19 +120,20 @@ def _libc(name: str, *arguments: int) -> None:
 class Store:
     """A store opened for reading; it can be sent to worker processes."""
 
-    def __init__(self, path: str | os.PathLike[str], reader: ChunkReader | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str], cache_bytes: int = 0) -> None:
         """Read the store's attributes.
 
         Args:
             path: the store's folder.
-            reader: opens the arrays; None is one without a cache.
+            cache_bytes: memory for the cache of decoded chunks in each process, which all stores
+                share, see :func:`cache_share`; 0 is no cache.
 
         Raises:
             DataError: if there is no store, it was written by another version of the project, or
                 its attributes are damaged.
         """
-        self.path = str(path)
-        self._reader = reader or ChunkReader()
+        self.path, self._cache_bytes = str(path), cache_bytes
+        self._arrays: dict[str, Any] = {}
         try:
             attributes = read_json(Path(path) / "zarr.json")["attributes"]
             if (found := attributes["schema"]) != SCHEMA:
@@ -195,6 +144,35 @@ class Store:
                 raise ValueError(f"gain {self.gain} for spikes of {self.layout.spike_size}")
         except (OSError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise DataError(f"{path}: no store that can be read ({error!r}); {_AGAIN}") from error
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is sent to another process: handles of tensorstore must not cross a fork."""
+        return {**vars(self), "_arrays": {}}
+
+    def _array(self, name: str) -> Any:  # noqa: ANN401 - a tensorstore.TensorStore
+        """An array, opened on first use."""
+        import tensorstore
+
+        if name not in self._arrays:
+            array = tensorstore.open(
+                {
+                    "driver": "zarr3",
+                    "kvstore": {"driver": "file", "path": str(Path(self.path, name).resolve())},
+                    "metadata_cache_pool": _INDEX_POOL,
+                    # What another store of this process has read may have changed since.
+                    "recheck_cached_data": "open",
+                    "recheck_cached_metadata": "open",
+                    # A lost file is an error, not black frames.
+                    "fill_missing_data_reads": False,
+                },
+                read=True,
+                open=True,
+                context=_context(self._cache_bytes),
+            ).result()
+            if array.shape != (shape := self.layout.shapes[name]):
+                raise ValueError(f"the array is missing or damaged: {array.shape}, not {shape}")
+            self._arrays[name] = array
+        return self._arrays[name]
 
     def read(self, name: str, frames: slice, rows: slice, columns: slice) -> NDArray[np.uint8]:
         """Read a crop of consecutive frames.
@@ -214,9 +192,12 @@ class Store:
         planes = [slice(None)] if name in ("voxels", "bits") else []
         box = (frames, *planes, rows, columns)
         try:
-            return self._reader.read(f"{self.path}/{name}", self.layout.shapes[name], box)
+            found = np.asarray(self._array(name)[box].read().result(), dtype=np.uint8)
         except (OSError, ValueError, RuntimeError) as error:
             raise DataError(
                 f"{self.path}/{name}: frames {frames.start} to {frames.stop} cannot be read "
                 f"({error}); {_AGAIN}"
             ) from error
+        if self._cache_bytes and next(_READS) % TRIM_EVERY == 0:
+            trim_memory()
+        return found

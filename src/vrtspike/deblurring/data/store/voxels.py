@@ -12,7 +12,7 @@ regression loses 13 to 18 dB from threshold 2 to 4, without the logarithm 3).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -122,22 +122,24 @@ def add_to_histogram(
         histogram[int(value)] = histogram.get(int(value), np.zeros(1, np.int64)) + found
 
 
-def histogram_statistics(sequences: Sequence[tuple[float, Histogram]]) -> Statistics:
+def histogram_statistics(
+    sequences: Sequence[tuple[float, Mapping[str, Sequence[int]]]],
+) -> Statistics:
     """Mean and standard deviation (of the population) of gain * count / steps, in float64.
 
     Sums are rounded once, at their end, so the order of the sequences changes nothing.
 
     Args:
-        sequences: gain and histogram of each sequence.
+        sequences: gain and histogram of each sequence, as the manifest of its store has it.
 
     Raises:
         DataError: if there is no voxel or all are equal (nothing to standardise by).
 
-    >>> histogram_statistics([(2.0, {4: np.array([1, 0, 0, 0, 1])})])  # rates 0 and 1, gain 2
+    >>> histogram_statistics([(2.0, {"4": [1, 0, 0, 0, 1]})])  # rates 0 and 1, gain 2
     Statistics(mean=1.0, std=1.0, count=2)
     """
     found = [
-        (voxels, gain * np.arange(len(voxels)) / steps)
+        (np.array(voxels, np.int64), gain * np.arange(len(voxels)) / int(steps))
         for gain, histogram in sequences
         for steps, voxels in histogram.items()
     ]

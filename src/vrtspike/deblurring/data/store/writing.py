@@ -1,21 +1,30 @@
-"""Writing a store: atomically, shard by shard, with a digest of its contents."""
+"""Stores are built from ingest manifests, and compared later with the digest of their contents."""
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.data.raw.spikes import PackedSpikes
+from vrtspike.deblurring.data.bins import bin_edges
+from vrtspike.deblurring.data.exposure import Exposure
+from vrtspike.deblurring.data.manifests import DATASET, INGESTED, STORE, recorded_exposure
+from vrtspike.deblurring.data.raw.layouts.files import Area
+from vrtspike.deblurring.data.raw.spikes import PackedSpikes, count_packed, read_packed
+from vrtspike.deblurring.data.raw.versions import changed_files
 from vrtspike.deblurring.data.store.layout import StoreLayout
-from vrtspike.deblurring.data.store.voxels import GainMeter
-from vrtspike.io.files import atomic_path, json_digest
+from vrtspike.deblurring.data.store.reading import Store
+from vrtspike.deblurring.data.store.voxels import GainMeter, Histogram, add_to_histogram
+from vrtspike.errors import DataError, list_faults
+from vrtspike.io.files import atomic_path, folder_size, json_digest, write_json
+from vrtspike.io.images import read_rgb
+from vrtspike.io.manifests import read_manifest
 
 _BLOCK_BYTES = 16_384
 """Blosc decodes blocks of this size. It would take a whole chunk for one, and the memory that it
@@ -23,33 +32,112 @@ needs meanwhile would leave larger holes between the chunks that a cache keeps
 (``benchmarks/results/chunks.csv``)."""
 
 
-@dataclass(frozen=True)
-class StoredFrame:
-    """The arrays of one frame, shaped as one entry of the store's arrays.
+StoredFrame = dict[str, NDArray[np.uint8]]
+"""The arrays of one frame by name, each shaped as one entry of the store's array."""
 
-    ``voxels`` and ``bits`` are None in a store without spikes.
+
+def build_store(
+    root: str | Path,
+    manifest_path: str | Path,
+    bins: int,
+    output: str | Path,
+    *,
+    context: int = 0,
+    recipe: str = "",
+) -> dict[str, Any]:
+    """Decode the frames of a sequence, count its spikes if any, and write store and manifest.
+
+    The store stands beside the manifest, ``<sequence>.zarr``, and is complete before the manifest
+    appears. One frame is held in memory at a time.
+
+    Args:
+        root: the data set's folder.
+        manifest_path: the sequence's ingest manifest, without faults.
+        bins: K, at most what the shortest exposure can fill.
+        output: the store's manifest to write.
+        context: most steps of the closed shutter that bins take in, on each side.
+        recipe: what the store is made with, see :func:`vrtspike.deblurring.data.shard_jobs.recipe`.
+
+    Returns:
+        The store's manifest.
+
+    Raises:
+        DataError: if the ingest manifest lists faults, raw files changed since, K is too large for
+            an exposure, or the sequence holds not a single spike.
     """
+    manifest = read_manifest(manifest_path, INGESTED)
+    name = f"{manifest['split']}/{manifest['sequence']}"
+    if manifest["faults"]:
+        raise DataError(list_faults(f"{name} has faults", manifest["faults"], "Fix them first."))
+    changed = changed_files(root, manifest)
+    if changed:
+        raise DataError(
+            list_faults(f"files of {name} changed since ingestion", changed, "Run ingest again.")
+        )
+    exposures, totals = list[Exposure](), list[int]()
+    for spikes in (frame["spikes"] for frame in manifest["frames"] if manifest["spikes"]):
+        exposure = recorded_exposure(spikes)
+        read = exposure.widened(context, spikes["total"])
+        exposures.append(exposure.moved(-read.start))
+        totals.append(read.steps)
+    output = Path(output)
+    layout = StoreLayout(
+        frames=tuple(frame["name"] for frame in manifest["frames"]),
+        spike_frames=tuple(totals),
+        rgb_size=(manifest["rgb_size"][0], manifest["rgb_size"][1]),
+        spike_size=tuple(manifest["spike_size"]) if manifest["spikes"] else None,
+        bins=bins,
+        exposures=tuple(exposures),
+    )
+    store = output.with_suffix(".zarr")
+    histogram: Histogram = {}
+    digest, gain = write_store(store, layout, _frames(Path(root), manifest, layout, histogram))
+    files, nbytes = folder_size(store)
+    contents = {
+        "schema": STORE.schema,
+        "sequence": manifest["sequence"],
+        "split": manifest["split"],
+        "blur_dir": manifest["blur_dir"],
+        "context": context,
+        **{k: v for k, v in layout.attributes().items() if k != "schema"},
+        "files": files,
+        "bytes": nbytes,
+        "recipe": recipe,
+        "digest": digest,
+        "gain": gain,
+        "histogram": {str(steps): found.tolist() for steps, found in histogram.items()},
+    }
+    write_json(output, contents)
+    return contents
 
-    blur: NDArray[np.uint8]
-    sharp: NDArray[np.uint8]
-    voxels: NDArray[np.uint8] | None = None
-    bits: NDArray[np.uint8] | None = None
 
-
-@dataclass(frozen=True)
-class WrittenStore:
-    """What is known of a store once its frames are written."""
-
-    digest: str
-    """SHA-256 of contents and layout; it does not depend on chunks, codec or versions of
-    libraries."""
-    gain: float | None
-    """See :class:`vrtspike.deblurring.data.store.voxels.GainMeter`; None without spikes."""
+def _frames(
+    root: Path, manifest: dict[str, Any], layout: StoreLayout, histogram: Histogram
+) -> Iterator[StoredFrame]:
+    """Read the sequence frame by frame and add its counts to ``histogram``."""
+    binned = layout.binned
+    for number, frame in enumerate(manifest["frames"]):
+        blur, sharp = read_rgb(root / frame["blur"]), read_rgb(root / frame["sharp"])
+        if layout.spike_size is None:
+            yield {"blur": blur, "sharp": sharp}
+            continue
+        exposure, sensor, spikes = binned[number], manifest["spike_file"], frame["spikes"]
+        bits = read_packed(
+            root / spikes["path"],
+            *sensor["size"],
+            start=spikes["start"] - layout.exposures[number].start,
+            count=exposure.steps,
+            area=Area(**sensor["area"]),
+        ).rows
+        edges = bin_edges(exposure, layout.bins)
+        counts = count_packed(bits, edges)[..., : layout.spike_size[1]]
+        add_to_histogram(histogram, counts, np.diff(edges))
+        yield {"blur": blur, "sharp": sharp, "voxels": counts, "bits": bits}
 
 
 def write_store(
     path: str | os.PathLike[str], layout: StoreLayout, frames: Iterable[StoredFrame]
-) -> WrittenStore:
+) -> tuple[str, float | None]:
     """Write a store atomically, holding the frames of one shard in memory at a time.
 
     Args:
@@ -57,44 +145,41 @@ def write_store(
         layout: what the frames are.
         frames: the frames, in order; ``bits`` may hold fewer than T steps.
 
+    Returns:
+        The digest of contents and layout, which does not depend on chunks, codec or versions of
+        libraries; and the gain (:class:`vrtspike.deblurring.data.store.voxels.GainMeter`), None
+        without spikes.
+
     Raises:
         OSError: if there is no space left.
         DataError: if the spikes give no gain (there are none).
         ValueError: if a frame's shapes or the number of frames do not follow ``layout``.
     """
-    digest, meter, gain = ContentDigest(layout), GainMeter(), None
-    size = layout.shard_frames
-    buffers = {
-        name: np.zeros((size, *shape[1:]), np.uint8) for name, shape in layout.shapes.items()
-    }
+    digest, meter = ContentDigest(layout), GainMeter()
+    numbered = zip(range(len(layout.frames)), frames, strict=True)
     with atomic_path(path) as temporary:
         group, arrays = _create_arrays(temporary, layout)
-        count = 0
-        for count, frame in enumerate(frames, start=1):
-            digest.add(count - 1, frame)
-            if frame.voxels is not None and frame.bits is not None:
-                exposure, width = layout.exposures[count - 1], frame.voxels.shape[2]
-                # Voxels hold the context, too.
-                seen = PackedSpikes(frame.bits[exposure.start : exposure.stop], width)
-                meter.add(frame.blur, seen.total(), exposure.steps)
-            place = (count - 1) % size
-            for name, buffer in buffers.items():
-                values: NDArray[np.uint8] = getattr(frame, name)
-                buffer[place, : len(values)] = values
-                buffer[place, len(values) :] = 0
-            if place + 1 == size or count == len(layout.frames):
-                for name, buffer in buffers.items():
-                    arrays[name][count - place - 1 : count] = buffer[: place + 1]
-        if count != len(layout.frames):
-            raise ValueError(f"{count} frames given, the layout names {len(layout.frames)}")
-        if layout.spike_size is not None:
-            gain = meter.gain(str(path))
+        while part := list(itertools.islice(numbered, layout.shard_frames)):
+            for number, frame in part:
+                digest.add(number, frame)
+                if layout.spike_size is not None:
+                    exposure = layout.exposures[number]
+                    # Voxels hold the context, too.
+                    bits = frame["bits"][exposure.start : exposure.stop]
+                    seen = PackedSpikes(bits, layout.spike_size[1])
+                    meter.add(frame["blur"], seen.total(), exposure.steps)
+            for name, array in arrays.items():
+                block = np.zeros((len(part), *array.shape[1:]), np.uint8)
+                for place, (_, frame) in enumerate(part):
+                    block[place, : len(frame[name])] = frame[name]
+                array[part[0][0] : part[-1][0] + 1] = block
+        gain = meter.gain(str(path)) if layout.spike_size is not None else None
         group.update_attributes({"gain": gain})
-    return WrittenStore(digest.hexdigest(gain), gain)
+    return digest.hexdigest(gain), gain
 
 
 class ContentDigest:
-    """Digest of a store's decoded contents, frame by frame."""
+    """SHA-256 of a store's decoded contents, frame by frame."""
 
     def __init__(self, layout: StoreLayout) -> None:
         attributes = {k: v for k, v in layout.attributes().items() if k != "schema"}
@@ -111,20 +196,18 @@ class ContentDigest:
         Raises:
             ValueError: if its shapes do not follow the layout.
         """
-        for name, shape in self._layout.shapes.items():
-            values: NDArray[np.uint8] = getattr(frame, name)
-            expected = shape[1:]
+        for name, (_, *expected) in self._layout.shapes.items():
             if name == "bits":
-                expected = (self._layout.spike_frames[number], *shape[2:])
-            if values.shape != expected or values.dtype != np.uint8:
+                expected[0] = self._layout.spike_frames[number]
+            values = frame[name]
+            if values.shape != tuple(expected) or values.dtype != np.uint8:
                 raise ValueError(f"{name} of frame {number + 1}: {values.shape} is not {expected}")
             self._digest.update(np.ascontiguousarray(values).data)
 
     def hexdigest(self, gain: float | None) -> str:
-        """The digest of what was added so far, and of the gain where there are spikes."""
-        whole = self._digest.copy()
-        whole.update(b"" if gain is None else gain.hex().encode())
-        return whole.hexdigest()
+        """The digest of all frames, and of the gain where there are spikes."""
+        self._digest.update(b"" if gain is None else gain.hex().encode())
+        return self._digest.hexdigest()
 
 
 def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]]:
@@ -151,3 +234,81 @@ def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]
             config={"write_empty_chunks": True},
         )
     return group, arrays
+
+
+def store_manifests(dataset: Path) -> list[Path]:
+    """Manifests of the stores of a data set.
+
+    Args:
+        dataset: its manifest, ``dataset.json``.
+
+    Raises:
+        DataError: if it cannot be read.
+    """
+    splits = read_manifest(dataset, DATASET)["splits"]
+    return [
+        dataset.parent / split / f"{e['sequence']}.json" for split in splits for e in splits[split]
+    ]
+
+
+def verify_store(
+    manifest_path: str | Path, progress: Callable[[int, int], None] | None = None
+) -> list[str]:
+    """Read a whole store and say what is wrong with it.
+
+    Args:
+        manifest_path: the store's manifest.
+        progress: called with the frames done and their total.
+
+    Returns:
+        A line for each damaged or missing chunk, or one on contents that are whole but not those
+        of the manifest; empty for a sound store.
+
+    Raises:
+        DataError: if the manifest or the store's metadata cannot be read.
+    """
+    path = Path(manifest_path)
+    manifest = read_manifest(path, STORE)
+    store = Store(path.with_suffix(".zarr"))
+    digest = ContentDigest(store.layout)
+    faults: list[str] = []
+    layout = store.layout
+    for number in range(len(layout.frames)):
+        if progress:
+            progress(number, len(layout.frames))
+        frame: StoredFrame = {}
+        for name in layout.shapes:
+            try:
+                whole = store.read(name, slice(number, number + 1), slice(None), slice(None))[0]
+            except DataError:
+                faults += _damaged_chunks(store, name, number)
+            else:
+                frame[name] = whole[: layout.spike_frames[number]] if name == "bits" else whole
+        if not faults:
+            digest.add(number, frame)
+    if not faults and digest.hexdigest(store.gain) != manifest["digest"]:
+        faults.append(
+            f"{store.path}: every chunk is whole, but the contents are not those that "
+            f"{path.name} was written for; delete the store and run snakemake again"
+        )
+    return faults
+
+
+def _damaged_chunks(store: Store, name: str, number: int) -> Iterator[str]:
+    """Read the chunks of one frame one by one and name those that fail."""
+    layout = store.layout
+    shape, chunk = layout.shapes[name], layout.chunks[name]
+    rows, columns = (2, 3) if name in ("voxels", "bits") else (1, 2)
+    file = f"{name}/c/{number // layout.shard_frames}" + "/0" * (len(shape) - 1)
+    for top, left in itertools.product(
+        range(0, shape[rows], chunk[rows]), range(0, shape[columns], chunk[columns])
+    ):
+        bottom = min(top + chunk[rows], shape[rows])
+        right = min(left + chunk[columns], shape[columns])
+        try:
+            store.read(name, slice(number, number + 1), slice(top, bottom), slice(left, right))
+        except DataError:
+            yield (
+                f"{store.path}: {name} of frame {layout.frames[number]}, rows {top} to "
+                f"{bottom - 1}, columns {left} to {right - 1} ({file})"
+            )

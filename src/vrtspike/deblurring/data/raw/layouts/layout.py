@@ -7,6 +7,7 @@ DATA.BLUR_DIR is ``blur_gamma``, else for nothing.
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -110,7 +111,11 @@ class Layout:
         """
 
         def are_there(marks: Sequence[str]) -> bool:
-            return all(_matches(root, mark.format(split=split)) for mark in marks)
+            found = (root.glob(mark.format(split=glob.escape(split))) for mark in marks)
+            return all(
+                any(FOREIGN.isdisjoint(path.relative_to(root).parts) for path in paths)
+                for paths in found
+            )
 
         return any(map(are_there, self.marks)) and not (self.unless and are_there(self.unless))
 
@@ -255,15 +260,6 @@ def _above(spike_root: str | None) -> str:
 def _path(name: str) -> str:
     """The folders of a sequence."""
     return name.replace(NESTED, "/")
-
-
-def _matches(root: Path, pattern: str) -> bool:
-    if "*" not in pattern:
-        return (root / pattern).exists()
-    above = root / pattern.partition("*")[0].rpartition("/")[0]
-    if not above.is_dir():
-        return False
-    return any(FOREIGN.isdisjoint(p.relative_to(root).parts) for p in root.glob(pattern))
 
 
 def _own_entries(folder: str | Path, foreign: set[str]) -> Iterator[os.DirEntry[str]]:

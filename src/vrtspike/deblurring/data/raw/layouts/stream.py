@@ -31,7 +31,6 @@ M1K40 = replace(
     used_by="recordings of M1K40 cameras",
     marks=(),
     sensor=(1000, 1024),
-    area=Area(0, 0, 1000, 1000),
 )
 """Rows of 1,024 pixels, of which 1,000 are picture; looks like any stream, so it is to be named."""
 
@@ -46,40 +45,28 @@ UHSR = replace(
 """``spike.npz`` of 250 x 250 pixels, of which rows and columns 13 to 236 are picture."""
 
 
-def _pairs(name: str, used_by: str, mark: str, blur: str, sharp: str) -> Layout:
-    return Layout(
-        name=name,
-        used_by=used_by,
-        marks=((mark,),),
-        blur=blur,
-        sharp=sharp,
-        spike=None,
-        streams=("{split}/{sequence}/spike",),
-    )
-
+_PAIRS = (
+    ("bsd", "BSD", "{split}/{sequence}/Blur/RGB", "{split}/{sequence}/Sharp/RGB"),
+    ("dvd", "DVD (DeepVideoDeblurring)", "{split}/{sequence}/input", "{split}/{sequence}/GT"),
+    ("reds", "REDS", "{split}/{split}_blur/{sequence}", "{split}/{split}_sharp/{sequence}"),
+    ("rgb_pairs", "DVD and BSD of ESTRNN", "{split}/blur/{sequence}", "{split}/gt/{sequence}"),
+)
+"""Name, users, blurry and sharp frames of the layouts without recorded spikes."""
 
 LAYOUTS = (
     ONE_STREAM,
     M1K40,
     UHSR,
-    _pairs(
-        *("bsd", "BSD", "{split}/*/Blur/RGB"),
-        blur="{split}/{sequence}/Blur/RGB",
-        sharp="{split}/{sequence}/Sharp/RGB",
-    ),
-    _pairs(
-        *("dvd", "DVD (DeepVideoDeblurring)", "{split}/*/GT"),
-        blur="{split}/{sequence}/input",
-        sharp="{split}/{sequence}/GT",
-    ),
-    _pairs(
-        *("reds", "REDS", "{split}/{split}_sharp"),
-        blur="{split}/{split}_blur/{sequence}",
-        sharp="{split}/{split}_sharp/{sequence}",
-    ),
-    _pairs(
-        *("rgb_pairs", "DVD and BSD as ESTRNN takes them", "{split}/gt"),
-        blur="{split}/blur/{sequence}",
-        sharp="{split}/gt/{sequence}",
+    *(
+        replace(
+            ONE_STREAM,
+            name=name,
+            used_by=used_by,
+            marks=((sharp.replace("{sequence}", "*"),),),
+            blur=blur,
+            sharp=sharp,
+            step=1,
+        )
+        for name, used_by, blur, sharp in _PAIRS
     ),
 )
