@@ -6,6 +6,7 @@ run continues there.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -102,6 +103,8 @@ class Mlflow:
 
         self._warn = warn
         self._last: RunOperations | None = None
+        # One thread sends in order; several may create a folder of a store twice, and fail.
+        os.environ.setdefault("MLFLOW_ASYNC_LOGGING_THREADPOOL_SIZE", "1")
         try:
             mlflow.set_experiment(experiment)
             begun = mlflow.start_run(run_id, run_name=f"{run.name} {run.fingerprint}")
