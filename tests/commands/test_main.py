@@ -8,8 +8,9 @@ import sys
 import pytest
 
 import vrtspike
-from vrtspike.commands.main import COMMANDS, parser_for
+from vrtspike.commands.main import MODULES, make_parser
 
+COMMANDS = [name for names in MODULES.values() for name in names]
 HEAVY = ("numpy", "torch", "zarr", "pandas", "matplotlib", "snakemake", "pydantic", "cv2", "scipy")
 
 
@@ -21,10 +22,9 @@ def vrtspike_command(*words: str) -> subprocess.CompletedProcess[str]:
 
 def test_help_names_every_command():
     shown = vrtspike_command("--help").stdout
-    for name, summary in COMMANDS.items():
+    for name in COMMANDS:
         # After the longest name argparse begins a new line.
-        assert re.search(rf"^    {name}\s", shown, re.MULTILINE)
-        assert summary.split()[0] in shown
+        assert re.search(rf"^    {name}\s+[A-Z][a-z]+ ", shown, re.MULTILINE)
 
 
 def test_version():
@@ -61,7 +61,7 @@ def test_a_package_that_cannot_be_imported_is_an_error_of_one_line(tmp_path, mon
 )
 def test_a_number_that_makes_no_sense_is_refused(words, told, capsys):
     with pytest.raises(SystemExit):
-        parser_for(words[0]).parse_args(words)
+        make_parser().parse_args(words)
     assert told in capsys.readouterr().err
 
 
@@ -73,7 +73,7 @@ def test_a_number_that_makes_no_sense_is_refused(words, told, capsys):
 )
 def test_a_place_that_cannot_be_written_to_is_told_before_anything_is_read(words, place, capsys):
     with pytest.raises(SystemExit):
-        parser_for(words[0]).parse_args([*words, "-o", place])
+        make_parser().parse_args([*words, "-o", place])
     assert f"--output: {place}: cannot be written there" in capsys.readouterr().err
 
 
@@ -81,10 +81,9 @@ def test_help_of_commands_imports_nothing_heavy():
     # What takes long is imports: counted, since a time would depend on the machine.
     code = f"""
 import sys
-from vrtspike.commands.main import COMMANDS, parser_for
-for name in COMMANDS:
-    parser_for(name).format_help()
-    print(*[(name, heavy) for heavy in {HEAVY!r} if heavy in sys.modules])
+from vrtspike.commands.main import make_parser
+make_parser().format_help()
+print(*[heavy for heavy in {HEAVY!r} if heavy in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
@@ -119,7 +118,7 @@ main()
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_a_command_describes_every_option(name):
-    parser = parser_for(name)._subparsers._group_actions[0].choices[name]
+    parser = make_parser()._subparsers._group_actions[0].choices[name]
     assert parser.description
     for action in parser._actions:
         assert action.help, action.dest

@@ -335,6 +335,23 @@ def test_runs_of_other_frames_and_metrics_are_not_mixed_up(show, tmp_path):
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
+def test_figures_of_two_protocols_do_not_stand_in_one_table(show, tmp_path):
+    for name, protocol in (("a", "own"), ("b", "vrt")):
+        make_run(tmp_path, name)
+        folder = make_evaluation(tmp_path, name, ("one",), protocol=protocol)
+        for table in (folder / "frames.csv", folder / "sequences.csv"):
+            head, *lines = table.read_text().splitlines()
+            kept = [f"{head},protocol", *(f"{line},{protocol}" for line in lines)]
+            table.write_text("\n".join(kept) + "\n")
+    page = show(written(tmp_path, "a", "b"))
+    for metric, cells in {
+        "PSNR": [["a", "one", "21.00", "+4.00"], ["b", "one", "–", "–"]],
+        "PSNR (vrt)": [["a", "one", "–", "–"], ["b", "one", "21.00", "+4.00"]],
+    }.items():
+        page.select_option("#figures select", metric)
+        assert [row[:4] for row in rows(page, "#figures .tall table")[1:]] == cells
+
+
 def test_worst_frames_are_told_where_there_are_any(show, tmp_path):
     make_run(tmp_path, "a")
     make_evaluation(tmp_path, "a")
@@ -466,7 +483,8 @@ def test_findings_data_and_origin_in_words(page):
     assert "DATALOADER.TOTAL_WORKERS: cpu*1.0" in findings
     assert findings.count("waiting for data") == 2
     data = page.text_content("#data")
-    assert "4 exposures: spikes and sharp frame correlate by 0.900" in data
+    assert "4 exposures: spikes and sharp frame correlate by 0.900 (median)" in data
+    assert "the sequence with the lowest is test/b. The sharp" in data
     # Centres are found at 39, 42 and 40.5 where 40 is expected.
     assert "found 0.50 spike steps after its expected place (median)" in data
     origin = page.text_content("#origin")

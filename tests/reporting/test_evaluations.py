@@ -7,10 +7,13 @@ import pytest
 
 from tests.reporting.results import make_evaluation
 from vrtspike.analysis.evaluation_files import write_summary
+from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
-from vrtspike.reporting.evaluations import leading_metric, read_evaluation
+from vrtspike.reporting.evaluations import read_evaluation
+from vrtspike.runs.published import PublishedRun
 
 GONE = "gone"
+RUN = PublishedRun("a", Settings(), "results/data/gopro/k32/dataset.json", "print of a")
 
 
 def read(folder, **keys):
@@ -18,7 +21,7 @@ def read(folder, **keys):
     path = folder / "summary.json"
     summary = json.loads(path.read_text()) | keys
     path.write_text(json.dumps({name: v for name, v in summary.items() if v != GONE}))
-    found = read_evaluation(folder, "print of a")
+    found = read_evaluation(folder.parent.parent / "train/a", RUN)
     assert "reason" not in found, found
     return found
 
@@ -30,7 +33,6 @@ def test_figures_of_all_metrics_with_the_baseline(tmp_path):
     assert {name: psnr[name] for name in expected} == expected
     assert (psnr["blurry"], psnr["restored"], psnr["definition"]) == (18.5, 22.5, "PSNR in dB")
     assert not lpips["larger_is_better"]
-    assert leading_metric(found) == psnr
     assert found["spikes_note"] == "rate in a window"
     assert (found["dataset"], found["frames"], found["sequences"]) == ("gopro", 6, 2)
     assert found["choice"].startswith("of every sequence")
@@ -39,7 +41,7 @@ def test_figures_of_all_metrics_with_the_baseline(tmp_path):
 def test_tables_keep_names_as_texts(tmp_path):
     folder = make_evaluation(tmp_path, "a", ("007", "街道"))
     found = read(folder)
-    rows = [dict(zip(found["sequence_columns"], r, strict=True)) for r in found["sequence_rows"]]
+    rows = found["sequence_rows"]
     assert [row["sequence"] for row in rows] == ["007", "街道"]
     assert len(found["frame_rows"]) == 6
     assert found["frame_rows"][0] == ["007", "000001", 16.0, 20.0]
@@ -56,11 +58,12 @@ def test_figures_of_another_protocol_are_called_by_it(tmp_path):
         both.to_csv(folder / name, index=False)
     found = read(folder, protocol="vrt")
     psnr = found["metrics"][0]
-    names = ["psnr (vrt)", "PSNR (vrt)", "psnr (vrt)_blur"]
-    assert [psnr[name] for name in ("name", "title", "before_column")] == names
+    assert [psnr[name] for name in ("name", "title")] == ["psnr (vrt)", "PSNR (vrt)"]
     assert (psnr["restored"], psnr["spikes"]) == (22.5, 15.0)
-    assert {psnr["name"], psnr["before_column"]} <= set(found["sequence_columns"])
-    for name in ("sequence_rows", "frame_rows", "worst"):
+    assert psnr["columns"] == own["metrics"][0]["columns"]
+    for row, expected in zip(found["sequence_rows"], own["sequence_rows"], strict=True):
+        assert row == expected | {"protocol": "vrt"}
+    for name in ("frame_rows", "worst"):
         assert found[name] == own[name]
     assert (own["protocol"], found["protocol"]) == ("own", "vrt")
 
@@ -76,14 +79,7 @@ def test_an_evaluation_of_an_earlier_version_or_another_problem_is_read(tmp_path
     found = read(folder, worst=GONE, spikes_alone=GONE, spikes_alone_note=GONE)
     assert (found["examples"], found["worst"]) == ([], [])
     assert found["spikes_note"] == ""
-    assert read(folder, task="sst", metrics={}, blur_dir=GONE)["blur_dir"] == ""
-
-
-def test_infinite_figures_leave_sentences_to_another_metric(tmp_path):
-    none = {"blurry": None, "restored": None, "gain": None, "reason": "equal"}
-    some = {"blurry": 0.5, "restored": 0.2, "gain": 0.3}
-    found = read(make_evaluation(tmp_path, "a"), metrics={"psnr": none, "lpips": some})
-    assert leading_metric(found)["name"] == "lpips"
+    assert read(folder, task="sst", metrics={}, blur_dir=GONE)["metrics"] == []
 
 
 def test_of_many_frames_some_are_drawn(tmp_path, monkeypatch):
@@ -93,16 +89,19 @@ def test_of_many_frames_some_are_drawn(tmp_path, monkeypatch):
     assert [row[3] for row in found["frame_rows"]] == [20.0, 23.0]
 
 
-def test_without_an_evaluation_the_reason_is_said(tmp_path):
-    assert read_evaluation(tmp_path / "none", "x") == {"reason": "not evaluated"}
-    folder = make_evaluation(tmp_path, "a")
-    path = folder / "summary.json"
-    reason = read_evaluation(folder, "new")["reason"]
-    assert "belongs to another run (print of a, not new)" in reason
-    # One that was changed shows no figure.
+def test_without_an_evaluation_of_the_run_the_reason_is_said(tmp_path):
+    reason = {"reason": "not evaluated: no summary.json of run print of a"}
+    assert read_evaluation(tmp_path / "train/a", RUN) == reason
+    make_evaluation(tmp_path, "a", fingerprint="another")
+    assert read_evaluation(tmp_path / "train/a", RUN) == reason
+
+
+def test_no_figure_is_shown_of_a_summary_that_was_changed(tmp_path):
+    path = make_evaluation(tmp_path, "a") / "summary.json"
     write_summary(path, json.loads(path.read_text()))
     path.write_text(path.read_text().replace("22.5", "39.99"))
-    assert "changed after" in read_evaluation(folder, "print of a")["reason"]
+    with pytest.raises(RunError, match=r"summary\.json: changed after .* evaluate again"):
+        read_evaluation(tmp_path / "train/a", RUN)
 
 
 @pytest.mark.parametrize(
@@ -110,10 +109,6 @@ def test_without_an_evaluation_the_reason_is_said(tmp_path):
     [
         ("frames.csv", None, r"frames\.csv: no such file.*evaluate again"),
         ("summary.json", "{", r"summary\.json: damaged"),
-        (
-            *("summary.json", '{"fingerprint": "print of a", "dataset": "", "frames": 1}'),
-            r"summary\.json: keys split, sequences, metrics are missing; evalu",
-        ),
     ],
 )
 def test_damage_is_named(tmp_path, file, contents, words):
@@ -122,4 +117,4 @@ def test_damage_is_named(tmp_path, file, contents, words):
     if contents is not None:
         path.write_text(contents)
     with pytest.raises(RunError, match=words):
-        read_evaluation(tmp_path / "evaluate/a", "print of a")
+        read_evaluation(tmp_path / "train/a", RUN)

@@ -6,16 +6,12 @@ import pandas as pd
 import pytest
 
 from tests.published_runs import write_lines
-from tests.reporting.results import make_alignment, make_run
-from vrtspike.analysis.performance import read_analysis
+from tests.reporting.results import make_alignment
 from vrtspike.analysis.run_logs import read_run_logs
 from vrtspike.deblurring.metrics.registry import METRICS
 from vrtspike.reporting.measurements import (
-    ALIGNMENT_COLUMNS,
     curves_of,
-    performance,
     read_alignment,
-    thin,
     training_curves,
 )
 
@@ -28,12 +24,12 @@ from vrtspike.reporting.measurements import (
             *([1, 2, 3, 4, 5, 6, 7], [1.0, 3.0, 5.0, math.inf, -math.inf, 7.0, 9.0], 4),
             ([2, 4, 6, 7], [2.0, 5.0, 7.0, 9.0], 2),
         ),
-        ([10, 20], [math.nan, 0.123456789], 100, ([10, 20], [None, 0.12346], 1)),
+        ([10, 20], [math.inf, 0.123456789], 100, ([10, 20], [None, 0.123457], 1)),
     ],
 )
 def test_curves_are_thinned(steps, values, points, expected):
-    found = thin(pd.Series(steps), pd.Series(values), points)
-    assert tuple(found.values()) == expected
+    found = curves_of(pd.DataFrame({"step": steps, "a": values}), {"a": "first"}, points)
+    assert tuple(found["first"].values()) == expected
 
 
 def test_curves_are_those_of_columns_with_numbers_in_the_order_of_steps():
@@ -61,41 +57,31 @@ def test_training_and_validation_of_a_log(tmp_path):
     ]  # fmt: skip
 
 
-def test_figures_sections_curves_and_findings(tmp_path):
-    found = performance(read_analysis(make_run(tmp_path, "a")))
-    expected = {
-        "step_ms": 1000.0, "data_share": 0.3, "gpu_peak_mb": 10_000.0, "samples_per_second": 2.0,
-        "process_mb": 1000.0, "gpu_total_mb": 80_000.0,
-    }  # fmt: skip
-    assert {name: found[name] for name in expected} == pytest.approx(expected)
-    assert found["parts"]["backward"] == pytest.approx(0.4)
-    assert found["sections"][1] == ["step/data", 1.0, 300.0, 300.0, 0.3]
-    assert found["throughput"]["samples per second"]["values"][1:] == [2.0] * 39
-    assert found["memory"]["GPU, peak"]["values"] == [10_000.0]
-    assert found["findings"][0]["symptom"] == "waiting for data"
-    assert "DATALOADER.TOTAL_WORKERS: cpu*1.0" in found["findings"][0]["keys"]
-
-
 def test_medians_and_extremes_of_every_sequence(tmp_path):
     found = read_alignment(make_alignment(tmp_path))
-    assert (found["dataset"], found["exposures"], found["lowest"]) == ("gopro", 4, "test/b")
+    assert (found["dataset"], found["exposures"]) == ("gopro", 4)
     assert (found["offset"], found["correlation"]) == (0.5, 0.9)
-    a, b = (dict(zip(ALIGNMENT_COLUMNS, row, strict=True)) for row in found["rows"])
+    a, b = found["rows"]
     assert (a["sequence"], a["exposures"], a["offset"]) == ("a", 1, 0.5)
-    assert list(b.values())[2:] == [3, 0.5, -1.0, 2.0, 0.8, 0.7, 0.9]
+    assert b == {
+        "split": "test", "sequence": "b", "exposures": 3, "offset": 0.5, "offset_low": -1.0,
+        "offset_high": 2.0, "correlation": 0.8, "correlation_low": 0.7, "correlation_high": 0.9,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("rows", "exposures", "lowest"),
+    ("rows", "exposures", "correlation"),
     [
-        ("", 0, ""),
-        ("test,a,000001,0,88,9,40.0,,\n", 1, ""),
+        ("", 0, None),
+        ("test,a,000001,0,88,9,40.0,,\n", 1, None),
         # Names that look like nothing are names.
-        ("test,NA,1,0,88,9,40.0,39.0,0.9\ntest,null,1,0,88,9,40.0,,\n", 2, "test/NA"),
+        ("test,NA,1,0,88,9,40.0,39.0,0.9\ntest,null,1,0,88,9,40.0,,\n", 2, 0.9),
     ],
 )
-def test_where_little_can_be_said(tmp_path, rows, exposures, lowest):
+def test_where_little_can_be_said(tmp_path, rows, exposures, correlation):
     found = read_alignment(make_alignment(tmp_path, rows=rows))
-    assert (found["exposures"], found["lowest"]) == (exposures, lowest)
-    assert [row[1] for row in found["rows"]] == [line.split(",")[1] for line in rows.splitlines()]
+    assert (found["exposures"], found["correlation"]) == (exposures, correlation)
+    assert [row["sequence"] for row in found["rows"]] == [
+        line.split(",")[1] for line in rows.splitlines()
+    ]
     assert read_alignment(tmp_path / "none/alignment.csv") is None

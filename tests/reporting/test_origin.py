@@ -13,7 +13,7 @@ from vrtspike.runs.published import read_published
 
 def origin(folder, presets, **record):
     known = read_record(folder) | record
-    return read_origin(folder, read_published(folder), known, [1.0, 3600.0], presets)
+    return read_origin(folder, read_published(folder), known, 3600.0, presets)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_changes_are_written_as_json():
 def test_facts_of_a_run(tmp_path):
     folder = make_run(tmp_path, "mine")
     found = origin(folder, tmp_path)
-    assert found["commit"] == "01234567"
+    assert found["commit"] == "commit 01234567"
     facts = dict(found["facts"])
     expected = {
         "code": "0123456789abcdef",
@@ -73,14 +73,15 @@ def test_what_else_can_be_said_of_code(tmp_path):
     folder = make_run(tmp_path, "mine")
     (folder / "weights.safetensors").unlink()
     git = {"commit": "c0ffee", "changed": True}
-    environment = {"git": git, "device": {"name": "x86"}}
+    known = read_record(folder)["environment"] | {"device": {"name": "x86"}}
+    environment = known | {"git": git}
     facts = dict(origin(folder, tmp_path, environment=environment, code_changed=["a.b"])["facts"])
     changes = "with changes that were not committed; changed during the run: a.b"
     assert facts["code"] == f"c0ffee; {changes}"
-    assert (facts["machine"], facts["weights"]) == ("x86 (CPU)", "missing")
-    found = origin(folder, tmp_path, environment={"git": None})
+    assert (facts["machine"], facts["weights"]) == ("x86 (CPU), 8 CPUs, host node7", "missing")
+    found = origin(folder, tmp_path, environment=known | {"git": None})
     none = "no commit known: trained outside a git checkout"
-    assert (found["commit"], dict(found["facts"])["code"]) == ("", none)
+    assert (found["commit"], dict(found["facts"])["code"]) == ("no known commit", none)
 
 
 def test_time_between_starts_does_not_count():

@@ -200,7 +200,7 @@ def test_damage_is_an_error(store, tmp_path):
     for damaged in (contents, contents[:5000]):
         (tmp_path / "p.nc").write_bytes(damaged)
         with pytest.raises(DataError, match=r"p\.nc: cannot be read .*prepare it again"):
-            _ = PreparedStore(tmp_path / "p.json").fields
+            PreparedStore(tmp_path / "p.json")
 
 
 def test_a_manifest_that_is_none_is_refused(store, tmp_path):

@@ -53,7 +53,7 @@ def test_page_and_analysis_name_what_was_measured(finished):
     results = finished.folder / "results"
     page = (results / "index.html").read_text()
     assert "(baseline) to" in page
-    assert page.count('id="file-') == 2
+    assert page.count('"caption":') == 2
     assert "chosen on" not in (results / "evaluate/sea/metrics.html").read_text()
     table = pd.read_csv(results / "compare/table.csv")
     assert {"rmse baseline", "rmse forecast", "rmse gain"} <= set(table)

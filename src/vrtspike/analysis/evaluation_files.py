@@ -151,10 +151,6 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
     atomic_write_text(path, table.to_csv(index=False, float_format="%.6f"))
 
 
-class ChangedSummaryError(RunError):
-    """A summary was changed after its evaluation."""
-
-
 def write_summary(path: Path, contents: Mapping[str, Any]) -> None:
     """Write a summary with a digest, which :func:`read_summary` verifies."""
     write_json(path, {**contents, DIGEST: json_digest(dict(contents))})
@@ -164,13 +160,12 @@ def read_summary(path: Path) -> dict[str, Any]:
     """Read a summary and verify its digest, which earlier versions did not write.
 
     Raises:
-        ChangedSummaryError: if the file was changed after the evaluation wrote it.
-        RunError: if it holds no summary.
+        RunError: if the file holds no summary, or was changed after the evaluation wrote it.
     """
     found = read_mapping(path, "evaluate again")
     written = found.pop(DIGEST, None)
     if written is not None and written != (digest := json_digest(found)):
-        raise ChangedSummaryError(
+        raise RunError(
             f"{path}: changed after the evaluation wrote it (digest of its contents {digest[:8]}, "
             f"expected {written[:8]}), its figures cannot be trusted; remove it and evaluate again"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 
 from vrtspike.errors import RunError
@@ -13,9 +14,7 @@ FEWEST_TURNS = 3
 """With two pairs Student's interval is 4 times as wide as with three, 7 times as with five."""
 
 
-def add_doctor(parser: argparse.ArgumentParser) -> None:
-    """Add what the command takes."""
-    add_configuration(parser)
+add_doctor = add_configuration
 
 
 def doctor(arguments: argparse.Namespace) -> int:
@@ -100,7 +99,11 @@ def add_benchmark(parser: argparse.ArgumentParser) -> None:
         "--steps", type=positive_int, default=10, metavar="N", help="that are timed in a turn"
     )
     parser.add_argument(
-        "--turns", type=_turns_option, default=5, metavar="N", help="of each of the two settings"
+        "--turns",
+        type=lambda text: positive_int(text, FEWEST_TURNS),
+        default=5,
+        metavar="N",
+        help="of each of the two settings",
     )
     parser.add_argument(
         "--warm-up",
@@ -110,16 +113,6 @@ def add_benchmark(parser: argparse.ArgumentParser) -> None:
         help="first steps of a turn, which are left out",
     )
     add_configuration(parser)
-
-
-def _turns_option(text: str) -> int:
-    number = positive_int(text)
-    if number < FEWEST_TURNS:
-        raise argparse.ArgumentTypeError(
-            f"found {text}, expected {FEWEST_TURNS} or more: with fewer turns the confidence "
-            "interval is too wide"
-        )
-    return number
 
 
 def benchmark(arguments: argparse.Namespace) -> None:
@@ -133,9 +126,7 @@ def benchmark(arguments: argparse.Namespace) -> None:
     from vrtspike.analysis.benchmark import run_benchmark
     from vrtspike.config.workflow import read_workflow
 
-    def show(text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
-
     workflow = read_workflow(arguments.configfile, arguments.config)
     length = arguments.turns, arguments.steps, arguments.warm_up
+    show = partial(print, file=sys.stderr, flush=True)
     print(run_benchmark(workflow, arguments.preset, arguments.against, *length, show), end="")

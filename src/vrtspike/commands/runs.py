@@ -80,7 +80,7 @@ def add_analyze(parser: argparse.ArgumentParser) -> None:
 
 
 def analyze(arguments: argparse.Namespace) -> None:
-    """Analyse time and memory of a run, and propose changes.
+    """Analyse time and memory of a run, or of an old text log, and propose changes.
 
     RUN is the folder of a run, finished (results/train/<preset>) or not
     (runs/<preset>/<fingerprint>, or runs/<preset> for the latest), or a text log of an older
@@ -135,7 +135,7 @@ def add_compare(parser: argparse.ArgumentParser) -> None:
 
 
 def compare(arguments: argparse.Namespace) -> int:
-    """Compare runs: speed, memory, quality, and differences of their settings.
+    """Compare runs: speed, memory, quality, settings; also with a stored baseline.
 
     Evaluations are read from <results>/evaluate/<preset>. With a baseline, the exit status is 1 if
     a metric of a run is worse.

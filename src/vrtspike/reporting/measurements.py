@@ -14,15 +14,12 @@ from vrtspike.analysis.performance import Analysis
 from vrtspike.analysis.run_logs import RunLogs
 from vrtspike.config.problems import Metric
 from vrtspike.io.files import finite_or_null
-from vrtspike.reporting.evaluations import Contents, read_table, rows_of
+from vrtspike.reporting.evaluations import Contents, read_table, records
 
 POINTS = 800
 """Largest number of points of a curve."""
 
-SECTION_COLUMNS = ("section", "depth", "p50", "p95", "share")
-"""Times of a section in milliseconds, its share of a step from 0 to 1."""
-
-RATES = {"samples_per_second": "samples per second", "frames_per_second": "frames per second"}
+RATES = {"samples_per_second": "samples per second"}
 MEMORY = {
     "process_mb": "process",
     "children_mb": "loading processes",
@@ -33,60 +30,32 @@ MEMORY = {
 }
 
 
-ALIGNMENT_COLUMNS = (
-    "split",
-    "sequence",
-    "exposures",
-    "offset",
-    "offset_low",
-    "offset_high",
-    "correlation",
-    "correlation_low",
-    "correlation_high",
-)
-"""``offset`` is the measured minus the expected centre of an exposure in spike steps. It and the
-correlation of spikes and sharp frame are medians over a sequence, ``low`` and ``high`` extremes."""
-
-
-def thin(steps: pd.Series, values: pd.Series, points: int = POINTS) -> Contents:
-    """Average neighbouring values until at most ``points`` are left.
-
-    Args:
-        steps: in order.
-        values: one for each step; values that are not finite are ignored.
-        points: at least 1.
-
-    Returns:
-        ``steps``: the last step of each point; ``values``: means, None without finite values;
-        ``width``: logged steps per point.
-    """
-    numbers = pd.to_numeric(values).astype(float).replace([np.inf, -np.inf], np.nan)
-    width = max(1, -(-len(numbers) // points))
-    groups = np.arange(len(numbers)) // width
-    means = numbers.groupby(groups).mean()
-    return {
-        "steps": [int(step) for step in steps.groupby(groups).last()],
-        "values": [None if np.isnan(value) else float(f"{value:.5g}") for value in means],
-        "width": width,
-    }
-
-
-def curves_of(table: pd.DataFrame, columns: Mapping[str, str]) -> Contents:
+def curves_of(
+    table: pd.DataFrame, columns: Mapping[str, str], points: int = POINTS
+) -> dict[str, Contents]:
     """The curves of those columns that a table has and that contain numbers.
 
     Args:
-        table: with a column ``step``.
+        table: with a column ``step``; values that are not finite are ignored.
         columns: titles by column.
+        points: neighbouring values are averaged until at most so many are left.
 
     Returns:
-        curves by title.
+        by title ``steps``: the last step of each point; ``values``: means, None without finite
+        values; ``width``: logged steps per point.
     """
-    ordered = table.sort_values("step", kind="stable")
-    return {
-        title: thin(rows["step"], rows[column])
-        for column, title in columns.items()
-        if column in table and not (rows := ordered.dropna(subset=[column])).empty
-    }
+    found: dict[str, Contents] = {}
+    for column, title in columns.items():
+        if column not in table or (rows := table.dropna(subset=[column])).empty:
+            continue
+        width = -(-len(rows) // points)
+        values = pd.to_numeric(rows[column]).replace([np.inf, -np.inf], np.nan)
+        finite = rows.assign(values=values).sort_values("step", kind="stable")
+        groups = finite.groupby(np.arange(len(finite)) // width)
+        means = records(groups.agg(steps=("step", "last"), values=("values", "mean")))
+        found[title] = {name: [each[name] for each in means] for name in ("steps", "values")}
+        found[title]["width"] = width
+    return found
 
 
 def training_curves(logs: RunLogs, metrics: Mapping[str, Metric]) -> dict[str, Contents]:
@@ -112,18 +81,17 @@ def performance(analysis: Analysis) -> Contents:
 
     Returns:
         figures of :class:`vrtspike.analysis.figures.RunFigures`; ``parts``: their share of a step,
-        0 to 1; ``sections`` as :data:`SECTION_COLUMNS`, parents before their children; curves of
+        0 to 1; ``sections`` of :func:`~vrtspike.analysis.figures.summarize_sections`; curves of
         ``throughput`` and ``memory`` (megabytes of 2**20 bytes) by title; ``findings``, the most
         important first, keys as ``KEY: value``.
     """
     speed, memory, logs = analysis.figures.speed, analysis.figures.memory, analysis.logs
-    sections = summarize_sections(logs.timing)
     times = {name: getattr(speed, name) for name in ("step_ms", "samples_per_second", "data_share")}
-    sizes = {name: getattr(memory, name) for name in ("process_mb", "gpu_peak_mb", "gpu_total_mb")}
+    sizes = {name: getattr(memory, name) for name in ("process_mb", "gpu_peak_mb")}
     return {
         **finite_or_null(times | sizes),
         "parts": speed.step_parts,
-        "sections": rows_of(sections[list(SECTION_COLUMNS)]),
+        "sections": records(summarize_sections(logs.timing)),
         "throughput": curves_of(throughput(logs.steps, logs.timing), RATES),
         "memory": curves_of(logs.memory, MEMORY),
         "findings": [asdict(found) | {"keys": found.key_lines} for found in analysis.findings],
@@ -137,28 +105,24 @@ def read_alignment(path: Path) -> Contents | None:
         path: ``results/data/<data set>/alignment.csv``.
 
     Returns:
-        the name of the ``dataset``; ``exposures``: number of aligned frames, 0 without
-        spikes; ``offset`` and ``correlation``: medians over all of them; ``lowest``: the sequence
-        with the lowest median correlation; ``rows``, one per sequence, as
-        :data:`ALIGNMENT_COLUMNS`.
+        the name of the ``dataset``; ``exposures``: number of aligned frames, 0 without spikes;
+        medians of the ``offset`` (measured less expected centre of an exposure, in spike steps) and
+        of the ``correlation`` of spikes and sharp frame; ``rows``, one per sequence: ``split``,
+        ``sequence``, ``exposures``, and both medians with their extremes ``_low`` and ``_high``.
     """
     if not path.is_file():
         return None
     table = read_table(path, "prepare the data again")
     table["offset"] = table["center"] - table["expected_center"]
     spread = (("", "median"), ("_low", "min"), ("_high", "max"))
-    summary = table.groupby(["split", "sequence"], as_index=False).agg(
+    sequences = table.groupby(["split", "sequence"], as_index=False).agg(
         exposures=("frame", "size"),
         **{f"{n}{end}": (n, how) for n in ("offset", "correlation") for end, how in spread},
     )
-    known = summary.dropna(subset=["correlation"]).sort_values("correlation", kind="stable")
-    names = known["split"] + "/" + known["sequence"]
-    ((offset, correlation),) = rows_of(table[["offset", "correlation"]].median().to_frame().T)
+    (medians,) = records(table[["offset", "correlation"]].median().to_frame().T)
     return {
         "dataset": path.parent.name,
         "exposures": len(table),
-        "offset": offset,
-        "correlation": correlation,
-        "lowest": "" if names.empty else str(names.iloc[0]),
-        "rows": rows_of(summary[list(ALIGNMENT_COLUMNS)]),
+        **medians,
+        "rows": records(sequences),
     }

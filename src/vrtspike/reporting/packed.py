@@ -24,11 +24,6 @@ CARD = "README.md"
 FIGURES = "figures.json"
 
 _RECORD_KEYS = ("schema", "status", "name", "fingerprint", "dataset_digest", "step", "parameters")
-_SUMMARY_KEYS = (
-    *("dataset", "split", "blur_dir", "frames", "sequences", "metrics", "definitions"),
-    *("protocol", "protocol_source", "protocol_unknown", "mean_over", "other_protocols"),
-    *("tile", "device", "seconds_per_frame", "warnings"),
-)
 _HUB = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -59,14 +54,12 @@ def pack_run(folder: Path, output: Path, licence: str) -> list[str]:
             if (folder / name).is_file():
                 shutil.copyfile(folder / name, temporary / name)
         write_json(temporary / SETTINGS, run.contents() | {"dataset": Path(run.dataset).name})
-        if figures is not None:  # without paths
-            figures = {name: figures[name] for name in _SUMMARY_KEYS if name in figures}
+        if figures is not None:
             write_json(temporary / FIGURES, figures)
         digests = {path.name: file_digest(path) for path in sorted(temporary.iterdir())}
         kept = {name: record[name] for name in _RECORD_KEYS if name in record}
         write_json(temporary / RECORD, kept | {"digests": digests})
-        card = _card(run, figures, licence)
-        (temporary / CARD).write_text(card, encoding="utf-8")
+        (temporary / CARD).write_text(_card(run, figures, licence), encoding="utf-8")
     missing = f"no figures: evaluate it first (snakemake evaluate_{run.name})"
     return [missing] if figures is None else []
 
@@ -84,35 +77,27 @@ def find_model(given: str | Path) -> Path:
     path = Path(given)
     if path.exists() or path.suffix == ".onnx" or not _HUB.fullmatch(str(given)):
         return path
-    try:
-        from huggingface_hub import snapshot_download
-    except ImportError as error:
-        raise RunError(
-            f"{given}: no such folder; if it is a model of the hub: pip install 'vrtspike[hub]'"
-        ) from error
     patterns = [WEIGHTS, SETTINGS, STATISTICS, RECORD, FIGURES, CARD]
     try:
+        from huggingface_hub import snapshot_download
+
         return Path(snapshot_download(str(given), allow_patterns=patterns))
     except Exception as error:  # of many classes
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise RunError(
             f"{given}: no such folder, expected that of a finished run (results/train/<preset>) or "
-            f"a packed one; the Hugging Face hub has no such model or was not reached ({first})"
+            "a packed one; the Hugging Face hub has no such model, was not reached, or needs "
+            f"pip install 'vrtspike[hub]' ({first})"
         ) from error
 
 
 def _card(run: PublishedRun, figures: Mapping[str, Any] | None, licence: str) -> str:
     """The model card: front matter for the hub, then the description."""
-    from jinja2 import Environment, PackageLoader, select_autoescape
+    from jinja2 import Template
 
-    templates = Environment(
-        loader=PackageLoader("vrtspike.reporting", "."),
-        autoescape=select_autoescape(),
-        trim_blocks=True,
-        keep_trailing_newline=True,
-    )
+    text = Path(__file__).with_name("model_card.md").read_text(encoding="utf-8")
     settings, train = run.settings, run.settings.TRAIN
-    return templates.get_template("model_card.md").render(
+    return Template(text, trim_blocks=True, keep_trailing_newline=True).render(
         licence=licence,
         run=run,
         model=settings.value("MODEL.TYPE"),

@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -20,17 +20,9 @@ from plotly.offline import get_plotlyjs
 
 from vrtspike.analysis.evaluations import TEST_FRAMES
 from vrtspike.io.files import atomic_write_text
-from vrtspike.reporting.evaluations import Contents, leading_metric
-from vrtspike.reporting.measurements import (
-    ALIGNMENT_COLUMNS,
-    SECTION_COLUMNS,
-    read_alignment,
-)
-from vrtspike.reporting.pictures import (
-    ERROR_TOP,
-    encode_examples,
-    error_colours,
-)
+from vrtspike.reporting.evaluations import Contents, in_base64
+from vrtspike.reporting.measurements import read_alignment
+from vrtspike.reporting.pictures import ERROR_TOP, encode_examples, error_colours
 from vrtspike.reporting.runs import read_run
 
 ABOUT_SPIKES = (
@@ -47,13 +39,11 @@ class Verdict:
     Attributes:
         sentence: the main result; figures between ``**`` are shown in bold.
         facts: short statements below it.
-        about: introduction for new readers; may be empty.
         preset: of the best run; empty if none was evaluated.
     """
 
     sentence: str
-    facts: tuple[str, ...]
-    about: str = ""
+    facts: Sequence[str]
     preset: str = ""
 
     @property
@@ -71,96 +61,66 @@ def verdict(runs: Sequence[Contents]) -> Verdict:
     Args:
         runs: at least one, from :func:`vrtspike.reporting.runs.read_run`.
     """
-    about = "" if all(run["uses_spikes"] is None for run in runs) else ABOUT_SPIKES
     measured = [(run, metric) for run in runs if (metric := leading_metric(run["evaluation"]))]
     if not measured:
-        return replace(_unmeasured(runs), about=about)
-    same = [each for each in measured if _comparison_key(*each) == _comparison_key(*measured[0])]
-    run, metric = max(
-        same, key=lambda each: each[1]["restored"] * (1 if each[1]["larger_is_better"] else -1)
-    )
-    facts = _facts(run, metric)
-    compared = [other["name"] for other, _ in same]
-    if left := [other["name"] for other, _ in measured if other["name"] not in compared]:
+        trained = ", ".join(f"{run['name']}, at {run['origin']['commit']}" for run in runs)
+        none = "the evaluation has no finite figure"
+        reasons = [f"{run['name']}: {run['evaluation'].get('reason', none)}" for run in runs]
+        return Verdict(f"Trained, without figures of test frames: {trained}.", reasons)
+
+    def compared_by(run: Contents, metric: Contents) -> list[object]:
+        return [metric["name"], *(run["evaluation"][name] for name in TEST_FRAMES)]
+
+    same = [each for each in measured if compared_by(*each) == compared_by(*measured[0])]
+    best = max if measured[0][1]["larger_is_better"] else min
+    run, metric = best(same, key=lambda each: each[1]["restored"])
+    evaluation, origin = run["evaluation"], dict(run["origin"]["facts"])
+    facts = [
+        *evaluation["warnings"],
+        f"{metric['title']}, mean over the sequences ({evaluation['sequences']}) of split "
+        f"{evaluation['split']}",
+        f"trained: {origin['training']}, {origin['machine']}",
+    ]
+    compared = [each["name"] for each, _ in same]
+    if left := [each["name"] for each, _ in measured if each["name"] not in compared]:
         facts.append(f"not compared, of other test frames or metrics: {', '.join(left)}")
-    return Verdict(_sentence(run, metric, len(same)), tuple(facts), about, run["name"])
+    return Verdict(_sentence(run, metric, len(same)), facts, run["name"])
 
 
-def _comparison_key(run: Contents, metric: Contents) -> list[object]:
-    """Runs with equal keys can be compared: metric and test frames."""
-    return [metric["name"], *(run["evaluation"][name] for name in TEST_FRAMES)]
-
-
-def _text(metric: Contents, value: float) -> str:
-    """A figure with its unit, such as ``31.20 dB``."""
-    return f"{value:.{metric['decimals']}f} {metric['unit']}".strip()
+def leading_metric(evaluation: Contents) -> Contents | None:
+    """The metric of the page's first sentence: the first one with finite figures."""
+    metrics: list[Contents] = evaluation.get("metrics", [])
+    return next((m for m in metrics if None not in (m["gain"], m["restored"])), None)
 
 
 def _sentence(run: Contents, metric: Contents, compared: int) -> str:
+    def bold(value: float) -> str:
+        text = f"{value:.{metric['decimals']}f} {metric['unit']}"
+        return f"**{text.strip()}**"
+
     evaluation, gain = run["evaluation"], metric["gain"]
-    who = f"Preset {run['name']}"
-    who += "" if compared == 1 else f", best of {compared},"
-    shown = _text(metric, abs(gain))
-    change = f"a {'gain' if gain >= 0 else 'loss'} of **{shown}**"
-    if shown == _text(metric, 0.0):
+    best = f", best of {compared}," if compared > 1 else ""
+    change = f"a {'gain' if gain >= 0 else 'loss'} of {bold(abs(gain))}"
+    if bold(abs(gain)) == bold(0.0):
         change = "no change"
     # The unit dB implies PSNR; other metrics are named.
     named = "" if metric["unit"] == "dB" else f"{metric['title']} "
     lower = "" if metric["larger_is_better"] else ", lower is better"
     return (
-        f"{who} takes {evaluation['frames']} frames of data set {evaluation['dataset']} from "
-        f"{named}**{_text(metric, metric['blurry'] or 0.0)}** ({metric['before']}) to "
-        f"**{_text(metric, metric['restored'])}** ({metric['after']}{lower}): "
-        f"{change}{_commit(run)}."
+        f"Preset {run['name']}{best} takes {evaluation['frames']} frames of data set "
+        f"{evaluation['dataset']} from {named}{bold(metric['blurry'] or 0.0)} "
+        f"({metric['before']}) to {bold(metric['restored'])} ({metric['after']}{lower}): "
+        f"{change}, at {run['origin']['commit']}."
     )
 
 
-def _commit(run: Contents) -> str:
-    """The commit of the code that trained a run, for a sentence."""
-    origin = run["origin"]
-    if not origin["commit"]:
-        return ""
-    return f", at commit {origin['commit']}{' with changes' if origin['changed'] else ''}"
-
-
-def _facts(run: Contents, metric: Contents) -> list[str]:
-    evaluation, known = run["evaluation"], dict(run["origin"]["facts"])
-    facts = [
-        *evaluation["warnings"],
-        f"{metric['title']}, mean over the sequences ({evaluation['sequences']}) of split "
-        f"{evaluation['split']}",
-    ]
-    if metric["spikes"] is not None:
-        gray = ", in grey" if metric["spikes_in_gray"] else ""
-        facts.append(f"spikes alone {_text(metric, metric['spikes'])}{gray}")
-    facts += [
-        f"{other['title']} {_text(other, other['blurry'])} → {_text(other, other['restored'])}"
-        for other in evaluation["metrics"]
-        if other is not metric and None not in (other["blurry"], other["restored"])
-    ]
-    if run["uses_spikes"] is False:
-        facts.append("the model takes no spikes")
-    trained = ", ".join(known[name] for name in ("training", "machine") if name in known)
-    return [*facts, f"trained: {trained}"] if trained else facts
-
-
-def _unmeasured(runs: Sequence[Contents]) -> Verdict:
-    trained = ", ".join(f"{run['name']}{_commit(run)}" for run in runs)
-    none = "the evaluation has no finite figure"
-    reasons = dict.fromkeys(f"{r['name']}: {r['evaluation'].get('reason', none)}" for r in runs)
-    return Verdict(f"Trained, without figures of test frames: {trained}.", (*reasons,))
-
-
 PAGE_BYTES = 19_000_000
-"""Size limit of a page: below 20 MB."""
+"""Size to which pictures may fill a page; with their names it stays below 20 MB."""
 
 VIDEO_BYTES = 2_000_000
 ALL_VIDEO_BYTES = 6_000_000
 """Videos up to the first size are embedded in the page, up to the second size in total; others are
 linked."""
-
-OTHER_BYTES = 3_000_000
-"""Kept for the library of plots, the tables and the curves."""
 
 SCRIPTS = ("dom.js", "tables.js", "viewer.js", "charts.js", "page.js")
 _TEMPLATES = Environment(
@@ -196,65 +156,49 @@ def write_report_page(
     runs = [read_run(results, name, preset_folder) for name in presets]
     datasets = dict.fromkeys(run["dataset"] for run in runs)
     tables = (read_alignment(results / "data" / name / "alignment.csv") for name in datasets)
-    alignments = [table for table in tables if table is not None]
-    headline, stored = verdict(runs), _store_files(runs, output)
-    examples = [each for run in runs for each in run["evaluation"].get("examples", ())]
-    budget = page_bytes - OTHER_BYTES - sum(map(len, stored.values()))
-    pictures = encode_examples([example.pop("files") for example in examples], budget)
-    for number, example in enumerate(examples):
-        kept = pictures.of.get(number, {})
-        example |= {"id": f"e{number}", "pictures": sorted(kept)}
-        stored |= {f"e{number}-{what}": text for what, text in kept.items()}
-    for run in runs:
-        shown = [each for each in run["evaluation"].get("examples", ()) if each["pictures"]]
-        run["evaluation"]["examples"] = shown
+    evaluations = [run["evaluation"] for run in runs]
+    _embed_videos([each for e in evaluations for each in e.get("videos", ())], output)
+    examples = [each for e in evaluations for each in e.get("examples", ())]
+    files = [example.pop("files") for example in examples]
+    headline = verdict(runs)
     data = {
         "best": headline.preset,
-        "alignments": alignments,
+        "alignments": [table for table in tables if table is not None],
         "runs": runs,
-        "columns": {"alignment": ALIGNMENT_COLUMNS, "sections": SECTION_COLUMNS},
         "error": {"top": ERROR_TOP, "colours": error_colours()},
-        "pictures": {"form": pictures.form, "left_out": len(examples) - len(pictures.of)},
     }
-    sentence = re.sub(r"\*\*(.*?)\*\*", r"<strong>\1</strong>", html.escape(headline.sentence))
-    text = _TEMPLATES.get_template("page.html").render(
+    page = functools.partial(
+        _TEMPLATES.get_template("page.html").render,
         headline=headline,
-        verdict=sentence,
+        verdict=re.sub(r"\*\*(.*?)\*\*", r"<strong>\1</strong>", html.escape(headline.sentence)),
+        about="" if all(run["uses_spikes"] is None for run in runs) else ABOUT_SPIKES,
         style=_asset("page.css"),
-        data=script_json(data),
-        stored={**stored, "plotly": _packed_plotly()},
+        plotly=_packed_plotly(),
         script="\n".join(map(_asset, SCRIPTS)),
     )
-    atomic_write_text(output, text)
+    budget = page_bytes - len(page(data=script_json(data)).encode())
+    form, pictures = encode_examples(files, budget)
+    for number, example in enumerate(examples):
+        example["pictures"] = pictures.get(number)
+    for evaluation in evaluations:
+        shown = [each for each in evaluation.get("examples", ()) if each["pictures"]]
+        evaluation["examples"] = shown
+    data["pictures"] = {"form": form, "left_out": len(examples) - len(pictures)}
+    atomic_write_text(output, page(data=script_json(data)))
     return headline
 
 
-def _store_files(runs: Sequence[Contents], output: Path) -> dict[str, str]:
-    """Name the elements of figures and small videos; large videos are only linked.
-
-    Returns:
-        the contents of these files in base64, by the names of their elements.
-    """
-    stored: dict[str, str] = {}
-
-    def store(path: Path) -> str:
-        name = f"file-{len(stored)}"
-        stored[name] = base64.b64encode(path.read_bytes()).decode()
-        return name
-
+def _embed_videos(videos: Sequence[Contents], output: Path) -> None:
+    """Put small videos into the data of a page; large ones are only linked."""
     left = ALL_VIDEO_BYTES
-    for evaluation in (run["evaluation"] for run in runs):
-        for figure in evaluation.get("figures", ()):
-            figure["id"] = store(figure.pop("file"))
-        for video in evaluation.get("videos", ()):
-            path = video.pop("file")
-            size = path.stat().st_size
-            link = os.path.relpath(path.resolve(), output.resolve().parent)
-            video |= {"id": None, "link": Path(link).as_posix(), "megabytes": round(size / 1e6, 2)}
-            if size <= min(VIDEO_BYTES, left):
-                video["id"] = store(path)
-                left -= size
-    return stored
+    for video in videos:
+        path = video.pop("file")
+        size = path.stat().st_size
+        link = os.path.relpath(path.resolve(), output.resolve().parent)
+        video |= {"data": None, "link": Path(link).as_posix(), "megabytes": round(size / 1e6, 2)}
+        if size <= min(VIDEO_BYTES, left):
+            video["data"] = in_base64(path)
+            left -= size
 
 
 def script_json(value: Any) -> str:  # noqa: ANN401 - any JSON value

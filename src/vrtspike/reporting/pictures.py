@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +12,6 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.errors import DataError
 from vrtspike.io.images import read_gray, read_rgb
 from vrtspike.system.cpus import available_cpus
 
@@ -34,21 +32,6 @@ LEVELS = ((1920, 90), (1280, 76), (960, 62), (720, 56), (400, 44))
 _COLOURS = cv2.COLORMAP_INFERNO
 
 Picture = NDArray[np.uint8]
-
-
-@dataclass(frozen=True)
-class Pictures:
-    """The pictures of some examples.
-
-    Attributes:
-        form: of all pictures, in words; empty without any.
-        of: pictures by index of the example and kind, WebP in base64, with the added kinds
-            ``error`` and ``thumbnail``; not of all examples if they are too large even at the last
-            of :data:`LEVELS`.
-    """
-
-    form: str
-    of: Mapping[int, Mapping[str, str]]
 
 
 def error_map(restored: Picture, sharp: Picture) -> Picture:
@@ -90,13 +73,14 @@ def encode(picture: Picture, side: int, quality: int) -> str:
         )
     if picture.ndim == 3:
         picture = np.ascontiguousarray(picture[..., ::-1])
-    done, contents = cv2.imencode(".webp", picture, [cv2.IMWRITE_WEBP_QUALITY, quality])
-    if not done:
-        raise DataError("OpenCV cannot write WebP on this machine; install opencv-python-headless")
+    # Without WebP OpenCV raises an error.
+    _, contents = cv2.imencode(".webp", picture, [cv2.IMWRITE_WEBP_QUALITY, quality])
     return base64.b64encode(contents.tobytes()).decode()
 
 
-def encode_examples(examples: Sequence[Mapping[str, Path]], budget: int) -> Pictures:
+def encode_examples(
+    examples: Sequence[Mapping[str, Path]], budget: int
+) -> tuple[str, dict[int, dict[str, str]]]:
     """Pictures of examples at the best of :data:`LEVELS` that fits into a size limit.
 
     Args:
@@ -104,6 +88,10 @@ def encode_examples(examples: Sequence[Mapping[str, Path]], budget: int) -> Pict
             there are any.
         budget: characters of all pictures together. If even the last level is too large, examples
             are left out evenly.
+
+    Returns:
+        the form of all pictures, in words; and pictures by index of the example and kind, WebP in
+        base64, with the added kinds ``error`` and ``thumbnail``.
 
     Raises:
         DataError: if a picture cannot be read.
@@ -120,7 +108,7 @@ def encode_examples(examples: Sequence[Mapping[str, Path]], budget: int) -> Pict
         # Evenly spaced, with the first and the last.
         kept = np.linspace(0, len(found) - 1, len(kept) - 1).astype(int)
     form = f"WebP of quality {quality}, at most {side} pixels wide or high"
-    return Pictures(form, {place: found[place] for place in kept.tolist()})
+    return form, {place: found[place] for place in kept.tolist()}
 
 
 def _encode(files: Mapping[str, Path], side: int, quality: int) -> dict[str, str]:
@@ -128,12 +116,6 @@ def _encode(files: Mapping[str, Path], side: int, quality: int) -> dict[str, str
     pictures: dict[str, Picture] = {
         what: read_gray(path) if what in GRAY else read_rgb(path) for what, path in files.items()
     }
-    restored, sharp = pictures["restored"], pictures["sharp"]
-    if restored.shape != sharp.shape:
-        raise DataError(
-            f"{files['restored']}: {restored.shape[1]} x {restored.shape[0]} pixels, but "
-            f"{files['sharp']} has {sharp.shape[1]} x {sharp.shape[0]}; evaluate again"
-        )
-    pictures["error"] = error_map(restored, sharp)
+    pictures["error"] = error_map(pictures["restored"], pictures["sharp"])
     encoded = {what: encode(picture, side, quality) for what, picture in pictures.items()}
-    return encoded | {"thumbnail": encode(restored, *THUMBNAIL)}
+    return encoded | {"thumbnail": encode(pictures["restored"], *THUMBNAIL)}

@@ -32,7 +32,7 @@ def read_run(results: Path, name: str, presets: Path) -> Contents:
         presets: folder of the presets.
 
     Returns:
-        the run's ``name``, ``dataset`` and ``steps``; ``parameters`` of its model,
+        the run's ``name`` and ``dataset``; ``parameters`` of its model,
         ``weights_mb``: size of its file of weights in 10**6 bytes (None if it is missing) and
         ``training_seconds``; ``uses_spikes``: whether its model uses spikes, None for a problem
         without spikes; ``curves``, ``evaluation``, ``performance`` and ``origin``.
@@ -44,19 +44,18 @@ def read_run(results: Path, name: str, presets: Path) -> Contents:
     analysis, record = read_analysis(folder), read_record(folder) or {}
     run, logs, weights = analysis.run, analysis.logs, folder / WEIGHTS
     data_folder = find_problem(run.settings.TASK).data_folder(run.settings)
-    times = logs.train["time"].dropna().tolist()
+    seconds = training_seconds(record, logs.train["time"].dropna().tolist())
     return {
         "name": name,
         "dataset": _dataset_name(run.dataset, data_folder),
-        "steps": run.steps,
         "parameters": run.parameters,
         "weights_mb": weights.stat().st_size / 1e6 if weights.is_file() else None,
-        "training_seconds": training_seconds(record, times),
+        "training_seconds": seconds,
         "uses_spikes": run.settings.value("MODEL.USE_SPIKE"),
         "curves": training_curves(logs, analysis.metrics),
-        "evaluation": read_evaluation(results / "evaluate" / name, run.fingerprint),
+        "evaluation": read_evaluation(folder, run),
         "performance": performance(analysis),
-        "origin": read_origin(folder, run, record, times, presets),
+        "origin": read_origin(folder, run, record, seconds, presets),
     }
 
 
@@ -77,11 +76,7 @@ DEFAULTS = "the defaults of all keys"
 
 
 def read_origin(
-    folder: Path,
-    run: PublishedRun,
-    record: Mapping[str, Any],
-    times: Sequence[float],
-    presets: Path,
+    folder: Path, run: PublishedRun, record: Mapping[str, Any], seconds: float, presets: Path
 ) -> Contents:
     """Collect the origin of a published run.
 
@@ -89,33 +84,48 @@ def read_origin(
         folder: ``results/train/<preset>``.
         run: its identity.
         record: its ``run.json``.
-        times: of its logged steps, seconds since the epoch.
+        seconds: that the training took.
         presets: folder of the presets, with the base preset.
 
     Returns:
-        ``commit`` of the code that trained it, shortened; empty outside git; ``changed``: whether
-        the code had uncommitted changes, or was changed during the run; ``base``: what the settings
-        are compared with; ``differences``: key, base value, own value; ``facts``: name and value of
-        everything else, in order.
+        ``commit`` of the code that trained it, in words; ``base``: what the settings are compared
+        with; ``differences``: key, base value, own value; ``facts``: name and value of everything
+        else, in order.
     """
     base, there = _base(run.name, presets, run.settings)
-    environment = record.get("environment") or {}
-    git = environment.get("git") or {}
+    environment, started = record["environment"], record["starts"][0]["time"]
+    git, device = environment["git"] or {}, environment["device"]
+    commit, code = "no known commit", ["no commit known: trained outside a git checkout"]
+    if git:
+        commit, code = f"commit {git['commit'][:8]}", [git["commit"]]
+    if git.get("changed"):
+        code.append("with changes that were not committed")
+    if changed := record.get("code_changed"):
+        code.append(f"changed during the run: {', '.join(changed)}")
+    machine = f"{device['name']} (CPU)"
+    if memory := device.get("memory_mb"):
+        machine = f"{run.processes} x {device['name']}, {memory / 1024:.0f} GiB of GPU memory"
+    begun = f"{datetime.datetime.fromtimestamp(started, datetime.UTC):%Y-%m-%d %H:%M} UTC"
+    versions = {"python": environment["python"], **environment["packages"]}
+    versions |= {name: device.get(name) for name in ("cuda", "cudnn")}
+    weights, found = folder / WEIGHTS, "missing"
+    if weights.is_file():
+        size = f"{weights.stat().st_size / 1e6:.1f} MB"
+        found = f"{weights.name}, {size}, SHA-256 {file_digest(weights)}"
     facts = {
-        "code": _code(environment, record),
+        "code": "; ".join(code),
         "data set": f"{Path(run.dataset).parent.parent.name}, {run.dataset_digest}",
         "fingerprint": run.fingerprint,
-        "machine": _machine(environment, record),
-        "training": _training(record, times),
-        "versions": _versions(environment),
-        "precision": str(record.get("precision", "")),
+        "machine": f"{machine}, {environment['cpus']} CPUs, host {environment['host']}",
+        "training": f"{run.steps:,} steps, {duration_words(seconds)}, begun {begun}",
+        "versions": ", ".join(f"{name} {each}" for name, each in versions.items() if each),
+        "precision": record.get("precision"),
         "parameters": f"{run.parameters:,}" if run.parameters else "",
-        "weights": _weights(folder),
+        "weights": found,
         **{f"begins with {key}": digest for key, digest in run.weights.items()},
     }
     return {
-        "commit": str(git.get("commit") or "")[:8],
-        "changed": bool(git.get("changed") or record.get("code_changed")),
+        "commit": f"{commit} with changes" if len(code) > 1 else commit,
         "base": base,
         "differences": setting_changes(there, run.settings),
         "facts": [(name, value) for name, value in facts.items() if value],
@@ -159,52 +169,3 @@ def _base(name: str, presets: Path, own: RunSettings) -> tuple[str, RunSettings]
     if parent is None or not file.is_file():
         return DEFAULTS, type(own)(TASK=own.TASK)
     return f"preset {parent}", load_preset(file)
-
-
-def _code(environment: Mapping[str, Any], record: Mapping[str, Any]) -> str:
-    git = environment.get("git") or {}
-    if not git.get("commit"):
-        return "no commit known: trained outside a git checkout"
-    words = [
-        git["commit"],
-        *(["with changes that were not committed"] if git.get("changed") else []),
-    ]
-    if changed := record.get("code_changed"):
-        words.append(f"changed during the run: {', '.join(map(str, changed))}")
-    return "; ".join(words)
-
-
-def _machine(environment: Mapping[str, Any], record: Mapping[str, Any]) -> str:
-    device = environment.get("device") or {}
-    name, memory = device.get("name", ""), device.get("memory_mb")
-    is_gpu, count = device.get("type") == "cuda", record.get("processes", 1)
-    facts = {
-        f"{count} x {name}" if is_gpu else f"{name} (CPU)": device,
-        f"{(memory or 0) / 1024:.0f} GiB of GPU memory": memory,
-        f"{environment.get('cpus')} CPUs": environment.get("cpus"),
-        f"host {environment.get('host')}": environment.get("host"),
-    }
-    return ", ".join(text for text, known in facts.items() if known)
-
-
-def _training(record: Mapping[str, Any], times: Sequence[float]) -> str:
-    parts = [f"{record['step']:,} steps"] if record.get("step") is not None else []
-    if starts := record.get("starts"):
-        begun = datetime.datetime.fromtimestamp(starts[0]["time"], datetime.UTC)
-        parts.append(duration_words(training_seconds(record, times)))
-        parts.append(f"begun {begun:%Y-%m-%d %H:%M} UTC")
-    return ", ".join(parts)
-
-
-def _versions(environment: Mapping[str, Any]) -> str:
-    packages = {"python": environment.get("python"), **(environment.get("packages") or {})}
-    device = environment.get("device") or {}
-    packages |= {name: device.get(name) for name in ("cuda", "cudnn")}
-    return ", ".join(f"{name} {version}" for name, version in packages.items() if version)
-
-
-def _weights(folder: Path) -> str:
-    path = folder / WEIGHTS
-    if not path.is_file():
-        return "missing"
-    return f"{path.name}, {path.stat().st_size / 1e6:.1f} MB, SHA-256 {file_digest(path)}"

@@ -14,32 +14,28 @@ error, and of forecast and observed anomalies, their products and squares (:func
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pandas as pd
 import torch
 import xarray
 from matplotlib.figure import Figure
+from pydantic import JsonValue
 from torch import nn
 from torch.utils.data import DataLoader
 
 from vrtspike.analysis.evaluation_files import PICTURES, TABLE, chosen_on, write_evaluation
 from vrtspike.io.files import replaced_folder
-from vrtspike.io.weights import load_trained
 from vrtspike.plotting.drawing import draw
 from vrtspike.plotting.pages import Table, write_page
-from vrtspike.runs.published import PublishedRun, require_published
+from vrtspike.runs.published import PublishedRun
 from vrtspike.sst.baselines import BASELINES, fit_baselines, trend_line
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
 from vrtspike.sst.grid import CELLS, Area
-from vrtspike.sst.model import build_model
-from vrtspike.sst.problem import open_split
-from vrtspike.sst.settings import METRICS, RMSE, SSTSettings, month_name
+from vrtspike.sst.settings import METRICS, RMSE, month_name
 
 MODEL = "model"
 SYSTEMS = {MODEL: MODEL} | BASELINES
@@ -219,8 +215,8 @@ def evaluate(
     ahead = np.arange(dataset.lead) + dataset.offset + 1
     leads = xarray.DataArray(ahead, {"lead": ahead}, ("lead",), "lead")
     cells = store.fields[["trend", "middle"]].astype(float).assign(weight=store.weights).compute()
-    training = store.anomalies.sel(time=store.years.months("train")).astype(float)
-    baselines = fit_baselines(training, cells, leads)
+    anomalies = store.anomalies.astype(float)
+    baselines = fit_baselines(anomalies.sel(time=store.years.months("train")), cells, leads)
     # Where a part of the box lies outside of the region, its mean is not the index.
     shares = store.grid.shares(NINO34)
     box = store.fields["sea"] * shares * (shares.sum() > 1 - 1e-6)
@@ -231,14 +227,12 @@ def evaluate(
         output = forecast(batch["past"].to(device), batch["month"].to(device)).float().cpu()
         now = xarray.DataArray(dataset.last_months[start : start + size], dims="sample")
         months = now + leads
-        deviation = store.of_month("deviation", months).astype(float).compute()
-        future = torch.where(batch["valid"], batch["future"], torch.nan)
-        own, observed = (deviation * each.numpy() for each in (output, future))
-        known = observed.notnull()
-        last = store.anomalies.sel(time=now).drop_vars("time").astype(float).compute()
+        last, observed = (anomalies.sel(time=n).drop_vars("time").compute() for n in (now, months))
+        own = store.of_month("deviation", months).astype(float).compute() * output.numpy()
         said = xarray.concat([own.expand_dims(system=[MODEL]), baselines(last, now)], "system")
         trend = trend_line(cells, months)
         base = xarray.concat([0 * trend, trend], pd.Index(["climatology", "trend"], name="about"))
+        known = observed.notnull()
         weights = cells["weight"] * known
         index, truth = (each.weighted(box * known).mean(CELLS) for each in (said, observed))
         means = field_means(said - base, observed - base, weights)
@@ -289,43 +283,26 @@ def draw_evaluation(folder: Path, found: Evaluation, title: str) -> None:
     draw(folder / "error_maps.png", maps, (8.2, len(shown) * height + 0.8), grid=False)
 
 
-def evaluate_run(
-    weights: Path,
-    run: PublishedRun,
-    manifest: Path,
-    output: Path,
-    device: torch.device,
-    progress: Callable[[int, int], None],
+def write_results(
+    output: Path, run: PublishedRun, manifest: Path, found: Evaluation, **facts: JsonValue
 ) -> list[str]:
-    """Evaluate a run and write the files that the pipeline's page, report and comparison read.
+    """Write the files that the pipeline's page, report and comparison read.
 
     A *frame* of the tables is the forecast of one month, a *sequence* all those that look equally
     far ahead.
 
     Args:
-        weights: of the run.
-        run: its settings and identity.
-        manifest: of the data.
         output: folder for ``frames.csv``, ``sequences.csv``, ``summary.json``, ``metrics.html``
             and ``pictures/``; ``examples/`` stays empty.
-        device: where the forecast is computed.
-        progress: called with the samples that are forecast and their total.
+        run: whose model was evaluated.
+        manifest: of the data.
+        found: its evaluation.
+        facts: further entries of the summary.
 
     Returns:
         what a person reads of it.
-
-    Raises:
-        DataError: if the data are missing or too short.
-        RunError: if the weights belong to another model.
     """
-    settings = cast("SSTSettings", run.settings)
-    samples = open_split(settings, manifest, settings.TEST.SPLIT)
-    model = build_model(settings, samples.store)
-    load_trained(model, weights)
-    require_published(weights)
-    started, size = time.monotonic(), settings.TEST.BATCH_SIZE
-    found = evaluate(model.to(device), samples, device, size, progress)
-    seconds = time.monotonic() - started
+    samples = found.dataset
     store, verdicts = samples.store, found.verdicts.reset_index()
     frames, sequences = metric_tables(found)
     told = [
@@ -366,11 +343,9 @@ def evaluate_run(
         definitions=definitions,
         warnings=warnings,
         figures=[{"file": f"{PICTURES}/{n}", "caption": c} for n, c in CAPTIONS.items()],
-        scale=1.0,
         masked=found.masked,
         leads=verdicts.to_dict("records"),
-        device=device.type,
-        seconds_per_frame=seconds / len(frames),
+        **facts,
     )
     return [f"{run.name}, {title}: {note}", *(f"  {line}" for line in told)]
 
@@ -382,20 +357,20 @@ def metric_tables(found: Evaluation) -> tuple[pd.DataFrame, pd.DataFrame]:
         a row for each month forecast; and one for each number of months ahead, over all its
         forecasts together.
     """
-    each = skill(found.means.rename(sample="frame").expand_dims("sample"))
     best = xarray.DataArray(found.verdicts["baseline"])
     systems = {"": MODEL, "_baseline": best, **{f"_{name}": name for name in BASELINES}}
-    tables = []
-    for scores, dims in ((each, ["lead", "frame"]), (found.table, ["lead"])):
+
+    def table(scores: xarray.Dataset, dims: Sequence[str]) -> pd.DataFrame:
         columns = {
             f"{metric}{suffix}": scores[score].sel(system=system).drop_vars("system")
             for suffix, system in systems.items()
             for metric, score in zip(METRICS, ("rmse_k", "acc"), strict=True)
         }
         rows = xarray.Dataset(columns).to_dataframe(dims).reset_index()
-        ahead = [f"{lead} month{'s' * (lead > 1)} ahead" for lead in rows["lead"]]
-        tables.append(rows.assign(sequence=ahead))
-    frames, sequences = tables
+        return rows.assign(sequence=[f"{n} month{'s' * (n > 1)} ahead" for n in rows["lead"]])
+
+    each = skill(found.means.rename(sample="frame").expand_dims("sample"))
+    frames, sequences = table(each, ["lead", "frame"]), table(found.table, ["lead"])
     months = np.array(found.dataset.last_months)[frames["frame"]] + frames["lead"]
     frames["frame"], sequences["frames"] = [*map(month_name, months)], len(found.dataset)
     return frames, sequences

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -185,7 +186,23 @@ def evaluate(
     device: torch.device,
     progress: Callable[[int, int], None],
 ) -> list[str]:
-    """Scores beside every baseline, with intervals; maps of error."""
-    from vrtspike.sst.evaluate import evaluate_run
+    """Scores beside every baseline, with intervals; maps of error.
 
-    return evaluate_run(weights, run, dataset, output, device, progress)
+    Raises:
+        DataError: if the data are missing or too short.
+        RunError: if the weights belong to another model, or were changed.
+    """
+    from vrtspike.io.weights import load_trained
+    from vrtspike.runs.published import require_published
+    from vrtspike.sst.evaluate import evaluate, write_results
+    from vrtspike.sst.model import build_model
+
+    settings = cast("SSTSettings", run.settings)
+    samples = open_split(settings, dataset, settings.TEST.SPLIT)
+    model = build_model(settings, samples.store)
+    load_trained(model, weights)
+    require_published(weights)
+    started = time.monotonic()
+    found = evaluate(model.to(device), samples, device, settings.TEST.BATCH_SIZE, progress)
+    seconds = (time.monotonic() - started) / (len(samples) * samples.lead)
+    return write_results(output, run, dataset, found, device=device.type, seconds_per_frame=seconds)

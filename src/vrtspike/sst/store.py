@@ -169,7 +169,10 @@ class PreparedStore:
         manifest: the manifest's path, ``<name>.json``.
 
     Raises:
-        DataError: if it is missing or of another version.
+        DataError: if it is missing or of another version, or its arrays are missing or damaged.
+
+    Attributes:
+        fields: the arrays, small ones as a whole, large ones read by chunks when computed.
     """
 
     def __init__(self, manifest: str | os.PathLike[str]) -> None:
@@ -180,20 +183,16 @@ class PreparedStore:
         self.first_month = int(self.manifest["first_month"])
         self.file = self.path.with_suffix(".nc")
         self.digest = str(self.manifest["digest"])
-
-    @cached_property
-    def fields(self) -> xarray.Dataset:
-        """The arrays: small ones as a whole, large ones read when they are computed, by chunks.
-
-        Raises:
-            DataError: if they are not there, or small ones are damaged.
-        """
         try:
-            return _opened(self.file)
+            self.fields = _opened(self.file)
         except (OSError, ValueError, RuntimeError) as error:
             raise DataError(
                 f"{self.file}: cannot be read ({error}); delete it and prepare it again"
             ) from error
+
+    def __reduce__(self) -> tuple[type[PreparedStore], tuple[Path]]:
+        """Without the arrays: a worker process opens its own."""
+        return PreparedStore, (self.path,)
 
     @cached_property
     def anomalies(self) -> xarray.DataArray:
@@ -220,11 +219,6 @@ class PreparedStore:
         """Where the cells lie: (H, W) which are ``sea``, (H,) latitudes and (W,) longitudes."""
         where = {"latitudes": self.grid.latitudes, "longitudes": self.grid.longitudes}
         return {"sea": self.fields["sea"].values, **where}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the open arrays: a worker process opens its own."""
-        opened = {"fields", "anomalies", "standardised"}
-        return {name: value for name, value in vars(self).items() if name not in opened}
 
 
 def _opened(path: Path) -> xarray.Dataset:

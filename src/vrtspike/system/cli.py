@@ -119,16 +119,15 @@ def output_path(text: str) -> Path:
     return path
 
 
-def positive_int(text: str) -> int:
-    """An option's value: an integer of 1 or more.
+def positive_int(text: str, least: int = 1) -> int:
+    """An option's value: an integer of 1, or another least one, or more.
 
     >>> positive_int("3")
     3
     """
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"found {text}, expected 1 or more")
-    return number
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"found {text}, expected {least} or more")
+    return int(text)
 
 
 def positive_number(text: str) -> float:

@@ -9,7 +9,7 @@ let library = null;
 
 function loadPlotly() {
   library ??= (async () => {
-    const packed = Uint8Array.from(atob(stored("plotly")), (letter) => letter.charCodeAt(0));
+    const packed = Uint8Array.from(atob(document.getElementById("plotly").textContent), (letter) => letter.charCodeAt(0));
     const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
     document.head.append(el("script", { textContent: await new Response(unpacked).text() }));
     return window.Plotly;
@@ -352,7 +352,7 @@ function costLines(kind, titles, axis, missing) {
 /** Sections of a step and their parts; all that were timed where that is asked for. */
 function shownSections(run) {
   const { sections } = run.performance;
-  return settings.everySection ? sections : sections.filter(([name, depth]) => name.startsWith("step") && depth <= 2);
+  return settings.everySection ? sections : sections.filter(({ section, depth }) => section.startsWith("step") && depth <= 2);
 }
 
 function sectionBars() {
@@ -366,15 +366,15 @@ function sectionBars() {
       type: "bar",
       orientation: "h",
       name: run.name,
-      y: rows.map(([section]) => section),
-      x: rows.map((row) => row[2]),
-      error_x: { type: "data", symmetric: false, array: rows.map((row) => Math.max(0, row[3] - row[2])), arrayminus: rows.map(() => 0), thickness: 1, width: 3, color: css("--soft") },
-      customdata: rows.map((row) => [row[3], row[4] === null ? "–" : (100 * row[4]).toFixed(1)]),
+      y: rows.map((row) => row.section),
+      x: rows.map((row) => row.p50),
+      error_x: { type: "data", symmetric: false, array: rows.map((row) => Math.max(0, row.p95 - row.p50)), arrayminus: rows.map(() => 0), thickness: 1, width: 3, color: css("--soft") },
+      customdata: rows.map((row) => [row.p95, row.share === null ? "–" : (100 * row.share).toFixed(1)]),
       marker: { color: lineColour(index) },
       hovertemplate: `${severalRuns ? "%{fullData.name}, " : ""}%{y}: %{x:.1f} ms, 95th percentile %{customdata[0]:.1f} ms, %{customdata[1]} % of the step<extra></extra>`,
     };
   });
-  const sections = [...new Set(runs.flatMap(({ run }) => shownSections(run).map(([section]) => section)))];
+  const sections = [...new Set(runs.flatMap(({ run }) => shownSections(run).map((row) => row.section)))];
   const names = sections.map((section) => section.split("/").slice(-2).join("/"));
   return {
     traces,
@@ -433,17 +433,16 @@ function showAlignments() {
     if (!data.exposures) {
       continue;
     }
-    const names = Object.fromEntries(report.columns.alignment.map((name, index) => [name, index]));
-    const label = (row) => `${row[names.split]}/${row[names.sequence]}`;
+    const label = (row) => `${row.split}/${row.sequence}`;
     const strip = (value, x) => () => {
-      const rows = data.rows.filter((row) => row[names[value]] !== null);
-      const side = (end, sign) => rows.map((row) => sign * (row[names[`${value}_${end}`]] - row[names[value]]));
+      const rows = data.rows.filter((row) => row[value] !== null);
+      const side = (end, sign) => rows.map((row) => sign * (row[`${value}_${end}`] - row[value]));
       return rows.length
         ? {
             traces: [{
               type: "scatter",
               mode: "markers",
-              x: rows.map((row) => row[names[value]]),
+              x: rows.map((row) => row[value]),
               y: rows.map(label),
               error_x: { type: "data", symmetric: false, array: side("high", 1), arrayminus: side("low", -1), thickness: 1.5, width: 0, color: css("--run-0") },
               marker: { color: css("--run-0"), size: 8 },
@@ -473,8 +472,9 @@ function alignmentWords(data) {
   const steps = data.offset === null ? 0 : Math.abs(data.offset);
   const side = data.offset < 0 ? "before" : "after";
   const offset = data.offset === null ? "" : `, found ${number(steps, 2)} spike steps ${side} its expected place (median)`;
-  const lowest = data.lowest ? `; the sequence with the lowest is ${data.lowest}` : "";
+  const known = data.rows.filter((row) => row.correlation !== null);
+  const lowest = known.toSorted((a, b) => a.correlation - b.correlation)[0];
   return data.correlation === null
     ? `${data.exposures} exposures; nothing can be said about their alignment.`
-    : `${data.exposures} exposures: spikes and sharp frame correlate by ${number(data.correlation, 3)} (median)${lowest}. The sharp frame is the middle one of its exposure${offset}.`;
+    : `${data.exposures} exposures: spikes and sharp frame correlate by ${number(data.correlation, 3)} (median); the sequence with the lowest is ${lowest.split}/${lowest.sequence}. The sharp frame is the middle one of its exposure${offset}.`;
 }

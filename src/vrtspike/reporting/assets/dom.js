@@ -19,13 +19,8 @@ function body(section) {
   return document.querySelector(`#${section} > .body`);
 }
 
-/** What the page stores under a name, base64. */
-function stored(name) {
-  return document.getElementById(name).textContent;
-}
-
 function pictureAddress(example, what) {
-  return `data:image/webp;base64,${stored(`${example.id}-${what}`)}`;
+  return `data:image/webp;base64,${example.pictures[what]}`;
 }
 
 function number(value, decimals, sign = false) {
@@ -63,6 +58,11 @@ function figureText(metric, value) {
 /** What figures of the spikes alone are called: the sensor sees no colours. */
 function spikesTitle(metric) {
   return metric.spikes_in_gray ? "spikes alone, grey" : "spikes alone";
+}
+
+/** The column of tables with the figures of the spikes alone. */
+function spikesColumn(metric) {
+  return `${metric.columns[1]}_spikes`;
 }
 
 function clamp(value, low, high) {

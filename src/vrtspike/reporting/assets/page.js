@@ -116,11 +116,11 @@ function spikesWin(evaluated) {
   const lines = evaluated.flatMap(({ name, evaluation: e }) => {
     const metric = e.metrics[0];
     const better = (row) => {
-      const [alone, restored] = [`${metric.name}_spikes`, metric.name].map((column) => row[e.sequence_columns.indexOf(column)] ?? null);
+      const [alone, restored] = [spikesColumn(metric), metric.columns[1]].map((column) => row[column] ?? null);
       return alone !== null && restored !== null && (metric.larger_is_better ? alone > restored : alone < restored);
     };
     const rows = metric ? e.sequence_rows.filter(better) : [];
-    const names = rows.map((row) => row[e.sequence_columns.indexOf("sequence")]).join(", ");
+    const names = rows.map((row) => row.sequence).join(", ");
     return rows.length ? [`${severalRuns ? `${name}: ` : ""}On ${rows.length} of ${e.sequence_rows.length} sequences (${names}) the picture from spikes alone has the better ${metric.title}.`] : [];
   });
   const why =
@@ -144,20 +144,23 @@ function sequenceTable(evaluated, metric) {
     ...metricColumns(metric),
     { title: "frames" },
   ];
-  const rows = evaluated.flatMap(({ name, evaluation: e }) =>
-    e.sequence_rows.map((row) => {
-      const at = (column) => row[e.sequence_columns.indexOf(column)] ?? null;
+  const [before, after] = metric.columns;
+  const rows = evaluated.flatMap(({ name, evaluation: e }) => {
+    // Columns of other protocols have the same names.
+    const isMeasured = e.metrics.some((own) => own.name === metric.name);
+    return e.sequence_rows.map((row) => {
+      const at = (column) => (isMeasured ? row[column] ?? null : null);
       return [
         ...(evaluated.length > 1 ? [name] : []),
-        at("sequence"),
-        at(metric.name),
-        gain(metric, at(metric.before_column), at(metric.name)),
-        at(metric.before_column),
-        ...(metric.withSpikes ? [at(`${metric.name}_spikes`)] : []),
-        at("frames"),
+        row.sequence,
+        at(after),
+        gain(metric, at(before), at(after)),
+        at(before),
+        ...(metric.withSpikes ? [at(spikesColumn(metric))] : []),
+        row.frames,
       ];
-    }),
-  );
+    });
+  });
   return [columns, rows];
 }
 

@@ -36,7 +36,7 @@ const ORDERS = {
 
 /** The examples of a run in an order, with their numbers; the report has the worst first. */
 function ordered(run, order) {
-  const metric = report.runs[run].evaluation.metrics?.[0]?.name;
+  const metric = report.runs[run].evaluation.metrics?.[0]?.columns[1];
   return ORDERS[order](examplesOf(run).map((example, index) => ({ example, index, value: example.metrics[metric] ?? null })));
 }
 
@@ -49,7 +49,7 @@ function sameSplit(one, other) {
 function picturesOf(example) {
   const found = new Map();
   for (const what of Object.keys(PICTURE_NAMES)) {
-    if (example.pictures.includes(what)) {
+    if (what in example.pictures) {
       found.set(what, { title: PICTURE_NAMES[what], address: () => pictureAddress(example, what) });
     }
   }
@@ -179,9 +179,9 @@ class View {
 /** Pictures that an evaluation has drawn; tells whether there are any. */
 function showMaps(place) {
   const figures = report.runs.flatMap((run) =>
-    (run.evaluation.figures ?? []).map(({ id, caption }) => {
+    (run.evaluation.figures ?? []).map(({ data, caption }) => {
       const words = severalRuns ? `${run.name}: ${caption}` : caption;
-      const image = el("img", { src: `data:image/png;base64,${stored(id)}`, alt: words });
+      const image = el("img", { src: `data:image/png;base64,${data}`, alt: words });
       return el("figure", {}, image, el("figcaption", { className: "note", textContent: words }));
     }),
   );
@@ -309,7 +309,7 @@ function showPictures() {
       }
     }
     const example = shownExample();
-    const wanted = ["sharp", "spikes", "error"].filter((what) => example.pictures.includes(what));
+    const wanted = ["sharp", "spikes", "error"].filter((what) => what in example.pictures);
     toggles.replaceChildren(
       ...wanted.map((what) => {
         const button = el("button", {
@@ -343,7 +343,7 @@ function showPictures() {
 
   function fillCaption() {
     const example = shownExample();
-    const metrics = report.runs[look.run].evaluation.metrics.filter((m) => m.name in example.metrics);
+    const metrics = report.runs[look.run].evaluation.metrics.filter((m) => m.columns[1] in example.metrics);
     const isMiddle = metrics.length > 0 && look.example === ordered(look.run, "typical first")[0].index;
     const middle = isMiddle ? `; its ${metrics[0].title} is the median of these frames` : "";
     caption.replaceChildren(
@@ -403,7 +403,7 @@ function showPictures() {
 
   function thumbnail(example, at) {
     const metric = report.runs[look.run].evaluation.metrics[0];
-    const value = metric && example.metrics[metric.name];
+    const value = metric && example.metrics[metric.columns[1]];
     const thumb = el(
       "div",
       { className: "thumb", attributes: { role: "option" } },
@@ -466,7 +466,7 @@ function frameName(example) {
 }
 
 function figureOf(example, metric) {
-  const [before, after, alone] = ["_blur", "", "_spikes"].map((end) => example.metrics[metric.name + end] ?? null);
+  const [before, after, alone] = [...metric.columns, spikesColumn(metric)].map((column) => example.metrics[column] ?? null);
   if (before === null && after === null) {
     return null;
   }
@@ -528,7 +528,7 @@ function showVideos(place) {
 function videoFigure(run, video) {
   const name = severalRuns ? `${run.name}: ${video.label}` : video.label;
   const size = `${video.megabytes} MB`;
-  if (video.id === null) {
+  if (video.data === null) {
     // Each part by itself, so that # and ? in names stay parts of them.
     const href = video.link.split("/").map(encodeURIComponent).join("/");
     const link = el("a", { href, textContent: name });
@@ -540,7 +540,7 @@ function videoFigure(run, video) {
     muted: true,
     playsInline: true,
     preload: "metadata",
-    src: `data:video/mp4;base64,${stored(video.id)}`,
+    src: `data:video/mp4;base64,${video.data}`,
   });
   player.setAttribute("aria-label", name);
   return el("figure", {}, player, el("figcaption", { className: "note", textContent: `${name}, ${size}` }));
