@@ -66,11 +66,13 @@ def _describe(model: type[BaseModel], document: Document, detail: ErrorDetails) 
 
 
 def _suggestion(model: type[BaseModel], path: KeyPath) -> str:
-    """The key of the nearest name, if there is one; of several sections, that in the same one."""
-    keys = sorted(known_keys(model), key=lambda each: each[:-1] == path[:-1])
-    known = {str(each[-1]).upper(): dotted(each) for each in keys}
-    near = difflib.get_close_matches(str(path[-1]).upper(), known, n=1)
-    return f"; did you mean {known[near[0]]}?" if near else ""
+    """The nearest name in the same section, else in any."""
+    every = known_keys(model)
+    for keys in ([each for each in every if each[:-1] == path[:-1]], every):
+        known = {str(each[-1]).upper(): dotted(each) for each in keys}
+        if near := difflib.get_close_matches(str(path[-1]).upper(), known, n=1):
+            return f"; did you mean {known[near[0]]}?"
+    return ""
 
 
 def known_keys(model: type[BaseModel]) -> list[KeyPath]:
