@@ -8,55 +8,52 @@ import cv2
 import matplotlib as mpl
 import pytest
 
-from vrtspike.plotting.drawing import draw, show_text
+from vrtspike.plotting.drawing import drawn_figure, show_text
 
 
-def line(figure):
-    figure.subplots().plot([0, 1], [0, 1])
+def draw_line(path, *size, **options):
+    with drawn_figure(path, *size, **options) as figure:
+        figure.subplots().plot([0, 1], [0, 1])
 
 
 @pytest.mark.parametrize("kind", ["svg", "png"])
 def test_equal_figures_give_equal_bytes(tmp_path, kind, caplog):
     paths = [tmp_path / f"{name}.{kind}" for name in "ab"]
     for path in paths:
-        draw(path, line)
+        draw_line(path)
     first, second = (path.read_bytes() for path in paths)
     assert first == second
     assert caplog.records == []  # only fonts that are here are asked for
 
 
 def test_pixels_are_inches_times_their_number_per_inch(tmp_path):
-    draw(tmp_path / "a.png", line, (3.0, 2.0))
+    draw_line(tmp_path / "a.png", (3.0, 2.0))
     assert cv2.imread(str(tmp_path / "a.png")).shape == (200, 300, 3)
 
 
 @pytest.mark.parametrize("grid", [True, False])
 def test_lines_of_a_grid_are_there_where_they_are_asked_for(tmp_path, grid):
-    draw(tmp_path / "a.svg", line, grid=grid)
+    draw_line(tmp_path / "a.svg", grid=grid)
     assert bool(re.search("e2e8f0", (tmp_path / "a.svg").read_text())) == grid
 
 
 def test_the_style_of_pictures_stays_with_them(tmp_path):
     before = dict(mpl.rcParams)
-    draw(tmp_path / "a.svg", line)
+    draw_line(tmp_path / "a.svg")
     assert dict(mpl.rcParams) == before
 
 
 def test_a_character_that_no_font_has_is_no_warning(tmp_path, recwarn):
-    draw(tmp_path / "a.png", lambda figure: figure.suptitle("\ue000"))
+    with drawn_figure(tmp_path / "a.png") as figure:
+        figure.suptitle("\ue000")
     assert not recwarn.list
 
 
 def test_an_empty_plot_says_why_in_its_middle(tmp_path):
-    figures = []
-
-    def fill(figure):
-        figures.append(figure)
+    with drawn_figure(tmp_path / "a.png") as figure:
         show_text(figure.subplots(), "nothing was measured")
-
-    draw(tmp_path / "a.png", fill)
-    ((text,),) = (axes.texts for axes in figures[0].axes)
+    ((text,),) = (axes.texts for axes in figure.axes)
     assert text.get_text() == "nothing was measured"
-    box, whole = text.get_window_extent(), figures[0].bbox
+    box, whole = text.get_window_extent(), figure.bbox
     for low, high, size in ((box.x0, box.x1, whole.width), (box.y0, box.y1, whole.height)):
         assert (low + high) / 2 == pytest.approx(size / 2, rel=0.05)

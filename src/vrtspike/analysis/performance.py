@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from vrtspike.analysis.figures import RunFigures, run_figures, summarize_sections, throughput
 from vrtspike.analysis.findings import Finding, find, findings_table, preset_text, proposed_keys
@@ -15,7 +14,7 @@ from vrtspike.analysis.run_logs import RunLogs, read_run_logs
 from vrtspike.config.problems import Metric, find_problem
 from vrtspike.io.files import atomic_write_text, finite_or_null, write_json
 from vrtspike.monitoring.timing_layout import ROOT
-from vrtspike.plotting.drawing import draw, show_text
+from vrtspike.plotting.drawing import drawn_figure, show_text
 from vrtspike.plotting.pages import Table, write_page
 from vrtspike.runs.published import PublishedRun, read_published
 
@@ -160,16 +159,14 @@ def plot_time_per_section(path: Path, sections: pd.DataFrame) -> None:
     inner = sections[sections["section"].str.startswith(ROOT + "/")]
     shown = inner.nlargest(MAX_BARS, "p50").sort_index().iloc[::-1]
 
-    def fill(figure: Figure) -> None:
+    with drawn_figure(path, (9.0, 1.4 + 0.26 * max(len(shown), 4))) as figure:
         axes = figure.subplots()
         if shown.empty:
-            return show_text(axes, "no section of a step was timed (LOG.ENABLE_TIMING_LOG)")
-        late = shown["p95"] - shown["p50"]
-        axes.barh(shown["section"], shown["p50"], xerr=[0 * late, late])
-        axes.set_xlabel("milliseconds of a step: median and 95th percentile")
-        return None
-
-    draw(path, fill, (9.0, 1.4 + 0.26 * max(len(shown), 4)))
+            show_text(axes, "no section of a step was timed (LOG.ENABLE_TIMING_LOG)")
+        else:
+            late = shown["p95"] - shown["p50"]
+            axes.barh(shown["section"], shown["p50"], xerr=[0 * late, late])
+            axes.set_xlabel("milliseconds of a step: median and 95th percentile")
 
 
 def plot_curves(path: Path, table: pd.DataFrame, titles: Mapping[str, str], missing: str) -> None:
@@ -184,16 +181,13 @@ def plot_curves(path: Path, table: pd.DataFrame, titles: Mapping[str, str], miss
     values = {c: pd.to_numeric(table[c]).astype(float) for c in titles if c in table}
     values = {column: of for column, of in values.items() if of.notna().any()}
 
-    def fill(figure: Figure) -> None:
+    with drawn_figure(path, (8.0, 1.0 + 2.4 * max(1, len(values)))) as figure:
+        rows = figure.subplots(max(1, len(values)), 1, sharex=True, squeeze=False)[:, 0]
         if not values:
-            return show_text(figure.subplots(), missing)
-        rows = figure.subplots(len(values), 1, sharex=True, squeeze=False)[:, 0]
-        for axes, (column, of) in zip(rows, values.items(), strict=True):
+            show_text(rows[0], missing)
+        for axes, (column, of) in zip(rows, values.items(), strict=False):
             axes.plot(table["step"], of, marker=".")
             axes.set_ylabel(titles[column])
             if column in _LOGARITHMIC and of.min() > 0:
                 axes.set_yscale("log")
         rows[-1].set_xlabel("optimiser step")
-        return None
-
-    draw(path, fill, (8.0, 1.0 + 2.4 * max(1, len(values))))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -40,18 +41,14 @@ _STYLE: Any = {
 }
 
 
-def draw(
-    path: str | Path,
-    fill: Callable[[Figure], None],
-    size: tuple[float, float] = (8.0, 4.0),
-    *,
-    grid: bool = True,
-) -> None:
-    """Draw a figure and write it, atomically.
+@contextmanager
+def drawn_figure(
+    path: str | Path, size: tuple[float, float] = (8.0, 4.0), *, grid: bool = True
+) -> Iterator[Figure]:
+    """An empty figure, which is written atomically after the body has drawn on it.
 
     Args:
         path: its suffix is the format, ``.svg`` or ``.png``.
-        fill: draws on the empty figure.
         size: width and height in inches.
         grid: whether to draw grid lines.
     """
@@ -60,7 +57,7 @@ def draw(
     with mpl.rc_context(style), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font")
         figure = Figure(figsize=size, layout="constrained")
-        fill(figure)
+        yield figure
         kind = Path(path).suffix.removeprefix(".")
         metadata = {"Date": None} if kind == "svg" else None
         figure.savefig(buffer, format=kind, metadata=metadata, dpi=100)

@@ -22,14 +22,13 @@ import numpy as np
 import pandas as pd
 import torch
 import xarray
-from matplotlib.figure import Figure
 from pydantic import JsonValue
 from torch import nn
 from torch.utils.data import DataLoader
 
 from vrtspike.analysis.evaluation_files import PICTURES, TABLE, chosen_on, write_evaluation
 from vrtspike.io.files import replaced_folder
-from vrtspike.plotting.drawing import draw
+from vrtspike.plotting.drawing import drawn_figure
 from vrtspike.plotting.pages import Table, write_page
 from vrtspike.runs.published import PublishedRun
 from vrtspike.sst.baselines import BASELINES, fit_baselines, trend_line
@@ -252,7 +251,7 @@ def draw_evaluation(folder: Path, found: Evaluation, title: str) -> None:
     drawn = [name for name in _DRAWN if table[name].notnull().any()]
     leads = table["lead"].values
 
-    def by_lead(figure: Figure) -> None:
+    with drawn_figure(folder / "leads.png", (len(drawn) * 3.4 + 2.4, 3.6)) as figure:
         places = figure.subplots(1, len(drawn), squeeze=False)[0]
         for place, name in zip(places, drawn, strict=True):
             table[name].plot.line(ax=place, x="lead", marker="o", add_legend=False)
@@ -268,7 +267,9 @@ def draw_evaluation(folder: Path, found: Evaluation, title: str) -> None:
     extent = (area.lon[0], area.lon[0] + area.width, *area.lat)
     most = float(errors.sel(system=[MODEL, *best.unique()]).quantile(_HIGHEST))
 
-    def maps(figure: Figure) -> None:
+    height = 3.6 * min(1.5, max(0.3, area.height / area.width)) + 0.3
+    size = (8.2, len(shown) * height + 0.8)
+    with drawn_figure(folder / "error_maps.png", size, grid=False) as figure:
         places = figure.subplots(len(shown), 2, squeeze=False, sharex=True, sharey=True)
         for place, (lead, system) in zip(places.flat, pairs, strict=True):
             field = errors.sel(lead=lead, system=system)
@@ -277,10 +278,6 @@ def draw_evaluation(folder: Path, found: Evaluation, title: str) -> None:
             place.set_title(f"{SYSTEMS[system]}, {lead} ahead", fontsize=9)
         figure.colorbar(image, ax=places, label="RMSE in kelvin", extend="max", shrink=0.8)
         figure.suptitle(title)
-
-    height = 3.6 * min(1.5, max(0.3, area.height / area.width)) + 0.3
-    draw(folder / "leads.png", by_lead, (len(drawn) * 3.4 + 2.4, 3.6))
-    draw(folder / "error_maps.png", maps, (8.2, len(shown) * height + 0.8), grid=False)
 
 
 def write_results(

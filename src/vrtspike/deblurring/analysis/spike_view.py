@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.gate.alignment import (
@@ -33,7 +32,7 @@ from vrtspike.deblurring.data.raw.spikes import (
 from vrtspike.deblurring.video import video_file
 from vrtspike.errors import DataError
 from vrtspike.io.images import read_gray
-from vrtspike.plotting.drawing import draw, show_text
+from vrtspike.plotting.drawing import drawn_figure, show_text
 
 WINDOW = 9
 """Steps of the window that slides."""
@@ -191,7 +190,7 @@ def draw_spikes(view: SpikeView, path: Path) -> None:
     columns = 2 if view.gray is None else 3
     rows = (_INCHES / columns * aspect + 0.4, _INCHES / WINDOWS * aspect + 0.4, 3.2)
 
-    def fill(figure: Figure) -> None:
+    with drawn_figure(path, (_INCHES, sum(rows))) as figure:
         figure.suptitle(view.path.name, fontsize=10)
         parts: Any = figure.subfigures(3, 1, height_ratios=rows)
         top, middle, bottom = parts
@@ -200,8 +199,6 @@ def draw_spikes(view: SpikeView, path: Path) -> None:
         left, right = bottom.subplots(1, 2, width_ratios=(1.25, 1))
         _draw_raster(left, view)
         _draw_curves(right, view)
-
-    draw(path, fill, (_INCHES, sum(rows)))
 
 
 _Image = tuple[str, NDArray[Any], float]
@@ -308,7 +305,7 @@ def plot_alignment(path: str | Path, table: pd.DataFrame) -> None:
     worst = table.groupby(name)["correlation"].median().sort_values(na_position="last")
     shown = sorted(worst.index[:MOST_SEQUENCES], reverse=True)
 
-    def fill(figure: Figure) -> None:
+    with drawn_figure(path, (9.0, 1.2 + 0.22 * max(1, len(shown)))) as figure:
         if table.empty:
             show_text(figure.subplots(), "The data set has no spikes.")
             return
@@ -323,5 +320,3 @@ def plot_alignment(path: str | Path, table: pd.DataFrame) -> None:
         left.set_xlabel("found less expected centre (spike steps)")
         right.set_xlim(-0.05, 1.05)
         right.set_xlabel("correlation of spikes and sharp frame")
-
-    draw(path, fill, (9.0, 1.2 + 0.22 * max(1, len(shown))))
