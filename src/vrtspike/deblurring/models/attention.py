@@ -130,11 +130,11 @@ class WindowAttention(Recomputed):
         results = []
         for mask, queries, keys, values in parts:
             corner = mask[None, :tokens, :tokens]
-            scores_bias = corner if bias is None else bias + corner
-            learned = scores_bias.requires_grad and not q.is_cuda
+            learned = bias is not None and bias.requires_grad and not q.is_cuda
             if self.attention == "recompute" or (self.attention == "auto" and learned):
-                results.append(recomputed_attention(queries, keys, values, scores_bias))
+                results.append(recomputed_attention(queries, keys, values, corner, bias))
             else:
+                scores_bias = corner if bias is None else bias + corner
                 results.append(attend(queries, keys, values, scores_bias.to(q.dtype)))
         return torch.cat(results).transpose(1, 2).flatten(2).unflatten(0, (-1, clips))
 
