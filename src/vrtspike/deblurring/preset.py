@@ -18,7 +18,7 @@ from vrtspike.deblurring.models import Restorer, build_model
 from vrtspike.deblurring.models.restorer import BACKBONE, FLOW
 from vrtspike.deblurring.settings import Settings, deblurring_settings
 from vrtspike.deblurring.settings.train import VideoTrainSettings
-from vrtspike.deblurring.task import VALIDATION, DeblurringTask, Teacher
+from vrtspike.deblurring.task import VALIDATION, DeblurringTask
 from vrtspike.errors import RunError, UserError
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import WEIGHTS
@@ -98,7 +98,7 @@ def build_task(
     if distill is None:
         return DeblurringTask(statistics, terms, scores)
     teacher = load_teacher(Path(distill.TEACHER), settings, device)
-    return DeblurringTask(statistics, terms, scores, Teacher(teacher, distill.WEIGHT))
+    return DeblurringTask(statistics, terms, scores, teacher, distill.WEIGHT)
 
 
 def load_teacher(folder: Path, settings: Settings, device: torch.device) -> nn.Module:

@@ -88,19 +88,16 @@ def check_data(manifest: Path, settings: Settings) -> None:
 
 def training_weights(settings: Settings) -> dict[str, Path]:
     """The files a training reads, by the key that asks for them."""
-    vrt, distill = settings.MODEL.VRT, settings.TRAIN.DISTILL
-    folder = Path(settings.WEIGHTS.DIR)
-    found: dict[str, Path] = {}
-    if vrt.PRETRAINED is not None:
-        found["MODEL.VRT.PRETRAINED"] = Path(vrt.PRETRAINED)
-    if vrt.SPYNET is not None:
-        found["MODEL.VRT.SPYNET"] = Path(vrt.SPYNET)
-    if distill is not None:
-        found[TEACHER] = Path(distill.TEACHER) / WEIGHTS
+    vrt, distill, folder = settings.MODEL.VRT, settings.TRAIN.DISTILL, Path(settings.WEIGHTS.DIR)
+    named = {
+        "MODEL.VRT.PRETRAINED": vrt.PRETRAINED,
+        "MODEL.VRT.SPYNET": vrt.SPYNET,
+        TEACHER: None if distill is None else Path(distill.TEACHER) / WEIGHTS,
+    }
     for name, term in settings.LOSS.active.items():
         if term.backbone is not None:
-            found[f"LOSS.{name}"] = folder / BACKBONES[term.backbone]
-    return found
+            named[f"LOSS.{name}"] = folder / BACKBONES[term.backbone]
+    return {key: Path(path) for key, path in named.items() if path is not None}
 
 
 def evaluation_weights(settings: Settings) -> dict[str, Path]:

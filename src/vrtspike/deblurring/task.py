@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,19 +25,6 @@ VALIDATION = (PSNR, SSIM)
 """What every validation measures; the first is the main one, which decides what is best."""
 
 
-@dataclass(frozen=True)
-class Teacher:
-    """A trained model to learn from.
-
-    Attributes:
-        model: called as the one in training.
-        weight: factor of the distance to its output.
-    """
-
-    model: nn.Module
-    weight: float
-
-
 class DeblurringTask:
     """Restore clips; the loss is a sum of terms, the metrics are those of 8-bit RGB frames.
 
@@ -46,7 +32,8 @@ class DeblurringTask:
         statistics: mean and standard deviation of gain x rate; None without spikes.
         terms: of the loss.
         scores: what validation measures, the main metric first.
-        teacher: for distillation.
+        teacher: for distillation, called as the model in training.
+        teacher_weight: factor of the distance to its output.
     """
 
     def __init__(
@@ -54,14 +41,15 @@ class DeblurringTask:
         statistics: Statistics | None,
         terms: Sequence[Term],
         scores: Mapping[ImageMetric, Score],
-        teacher: Teacher | None = None,
+        teacher: nn.Module | None = None,
+        teacher_weight: float = 1.0,
     ) -> None:
         self.metric = next(iter(scores)).name
         self.lower_is_better = {each.name for each in scores if not each.larger_is_better}
         self._statistics = statistics
         self._terms = terms
         self._scores = scores
-        self._teacher = teacher
+        self._teacher, self._teacher_weight = teacher, teacher_weight
 
     def prepare(self, batch: Any, device: torch.device) -> Clip:  # noqa: ANN401 - from a loader
         """Convert uint8 frames and counts on the device."""
@@ -71,7 +59,7 @@ class DeblurringTask:
         """The restored clip, (B, T, 3, H, W), nominally in [0, 1]."""
         if self._teacher is not None and torch.is_grad_enabled():
             with torch.no_grad(), section("teacher"):
-                batch.guide = self._teacher.model(batch.blur, batch.voxels)
+                batch.guide = self._teacher(batch.blur, batch.voxels)
         output: torch.Tensor = model(batch.blur, batch.voxels)
         return output
 
@@ -85,7 +73,7 @@ class DeblurringTask:
         if self._teacher is not None and batch.guide is not None:
             with section("distillation"):
                 distance = charbonnier(output, batch.guide.float())
-                found["distillation"] = self._teacher.weight * distance
+                found["distillation"] = self._teacher_weight * distance
         return found
 
     def metrics(self, output: torch.Tensor, batch: Clip) -> list[dict[str, float]]:

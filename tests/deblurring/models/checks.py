@@ -19,8 +19,7 @@ from vrtspike.deblurring.models.weights import published_buffers
 
 def explicit_attention(layer: WindowAttention, x: Tensor, *, shifted: bool) -> Tensor:
     """A layer's attention with a score for each pair of tokens, the definition; shape as ``x``."""
-    kinds = (True, False) if layer.mutual else (False,)
-    found = [_one_kind(layer, x, shifted, mutual) for mutual in kinds]
+    found = [_one_kind(layer, x, shifted, m) for m in (True, False) if layer.mutual or not m]
     return layer.proj.forward(torch.cat(found, dim=-1))
 
 
@@ -41,8 +40,7 @@ def _one_kind(layer: WindowAttention, x: Tensor, shifted: bool, mutual: bool) ->
         code = sine_position_bias(*layer.window[1:], x.shape[-1]).view(*layer.window[1:], -1)
         q, k, v = layer.qkv_mut(tokens + code[place[:, 1], place[:, 2]].to(x.dtype)).chunk(3, -1)
         # The query is that of the token at the same place of the other frame.
-        half = int(used[1] * used[2])
-        twin = together & ((number[:, None] - number).abs() == half)
+        twin = together & ((number[:, None] - number).abs() == used[1] * used[2])
         q = q[:, twin.int().argmax(dim=1)]
     else:
         q, k, v = layer.qkv_self(tokens).chunk(3, dim=-1)

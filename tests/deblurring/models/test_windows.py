@@ -46,10 +46,9 @@ def test_there_are_at_most_eight_masks() -> None:
 
 
 def test_windows_are_made_once_and_without_data_are_not_kept() -> None:
-    x = torch.zeros(1, 2, 8, 8, 1)
     with FakeTensorMode():
         windows((2, 8, 8), (2, 4, 4), shifted=True)
-    found = windows_of(x, (2, 4, 4), shifted=True, mutual=False)
+    found = windows((2, 8, 8), (2, 4, 4), shifted=True)
     assert type(found.positions) is torch.Tensor
-    assert windows_of(x, (2, 4, 4), shifted=True, mutual=False) is found
-    assert windows_of(x, (2, 4, 4), shifted=False, mutual=False) is not found
+    assert windows((2, 8, 8), (2, 4, 4), shifted=True) is found
+    assert windows((2, 8, 8), (2, 4, 4)) is not found

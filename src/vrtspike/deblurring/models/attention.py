@@ -10,7 +10,6 @@ import math
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -130,11 +129,11 @@ class WindowAttention(Recomputed):
         results = []
         for mask, queries, keys, values in parts:
             corner = mask[None, :tokens, :tokens]
-            scores_bias = corner if bias is None else bias + corner
-            learned = scores_bias.requires_grad and not q.is_cuda
+            learned = bias is not None and bias.requires_grad and not q.is_cuda
             if self.attention == "recompute" or (self.attention == "auto" and learned):
-                results.append(recomputed_attention(queries, keys, values, scores_bias))
+                results.append(recomputed_attention(queries, keys, values, corner, bias))
             else:
+                scores_bias = corner if bias is None else bias + corner
                 results.append(attend(queries, keys, values, scores_bias.to(q.dtype)))
         return torch.cat(results).transpose(1, 2).flatten(2).unflatten(0, (-1, clips))
 
@@ -172,13 +171,10 @@ def relative_position_index(window: Size3) -> Tensor:
     Returns:
         (N, N) int64 with N = Wd * Wh * Ww and values in [0, (2Wd-1)(2Wh-1)(2Ww-1)).
     """
-    axes = [np.arange(length) for length in window]
-    coordinates = np.stack(np.meshgrid(*axes, indexing="ij")).reshape(3, -1)
-    relative = coordinates[:, :, None] - coordinates[:, None, :]
-    index = np.zeros(relative.shape[1:], dtype=np.int64)
-    for axis, length in enumerate(window):
-        index = index * (2 * length - 1) + relative[axis] + length - 1
-    return torch.tensor(index)
+    coordinates = torch.cartesian_prod(*map(torch.arange, window))  # (N, 3)
+    relative = coordinates[:, None] - coordinates + torch.tensor(window) - 1
+    _, height, width = (2 * length - 1 for length in window)
+    return (relative[..., 0] * height + relative[..., 1]) * width + relative[..., 2]
 
 
 def sine_position_bias(height: int, width: int, channels: int) -> Tensor:

@@ -150,9 +150,10 @@ class SpyNet(Recomputed):
             assert isinstance(level, FlowLevel)
             start_at_zero(level.basic_module[-1])
 
-    def _pyramid(self, x: Tensor, height: int, width: int) -> list[Tensor]:
+    def _pyramid(self, x: Tensor) -> list[Tensor]:
         """Normalised picture at six sizes, the coarsest first."""
-        x = functional.interpolate(x, (height, width), mode="bilinear", align_corners=False)
+        size = [math.ceil(side / _MULTIPLE) * _MULTIPLE for side in x.shape[-2:]]
+        x = functional.interpolate(x, size, mode="bilinear", align_corners=False)
         levels = [(x - self.mean) / self.std]
         for _ in range(_LEVELS - 1):
             levels.append(functional.avg_pool2d(levels[-1], 2, 2, count_include_pad=False))
@@ -179,11 +180,7 @@ class SpyNet(Recomputed):
 
     def _flows(self, reference: Tensor, supporting: Tensor, scales: int) -> list[Tensor]:
         height, width = reference.shape[-2:]
-        up_height = math.ceil(height / _MULTIPLE) * _MULTIPLE
-        up_width = math.ceil(width / _MULTIPLE) * _MULTIPLE
-        first = self._pyramid(reference, up_height, up_width)
-        second = self._pyramid(supporting, up_height, up_width)
-
+        first, second = self._pyramid(reference), self._pyramid(supporting)
         flows: list[Tensor] = []
         # "Zero at half the coarsest size", doubled, is zero at the coarsest size.
         exact = torch.promote_types(reference.dtype, torch.float32)

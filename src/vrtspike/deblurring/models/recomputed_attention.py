@@ -23,41 +23,48 @@ _PIECE_CUDA = 1 << 26
 
 
 @torch.compiler.disable
-def recomputed_attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
-    """softmax(q k^T / sqrt(c) + bias) v by recomputation.
+def recomputed_attention(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor, bias: Tensor | None
+) -> Tensor:
+    """softmax(q k^T / sqrt(c) + bias + mask) v by recomputation.
 
     Args:
         q: (problems, heads, N, c).
         k: likewise.
         v: likewise.
-        bias: (heads, N, N), or (1, N, N) where it is not learned. In float32: half precision would
-            lose the small differences that softmax is about.
+        mask: (1, N, N), in float32: half precision would lose the small differences that softmax
+            is about.
+        bias: (heads, N, N), or None.
 
     Returns:
         (problems, heads, N, c).
     """
-    exact = bias.to(torch.promote_types(q.dtype, bias.dtype))
-    out: Tensor = _Recomputed.apply(q, k, v, exact)
+    out: Tensor = _Recomputed.apply(q, k, v, mask, bias)
     return out
 
 
-def _pieces(bias: Tensor, *tensors: Tensor) -> Iterator[tuple[slice, Tensor, list[Tensor]]]:
+def _pieces(
+    mask: Tensor, bias: Tensor | None, *tensors: Tensor
+) -> Iterator[tuple[slice, Tensor, list[Tensor]]]:
     """Some problems at a time.
 
     Args:
-        bias: (heads or 1, N, N).
+        mask: (1, N, N).
+        bias: (heads, N, N), or None.
         tensors: (problems, heads, N, c).
 
     Returns:
-        which they are; their bias, (m * heads, N, N), and tensors, (m * heads, N, c).
+        which they are; their bias and mask, (m * heads, N, N), and tensors, (m * heads, N, c).
     """
     problems, heads, tokens, _ = tensors[0].shape
-    piece = _PIECE_CUDA if bias.is_cuda else _PIECE_CPU
+    dtype = torch.promote_types(tensors[0].dtype, mask.dtype)
+    added = (mask if bias is None else bias + mask).to(dtype)
+    piece = _PIECE_CUDA if mask.is_cuda else _PIECE_CPU
     step = min(max(piece // (heads * tokens**2), 1), problems)
-    biases = bias.expand(heads, tokens, tokens).repeat(step, 1, 1)
+    biases = added.expand(heads, tokens, tokens).repeat(step, 1, 1)
     for first in range(0, problems, step):
         part = slice(first, min(first + step, problems))
-        found = [t[part].to(bias.dtype).flatten(0, 1) for t in tensors]
+        found = [t[part].to(dtype).flatten(0, 1) for t in tensors]
         yield part, biases[: len(found[0])], found
 
 
@@ -65,11 +72,12 @@ class _Recomputed(torch.autograd.Function):
     """Keeps queries, keys and values."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:  # noqa: ANN401
-        ctx.save_for_backward(q, k, v, bias)
+    def forward(ctx: Any, *tensors: Tensor) -> Tensor:  # noqa: ANN401
+        ctx.save_for_backward(*tensors)
+        q, k, v, mask, bias = tensors
         out = torch.empty_like(q)
         with without_autocast(q):
-            for part, added, (queries, keys, values) in _pieces(bias, q, k, v):
+            for part, added, (queries, keys, values) in _pieces(mask, bias, q, k, v):
                 attended = torch.bmm(_weights(queries, keys, added), values)
                 out[part] = attended.view(out[part].shape)
         return out
@@ -77,15 +85,16 @@ class _Recomputed(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        q, k, v, bias = ctx.saved_tensors
+        q, k, v, mask, bias = ctx.saved_tensors
         grads = [torch.empty_like(t) for t in (q, k, v)]
-        grad_bias = torch.zeros_like(bias) if ctx.needs_input_grad[3] else None
-        for part, added, (queries, keys, values, g) in _pieces(bias, q, k, v, grad):
+        exact = torch.promote_types(q.dtype, mask.dtype)
+        grad_bias = None if bias is None else torch.zeros_like(bias, dtype=exact)
+        for part, added, (queries, keys, values, g) in _pieces(mask, bias, q, k, v, grad):
             weights = _weights(queries, keys, added)
             grad_weights = torch.bmm(g, values.transpose(1, 2))
             scores = torch._softmax_backward_data(grad_weights, weights, -1, weights.dtype)
             if grad_bias is not None:
-                grad_bias += scores.view(-1, *bias.shape).sum(0)
+                grad_bias += scores.view(-1, *grad_bias.shape).sum(0)
             scale = q.shape[-1] ** -0.5
             found = (
                 torch.bmm(scores, keys) * scale,
@@ -94,7 +103,7 @@ class _Recomputed(torch.autograd.Function):
             )
             for whole, each in zip(grads, found, strict=True):
                 whole[part] = each.view(whole[part].shape)
-        return *grads, grad_bias
+        return *grads, None, None if grad_bias is None else grad_bias.to(bias.dtype)
 
 
 def _weights(q: Tensor, k: Tensor, bias: Tensor) -> Tensor:

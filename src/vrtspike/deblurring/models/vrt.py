@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -23,14 +22,20 @@ from vrtspike.deblurring.models.tmsa import TMSABlock
 from vrtspike.deblurring.settings.model import STAGES, ModelSettings
 from vrtspike.monitoring.timing import section
 
-if TYPE_CHECKING:
-    from vrtspike.deblurring.settings.model import VRTSettings
-
 SCALES = 4
 _MULTIPLE = 2 ** (SCALES - 1)
 _WARPED_CHANNELS = 3 + 12 + 12
 
 Fuse = Callable[[int, Tensor], Tensor]
+
+# Modules that keep only their arguments for the backward pass, by USE_CHECKPOINT_ATTN and
+# USE_CHECKPOINT_FFN. With both, whole blocks do: they keep one tensor, not one for each branch.
+_CHECKPOINTED: dict[tuple[bool, bool], tuple[type[Recomputed], ...]] = {
+    (False, False): (),
+    (True, False): (WindowAttention, DeformableAlignment),
+    (False, True): (GEGLU,),
+    (True, True): (TMSABlock, ParallelWarping, SpyNet),
+}
 
 
 class VRT(nn.Module):
@@ -61,7 +66,10 @@ class VRT(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.conv_after_body = nn.Linear(width, widths[0])
         self.conv_last = FrameConv(widths[0], 3)
-        _set_checkpoints(self, self.settings)
+        recomputed = (self.settings.USE_CHECKPOINT_ATTN, self.settings.USE_CHECKPOINT_FFN)
+        for module in self.modules():
+            if isinstance(module, _CHECKPOINTED[recomputed]):
+                module.checkpoint = True
 
     @classmethod
     def published(
@@ -80,17 +88,11 @@ class VRT(nn.Module):
         heads = [num_heads] if isinstance(num_heads, int) else [*num_heads]
         if len(set(heads)) != 1:
             raise ValueError(f"num_heads: found {heads}, expected the same number in all stages")
-        vrt: dict[str, object] = {
-            "NUM_HEADS": heads[0],
-            "USE_CHECKPOINT_ATTN": False,
-            "USE_CHECKPOINT_FFN": False,
-        }
-        model = {
-            key: arguments.pop(name)
-            for name, key in (("depths", "VRT_DEPTHS"), ("window_size", "WINDOW_SIZE"))
-            if name in arguments
-        }
-        vrt |= {name.upper(): value for name, value in arguments.items()}
+        above = {"depths": "VRT_DEPTHS", "window_size": "WINDOW_SIZE"}
+        model = {above[name]: arguments.pop(name) for name in above.keys() & arguments.keys()}
+        defaults = {"use_checkpoint_attn": False, "use_checkpoint_ffn": False}
+        given = {"num_heads": heads[0], **defaults, **arguments}
+        vrt = {name.upper(): value for name, value in given.items()}
         return cls(ModelSettings.model_validate({**model, "VRT": vrt}))
 
     def flows(self, x: Tensor) -> list[Tensor]:
@@ -161,20 +163,3 @@ class VRT(nn.Module):
             for group in groups:
                 x = group(x)
             return x
-
-
-def _set_checkpoints(model: nn.Module, settings: VRTSettings) -> None:
-    """Choose the modules that keep only their arguments for the backward pass.
-
-    With both, whole blocks do: they keep one tensor instead of one for each branch.
-    """
-    kinds: tuple[type[Recomputed], ...] = ()
-    if settings.USE_CHECKPOINT_ATTN and settings.USE_CHECKPOINT_FFN:
-        kinds = (TMSABlock, ParallelWarping, SpyNet)
-    elif settings.USE_CHECKPOINT_ATTN:
-        kinds = (WindowAttention, DeformableAlignment)
-    elif settings.USE_CHECKPOINT_FFN:
-        kinds = (GEGLU,)
-    for module in model.modules():
-        if isinstance(module, kinds):
-            module.checkpoint = True
