@@ -46,8 +46,8 @@ TINY = GpuKind("A100", 1, 8.0, "580")
     ("asked", "command", "preset", "reason"),
     [
         (["H200"], "train_fast", "reproduce", "MODEL.VRT.PRETRAINED: weights/006_VRT"),
-        (["4090"], "train_baseline", "fast", "needs 45 of 24 GiB of GPU memory"),
-        ([TINY], "make demo", "low_memory", "needs 10 of 8 GiB of GPU memory"),
+        (["4090"], "train_baseline", "fast", "needs 49 of 24 GiB of GPU memory"),
+        ([TINY], "make demo", "low_memory", "needs 9 of 8 GiB of GPU memory"),
         ([None, 0, 64.0, 2], "make demo", "baseline", "takes more than 336 hours"),
         # Who has months may train.
         ([None, 0, 64.0, 2, 1e6], "train_baseline", "baseline", ""),
@@ -95,7 +95,7 @@ def test_what_a_person_reads(project):
     assert "gopro_spike: data/gopro_spike is not there; the figures are those of GoPro" in lines[3]
     assert lines[5].strip() == "stores of 32 bins need 29.3 GB, 0.0 GB are there"
     (row,) = [line for line in lines if line.startswith("baseline")]
-    assert re.fullmatch(r"baseline +9\.9 GiB +\S+ GiB +4,066 +80\.\d\d +yes", row)
+    assert re.fullmatch(r"baseline +9\.6 GiB +\S+ GiB +4,066 +80\.\d\d +yes", row)
     assert lines[-2] == "recommended: snakemake --cores 16 train_baseline"
     assert "set DATA.ROOT first; it trains from random weights" in lines[-1]
     assert ask("A100", hours=0).lines[-1] == "nothing to recommend: no preset fits"

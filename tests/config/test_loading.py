@@ -62,7 +62,7 @@ def test_every_shipped_preset_loads(repository):
             "MODEL: {WINDOW_SIZE: 0}\n",
             r"^\S*:1: MODEL.WINDOW_SIZE: found 0; input .* equal to 1\n\S*:1: .* a list.*\nEvery",
         ),
-        ("DATALOADER: {TOTAL_WORKERS: cpu*2}\n", r"found 'cpu\*2'; string should match"),
+        ("DATALOADER: {TOTAL_WORKERS: cpu*2}\n", r"found 'cpu\*2', expected auto"),
         (
             "TRAIN: {PRECISION: '32', AMP_ENABLED: true}\n",
             r"AMP_ENABLED is True and TRAIN.PRECISION is '32'",

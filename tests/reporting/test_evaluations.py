@@ -90,7 +90,7 @@ def test_of_many_frames_some_are_drawn(tmp_path, monkeypatch):
 
 
 def test_without_an_evaluation_of_the_run_the_reason_is_said(tmp_path):
-    reason = {"reason": "not evaluated: no summary.json of run print of a"}
+    reason = {"reason": "not evaluated: no summary.json of run print of a; evaluate again"}
     assert read_evaluation(tmp_path / "train/a", RUN) == reason
     make_evaluation(tmp_path, "a", fingerprint="another")
     assert read_evaluation(tmp_path / "train/a", RUN) == reason

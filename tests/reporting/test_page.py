@@ -155,7 +155,7 @@ FACTS = (
 )
 START = "Preset a takes 6 frames of data set gopro from "
 UNMEASURED = "Trained, without figures of test frames: "
-NOT_EVALUATED = "a: not evaluated: no summary.json of run print of a"
+NOT_EVALUATED = "a: not evaluated: no summary.json of run print of a; evaluate again"
 COMMIT = ", at commit 01234567"
 
 

@@ -186,4 +186,4 @@ def find_evaluation(folder: Path, run: PublishedRun) -> Summary | None:
     if not path.is_file():
         return None
     summary = read_summary(path)
-    return summary if summary["fingerprint"] == run.fingerprint else None
+    return summary if summary.get("fingerprint") == run.fingerprint else None

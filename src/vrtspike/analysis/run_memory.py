@@ -132,7 +132,8 @@ def memory_advice(found: RunMemory) -> Iterator[str]:
     memory = Memory(process_mb=own, system_percent=100 * system.used / system.total)
     run = Run(RunFigures(memory=memory), found.settings)
     for finding in symptoms()["system memory nearly full"].findings(run):
-        yield f"{finding.figure}: {finding.change} ({'; '.join(finding.key_lines)})"
+        keys = f" ({'; '.join(finding.key_lines)})" if finding.keys else ""
+        yield f"{finding.figure}: {finding.change}{keys}"
     if system.shared_total and system.shared_used > _FULL_SHARE * system.shared_total:
         yield (
             "/dev/shm is nearly full, a worker that finds no space ends with a bus error: lower "

@@ -165,7 +165,7 @@ def take_gpus(
             announced = True
         # At random, because two runs may each hold half of what both need.
         time.sleep(random.uniform(*_POLL_S))
-        usable = usable_gpus(least)
+        usable = usable_gpus(least) or usable
     try:
         if announced:
             show(f"free now: {', '.join(locks)}")

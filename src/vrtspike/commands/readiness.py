@@ -135,18 +135,22 @@ _EXTRAS = ("train", "sst", "workflow")
 def packages_check() -> Check:
     """Check the versions of all packages."""
     from packaging.requirements import Requirement
-    from packaging.utils import canonicalize_name
 
-    installed = {canonicalize_name(each.name): each.version for each in metadata.distributions()}
+    try:
+        lines = metadata.requires("vrtspike") or []
+    except metadata.PackageNotFoundError:
+        return fault("packages", "vrtspike is not installed")
     wrong = []
-    for requirement in map(Requirement, metadata.requires("vrtspike") or []):
+    for requirement in map(Requirement, lines):
         name, marker = requirement.name, requirement.marker
         if marker and not any(marker.evaluate({"extra": extra}) for extra in _EXTRAS):
             continue
-        version = installed.get(canonicalize_name(name))
-        if version is None:
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
             wrong.append(f"{name} is missing")
-        elif not requirement.specifier.contains(version, prereleases=True):
+            continue
+        if not requirement.specifier.contains(version, prereleases=True):
             wrong.append(f"{name} {version}, {requirement.specifier} is needed")
     return (
         fault("packages", "; ".join(wrong)) if wrong else Check("packages", "ok", "all are there")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, field_validator, model_validator
 
 from vrtspike.config.documents import Document, document_of
 from vrtspike.config.fields import (
@@ -95,7 +95,7 @@ class TrainSettings(Section):
         return self.EPOCHS
 
 
-_Share = Annotated[str, Field(pattern=r"^cpu\*(0?\.\d+|1(\.0*)?)$")]
+_SHARE = re.compile(r"cpu\*(0?\.\d+|1(\.0*)?)$")
 
 NOT_SHOWN = "(not shown)"
 """Replaces a value that may contain a password."""
@@ -107,7 +107,7 @@ DEFAULT_TASK = "deblurring"
 class DataloaderSettings(Section):
     """Worker processes and prefetching."""
 
-    TOTAL_WORKERS: NonNegative | Literal["auto"] | _Share = operational(
+    TOTAL_WORKERS: NonNegative | str = operational(
         "Workers of the machine: auto (80 % of the CPUs), 'cpu*0.9', or a number", "auto"
     )
     TRAIN_WORKERS: NonNegative | Literal["auto"] = operational("Training workers per GPU", "auto")
@@ -118,6 +118,13 @@ class DataloaderSettings(Section):
     PERSISTENT_WORKERS: bool = operational("Keep workers from one epoch to the next", True)
     SHUFFLE_BLOCK: Positive = key("Successive samples that stay together in shuffling; 1: none", 1)
     DROP_LAST: bool = key("Drop an epoch's last, incomplete batch", True)
+
+    @field_validator("TOTAL_WORKERS")
+    @classmethod
+    def _known_share(cls, value: int | str) -> int | str:
+        if isinstance(value, str) and value != "auto" and not _SHARE.match(value):
+            raise ValueError(f"found {value!r}, expected auto, 'cpu*0.9' (a share) or a number")
+        return value
 
 
 class LogSettings(Section):

@@ -27,6 +27,8 @@ from vrtspike.io.files import read_mapping
 from vrtspike.runs.published import PublishedRun
 
 _ADVICE = "evaluate again"
+REQUIRED = ("dataset", "split", "frames", "sequences", "metrics")
+"""Keys that a summary must have."""
 _METRIC_FIELDS = ("unit", "decimals", "larger_is_better", "before", "after", "columns")
 
 MAX_FRAMES = 3000
@@ -56,8 +58,13 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
     """
     summary = find_evaluation(folder, run)
     if summary is None:
-        return {"reason": f"not evaluated: no {SUMMARY} of run {run.fingerprint}"}
+        return {"reason": f"not evaluated: no {SUMMARY} of run {run.fingerprint}; {_ADVICE}"}
     folder = folder.parent.parent / "evaluate" / folder.name
+    if missing := [name for name in REQUIRED if name not in summary]:
+        raise RunError(
+            f"{folder / SUMMARY}: keys {', '.join(missing)} are missing; {_ADVICE}, or have the "
+            "problem write what docs/extending.md lists"
+        )
     of_frames = test_frames(summary)
     frames, sequences = (
         _of_protocol(read_table(folder / name, _ADVICE), of_frames["protocol"])

@@ -141,7 +141,10 @@ def export_model(model: TrainedModel, output: Path, ratio: int = 2) -> float:
     if isinstance(model.network, Restorer) and (reason := model.network.not_exported):
         raise ConfigError(f"{model.run.name}: {reason}; restore with the run itself")
     with atomic_path(output) as temporary:
-        _export(model, model.network, temporary, ratio)
+        try:
+            _export(model, model.network, temporary, ratio)
+        except torch.onnx.errors.OnnxExporterError as error:
+            raise ConfigError(f"{model.run.name}: PyTorch cannot export it: {error}") from error
         exported, differences = load_onnx(temporary), []
         for number, size in enumerate(_TRIED):
             inputs = _example(model, size, ratio, seed=number)

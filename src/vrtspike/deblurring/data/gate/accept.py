@@ -86,12 +86,14 @@ def accept(
     found: dict[str, list[str]] = {}
     unmet: dict[str, list[str]] = {}
     pictures: dict[str, list[str]] = {}
+    spiked: set[str] = set()
     for path in manifests:
         manifest = read_manifest(path, INGESTED)
         name = f"{manifest['split']}/{manifest['sequence']}"
         found[name] = list(manifest["faults"])
         pictures[name] = [frame["picture"] for frame in manifest["frames"]]
         counts = [frame["spikes"]["count"] for frame in manifest["frames"] if frame["spikes"]]
+        spiked |= {name} if manifest["spikes"] else set()
         if counts and not any(counts):
             # No gain can be estimated from it.
             found[name].append(f"its {len(counts)} exposures hold not a single spike")
@@ -100,6 +102,8 @@ def accept(
             unmet.setdefault(fault, []).append(name)
     if not found:
         raise DataError("no ingest manifests given: there is nothing to accept")
+    for name in found.keys() - spiked if spiked else ():
+        found[name].append("no spikes, but other sequences of the data set have them")
     for name, twin in _twins(pictures).items():
         found[name].append(f"its sharp frames are those of {twin}, frame by frame")
     overlaps = _overlaps(pictures, splits)
