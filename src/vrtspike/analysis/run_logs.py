@@ -72,9 +72,9 @@ def read_run_logs(folder: str | Path) -> RunLogs:
     return RunLogs(
         timing=timing,
         steps=steps,
-        train=log_table(records, TRAIN_COLUMNS, "train"),
-        validation=log_table(records, VALIDATION_COLUMNS, "validation"),
-        memory=log_table(memory, MEMORY_COLUMNS, "memory"),
+        train=_log_table(records, TRAIN_COLUMNS, "train"),
+        validation=_log_table(records, VALIDATION_COLUMNS, "validation"),
+        memory=_log_table(memory, MEMORY_COLUMNS, "memory"),
         gpu_categories=_gpu_categories(memory),
     )
 
@@ -87,15 +87,15 @@ def _records(folder: Path, name: str) -> Iterator[dict[str, Any]]:
         yield from iter_records(path)
 
 
-def log_table(
-    records: Sequence[dict[str, Any]], columns: Sequence[str], kind: str | None = None
+def _log_table(
+    records: Sequence[dict[str, Any]], columns: Sequence[str], kind: str
 ) -> pd.DataFrame:
     """Records in order of their steps, of each step the last one.
 
     Args:
         records: nested values get dotted names.
         columns: that the table has at least.
-        kind: of the records that count; None for records without kinds.
+        kind: of the records that count.
     """
     table = pd.json_normalize([each for each in records if each.get("kind") == kind])
     table = table.reindex(columns=list(dict.fromkeys([*table, *columns])))

@@ -216,7 +216,7 @@ def write_sequence(
             if not replace and (others or place.is_symlink()):
                 raise DataError(
                     f"{place}: found {'a link' if place.is_symlink() else min(others).name}, "
-                    f"expected nothing but the {len(names)} files that are written anew; give "
+                    f"expected nothing but the {len(names)} files that are written again; give "
                     "another folder, or remove this one"
                 )
     is_rate = how.STEPS_PER_FRAME == STEPS_PER_SOURCE_FRAME
