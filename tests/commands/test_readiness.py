@@ -236,3 +236,11 @@ def test_what_is_ready_is_told_at_the_end(machine, presets, ending, is_sound):
     assert [line for line in lines if line.endswith(":")] == [
         "every command, make demo too:", "your presets (PRESETS):",
     ]  # fmt: skip
+
+
+def test_a_python_without_vrtspike_is_told(monkeypatch):
+    def missing(name):
+        raise readiness.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(readiness.metadata, "requires", missing)
+    assert readiness.packages_check().found == "vrtspike is not installed"
