@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 import torch
 
+from vrtspike.analysis.evaluation_files import EvaluationJob
 from vrtspike.cluster.launch import launch
 from vrtspike.deblurring import problem
 from vrtspike.deblurring.settings import Settings
@@ -116,7 +117,7 @@ def measure_variants(
             with TemporaryDirectory() as folder:
                 run = trained(preset, {**variant.changes, "SEED": seed}, dataset, Path(folder))
                 weights, output = Path(folder) / "result" / WEIGHTS, Path(folder) / "evaluation"
-                problem.evaluate(weights, run, dataset, output, CPU, lambda done, total: None)
+                problem.evaluate(EvaluationJob(weights, run, dataset, output, CPU))
                 metrics = read_json(output / "summary.json")["metrics"]
             figures = {metric: metrics[metric]["restored"] for metric in ("psnr", "tof")}
             figures["blurry"] = metrics["psnr"]["blurry"]

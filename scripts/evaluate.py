@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.analysis.evaluation_files import evaluated_problem
+from vrtspike.analysis.evaluation_files import EvaluationJob, evaluated_problem
 from vrtspike.cluster.gpus import DEVICE_NAMES, take_device
 from vrtspike.runs.published import read_published
 from vrtspike.system.cli import HelpFormatter, run
@@ -33,14 +33,10 @@ def main() -> None:
     identity = read_published(arguments.settings.parent).with_overrides(arguments.set)
     title = f"evaluate {identity.name}"
     with take_device(arguments.device) as device, progress_bar(title) as progress:
-        lines = evaluated_problem(identity.settings.TASK).evaluate(
-            arguments.weights,
-            identity,
-            arguments.dataset,
-            arguments.output,
-            device,
-            progress,
+        job = EvaluationJob(
+            arguments.weights, identity, arguments.dataset, arguments.output, device, progress
         )
+        lines = evaluated_problem(identity.settings.TASK).evaluate(job)
     print("\n".join(lines))
 
 

@@ -28,9 +28,9 @@ def test_what_is_known_is_not_measured_again(monkeypatch, repository, tmp_path):
         trained.append((preset, changes))
         return Run
 
-    def evaluate(weights, run, dataset, output, device, progress):
+    def evaluate(job):
         metrics = {"psnr": {"restored": 31.0, "blurry": 25.0}, "tof": {"restored": 0.5}}
-        write_json(output / "summary.json", {"metrics": metrics})
+        write_json(job.output / "summary.json", {"metrics": metrics})
 
     monkeypatch.setattr(experiments, "trained", train)
     monkeypatch.setattr(experiments.problem, "evaluate", evaluate)

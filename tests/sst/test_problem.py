@@ -11,6 +11,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from vrtspike.analysis.evaluation_files import EvaluationJob
 from vrtspike.errors import DataError
 from vrtspike.io.files import read_json
 from vrtspike.runs.code import training_code
@@ -128,7 +129,7 @@ def test_figures_of_the_years_that_validation_looked_at_say_so(store, tmp_path):
     save_file(network.state_dict(), weights)
     run = PublishedRun("sea", asked, str(store.path), "0123")
     cpu = torch.device("cpu")
-    problem.evaluate(weights, run, store.path, tmp_path / "out", cpu, lambda done, total: None)
+    problem.evaluate(EvaluationJob(weights, run, store.path, tmp_path / "out", cpu))
     table = pd.read_csv(tmp_path / "out/sequences.csv")
     assert (table["rmse"] > 1.1 * table["rmse_persistence"]).all()
     (warning,) = read_json(tmp_path / "out/summary.json")["warnings"]

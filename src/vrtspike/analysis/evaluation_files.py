@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -39,18 +40,31 @@ DIGEST = "digest"
 """Key of a summary: the digest of all its other keys."""
 
 
+@dataclass(frozen=True)
+class EvaluationJob:
+    """What is evaluated, and where.
+
+    Attributes:
+        weights: ``weights.safetensors`` of a run.
+        run: the run, with the settings of its evaluation.
+        dataset: manifest of the data.
+        output: folder for the results.
+        device: where to compute.
+        progress: called with what is done and its total, in frames or samples.
+    """
+
+    weights: Path
+    run: PublishedRun
+    dataset: Path
+    output: Path
+    device: torch.device
+    progress: Callable[[int, int], None] = lambda done, total: None
+
+
 class EvaluatedProblem(Problem, Protocol):
     """A problem with an evaluation."""
 
-    def evaluate(
-        self,
-        weights: Path,
-        run: PublishedRun,
-        dataset: Path,
-        output: Path,
-        device: torch.device,
-        progress: Callable[[int, int], None],
-    ) -> list[str]:
+    def evaluate(self, job: EvaluationJob) -> list[str]:
         """Evaluate trained weights on the test split.
 
         Writes the files that this module names, ``summary.json`` last.
@@ -70,9 +84,7 @@ def evaluated_problem(task: str) -> EvaluatedProblem:
 
 
 def write_evaluation(
-    output: Path,
-    run: PublishedRun,
-    dataset: Path,
+    job: EvaluationJob,
     split: str,
     frames: pd.DataFrame,
     sequences: pd.DataFrame,
@@ -81,9 +93,7 @@ def write_evaluation(
     """Write tables and summary of an evaluation, with means over its sequences.
 
     Args:
-        output: the folder, which already contains pictures and page.
-        run: the evaluated run.
-        dataset: manifest of the data.
+        job: its folder already contains pictures and page.
         split: of the data.
         frames: a row for each frame: ``sequence``, ``frame`` and both columns of every metric.
         sequences: a row for each sequence: ``sequence``, ``frames`` (number) and these columns.
@@ -92,6 +102,7 @@ def write_evaluation(
     Returns:
         the summary.
     """
+    run, output = job.run, job.output
     problem = evaluated_problem(run.settings.TASK)
     figures = {}
     for metric in problem.METRICS.values():
@@ -103,8 +114,8 @@ def write_evaluation(
         "task": run.settings.TASK,
         "preset": run.name,
         "fingerprint": run.fingerprint,
-        "dataset": dataset.parent.name,
-        "dataset_digest": problem.dataset_digest(dataset),
+        "dataset": job.dataset.parent.name,
+        "dataset_digest": problem.dataset_digest(job.dataset),
         "split": split,
         "sequences": len(sequences),
         "frames": len(frames),

@@ -14,10 +14,8 @@ from vrtspike.io.pretrained import BACKBONES
 from vrtspike.runs.names import WEIGHTS
 
 if TYPE_CHECKING:
-    import torch
-
+    from vrtspike.analysis.evaluation_files import EvaluationJob
     from vrtspike.runs.identity import RunIdentity
-    from vrtspike.runs.published import PublishedRun
     from vrtspike.training.distributed import Ranks
     from vrtspike.training.tasks import Trainable
     from vrtspike.training.workers import Workers
@@ -125,17 +123,9 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     return preset.build(run, ranks, workers)
 
 
-def evaluate(
-    weights: Path,
-    run: PublishedRun,
-    dataset: Path,
-    output: Path,
-    device: torch.device,
-    progress: Callable[[int, int], None],
-) -> list[str]:
+def evaluate(job: EvaluationJob) -> list[str]:
     """Restore the test split: metrics per frame and sequence, pictures, examples."""
     from vrtspike.deblurring.evaluation.evaluate import evaluate_run
     from vrtspike.deblurring.evaluation.summary import summary_lines
 
-    summary = evaluate_run(weights, run, dataset, output, device, progress)
-    return summary_lines(summary)
+    return summary_lines(evaluate_run(job))

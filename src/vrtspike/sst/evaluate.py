@@ -26,11 +26,16 @@ from pydantic import JsonValue
 from torch import nn
 from torch.utils.data import DataLoader
 
-from vrtspike.analysis.evaluation_files import PICTURES, TABLE, chosen_on, write_evaluation
+from vrtspike.analysis.evaluation_files import (
+    PICTURES,
+    TABLE,
+    EvaluationJob,
+    chosen_on,
+    write_evaluation,
+)
 from vrtspike.io.files import replaced_folder
 from vrtspike.plotting.drawing import drawn_figure
 from vrtspike.plotting.pages import Table, write_page
-from vrtspike.runs.published import PublishedRun
 from vrtspike.sst.baselines import BASELINES, fit_baselines, trend_line
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
 from vrtspike.sst.grid import CELLS, Area
@@ -280,19 +285,15 @@ def draw_evaluation(folder: Path, found: Evaluation, title: str) -> None:
         figure.suptitle(title)
 
 
-def write_results(
-    output: Path, run: PublishedRun, manifest: Path, found: Evaluation, **facts: JsonValue
-) -> list[str]:
+def write_results(job: EvaluationJob, found: Evaluation, **facts: JsonValue) -> list[str]:
     """Write the files that the pipeline's page, report and comparison read.
 
     A *frame* of the tables is the forecast of one month, a *sequence* all those that look equally
     far ahead.
 
     Args:
-        output: folder for ``frames.csv``, ``sequences.csv``, ``summary.json``, ``metrics.html``
-            and ``pictures/``; ``examples/`` stays empty.
-        run: whose model was evaluated.
-        manifest: of the data.
+        job: into its folder go ``frames.csv``, ``sequences.csv``, ``summary.json``,
+            ``metrics.html`` and ``pictures/``; ``examples/`` stays empty.
         found: its evaluation.
         facts: further entries of the summary.
 
@@ -316,13 +317,13 @@ def write_results(
     note = "; ".join([f"{len(frames)} forecasts", masked, left_out, *warnings])
     definitions = {name: metric.explanation for name, metric in METRICS.items()}
     definitions[RMSE] += f"; baseline: the best of {len(BASELINES)} at each lead; {'; '.join(told)}"
-    with replaced_folder(output / PICTURES) as folder:
+    with replaced_folder(job.output / PICTURES) as folder:
         draw_evaluation(folder, found, title)
     every = found.table.to_dataframe(["lead", "system"]).reset_index()
     formats = {name: ".3f" for name in [*every, *verdicts] if name != "lead"}
     write_page(
-        output / TABLE,
-        f"Results of preset {run.name}",
+        job.output / TABLE,
+        f"Results of preset {job.run.name}",
         f"{title}: {note}.",
         [
             Table(verdicts, "The model and the best baseline", formats=formats),
@@ -331,9 +332,7 @@ def write_results(
         [*(f"{name}: {text}." for name, text in definitions.items()), _SCORES],
     )
     write_evaluation(
-        output,
-        run,
-        manifest,
+        job,
         samples.split,
         frames,
         sequences,
@@ -344,7 +343,7 @@ def write_results(
         leads=verdicts.to_dict("records"),
         **facts,
     )
-    return [f"{run.name}, {title}: {note}", *(f"  {line}" for line in told)]
+    return [f"{job.run.name}, {title}: {note}", *(f"  {line}" for line in told)]
 
 
 def metric_tables(found: Evaluation) -> tuple[pd.DataFrame, pd.DataFrame]:

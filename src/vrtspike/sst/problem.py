@@ -15,10 +15,8 @@ from vrtspike.sst.settings import METRICS as METRICS
 from vrtspike.sst.settings import PREPARED, SSTSettings
 
 if TYPE_CHECKING:
-    import torch
-
+    from vrtspike.analysis.evaluation_files import EvaluationJob
     from vrtspike.runs.identity import RunIdentity
-    from vrtspike.runs.published import PublishedRun
     from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
     from vrtspike.training.distributed import Ranks
     from vrtspike.training.tasks import Trainable
@@ -178,14 +176,7 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     )
 
 
-def evaluate(
-    weights: Path,
-    run: PublishedRun,
-    dataset: Path,
-    output: Path,
-    device: torch.device,
-    progress: Callable[[int, int], None],
-) -> list[str]:
+def evaluate(job: EvaluationJob) -> list[str]:
     """Scores beside every baseline, with intervals; maps of error.
 
     Raises:
@@ -197,12 +188,13 @@ def evaluate(
     from vrtspike.sst.evaluate import evaluate, write_results
     from vrtspike.sst.model import build_model
 
-    settings = cast("SSTSettings", run.settings)
-    samples = open_split(settings, dataset, settings.TEST.SPLIT)
+    settings = cast("SSTSettings", job.run.settings)
+    samples = open_split(settings, job.dataset, settings.TEST.SPLIT)
     model = build_model(settings, samples.store)
-    load_trained(model, weights)
-    require_published(weights)
+    load_trained(model, job.weights)
+    require_published(job.weights)
     started = time.monotonic()
-    found = evaluate(model.to(device), samples, device, settings.TEST.BATCH_SIZE, progress)
+    model.to(job.device)
+    found = evaluate(model, samples, job.device, settings.TEST.BATCH_SIZE, job.progress)
     seconds = (time.monotonic() - started) / (len(samples) * samples.lead)
-    return write_results(output, run, dataset, found, device=device.type, seconds_per_frame=seconds)
+    return write_results(job, found, device=job.device.type, seconds_per_frame=seconds)

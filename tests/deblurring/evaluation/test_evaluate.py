@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 
 from tests.deblurring.evaluation.conftest import SmallRun
 from tests.deblurring.reference_metrics import decibels, luma_of, similarity
+from vrtspike.analysis.evaluation_files import EvaluationJob
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.evaluation.evaluate import evaluate_run
@@ -88,7 +89,7 @@ def evaluate(
     run = read_published(small_run.train).with_overrides(overrides)
     weights = small_run.train / "weights.safetensors"
     data = dataset or small_run.dataset
-    return evaluate_run(weights, run, data, output, CPU, progress)
+    return evaluate_run(EvaluationJob(weights, run, data, output, CPU, progress))
 
 
 @pytest.fixture(scope="module")
@@ -130,10 +131,8 @@ def test_other_statistics_and_luma(small_run, restored, tmp_path):
     tree["TEST"]["METRICS"] = ["psnr_y"]
     run = read_published(small_run.train)
     run = replace(run, settings=Settings.model_validate(tree))
-    summary = evaluate_run(
-        small_run.train / "weights.safetensors", run, small_run.dataset, tmp_path, CPU,
-        lambda done, total: None,
-    )  # fmt: skip
+    weights = small_run.train / "weights.safetensors"
+    summary = evaluate_run(EvaluationJob(weights, run, small_run.dataset, tmp_path, CPU))
     other = restored_by_hand(small_run, "b", 0.1, 0.05)
     assert np.abs(other.astype(int) - restored["b"]).mean() > 1
     blur, sharp = (raw_frames(small_run, "b", kind) for kind in ("blur", "sharp"))
@@ -278,7 +277,8 @@ def test_the_summary_has_the_means_of_each_protocol_and_what_to_know_of_them(
     rows = [(name, s, frame, 20.0, psnr) for name in ("own", "vrt") for s, frame, psnr in figures]
     measured = {PROTOCOLS[name]: [METRICS["psnr"]] for name in ("own", "vrt")}
     dataset, frames = load_dataset(small_run.dataset), pd.DataFrame(rows, columns=columns)
-    summary = write_results(tmp_path, run, dataset, frames, measured)
+    job = EvaluationJob(small_run.train, run, small_run.dataset, tmp_path, CPU)
+    summary = write_results(job, dataset, frames, measured)
     assert summary["metrics"]["psnr"]["restored"] == 32  # over sequences
     assert summary["other_protocols"]["vrt"]["metrics"]["psnr"]["restored"] == 31  # over frames
     assert ("chosen on the test split" in " ".join(summary["warnings"])) is told

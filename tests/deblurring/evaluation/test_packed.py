@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tests.deblurring.evaluation.conftest import arrays, write_light_run
+from vrtspike.analysis.evaluation_files import EvaluationJob
 from vrtspike.commands.main import run_command
 from vrtspike.deblurring.evaluation.evaluate import evaluate_run
 from vrtspike.deblurring.evaluation.trained import load
@@ -29,7 +30,7 @@ def results(small_run, tmp_path_factory) -> Path:
     output.mkdir(parents=True)
     weights, run = train / "weights.safetensors", read_published(train)
     device = torch.device("cpu")
-    evaluate_run(weights, run, small_run.dataset, output, device, lambda *_: None)
+    evaluate_run(EvaluationJob(weights, run, small_run.dataset, output, device))
     return folder
 
 

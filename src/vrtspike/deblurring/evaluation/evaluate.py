@@ -17,7 +17,14 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from vrtspike.analysis.evaluation_files import EXAMPLES, FRAMES, PICTURES, VIDEOS, write_table
+from vrtspike.analysis.evaluation_files import (
+    EXAMPLES,
+    FRAMES,
+    PICTURES,
+    VIDEOS,
+    EvaluationJob,
+    write_table,
+)
 from vrtspike.deblurring.analysis.published import (
     PublishedFigure,
     require_published_frames,
@@ -61,7 +68,6 @@ from vrtspike.deblurring.visuals import comparison
 from vrtspike.errors import RunError
 from vrtspike.io.files import replaced_folder
 from vrtspike.io.images import write_png
-from vrtspike.runs.published import PublishedRun
 from vrtspike.system.cpus import available_cpus
 
 FrameImages = Mapping[Kind, NDArray[Any]]
@@ -76,24 +82,12 @@ Row = dict[str, Any]
 """One frame in ``frames.csv``."""
 
 
-def evaluate_run(
-    weights: Path,
-    run: PublishedRun,
-    dataset_path: Path,
-    output: Path,
-    device: torch.device,
-    progress: Progress,
-) -> dict[str, Any]:
-    """Restore the test split with a run's weights and write every result into ``output``.
+def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
+    """Restore the test split with a run's weights, measure it, and write every result.
 
     Args:
-        weights: the run's ``weights.safetensors``.
-        run: its settings and identity.
-        dataset_path: manifest of the data set.
-        output: folder for ``frames.csv``, ``sequences.csv``, ``summary.json``, ``metrics.html``,
-            ``pictures/``, ``examples/`` and, with TEST.SAVE_VIDEO, ``videos/``.
-        device: where to compute.
-        progress: called with the frames done and their total, at first with 0.
+        job: into its folder go ``frames.csv``, ``sequences.csv``, ``summary.json``,
+            ``metrics.html``, ``pictures/``, ``examples/`` and, with TEST.SAVE_VIDEO, ``videos/``.
 
     Returns:
         the contents of ``summary.json``.
@@ -104,17 +98,17 @@ def evaluate_run(
         DataError: if the split, a store, or weights that a metric needs are missing.
         RunError: if the weights belong to another model.
     """
-    settings = deblurring_settings(run.settings)
-    test, dataset = settings.TEST, load_fitting_dataset(dataset_path, settings)
+    settings, device, output = deblurring_settings(job.run.settings), job.device, job.output
+    test, dataset = settings.TEST, load_fitting_dataset(job.dataset, settings)
     entries = dataset.split(settings.DATA.VAL_SPLIT)
     protocols, weights_dir = [PROTOCOLS[name] for name in test.PROTOCOL], Path(settings.WEIGHTS.DIR)
     for protocol in protocols:
-        protocol.require_blur(dataset.blur_dir, str(dataset_path))
+        protocol.require_blur(dataset.blur_dir, str(job.dataset))
     scores: dict[Protocol, Scores] = {
         protocol: {m: m.load(weights_dir, device) for m in protocol.metrics(test.METRICS)}
         for protocol in protocols
     }
-    model = load_model(weights, settings, device)
+    model = load_model(job.weights, settings, device)
 
     compute = torch_compute(model, dataset.statistics_for(settings.DATA), device)
     started, total = time.monotonic(), sum(entry.frames for entry in entries)
@@ -125,7 +119,7 @@ def evaluate_run(
             for name in (PICTURES, EXAMPLES, VIDEOS)
         )
         examples = Examples(examples_folder, ranking_metric(list(scores[protocols[0]])))
-        progress(0, total)
+        job.progress(0, total)
         for entry in entries:
             store, seen = Store(entry.store), None
             if test.SPIKES_ALONE is not None and store.layout.spike_size is not None:
@@ -144,15 +138,14 @@ def evaluate_run(
                         write_png(pictures / name, comparison(*shown))
                     if append is not None:
                         append(shown)
-                    progress(len(rows) // len(protocols), total)
+                    job.progress(len(rows) // len(protocols), total)
             examples.end_sequence()
         examples.write_index()
     if not test.SAVE_VIDEO:
         shutil.rmtree(output / VIDEOS)
     seconds = time.monotonic() - started
     return write_results(
-        output,
-        run,
+        job,
         dataset,
         pd.DataFrame(rows),
         scores,

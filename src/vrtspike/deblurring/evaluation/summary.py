@@ -15,6 +15,7 @@ from vrtspike.analysis.evaluation_files import (
     SEQUENCES,
     SUMMARY,
     TABLE,
+    EvaluationJob,
     chosen_on,
     worst_frames,
     write_summary,
@@ -29,7 +30,6 @@ from vrtspike.deblurring.metrics.registry import METRICS
 from vrtspike.deblurring.settings.schema import DataSettings, deblurring_settings
 from vrtspike.io.files import finite_or_null
 from vrtspike.plotting.pages import Table, write_page
-from vrtspike.runs.published import PublishedRun
 
 KEYS = ["protocol", "sequence", "frame"]
 
@@ -44,8 +44,7 @@ def columns_of(metric: ImageMetric) -> dict[Kind, str]:
 
 
 def write_results(
-    output: Path,
-    run: PublishedRun,
+    job: EvaluationJob,
     dataset: DatasetManifest,
     frames: pd.DataFrame,
     measured: Mapping[Protocol, Iterable[ImageMetric]],
@@ -54,14 +53,14 @@ def write_results(
     """Write tables, page and summary, and return the latter.
 
     Args:
-        output: the folder.
-        run: the run whose weights were evaluated.
+        job: whose weights were evaluated, and the folder.
         dataset: the data set.
         frames: a row for each frame and protocol.
         measured: the metrics of each protocol, the main one first.
         facts: further entries of the summary.
     """
-    settings, sequences = deblurring_settings(run.settings), sequence_means(frames)
+    run, output, sequences = job.run, job.output, sequence_means(frames)
+    settings = deblurring_settings(run.settings)
 
     def figures(protocol: Protocol) -> dict[str, Any]:
         tiling = protocol.tiling(settings.TEST.TILE, settings.DATA.CLIP_LEN)
