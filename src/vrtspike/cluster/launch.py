@@ -36,9 +36,6 @@ from vrtspike.runs.published import publish
 from vrtspike.system.endings import describe_status
 from vrtspike.system.processes import stop_with_parent
 
-NODE_PROGRAM = "train_node.py"
-"""Program that starts the training processes of one node; beside the training program."""
-
 _FORWARDED = signal.SIGUSR1
 """Signal that srun forwards to its tasks on all nodes; at SIGTERM it kills them."""
 
@@ -207,7 +204,7 @@ def train(
         if nodes == 1:
             program_exit = run_training(folder, devices, program, environment, limit=limit)
         else:
-            starter = program.with_name(NODE_PROGRAM)
+            starter = program.with_name("train_node.py")
             command = [
                 *(*srun_command(nodes, gpus), sys.executable, str(starter)),
                 *("--run-dir", str(folder), "--program", str(program), "--gpus", str(gpus)),

@@ -22,7 +22,6 @@ NEUTRAL_MODULES = (
     "vrtspike.cluster",
     "vrtspike.io.locks",
     "vrtspike.monitoring",
-    "vrtspike.config.problems",
     "vrtspike.runs",
     "vrtspike.training.checkpoints",
     "vrtspike.io.manifests",
