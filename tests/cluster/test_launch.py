@@ -52,9 +52,10 @@ import os, sys
 from pathlib import Path
 from vrtspike.cluster.scheduler import time_limit
 from vrtspike.cluster.launch import train
+from vrtspike.monitoring.display import Messages
 folder = Path(sys.argv[1])
 gpus = sys.argv[2] if sys.argv[2] == "auto" else int(sys.argv[2])
-sys.exit(train(folder, gpus, folder / "waiting.py", limit=time_limit(os.environ)))
+sys.exit(train(folder, gpus, folder / "waiting.py", Messages(), limit=time_limit(os.environ)))
 """
 
 
@@ -215,7 +216,10 @@ def test_a_finished_run_is_found_by_its_preset_and_fingerprint(tmp_path, monkeyp
     finish(folder)
     options = {"preset": "small", "configfile": ["config.yaml"], "config": {}, "dataset": dataset}
     # Another folder would hold no run, and there is no program to train one.
-    assert launch(tmp_path / "none.py", output=tmp_path / "out", **options) == 0
+    log = tmp_path / "train.log"
+    log.write_text("of the start before\n")
+    assert launch(tmp_path / "none.py", output=tmp_path / "out", log=log, **options) == 0
+    assert [line.split(":")[0] for line in log.read_text().splitlines()] == ["run folder", "result"]
     assert read_published(tmp_path / "out").fingerprint == run.fingerprint
 
 

@@ -39,12 +39,6 @@ class Messages:
 
     log: Path | None = None
 
-    def begin(self) -> None:
-        """Empty the log."""
-        if self.log is not None:
-            self.log.parent.mkdir(parents=True, exist_ok=True)
-            self.log.write_text("", encoding="utf-8")
-
     def note(self, text: str) -> None:
         """Write a message to the log, or to the terminal without a log."""
         if self.log is None:
@@ -59,11 +53,6 @@ class Messages:
         if self.log is not None:
             print(text, flush=True)
         self.note(text)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Environment variables that pass the log file to the training processes."""
-        return {} if self.log is None else {LOG_FILE: str(self.log.absolute())}
 
 
 class Display:

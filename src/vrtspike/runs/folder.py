@@ -89,8 +89,6 @@ class RunRecord:
 
 
 LOCK_TIMEOUT_S = 60.0
-LAUNCHER_TIMEOUT_S = 7 * 86400.0
-"""Seconds that a launcher waits for another one; a batch system's time limit is shorter."""
 _POLL_S = 0.2
 
 
@@ -131,21 +129,6 @@ def lock_run(
         stream.write(f"{describe_process()}\n")
         stream.flush()
         yield
-
-
-def lock_launcher(
-    folder: Path, note: Callable[[str], None]
-) -> contextlib.AbstractContextManager[None]:
-    """Lock a run against other launchers, after waiting for them.
-
-    A batch job keeps running when the Snakemake that submitted it is killed. The next Snakemake
-    submits another job for the same run, which waits here before it takes a GPU.
-
-    Args:
-        folder: the run's folder; it is created.
-        note: called with a message before waiting.
-    """
-    return lock_run(folder, LAUNCHER_TIMEOUT_S, note, LAUNCHER_LOCK)
 
 
 def is_finished(folder: Path) -> bool:
