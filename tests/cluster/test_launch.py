@@ -29,6 +29,7 @@ WAITING = """
 import os, sys, time
 from pathlib import Path
 folder = Path(sys.argv[sys.argv.index("--run-dir") + 1])
+assert os.environ["VRTSPIKE_LOG_FILE"] == str(folder / "train.log")
 ready = folder / "ready-{RANK}-{WORLD_SIZE}".format(**os.environ)
 from vrtspike.cluster.signals import StopRequest, restore_stops
 from vrtspike.cluster.signals import report_start, report_status
@@ -55,7 +56,8 @@ from vrtspike.cluster.launch import train
 from vrtspike.monitoring.display import Messages
 folder = Path(sys.argv[1])
 gpus = sys.argv[2] if sys.argv[2] == "auto" else int(sys.argv[2])
-sys.exit(train(folder, gpus, folder / "waiting.py", Messages(), limit=time_limit(os.environ)))
+messages = Messages(folder / "train.log")
+sys.exit(train(folder, gpus, folder / "waiting.py", messages, limit=time_limit(os.environ)))
 """
 
 
