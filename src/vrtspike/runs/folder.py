@@ -48,11 +48,6 @@ class RunRecord:
         known = read_record(folder) if enabled else None
         self._contents: dict[str, Any] = {"starts": []} if known is None else known
 
-    @property
-    def is_finished(self) -> bool:
-        """Whether the run is finished."""
-        return self._contents.get("status") == "finished"
-
     def start(self, step: int, **facts: Any) -> None:  # noqa: ANN401
         """Record a start, or a resume after ``step``; the failure of an earlier start is removed.
 

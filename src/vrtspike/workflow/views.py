@@ -33,7 +33,7 @@ _SAVED = re.compile(r"saved at step \d+ of \d+; ")
 """Message of a training that was stopped and has saved its state."""
 
 
-def log_end(logs: Sequence[str], lines: int = LOG_LINES) -> str:
+def log_end(logs: Sequence[str]) -> str:
     """The end of the first non-empty log of a failed job.
 
     It starts at the last line that starts with ``error:``; the middle of a long message is left
@@ -55,7 +55,7 @@ def log_end(logs: Sequence[str], lines: int = LOG_LINES) -> str:
         saved = [line for line in found if _SAVED.search(line)]
         if saved and not errors:
             return f"{saved[-1]} ({log})"
-        shown = found[errors[-1] :] if errors else found[-lines:]
+        shown = found[errors[-1] :] if errors else found[-LOG_LINES:]
         if (left := len(shown) - MESSAGE_LINES) > 0:
             # The last line says what to do.
             shown[MESSAGE_LINES - 1 : -1] = [f"  ... and {left} lines more, in {log}"]
