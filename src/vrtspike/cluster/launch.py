@@ -28,8 +28,9 @@ from vrtspike.cluster.signals import EXIT_INTERRUPTED, STATUS_FILE, read_status,
 from vrtspike.cluster.torchrun import run, run_training
 from vrtspike.config.loading import check_training
 from vrtspike.config.workflow import load_workflow
+from vrtspike.errors import first_few
 from vrtspike.monitoring.display import LOG_FILE, Messages
-from vrtspike.runs.code import code_changes, describe_code_changes
+from vrtspike.runs.code import code_changes
 from vrtspike.runs.folder import is_finished, lock_run, read_record, set_aside
 from vrtspike.runs.identity import identify
 from vrtspike.runs.names import LAUNCHER_LOCK
@@ -147,10 +148,10 @@ def _report_code_changes(
     """Report changed code; with ``retrain`` set the run aside."""
     if changed and retrain:
         aside = set_aside(folder)
-        messages.show(f"the former run is now {aside}: {describe_code_changes(changed)}")
+        messages.show(f"the former run is now {aside}: {first_few(changed)}")
     elif changed:
         messages.show(
-            f"code has changed since this run began: {describe_code_changes(changed)}; to train it "
+            f"code has changed since this run began: {first_few(changed)}; to train it "
             f"again: snakemake train_{preset} --config RETRAIN={preset}"
         )
     elif changed is not None and retrain:
