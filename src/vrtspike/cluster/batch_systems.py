@@ -36,9 +36,6 @@ LOST_S = 120.0
 SUBMIT_S = 300.0
 """Seconds that a submission may take; ``bsub`` waits for ever when LSF does not answer."""
 
-_CANCEL_S = 60.0
-"""Seconds that cancelling jobs may take."""
-
 State = Literal["running", "success", "failed"]
 
 _UNAVAILABLE = re.compile(
@@ -215,7 +212,7 @@ def cancel(names: Sequence[str]) -> str:
     jobs = [name.split(":") for name in names]
     numbers = [_number(FOLDER / token, number) for _, number, token in jobs]
     command = [SYSTEMS[jobs[0][0]]["cancel"], *numbers]
-    fault = query(command, _CANCEL_S).fault
+    fault = query(command, limit_s=60.0).fault
     return f"jobs may go on ({fault}); to end them: {' '.join(command)}" if fault else ""
 
 

@@ -40,7 +40,6 @@ MACHINE, PRESETS = "every command, make demo too", "your presets (PRESETS)"
 
 _LITTLE_DISK = 2 * GB
 _LITTLE_SHARED_MB = 1024
-_COMPILERS = ("cc", "gcc", "clang")
 _PROGRAM = "#include <Python.h>\nint main(void) { return Py_IsInitialized(); }\n"
 
 
@@ -180,7 +179,7 @@ def torch_checks(gpu: GpuKind | None) -> Iterator[Check]:
 
 def compiler_check() -> Check:
     """Check that C programs with Python's headers can be compiled, as Triton does for a GPU."""
-    names = [os.environ["CC"]] if os.environ.get("CC") else list(_COMPILERS)
+    names = [os.environ["CC"]] if os.environ.get("CC") else ["cc", "gcc", "clang"]
     path = next((found for name in names if (found := shutil.which(name))), None)
     if path is None:
         return fault("compiler", "none: kernels for the GPU cannot be made")

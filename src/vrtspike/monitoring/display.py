@@ -25,7 +25,6 @@ LOG_FILE = "VRTSPIKE_LOG_FILE"
 INTERVAL_S = 30.0
 """Seconds between two lines of progress in a log or where the screen is no terminal."""
 
-_REDRAWS_PER_SECOND = 10
 _BAR_CELLS = 24
 
 
@@ -83,7 +82,7 @@ class Display:
             self._live = Live(
                 console=Console(file=screen),
                 get_renderable=self._area,
-                refresh_per_second=_REDRAWS_PER_SECOND,
+                refresh_per_second=10,
                 transient=self._log is not None,
             )
             self._live.start()

@@ -83,14 +83,10 @@ class RunRecord:
             write_json(self._path, finite_or_null(self._contents))
 
 
-LOCK_TIMEOUT_S = 60.0
-_POLL_S = 0.2
-
-
 @contextlib.contextmanager
 def lock_run(
     folder: Path,
-    timeout_s: float = LOCK_TIMEOUT_S,
+    timeout_s: float = 60.0,
     note: Callable[[str], None] = print,
     lock: str = LOCK,
 ) -> Iterator[None]:
@@ -119,7 +115,7 @@ def lock_run(
             if not announced:
                 note(f"{folder}: waiting for {holder}, which is training there, to end")
                 announced = True
-            time.sleep(_POLL_S)
+            time.sleep(0.2)
         stream.truncate(0)
         stream.write(f"{describe_process()}\n")
         stream.flush()
