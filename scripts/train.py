@@ -32,8 +32,8 @@ import sys
 from pathlib import Path
 
 from vrtspike.cluster.signals import leave, process_number, report_status, restore_stops
-from vrtspike.errors import EXIT_USER_ERROR, UserError
-from vrtspike.runs.code import describe_code_changes, record_code
+from vrtspike.errors import EXIT_USER_ERROR, UserError, first_few
+from vrtspike.runs.code import record_code
 from vrtspike.runs.identity import RunIdentity, prepare_folder
 from vrtspike.system.cli import run
 from vrtspike.system.processes import stop_with_parent
@@ -64,7 +64,7 @@ def main() -> int:
         task = RunIdentity.read(arguments.run_dir).settings.TASK
         changed = record_code(arguments.run_dir, Path(__file__), task)
         if changed and not process_number():
-            print(f"code has changed since this run began: {describe_code_changes(changed)}")
+            print(f"code has changed since this run began: {first_few(changed)}")
         # Imported here: PyTorch takes seconds, a wrong argument should not.
         from vrtspike.training.fit import run_preset
 

@@ -163,7 +163,7 @@ def _read(text: str) -> dict[str, str]:
 
 
 def _result_marks(job: Job) -> dict[str, object]:
-    return {str(path): file_mark(Path(path)) for path in job.output}
+    return {str(path): file_mark(path) for path in job.output}
 
 
 def _end_attempts(job: Job) -> None:

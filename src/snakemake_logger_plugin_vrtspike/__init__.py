@@ -21,8 +21,6 @@ from vrtspike.workflow.views import SUMMARY_LINES, SUMMARY_ONLY, PlanView, RunVi
 
 __all__ = ["LogHandler"]
 
-INTERRUPTED = 128 + signal.SIGINT
-
 
 class LogHandler(LogHandlerBase):
     """Snakemake's handler, for a person."""
@@ -78,4 +76,4 @@ def _leave(number: int, frame: object) -> NoReturn:
     """Before a run begins there is nothing to end in order."""
     # Not by print: the thread of the log may be in the middle of a line.
     os.write(sys.stderr.fileno(), b"stopped before anything was run\n")
-    os._exit(INTERRUPTED)
+    os._exit(128 + signal.SIGINT)  # as in a shell

@@ -76,6 +76,16 @@ def named_faults(faults: Mapping[str, Sequence[str]]) -> list[str]:
     return [f"{name}: {fault}" for name, found in faults.items() for fault in found]
 
 
+def first_few(names: Sequence[str], most: int = 3) -> str:
+    """The first of many names, for a message in a line.
+
+    >>> first_few(["a.py", "b.py", "c.py", "d.py"])
+    'a.py, b.py, c.py, and 1 more'
+    """
+    found = ", ".join(names[:most])
+    return f"{found}, and {len(names) - most} more" if len(names) > most else found
+
+
 def shown(name: str) -> str:
     r"""A name as it can be written and printed, bytes that are not UTF-8 escaped.
 

@@ -195,7 +195,7 @@ def test_a_batch_system_that_does_not_answer_loses_no_job(site, monkeypatch):
     (site.folder / "hangs").unlink()
     refused = cancel([job])
     assert refused.startswith("jobs may go on (")
-    assert f"; to end them: {SYSTEMS[site.system].cancel} {job.split(':')[1]}" in refused
+    assert f"; to end them: {SYSTEMS[site.system]['cancel']} {job.split(':')[1]}" in refused
     (site.folder / "go").touch()
     # Its own status needs no batch system.
     assert site.ends_as(job) == "success"

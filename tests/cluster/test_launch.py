@@ -29,6 +29,7 @@ WAITING = """
 import os, sys, time
 from pathlib import Path
 folder = Path(sys.argv[sys.argv.index("--run-dir") + 1])
+assert os.environ["VRTSPIKE_LOG_FILE"] == str(folder / "train.log")
 ready = folder / "ready-{RANK}-{WORLD_SIZE}".format(**os.environ)
 from vrtspike.cluster.signals import StopRequest, restore_stops
 from vrtspike.cluster.signals import report_start, report_status
@@ -52,9 +53,11 @@ import os, sys
 from pathlib import Path
 from vrtspike.cluster.scheduler import time_limit
 from vrtspike.cluster.launch import train
+from vrtspike.monitoring.display import Messages
 folder = Path(sys.argv[1])
 gpus = sys.argv[2] if sys.argv[2] == "auto" else int(sys.argv[2])
-sys.exit(train(folder, gpus, folder / "waiting.py", limit=time_limit(os.environ)))
+messages = Messages(folder / "train.log")
+sys.exit(train(folder, gpus, folder / "waiting.py", messages, limit=time_limit(os.environ)))
 """
 
 
@@ -215,7 +218,10 @@ def test_a_finished_run_is_found_by_its_preset_and_fingerprint(tmp_path, monkeyp
     finish(folder)
     options = {"preset": "small", "configfile": ["config.yaml"], "config": {}, "dataset": dataset}
     # Another folder would hold no run, and there is no program to train one.
-    assert launch(tmp_path / "none.py", output=tmp_path / "out", **options) == 0
+    log = tmp_path / "train.log"
+    log.write_text("of the start before\n")
+    assert launch(tmp_path / "none.py", output=tmp_path / "out", log=log, **options) == 0
+    assert [line.split(":")[0] for line in log.read_text().splitlines()] == ["run folder", "result"]
     assert read_published(tmp_path / "out").fingerprint == run.fingerprint
 
 

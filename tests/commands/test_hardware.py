@@ -23,8 +23,8 @@ GPUS = [
 @pytest.mark.parametrize(
     ("gpus", "visible", "expected"),
     [
-        (GPUS, None, GpuKind("NVIDIA A100 0", 3, 24.0, "570.1")),
-        (GPUS, "1,0", GpuKind("NVIDIA A100 1", 2, 40.0, "570.1")),
+        (GPUS, None, GpuKind("NVIDIA A100 0", 3, 24.0)),
+        (GPUS, "1,0", GpuKind("NVIDIA A100 1", 2, 40.0)),
         (GPUS, "", None),
         (None, None, None),
         # Names that a batch system gives have no size.

@@ -39,7 +39,7 @@ def fits(advice):
     return {fit.name: fit for fit in advice.fits}
 
 
-TINY = GpuKind("A100", 1, 8.0, "580")
+TINY = GpuKind("A100", 1, 8.0)
 
 
 @pytest.mark.parametrize(

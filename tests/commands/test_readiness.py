@@ -117,7 +117,8 @@ def test_a_gpu_is_tried(monkeypatch, value, state, found, cure):
         return value * ones(*size)
 
     monkeypatch.setattr("torch.ones", stand_in)
-    _, check = torch_checks(GpuKind("A", 1, 24.0, "535.104.05"))
+    monkeypatch.setattr(readiness, "driver_version", lambda: "535.104.05")
+    _, check = torch_checks(GpuKind("A", 1, 24.0))
     assert (check.state, check.found) == (state, f"1 x A, 24 GiB, driver 535.104.05{found}")
     assert check.cure.startswith(cure)
     assert [check.state for check in torch_checks(None)] == ["ok", "note"]

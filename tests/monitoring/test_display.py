@@ -89,16 +89,11 @@ def test_beside_a_log_only_what_is_told_is_shown_else_everything_once(tmp_path, 
     log = tmp_path / "logs" / "train.log"
     messages = Messages(log)
     log.parent.mkdir()
-    log.write_text("of the start before\n")
-    messages.begin()
     messages.note("full text")
     messages.show("important")
     assert log.read_text() == "full text\nimportant\n"
     assert capsys.readouterr().out == "important\n"
-    assert messages.environment == {"VRTSPIKE_LOG_FILE": str(log)}
     messages = Messages()
-    messages.begin()
     messages.note("full text")
     messages.show("important")
     assert capsys.readouterr().out == "full text\nimportant\n"
-    assert messages.environment == {}

@@ -15,7 +15,6 @@ from vrtspike.io.files import write_json
 from vrtspike.runs.folder import (
     RunRecord,
     is_finished,
-    lock_launcher,
     lock_run,
     read_record,
     set_aside,
@@ -26,10 +25,10 @@ USER, HOST = psutil.Process().username(), socket.gethostname()
 PROGRAM = """
 import contextlib, sys
 from pathlib import Path
-from vrtspike.runs.folder import lock_launcher, lock_run
+from vrtspike.runs.folder import lock_run
 show = lambda text: print(text, flush=True)
 folder, is_launcher = Path(sys.argv[1]), sys.argv[2] == "launcher"
-with lock_launcher(folder, show) if is_launcher else contextlib.nullcontext():
+with lock_run(folder, 600, show, "launcher.lock") if is_launcher else contextlib.nullcontext():
     with lock_run(folder):  # what trains is another process of the launcher's
         show("at work")
         sys.stdin.read()
@@ -93,7 +92,9 @@ def test_a_run_that_is_set_aside_keeps_its_files(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "hold", [lock_run, lambda folder: lock_launcher(folder, print)], ids=["training", "launching"]
+    "hold",
+    [lock_run, lambda folder: lock_run(folder, lock="launcher.lock")],
+    ids=["training", "launching"],
 )
 def test_a_locked_run_is_not_set_aside(tmp_path, hold):
     """Nor one whose launcher waits for a GPU: it would train in the place of the next."""

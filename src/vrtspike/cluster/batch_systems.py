@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -35,9 +35,6 @@ LOST_S = 120.0
 
 SUBMIT_S = 300.0
 """Seconds that a submission may take; ``bsub`` waits for ever when LSF does not answer."""
-
-_CANCEL_S = 60.0
-"""Seconds that cancelling jobs may take."""
 
 State = Literal["running", "success", "failed"]
 
@@ -76,41 +73,10 @@ class Job:
     extra: str = ""
 
 
-@dataclass(frozen=True)
-class BatchSystem:
-    """The commands of a batch system, documented in ``batch_systems.yaml``."""
-
-    submit: str
-    gpus: str
-    queue: str
-    account: str
-    number: str
-    query: str
-    active: str
-    ended: str
-    cancel: str
-    list_jobs: str
-
-    def submission(self, job: Job, log: Path) -> list[str]:
-        """The submit command of a job, without its script."""
-        further = ((job.gpus, self.gpus), (job.queue, self.queue), (job.account, self.account))
-        words = shlex.split(" ".join([self.submit, *(each for given, each in further if given)]))
-        values = {
-            **vars(job),
-            "log": log,
-            "wall": f"{job.minutes // 60:02d}:{job.minutes % 60:02d}:00",
-            "core_mb": max(1, job.mem_mb // job.cores),
-            "chunk_gpus": f":ngpus={job.gpus}" if job.gpus else "",
-        }
-        return [*(word.format_map(values) for word in words), *shlex.split(job.extra)]
-
-
-_COMMANDS = YAML(typ="safe").load(
+SYSTEMS: Mapping[str, Mapping[str, str]] = YAML(typ="safe").load(
     files(__package__).joinpath("batch_systems.yaml").read_text(encoding="utf-8")
 )
-
-SYSTEMS = {name: BatchSystem(**words) for name, words in _COMMANDS.items()}
-"""By the name that a profile gives."""
+"""The commands of each batch system, which ``batch_systems.yaml`` documents."""
 
 
 def submit(system: str, job: Job) -> str | None:
@@ -140,7 +106,7 @@ def submit(system: str, job: Job) -> str | None:
     outer.write_text(_script(folder, job.minutes), encoding="utf-8")
     outer.chmod(0o755)
     log = job.logs / f"{job.name}-{token}.log"
-    command = [*SYSTEMS[system].submission(job, log), str(outer)]
+    command = [*_command(job, SYSTEMS[system], log), str(outer)]
     write_json(folder / "record", {"name": job.name, "log": str(log), "command": command})
     try:
         return f"{system}:{_submit_command(command, SYSTEMS[system], job.name)}:{token}"
@@ -151,7 +117,22 @@ def submit(system: str, job: Job) -> str | None:
         raise
 
 
-def _submit_command(command: Sequence[str], batch: BatchSystem, name: str) -> str:
+def _command(job: Job, batch: Mapping[str, str], log: Path) -> list[str]:
+    """The submit command of a job, without its script."""
+    given = vars(job)
+    further = [batch[option] for option in ("gpus", "queue", "account") if given[option]]
+    values = {
+        **given,
+        "log": log,
+        "wall": f"{job.minutes // 60:02d}:{job.minutes % 60:02d}:00",
+        "core_mb": max(1, job.mem_mb // job.cores),
+        "chunk_gpus": f":ngpus={job.gpus}" if job.gpus else "",
+    }
+    words = shlex.split(" ".join([batch["submit"], *further]))
+    return [*(word.format_map(values) for word in words), *shlex.split(job.extra)]
+
+
+def _submit_command(command: Sequence[str], batch: Mapping[str, str], name: str) -> str:
     """Run a submit command; returns the number of the job."""
     try:
         done = subprocess.run(
@@ -160,15 +141,15 @@ def _submit_command(command: Sequence[str], batch: BatchSystem, name: str) -> st
     except subprocess.TimeoutExpired as error:
         raise RunError(
             f"{command[0]}: no answer within {SUBMIT_S:g} s. The job may have been "
-            f"submitted nevertheless: find {name} with {batch.list_jobs}, cancel it with "
-            f"{batch.cancel} and its number, then run the same command again"
+            f"submitted nevertheless: find {name} with {batch['list_jobs']}, cancel it with "
+            f"{batch['cancel']} and its number, then run the same command again"
         ) from error
     except FileNotFoundError as error:
         raise RunError(
             f"{command[0]}: no such program on the PATH; set batch_system in the profile to the "
             f"batch system of this machine ({', '.join(SYSTEMS)})"
         ) from error
-    found = re.search(batch.number, done.stdout)
+    found = re.search(batch["number"], done.stdout)
     if done.returncode or found is None:
         output = (done.stderr.strip() or done.stdout.strip())[-1000:]
         raise RunError(f"{command[0]} refused the job ({shlex.join(command)}):\n{output}")
@@ -230,8 +211,8 @@ def cancel(names: Sequence[str]) -> str:
     """
     jobs = [name.split(":") for name in names]
     numbers = [_number(FOLDER / token, number) for _, number, token in jobs]
-    command = [SYSTEMS[jobs[0][0]].cancel, *numbers]
-    fault = query(command, _CANCEL_S).fault
+    command = [SYSTEMS[jobs[0][0]]["cancel"], *numbers]
+    fault = query(command, limit_s=60.0).fault
     return f"jobs may go on ({fault}); to end them: {' '.join(command)}" if fault else ""
 
 
@@ -246,15 +227,16 @@ def _failure_marker(name: str) -> Path:
     return FOLDER / f"{json_digest([os.environ.get(SNAKEMAKE_PROCESS), name])[:12]}.failed"
 
 
-def _is_lost(batch: BatchSystem, folder: Path, number: str) -> bool:
+def _is_lost(batch: Mapping[str, str], folder: Path, number: str) -> bool:
     """Whether the batch system has reported for :data:`LOST_S` that it does not know a job.
 
     On a network file system, the exit status of an ended job may appear late.
     """
-    answer, mark = query([*batch.query.split(), _number(folder, number)], QUERY_S), folder / "gone"
+    answer = query([*batch["query"].split(), _number(folder, number)], QUERY_S)
+    mark = folder / "gone"
     is_answer = answer.text is not None or bool(answer.output.strip())
-    is_active = re.search(batch.active, answer.output) is not None
-    if is_active or not is_answer or not re.search(batch.ended, answer.output):
+    is_active = re.search(batch["active"], answer.output) is not None
+    if is_active or not is_answer or not re.search(batch["ended"], answer.output):
         mark.unlink(missing_ok=True)
         return False
     if not mark.exists():

@@ -200,18 +200,6 @@ DeviceName = Literal["auto", "cpu", "cuda"]
 DEVICE_NAMES: tuple[DeviceName, ...] = get_args(DeviceName)
 
 
-def device_type(name: DeviceName) -> Literal["cpu", "cuda"]:
-    """``cpu`` or ``cuda``; ``auto`` is a GPU if this process may use one.
-
-    Raises:
-        RunError: for ``cuda`` without a GPU.
-    """
-    usable = usable_gpus()
-    if name == "cuda" and not usable:
-        raise RunError("no GPU that this process may use; choose the device cpu or auto")
-    return "cpu" if name == "cpu" or not usable else "cuda"
-
-
 @contextlib.contextmanager
 def take_device(name: DeviceName, timeout_s: float | None = None) -> Iterator[torch.device]:
     """Lock one GPU for the duration of the body, or use the CPU.
@@ -219,16 +207,18 @@ def take_device(name: DeviceName, timeout_s: float | None = None) -> Iterator[to
     Call it before this process has used CUDA.
 
     Args:
-        name: ``auto`` is a GPU if the machine has one.
+        name: ``auto`` is a GPU if this process may use one.
         timeout_s: seconds to wait for a free GPU; None waits until one is free.
 
     Raises:
         RunError: for ``cuda`` without a GPU, or if all GPUs stay in use.
     """
-    kind = device_type(name)
+    usable = usable_gpus()
+    if name == "cuda" and not usable:
+        raise RunError("no GPU that this process may use; choose the device cpu or auto")
     import torch
 
-    if kind == "cpu":
+    if name == "cpu" or not usable:
         yield torch.device("cpu")
         return
     show = partial(print, file=sys.stderr, flush=True)

@@ -28,16 +28,18 @@ from vrtspike.cluster.signals import EXIT_INTERRUPTED, STATUS_FILE, read_status,
 from vrtspike.cluster.torchrun import run, run_training
 from vrtspike.config.loading import check_training
 from vrtspike.config.workflow import load_workflow
-from vrtspike.monitoring.display import Messages
-from vrtspike.runs.code import code_changes, describe_code_changes
-from vrtspike.runs.folder import is_finished, lock_launcher, read_record, set_aside
+from vrtspike.errors import first_few
+from vrtspike.monitoring.display import LOG_FILE, Messages
+from vrtspike.runs.code import code_changes
+from vrtspike.runs.folder import is_finished, lock_run, read_record, set_aside
 from vrtspike.runs.identity import identify
+from vrtspike.runs.names import LAUNCHER_LOCK
 from vrtspike.runs.published import publish
 from vrtspike.system.endings import describe_status
 from vrtspike.system.processes import stop_with_parent
 
-NODE_PROGRAM = "train_node.py"
-"""Program that starts the training processes of one node; beside the training program."""
+LAUNCHER_TIMEOUT_S = 7 * 86400.0
+"""Seconds that a launcher waits for another one; a batch system's time limit is shorter."""
 
 _FORWARDED = signal.SIGUSR1
 """Signal that srun forwards to its tasks on all nodes; at SIGTERM it kills them."""
@@ -89,7 +91,9 @@ def launch(
         RunError: if the devices or the data are not there.
     """
     messages = Messages(log)
-    messages.begin()
+    if log is not None:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("", encoding="utf-8")
     workflow = load_workflow(configfile, config)
     settings = workflow.preset(preset)
     check_training(settings)
@@ -98,7 +102,9 @@ def launch(
     messages.note(f"run folder: {folder}")
     changed = code_changes(folder, program, settings.TASK)
     _report_code_changes(changed, folder, preset, retrain, messages)
-    with lock_launcher(folder, messages.show):
+    # A batch job keeps running when the Snakemake that submitted it is killed. The next Snakemake
+    # submits another job for the same run, which waits here before it takes a GPU.
+    with lock_run(folder, LAUNCHER_TIMEOUT_S, messages.show, LAUNCHER_LOCK):
         run_identity.write(folder)
         if is_finished(folder):
             publish(folder, output)
@@ -111,10 +117,10 @@ def launch(
                 folder,
                 workflow.settings.GPUS if gpus is None else gpus,
                 program,
+                messages,
                 nodes=workflow.settings.NODES,
                 most_gpus=most_gpus,
                 limit=limit,
-                messages=messages,
             )
             if status == 0:
                 publish(folder, output)
@@ -142,10 +148,10 @@ def _report_code_changes(
     """Report changed code; with ``retrain`` set the run aside."""
     if changed and retrain:
         aside = set_aside(folder)
-        messages.show(f"the former run is now {aside}: {describe_code_changes(changed)}")
+        messages.show(f"the former run is now {aside}: {first_few(changed)}")
     elif changed:
         messages.show(
-            f"code has changed since this run began: {describe_code_changes(changed)}; to train it "
+            f"code has changed since this run began: {first_few(changed)}; to train it "
             f"again: snakemake train_{preset} --config RETRAIN={preset}"
         )
     elif changed is not None and retrain:
@@ -173,11 +179,11 @@ def train(
     folder: Path,
     gpus: int | Literal["auto"],
     program: Path,
+    messages: Messages,
     *,
     nodes: int = 1,
     most_gpus: int | None = None,
     limit: TimeLimit | None = None,
-    messages: Messages | None = None,
 ) -> int:
     """Run the training program in as many processes as there are GPUs; returns its status.
 
@@ -185,16 +191,15 @@ def train(
         folder: of the run.
         gpus: of each machine.
         program: the training program.
+        messages: receives the launcher's messages and the training's log.
         nodes: machines of the run; more than one needs a Slurm job of that size.
         most_gpus: upper limit for ``auto``; None for all that are free.
         limit: the batch job's time limit; None for none.
-        messages: receives the launcher's messages and the training's log; None: the terminal.
 
     Raises:
         ConfigError: if there is no such job.
         RunError: if the devices are not there.
     """
-    messages = messages or Messages()
     with contextlib.ExitStack() as stack:
         devices = Devices()
         if nodes == 1:
@@ -203,11 +208,13 @@ def train(
             taken = take_gpus(gpus, most=most_gpus, batches=batches, show=messages.show)
             devices = stack.enter_context(taken)
         path = stack.enter_context(status_file(folder))
-        environment = {STATUS_FILE: str(path.absolute()), **messages.environment}
+        environment = {STATUS_FILE: str(path.absolute())}
+        if messages.log is not None:
+            environment[LOG_FILE] = str(messages.log.absolute())
         if nodes == 1:
             program_exit = run_training(folder, devices, program, environment, limit=limit)
         else:
-            starter = program.with_name(NODE_PROGRAM)
+            starter = program.with_name("train_node.py")
             command = [
                 *(*srun_command(nodes, gpus), sys.executable, str(starter)),
                 *("--run-dir", str(folder), "--program", str(program), "--gpus", str(gpus)),

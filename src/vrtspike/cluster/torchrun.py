@@ -25,8 +25,6 @@ from vrtspike.cluster.signals import LAUNCHER_DIED, STOP_SIGNALS, block, handled
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.processes import stop_with_parent
 
-_SIGNAL_OFFSET = 128
-"""Exit statuses of :func:`main`, as of a shell, are this plus the number of the signal."""
 _SINGLE_PROCESS = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
 """The environment variables of ``torchrun`` for a single process."""
 
@@ -168,7 +166,7 @@ def _stop_processes(torchrun: psutil.Process) -> None:
 
 
 def main() -> None:
-    """``torchrun``; exit statuses above 128 mean that a signal ended the first failed process."""
+    """``torchrun``; exit statuses above 128: the signal that ended the first failed process."""
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as torchrun
 
@@ -176,7 +174,7 @@ def main() -> None:
         torchrun()
     except ChildFailedError as error:
         _, failure = error.get_first_failure()
-        sys.exit(_SIGNAL_OFFSET - failure.exitcode if failure.exitcode < 0 else 1)
+        sys.exit(128 - failure.exitcode if failure.exitcode < 0 else 1)
 
 
 if __name__ == "__main__":

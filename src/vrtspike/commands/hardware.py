@@ -10,7 +10,6 @@ import torch
 
 from vrtspike.cluster.gpus import usable_gpus
 from vrtspike.errors import RunError
-from vrtspike.monitoring.nvml import driver_version
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.monitoring.timing import seconds
 from vrtspike.system.cpus import available_cpus
@@ -45,13 +44,11 @@ class GpuKind:
         name: of the first GPU.
         count: number of usable GPUs.
         memory_gib: of the smallest GPU.
-        driver: version; empty for another machine's GPU.
     """
 
     name: str
     count: int
     memory_gib: float
-    driver: str = ""
 
     @property
     def bandwidth(self) -> float | None:
@@ -100,7 +97,7 @@ def find_gpus() -> GpuKind | None:
     if not known:
         return None
     smallest = min(gpu.total for gpu in known) / 2**30
-    return GpuKind(known[0].name, len(known), smallest, driver_version())
+    return GpuKind(known[0].name, len(known), smallest)
 
 
 def named_gpu(name: str, count: int) -> GpuKind:

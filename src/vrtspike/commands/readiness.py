@@ -27,6 +27,7 @@ from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import DataError, UserError, named_faults
 from vrtspike.io.locks import lock_file
 from vrtspike.io.pretrained import PUBLISHED, verify_weights
+from vrtspike.monitoring.nvml import driver_version
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.system.surroundings import environment_faults, nearest_existing
@@ -39,7 +40,6 @@ MACHINE, PRESETS = "every command, make demo too", "your presets (PRESETS)"
 
 _LITTLE_DISK = 2 * GB
 _LITTLE_SHARED_MB = 1024
-_COMPILERS = ("cc", "gcc", "clang")
 _PROGRAM = "#include <Python.h>\nint main(void) { return Py_IsInitialized(); }\n"
 
 
@@ -79,7 +79,15 @@ def all_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Iterato
     Outside of a project's folder only the machine is checked.
     """
     yield MACHINE
-    yield from machine_checks()
+    gpu = find_gpus()
+    yield Check("Python", "ok", f"{platform.python_version()} ({sys.executable})")
+    yield packages_check()
+    yield from torch_checks(gpu)
+    if gpu is not None:
+        yield compiler_check()
+    for reason in environment_faults():
+        yield fault("surroundings", reason)
+    yield shared_memory_check()
     if Path("config/config.yaml").is_file() or configfiles:
         yield from project_checks(configfiles, overrides)
     else:
@@ -113,19 +121,6 @@ def show_checks(checks: Iterator[Check | str], show: Callable[[str], None]) -> b
     else:
         show("ready: make demo, and your presets")
     return not broken
-
-
-def machine_checks() -> Iterator[Check]:
-    """Checks that every command needs."""
-    gpu = find_gpus()
-    yield Check("Python", "ok", f"{platform.python_version()} ({sys.executable})")
-    yield packages_check()
-    yield from torch_checks(gpu)
-    if gpu is not None:
-        yield compiler_check()
-    for reason in environment_faults():
-        yield fault("surroundings", reason)
-    yield shared_memory_check()
 
 
 _EXTRAS = ("train", "sst", "workflow")
@@ -171,7 +166,7 @@ def torch_checks(gpu: GpuKind | None) -> Iterator[Check]:
     if gpu is None:
         yield Check("GPU", "note", "no NVIDIA GPU here: trainings run on the CPU, slowly")
         return
-    found = f"{gpu.count} x {gpu.name}, {gpu.memory_gib:.0f} GiB, driver {gpu.driver}"
+    found = f"{gpu.count} x {gpu.name}, {gpu.memory_gib:.0f} GiB, driver {driver_version()}"
     try:
         ones = torch.ones(64, 64, device="cuda")
         is_right = float((ones @ ones).sum()) == 64.0**3
@@ -184,7 +179,7 @@ def torch_checks(gpu: GpuKind | None) -> Iterator[Check]:
 
 def compiler_check() -> Check:
     """Check that C programs with Python's headers can be compiled, as Triton does for a GPU."""
-    names = [os.environ["CC"]] if os.environ.get("CC") else list(_COMPILERS)
+    names = [os.environ["CC"]] if os.environ.get("CC") else ["cc", "gcc", "clang"]
     path = next((found for name in names if (found := shutil.which(name))), None)
     if path is None:
         return fault("compiler", "none: kernels for the GPU cannot be made")

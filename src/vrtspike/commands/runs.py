@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from vrtspike.errors import RunError
-from vrtspike.system.cli import output_path
+from vrtspike.system.cli import add_output
 
 _SNAKEFILE = Path("workflow/Snakefile")
 
@@ -19,9 +19,7 @@ def add_pack(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "run_path", type=Path, metavar="RUN", help="result folder, such as results/train/demo"
     )
-    parser.add_argument(
-        "-o", "--output", type=output_path, required=True, metavar="FOLDER", help="folder to write"
-    )
+    add_output(parser, "folder to write", "FOLDER", required=True)
     parser.add_argument(
         "--licence",
         default="other",
@@ -65,12 +63,8 @@ def _find_run(path: Path) -> Path | None:
 def add_analyze(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
     parser.add_argument("run_path", type=Path, metavar="RUN", help="folder of a run, or a text log")
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=output_path,
-        help="folder that tables, plots, findings.html and a proposed preset are written to",
-    )
+    contents = "folder that tables, plots, findings.html and a proposed preset are written to"
+    add_output(parser, contents)
     parser.add_argument(
         "--settings",
         type=Path,
@@ -125,9 +119,7 @@ def add_compare(parser: argparse.ArgumentParser) -> None:
         default="text",
         help="of what is printed",
     )
-    parser.add_argument(
-        "-o", "--output", type=output_path, help="folder that tables are also written to"
-    )
+    add_output(parser, "folder that tables are also written to")
     parser.add_argument("--baseline", type=Path, metavar="FILE", help="judge the runs by this file")
     parser.add_argument(
         "--write-baseline", type=Path, metavar="FILE", help="keep the metrics of the runs there"

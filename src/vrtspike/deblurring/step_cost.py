@@ -20,7 +20,6 @@ from vrtspike.training.precision import Precision
 if TYPE_CHECKING:
     from vrtspike.deblurring.settings import Settings
 
-_CPU = torch.device("cpu")
 _RATIO = 2
 """Pixels of a frame for each pixel of the spike sensor along each side, as of most recordings."""
 
@@ -40,7 +39,7 @@ def step_cost(settings: Settings, side: int) -> StepCost:
     with FakeTensorMode(allow_non_fake_inputs=True), torch.random.fork_rng(devices=()):
         torch.manual_seed(0)
         model = build_model(settings.model_copy(update={"MODEL": recomputing}), pretrained=False)
-        precision = Precision(settings.TRAIN, _CPU)
+        precision = Precision(settings.TRAIN, torch.device("cpu"))
         precision.prepare(model)
         blur = torch.empty(1, frames, 3, side, side)
         voxels = torch.empty(1, frames, bins, side // _RATIO, side // _RATIO)

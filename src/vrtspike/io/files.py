@@ -114,10 +114,10 @@ def _replace_directory(temporary: Path, target: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def file_mark(path: Path) -> tuple[int, int, int] | None:
+def file_mark(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
     """Inode, size and time of a file, which change with every write; None without a file."""
     try:
-        found = path.stat()
+        found = os.stat(path)  # noqa: PTH116 - of many files
     except OSError:
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns

@@ -5,13 +5,12 @@ It imports no large packages, because Snakemake reads manifests for every plan.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from vrtspike.errors import DataError
-from vrtspike.io.files import file_digest, read_json
+from vrtspike.io.files import file_digest, file_mark, read_json
 
 
 @dataclass(frozen=True)
@@ -54,12 +53,9 @@ def read_manifest(path: str | Path, kind: ManifestKind) -> dict[str, Any]:
 
 def size_and_date(root: Path, path: str) -> tuple[int, int]:
     """Size and modification time of a file; -1 for a missing one, which its job reports."""
-    try:
-        # A string, because creating Paths of all raw files would slow down planning.
-        status = os.stat(f"{root}/{path}")  # noqa: PTH116
-    except OSError:
-        return -1, -1
-    return status.st_size, status.st_mtime_ns
+    # A string, because creating Paths of all raw files would slow down planning.
+    mark = file_mark(f"{root}/{path}")
+    return (-1, -1) if mark is None else mark[1:]
 
 
 def file_entry(root: Path, path: str) -> dict[str, Any]:

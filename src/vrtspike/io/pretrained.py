@@ -26,7 +26,6 @@ BACKBONES: dict[Net, str] = {"alex": ALEXNET, "vgg": VGG16}
 """File of each backbone of LPIPS."""
 
 SOURCE = "https://download.pytorch.org/models"
-_TIMEOUT_S = 60
 
 
 def verify_weights(path: Path) -> None:
@@ -67,7 +66,7 @@ def fetch_weights(path: Path, source: str = SOURCE) -> None:
     with atomic_path(path) as temporary:
         try:
             with (
-                urllib.request.urlopen(address, timeout=_TIMEOUT_S) as response,
+                urllib.request.urlopen(address, timeout=60) as response,
                 temporary.open("wb") as stream,
             ):
                 shutil.copyfileobj(response, stream)

@@ -25,7 +25,6 @@ LOG_FILE = "VRTSPIKE_LOG_FILE"
 INTERVAL_S = 30.0
 """Seconds between two lines of progress in a log or where the screen is no terminal."""
 
-_REDRAWS_PER_SECOND = 10
 _BAR_CELLS = 24
 
 
@@ -38,12 +37,6 @@ class Messages:
     """
 
     log: Path | None = None
-
-    def begin(self) -> None:
-        """Empty the log."""
-        if self.log is not None:
-            self.log.parent.mkdir(parents=True, exist_ok=True)
-            self.log.write_text("", encoding="utf-8")
 
     def note(self, text: str) -> None:
         """Write a message to the log, or to the terminal without a log."""
@@ -59,11 +52,6 @@ class Messages:
         if self.log is not None:
             print(text, flush=True)
         self.note(text)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Environment variables that pass the log file to the training processes."""
-        return {} if self.log is None else {LOG_FILE: str(self.log.absolute())}
 
 
 class Display:
@@ -94,7 +82,7 @@ class Display:
             self._live = Live(
                 console=Console(file=screen),
                 get_renderable=self._area,
-                refresh_per_second=_REDRAWS_PER_SECOND,
+                refresh_per_second=10,
                 transient=self._log is not None,
             )
             self._live.start()

@@ -24,9 +24,8 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode, conv_flop_count
 
 from vrtspike.io.files import atomic_write_text, write_json
-from vrtspike.monitoring.process_memory import system_memory
+from vrtspike.monitoring.process_memory import MEGABYTE, system_memory
 
-MEGABYTE = 2**20
 HIGH_PERCENT = 90.0
 
 

@@ -22,7 +22,6 @@ NEUTRAL_MODULES = (
     "vrtspike.cluster",
     "vrtspike.io.locks",
     "vrtspike.monitoring",
-    "vrtspike.config.problems",
     "vrtspike.runs",
     "vrtspike.training.checkpoints",
     "vrtspike.io.manifests",
@@ -31,7 +30,6 @@ NEUTRAL_MODULES = (
 problem's settings name further modules of its package (``neutral_modules``)."""
 
 SCHEMA = 2
-_MAX_SHOWN = 3
 
 
 @cache
@@ -90,14 +88,3 @@ def code_changes(folder: Path, program: Path, task: str) -> list[str] | None:
         return None
     now = training_code(program, task)
     return sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name))
-
-
-def describe_code_changes(changed: list[str]) -> str:
-    """Changed files for a message.
-
-    >>> describe_code_changes(["a.py", "b.py", "c.py", "d.py"])
-    'a.py, b.py, c.py, and 1 more'
-    """
-    shown = ", ".join(changed[:_MAX_SHOWN])
-    rest = len(changed) - _MAX_SHOWN
-    return f"{shown}, and {rest} more" if rest > 0 else shown

@@ -48,11 +48,6 @@ class RunRecord:
         known = read_record(folder) if enabled else None
         self._contents: dict[str, Any] = {"starts": []} if known is None else known
 
-    @property
-    def is_finished(self) -> bool:
-        """Whether the run is finished."""
-        return self._contents.get("status") == "finished"
-
     def start(self, step: int, **facts: Any) -> None:  # noqa: ANN401
         """Record a start, or a resume after ``step``; the failure of an earlier start is removed.
 
@@ -88,16 +83,10 @@ class RunRecord:
             write_json(self._path, finite_or_null(self._contents))
 
 
-LOCK_TIMEOUT_S = 60.0
-LAUNCHER_TIMEOUT_S = 7 * 86400.0
-"""Seconds that a launcher waits for another one; a batch system's time limit is shorter."""
-_POLL_S = 0.2
-
-
 @contextlib.contextmanager
 def lock_run(
     folder: Path,
-    timeout_s: float = LOCK_TIMEOUT_S,
+    timeout_s: float = 60.0,
     note: Callable[[str], None] = print,
     lock: str = LOCK,
 ) -> Iterator[None]:
@@ -126,26 +115,11 @@ def lock_run(
             if not announced:
                 note(f"{folder}: waiting for {holder}, which is training there, to end")
                 announced = True
-            time.sleep(_POLL_S)
+            time.sleep(0.2)
         stream.truncate(0)
         stream.write(f"{describe_process()}\n")
         stream.flush()
         yield
-
-
-def lock_launcher(
-    folder: Path, note: Callable[[str], None]
-) -> contextlib.AbstractContextManager[None]:
-    """Lock a run against other launchers, after waiting for them.
-
-    A batch job keeps running when the Snakemake that submitted it is killed. The next Snakemake
-    submits another job for the same run, which waits here before it takes a GPU.
-
-    Args:
-        folder: the run's folder; it is created.
-        note: called with a message before waiting.
-    """
-    return lock_run(folder, LAUNCHER_TIMEOUT_S, note, LAUNCHER_LOCK)
 
 
 def is_finished(folder: Path) -> bool:

@@ -11,15 +11,14 @@ from pathlib import Path
 from vrtspike.config.documents import parse_overrides
 from vrtspike.config.loading import override_settings
 from vrtspike.errors import ConfigError, RunError
-from vrtspike.io.files import atomic_path, file_digest, write_json
+from vrtspike.io.files import file_digest, replaced_folder, write_json
 from vrtspike.monitoring.records import iter_records, read_records
 from vrtspike.runs import names
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity, result_settings
-from vrtspike.runs.names import RECORD, SETTINGS, STATISTICS, WEIGHTS
 
 _EXPECTED = "no such file; expected the folder of a finished run, such as results/train/<preset>"
-DIGESTED = (WEIGHTS, STATISTICS)
+DIGESTED = (names.WEIGHTS, names.STATISTICS)
 """Files of a published run whose SHA-256 is in ``run.json``: every result depends on them."""
 
 
@@ -43,7 +42,7 @@ class PublishedRun(RunIdentity):
         Raises:
             ConfigError: if an override is invalid, or would change the training.
         """
-        settings = override_settings(self.settings, parse_overrides(overrides), SETTINGS)
+        settings = override_settings(self.settings, parse_overrides(overrides), names.SETTINGS)
         if result_settings(settings) != result_settings(self.settings):
             raise ConfigError(
                 f"--set {' '.join(overrides)}: would change the settings of the training; give "
@@ -61,7 +60,7 @@ def read_published(folder: str | Path) -> PublishedRun:
     folder = Path(folder)
     record = read_record(folder)
     if record is None:
-        raise RunError(f"{folder / RECORD}: {_EXPECTED}")
+        raise RunError(f"{folder / names.RECORD}: {_EXPECTED}")
     return PublishedRun(
         **vars(RunIdentity.read(folder)),
         parameters=record.get("parameters"),
@@ -77,8 +76,8 @@ def read_finished(folder: Path) -> PublishedRun:
         RunError: as there, or if the weights are missing.
     """
     published = read_published(folder)
-    if not (folder / WEIGHTS).is_file():
-        raise RunError(f"{folder / WEIGHTS}: {_EXPECTED}")
+    if not (folder / names.WEIGHTS).is_file():
+        raise RunError(f"{folder / names.WEIGHTS}: {_EXPECTED}")
     return published
 
 
@@ -120,13 +119,12 @@ def publish(folder: Path, output: Path) -> None:
     # Imported here: a training starts without it.
     import pandas as pd
 
-    record = read_record(folder)
-    status = "not begun" if record is None else record["status"]
-    if record is None or status != "finished":
+    record = read_record(folder) or {"status": "not begun"}
+    status = record["status"]
+    if status != "finished":
         raise RunError(f"{folder}: the run is {status}; only a finished run can be published")
     logs = folder / names.LOGS
-    with atomic_path(output) as temporary:
-        temporary.mkdir()
+    with replaced_folder(output) as temporary:
         for name in _COPIED:
             shutil.copyfile(folder / name, temporary / name)
         digests = {name: file_digest(temporary / name) for name in DIGESTED}

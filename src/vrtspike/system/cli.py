@@ -105,6 +105,19 @@ def add_shard(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_output(
+    parser: argparse.ArgumentParser,
+    contents: str,
+    metavar: str = "OUTPUT",
+    *,
+    required: bool = False,
+) -> None:
+    """Add ``--output``, an :func:`output_path` that is described by its contents."""
+    parser.add_argument(
+        "-o", "--output", type=output_path, required=required, metavar=metavar, help=contents
+    )
+
+
 def output_path(text: str) -> Path:
     """A path that can be written to, for ``type`` of an argument; nothing is left there.
 

@@ -28,7 +28,7 @@ from vrtspike.monitoring.memory import (
 )
 from vrtspike.monitoring.records import CacheUse, Records, truncate_records
 from vrtspike.runs import names
-from vrtspike.runs.folder import RunRecord
+from vrtspike.runs.folder import RunRecord, is_finished
 from vrtspike.system.cpus import available_cpus
 from vrtspike.training.progress import Pictures
 from vrtspike.training.trackers import Tracker
@@ -168,7 +168,7 @@ class RunLog:
             if stream is not None:
                 stream.close()
         for tracker in self._trackers:
-            tracker.close(self.record.is_finished)
+            tracker.close(is_finished(self.folder))
 
 
 _PACKAGES = ("torch", "torchvision", "numpy", "zarr", "bitsandbytes", "lpips", "snakemake")

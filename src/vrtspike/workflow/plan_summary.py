@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from vrtspike.errors import first_few
 from vrtspike.system.progress_bar import format_duration
 
-_MAX_REASONS = 3
 _INPUT_RERUN = "what it reads is made again"
 _UNDECIDED = "decided when the data are made again"
 _UNKNOWN_INPUT = "<TBD>"
@@ -60,12 +60,9 @@ def summary(jobs: Iterable[Job], max_lines: int | None = None) -> list[str]:
 
 def _line(title: str, jobs: Sequence[Job], cost: float | None) -> str:
     reasons = list(dict.fromkeys(reason for job in jobs for reason in _reasons(job)))
-    shown = ", ".join(reasons[:_MAX_REASONS])
-    if len(reasons) > _MAX_REASONS:
-        shown += f", and {len(reasons) - _MAX_REASONS} more"
     number = f" ({len(jobs)} jobs)" if len(jobs) > 1 else ""
     took = "" if cost is None else f"; took {format_duration(cost)} last time"
-    return f"{title}{number}: {shown}{took}"
+    return f"{title}{number}: {first_few(reasons)}{took}"
 
 
 def _cost(jobs: Sequence[Job]) -> float | None:

@@ -105,9 +105,8 @@ def setting_lines(
 def evaluation_overrides(settings: RunSettings) -> str:
     """Options with the present TEST settings, which may differ from those of the training."""
     lines = flat_settings({"TEST": settings.TEST.model_dump(mode="json")})
-    return (
-        shlex.join(["--set", *(f"{key}={value}" for key, value in lines.items())]) if lines else ""
-    )
+    pairs = [f"{key}={value}" for key, value in lines.items()]
+    return shlex.join(["--set", *pairs]) if pairs else ""
 
 
 def rerun_damaged(

@@ -92,7 +92,7 @@ def refuse_future_dates(files: Iterable[str]) -> None:
         RunError: naming the files, and the command that dates them today.
     """
     latest_ns = (time.time() + _CLOCK_SKEW_S) * 1e9
-    late = sorted(file for file in files if (mark := file_mark(Path(file))) and mark[2] > latest_ns)
+    late = sorted(file for file in files if (mark := file_mark(file)) and mark[2] > latest_ns)
     if late:
         title = "dated in the future, so that Snakemake would remove results made from them"
         # One date for all, so that none is newer than what was made from it.

@@ -14,10 +14,10 @@ from vrtspike.config.loading import check_training
 from vrtspike.config.problems import find_problem
 from vrtspike.config.run_schema import split_seed
 from vrtspike.config.workflow import Workflow
-from vrtspike.errors import UserError
+from vrtspike.errors import UserError, first_few
 from vrtspike.io.flatten import unequal
 from vrtspike.io.pretrained import PUBLISHED
-from vrtspike.runs.code import code_changes, describe_code_changes
+from vrtspike.runs.code import code_changes
 from vrtspike.runs.identity import RunIdentity, result_settings, weight_digests
 from vrtspike.runs.names import WEIGHTS
 
@@ -114,7 +114,7 @@ class Trainings:
         if not changed:
             return None
         return (
-            f"{preset} was trained by other code: {describe_code_changes(changed)}. Its weights "
+            f"{preset} was trained by other code: {first_few(changed)}. Its weights "
             f"stay; to train it again: snakemake train_{preset} --config RETRAIN={preset}"
         )
 

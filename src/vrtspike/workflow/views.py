@@ -33,7 +33,7 @@ _SAVED = re.compile(r"saved at step \d+ of \d+; ")
 """Message of a training that was stopped and has saved its state."""
 
 
-def log_end(logs: Sequence[str], lines: int = LOG_LINES) -> str:
+def log_end(logs: Sequence[str]) -> str:
     """The end of the first non-empty log of a failed job.
 
     It starts at the last line that starts with ``error:``; the middle of a long message is left
@@ -55,7 +55,7 @@ def log_end(logs: Sequence[str], lines: int = LOG_LINES) -> str:
         saved = [line for line in found if _SAVED.search(line)]
         if saved and not errors:
             return f"{saved[-1]} ({log})"
-        shown = found[errors[-1] :] if errors else found[-lines:]
+        shown = found[errors[-1] :] if errors else found[-LOG_LINES:]
         if (left := len(shown) - MESSAGE_LINES) > 0:
             # The last line says what to do.
             shown[MESSAGE_LINES - 1 : -1] = [f"  ... and {left} lines more, in {log}"]
@@ -199,7 +199,7 @@ class RunView:
         if not outputs:
             return  # a target rule
         name = f"{rule} {'/'.join(map(str, fields['wildcards'].values()))}".strip()
-        marks = {log: mark for log in logs if (mark := file_mark(Path(log))) is not None}
+        marks = {log: mark for log in logs if (mark := file_mark(log)) is not None}
         self._jobs[number] = _Job(name, rule, outputs, marks, is_retried=number in self._jobs)
         self._stage_began.setdefault(rule, time.monotonic())
         if rule in LONG_STAGES:
@@ -228,7 +228,7 @@ class RunView:
         how, self._exit_reason = f" ({why})" if why else "", ""
         logs = [str(path) for path in fields["log"]]
         # Ignore logs that an earlier job has written.
-        own = [log for log in logs if file_mark(Path(log)) != job.marks.get(log, ())]
+        own = [log for log in logs if file_mark(log) != job.marks.get(log, ())]
         if not own and logs and not why and job.is_retried:
             self._say(f"error: {job.name} failed again, as before")  # it was not started
             return

@@ -13,7 +13,7 @@ from vrtspike.deblurring.commands.recordings import add_sensor
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.evaluation.precision import PRECISIONS
 from vrtspike.errors import ConfigError
-from vrtspike.system.cli import EXIT_STOPPED, output_path, positive_int
+from vrtspike.system.cli import EXIT_STOPPED, add_output, positive_int
 
 _GPU_TIMEOUT_S = 30.0
 """For a GPU that may be about to be free; a person who waits can choose the CPU."""
@@ -32,14 +32,7 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("run_path", metavar="RUN", help="result folder (results/train/demo), packed run, .onnx")
     add("frames", type=Path, metavar="INPUT", help="folder of blurry frames, or a video file")
-    add(
-        "-o",
-        "--output",
-        type=output_path,
-        required=True,
-        metavar="OUT",
-        help="folder for the results",
-    )
+    add_output(parser, "folder for the results", "OUT", required=True)
     spikes = parser.add_mutually_exclusive_group()
     spikes.add_argument(
         "--spikes",
@@ -171,9 +164,7 @@ def add_export(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
     add = parser.add_argument
     add("run_path", metavar="RUN", help="as for restore")
-    add(
-        "-o", "--output", type=output_path, required=True, metavar="FILE.onnx", help="file to write"
-    )
+    add_output(parser, "file to write", "FILE.onnx", required=True)
     add(
         "--ratio",
         type=positive_int,

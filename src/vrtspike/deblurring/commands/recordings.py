@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.errors import ConfigError, DataError, list_faults
-from vrtspike.system.cli import output_path, positive_int
+from vrtspike.system.cli import add_output, positive_int
 
 ADVICE = "Delete these stores with their manifests and run the workflow again."
 
@@ -21,13 +21,8 @@ def add_show(parser: argparse.ArgumentParser) -> None:
     add("--layout", choices=LAYOUTS, help="of the file, which tells the step that the frame shows")
     add("--start", type=int, default=0, help="first step to look at")
     add("--steps", type=positive_int, help="how many; all, but at most 2000, unless given")
-    add(
-        "-o",
-        "--output",
-        type=output_path,
-        metavar="OUT",
-        help="folder for the results, or the picture's own name (.png or .svg); here unless given",
-    )
+    contents = "folder for the results, or the picture's own name (.png or .svg); here unless given"
+    add_output(parser, contents, "OUT")
     add("--video", action="store_true", help="also write a video beside the picture")
 
 
@@ -93,14 +88,8 @@ def add_calibrate(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="data set that is to be resampled: <split>/<sequence>/ as a moving scene, sharp/ too",
     )
-    add(
-        "-o",
-        "--output",
-        type=output_path,
-        required=True,
-        metavar="OUT",
-        help="folder for calibration.json, calibration.png and the resampled data set",
-    )
+    contents = "folder for calibration.json, calibration.png and the resampled data set"
+    add_output(parser, contents, "OUT", required=True)
 
 
 def calibrate(arguments: argparse.Namespace) -> int:
