@@ -16,9 +16,6 @@ from vrtspike.runs.names import LOGS, METRICS
 
 TIMING_COLUMNS = ["step", "section", "ms"]
 STEP_COLUMNS = ["step", "time", "samples", "frames"]
-TRAIN_COLUMNS = ["step", "loss"]
-VALIDATION_COLUMNS = ["step", "psnr", "ssim"]
-MEMORY_COLUMNS = ["step", "time"]
 
 _CHUNK = 64
 """Timing records that are in memory at once."""
@@ -72,9 +69,9 @@ def read_run_logs(folder: str | Path) -> RunLogs:
     return RunLogs(
         timing=timing,
         steps=steps,
-        train=_log_table(records, TRAIN_COLUMNS, "train"),
-        validation=_log_table(records, VALIDATION_COLUMNS, "validation"),
-        memory=_log_table(memory, MEMORY_COLUMNS, "memory"),
+        train=_log_table(records, "train"),
+        validation=_log_table(records, "validation"),
+        memory=_log_table(memory, "memory"),
         gpu_categories=_gpu_categories(memory),
     )
 
@@ -87,18 +84,13 @@ def _records(folder: Path, name: str) -> Iterator[dict[str, Any]]:
         yield from iter_records(path)
 
 
-def _log_table(
-    records: Sequence[dict[str, Any]], columns: Sequence[str], kind: str
-) -> pd.DataFrame:
-    """Records in order of their steps, of each step the last one.
+def _log_table(records: Sequence[dict[str, Any]], kind: str) -> pd.DataFrame:
+    """Records of a kind in order of their steps, of each step the last one.
 
-    Args:
-        records: nested values get dotted names.
-        columns: that the table has at least.
-        kind: of the records that count.
+    Nested values get dotted names. There are ``step`` and ``time``, also without any record.
     """
     table = pd.json_normalize([each for each in records if each.get("kind") == kind])
-    table = table.reindex(columns=list(dict.fromkeys([*table, *columns])))
+    table = table.reindex(columns=list(dict.fromkeys([*table, "step", "time"])))
     table = table.drop(columns="kind", errors="ignore").drop_duplicates("step", keep="last")
     return table.sort_values("step", kind="stable", ignore_index=True)
 

@@ -24,7 +24,7 @@ import pandas as pd
 from vrtspike.analysis.figures import BACKWARD, DATA, FORWARD, Speed, run_figures
 from vrtspike.analysis.findings import find
 from vrtspike.analysis.performance import Analysis
-from vrtspike.analysis.run_logs import STEP_COLUMNS, TIMING_COLUMNS, VALIDATION_COLUMNS, RunLogs
+from vrtspike.analysis.run_logs import STEP_COLUMNS, TIMING_COLUMNS, RunLogs
 from vrtspike.deblurring.metrics.registry import METRICS
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
@@ -32,7 +32,8 @@ from vrtspike.monitoring.timing_layout import ROOT
 from vrtspike.runs.published import PublishedRun
 
 _VRT = f"{FORWARD}/vrt"
-_SECTIONS = {
+_OWN = ("data", "forward", "loss", "backward", "sync", "optimizer", "other")
+_SECTIONS = {name: f"{ROOT}/{name}" for name in _OWN} | {
     "前向传播总耗时": FORWARD,
     "VRT处理": _VRT,
     "VRT处理与融合": _VRT,
@@ -47,7 +48,7 @@ _SECTIONS = {
     "优化器": f"{ROOT}/optimizer",
     "Optimizer": f"{ROOT}/optimizer",
 }
-_OWN = ("data", "forward", "loss", "backward", "sync", "optimizer", "other")
+"""What this project calls the sections at the top of a block, also those that it wrote itself."""
 _PARTS = {"维度转换": "layout", "Self-Attention": "attention", "FFN": "feed_forward"}
 
 _NUMBER = r"([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))"
@@ -79,9 +80,11 @@ def _block_times(text: str) -> Iterator[tuple[int, str, float]]:
         parents: dict[int, str] = {}
         for indent, name, ms in _SECTION.findall(block):
             parents = {depth: path for depth, path in parents.items() if depth < len(indent)}
-            inner = f"{[*parents.values()][-1]}/{_part(name)}" if parents else _section(name)
-            parents[len(indent)] = inner
-            yield int(step), inner, float(ms)
+            own = _SECTIONS.get(name, name)
+            if parents:
+                own = f"{[*parents.values()][-1]}/{_part(name)}"
+            parents[len(indent)] = own
+            yield int(step), own, float(ms)
 
 
 def _printed_times(text: str) -> Iterator[tuple[int, str, float]]:
@@ -90,7 +93,7 @@ def _printed_times(text: str) -> Iterator[tuple[int, str, float]]:
     for number, (body, ms) in enumerate(zip(pieces[::2], pieces[1::2], strict=False), start=1):
         yield number, FORWARD, float(ms)
         for stage, part, part_ms in _PRINTED.findall(body):
-            name = f"{_VRT}/stage{stage}" if stage else _section(part)
+            name = f"{_VRT}/stage{stage}" if stage else _SECTIONS.get(part, part)
             yield number, name, float(part_ms)
 
 
@@ -119,13 +122,6 @@ def _memory(text: str) -> pd.DataFrame:
 def _by_step(table: pd.DataFrame) -> pd.DataFrame:
     """The last figures of each step."""
     return table.groupby("step", as_index=False).last()
-
-
-def _section(name: str) -> str:
-    """A section at the top of a block, as this project calls it."""
-    if name in _OWN:
-        return f"{ROOT}/{name}"
-    return _SECTIONS.get(name, name)
 
 
 def _part(name: str) -> str:
@@ -189,7 +185,7 @@ def analyze_old_logs(path: Path, settings: Settings | None = None) -> Analysis:
         timing=_with_whole_steps(pd.DataFrame(times, columns=TIMING_COLUMNS)),
         steps=pd.DataFrame(columns=STEP_COLUMNS),
         train=progress.dropna(subset="loss").astype(float),
-        validation=pd.DataFrame(columns=VALIDATION_COLUMNS),
+        validation=pd.DataFrame(),
         memory=memory,
         gpu_categories={},
     )
