@@ -37,10 +37,9 @@ def summarize_sections(timing: pd.DataFrame) -> pd.DataFrame:
         ``p50``, ``p95``, ``min``, ``max`` in milliseconds, ``share`` of the time of all steps
         (0 to 1; not a number for sections outside steps where no step was timed).
     """
-    if timing.empty:
-        types = {name: str if name == "section" else float for name in SUMMARY_COLUMNS}
-        return pd.DataFrame(columns=SUMMARY_COLUMNS).astype(types)
-    grouped = without_warm_up(timing).groupby("section", sort=False, observed=True)["ms"]
+    # Also of no rows: without a type these would have no means.
+    steady = without_warm_up(timing).astype({"ms": float})
+    grouped = steady.groupby("section", sort=False, observed=True)["ms"]
     table = grouped.describe(percentiles=[0.5, 0.95])
     table = table.rename(columns={"50%": "p50", "95%": "p95"})
     table.index = table.index.astype(str)
