@@ -22,13 +22,7 @@ from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import METRICS
 
-_COLUMNS = {
-    "pid": "pid",
-    "resident": "RSS",
-    "proportional": "PSS",
-    "own": "USS",
-    "gpu": "GPU",
-}
+_COLUMNS = {"resident": "RSS", "proportional": "PSS", "own": "USS", "gpu": "GPU"}
 _FULL_SHARE = 0.8
 
 
@@ -81,7 +75,7 @@ def memory_lines(folder: Path) -> list[str]:
 
 def _table(processes: Sequence[ProcessMemory]) -> str:
     names = ["  " * process.depth + process.role for process in processes]
-    table = pd.DataFrame(map(vars, processes), index=names)[list(_COLUMNS)]
+    table = pd.DataFrame(map(vars, processes), index=names).drop(columns=["role", "depth"])
     # Without the column of GPUs where none is used.
     table = table.rename(columns=_COLUMNS).dropna(axis="columns", how="all")
     table = table.rename_axis(columns="process, MB")
