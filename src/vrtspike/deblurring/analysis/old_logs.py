@@ -130,25 +130,21 @@ def _part(name: str) -> str:
 
 
 def old_log_files(path: Path) -> list[Path]:
-    """The text logs that a path names: itself, or those in a folder or in its ``logs``."""
+    """The text logs that a path names: itself, or those in a folder or in its ``logs``.
+
+    Raises:
+        RunError: if there are none.
+    """
     if path.is_file():
         return [path]
     for folder in (path, path / "logs"):
         for patterns in (("timing_*.log", "train_*.log"), ("*.log",)):
             if found := [file for pattern in patterns for file in sorted(folder.glob(pattern))]:
                 return found
-    return []
-
-
-def _read_text(path: Path) -> str:
-    """All text logs that a path names."""
-    files = old_log_files(path)
-    if not files:
-        raise RunError(
-            f"{path}: neither a run (results/train/<preset>, runs/<preset>/<fingerprint>) nor a "
-            "text log (train_*.log, timing_*.log), nor a folder with one"
-        )
-    return "\n".join(file.read_text(encoding="utf-8-sig", errors="replace") for file in files)
+    raise RunError(
+        f"{path}: neither a run (results/train/<preset>, runs/<preset>/<fingerprint>) nor a "
+        "text log (train_*.log, timing_*.log), nor a folder with one"
+    )
 
 
 def _with_whole_steps(timing: pd.DataFrame) -> pd.DataFrame:
@@ -173,7 +169,8 @@ def analyze_old_logs(path: Path, settings: Settings | None = None) -> Analysis:
     Raises:
         RunError: if there are none, or nothing in them is known.
     """
-    text = _read_text(path)
+    files = old_log_files(path)
+    text = "\n".join(file.read_text(encoding="utf-8-sig", errors="replace") for file in files)
     times = [*_block_times(text), *_printed_times(text)]
     progress, memory = _progress(text), _memory(text)
     if not times and progress.empty and memory.empty:
@@ -187,7 +184,6 @@ def analyze_old_logs(path: Path, settings: Settings | None = None) -> Analysis:
         train=progress.dropna(subset="loss").astype(float),
         validation=pd.DataFrame(),
         memory=memory,
-        gpu_categories={},
     )
     known = Settings() if settings is None else settings
     figures = run_figures(logs, 1, METRICS)
