@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,7 +32,7 @@ def test_processes_sums_and_machine(publish, monkeypatch):
     folder = publish("one")
     write_json(folder / "run.json", {"status": "running", "step": 5, "total_steps": 90})
 
-    def told(processes: Sequence[ProcessMemory], system: SystemMemory) -> list[str]:
+    def told(processes: tuple[ProcessMemory, ...], system: SystemMemory) -> list[str]:
         monkeypatch.setattr(run_memory, "processes_of_run", lambda folder: processes)
         monkeypatch.setattr(run_memory, "system_memory", lambda: system)
         return memory_lines(folder)

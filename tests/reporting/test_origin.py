@@ -6,10 +6,9 @@ import pytest
 
 from tests.reporting.results import make_run
 from vrtspike.deblurring.settings import Settings
-from vrtspike.reporting.runs import dataset_name, read_origin, setting_changes, training_seconds
+from vrtspike.reporting.runs import read_origin, setting_changes, training_seconds
 from vrtspike.runs.folder import read_record
-from vrtspike.runs.published import PublishedRun, read_published
-from vrtspike.sst.settings import SSTSettings
+from vrtspike.runs.published import read_published
 
 
 def origin(folder, presets, **record):
@@ -68,12 +67,6 @@ def test_facts_of_a_run(tmp_path):
     assert {name: facts[name] for name in expected} == expected
     digest = hashlib.sha256(b"weights").hexdigest()
     assert facts["weights"] == f"weights.safetensors, 0.0 MB, SHA-256 {digest}"
-
-
-def test_a_data_set_is_called_by_the_first_folder_that_its_problem_names():
-    demo, sea = "results/data/demo/k8/dataset.json", "results/data/sea/dataset.json"
-    assert dataset_name(PublishedRun("one", Settings(), demo, "")) == "demo"
-    assert dataset_name(PublishedRun("two", SSTSettings(TASK="sst"), sea, "")) == "sea"
 
 
 def test_what_else_can_be_said_of_code(tmp_path):

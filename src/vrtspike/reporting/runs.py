@@ -62,6 +62,10 @@ def dataset_name(run: PublishedRun) -> str:
     """The name of a run's data set: of the folders that its problem names the first one.
 
     Only the manifest's path has it; results may lie in any folder.
+
+    >>> sea = find_problem("sst").SETTINGS(TASK="sst")
+    >>> dataset_name(PublishedRun("one", sea, "results/data/sea/dataset.json", ""))
+    'sea'
     """
     folder = find_problem(run.settings.TASK).data_folder(run.settings)
     return Path(run.dataset).parent.parts[-len(Path(folder).parts)]
