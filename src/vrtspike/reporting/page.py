@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -213,4 +212,4 @@ def _packed_plotly() -> str:
 
 
 def _asset(name: str) -> str:
-    return resources.files("vrtspike.reporting").joinpath("assets", name).read_text("utf-8")
+    return Path(__file__).with_name("assets").joinpath(name).read_text("utf-8")
