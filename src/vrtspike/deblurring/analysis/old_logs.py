@@ -54,9 +54,9 @@ _PARTS = {"维度转换": "layout", "Self-Attention": "attention", "FFN": "feed_
 _NUMBER = r"([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))"
 # Possessive: a block that was cut off would else be tried in all ways to divide its spaces.
 _BLOCK = re.compile(r"^ *Step (\d+)\s*\n((?: *+(?!Step |Total).*\n)*+) *Total", re.MULTILINE)
-_SECTION = re.compile(r"^( *)(?:- )?(\S.*?)\s*: *([\d.]+)ms", re.MULTILINE)
-_PRINTED = re.compile(r"\[(?:VRT\] Stage (\d+)\b.*?|主模型\] (\S+?)总)耗时: ([\d.]+)ms")
-_PRINTED_END = re.compile(r"^\s*前向传播总耗时: ([\d.]+)ms\s*$", re.MULTILINE)
+_SECTION = re.compile(r"^( *)(?:- )?(\S.*?)\s*: *(\d+\.?\d*)ms", re.MULTILINE)
+_PRINTED = re.compile(r"\[(?:VRT\] Stage (\d+)\b.*?|主模型\] (\S+?)总)耗时: (\d+\.?\d*)ms")
+_PRINTED_END = re.compile(r"^\s*前向传播总耗时: (\d+\.?\d*)ms\s*$", re.MULTILINE)
 _HOST_CLOCKS = "总耗时"
 """Stands in all times of the older scripts and in none of this project."""
 _PROGRESS = re.compile(r"\bstep (\d+)/\d+ \|(.*)")
@@ -68,9 +68,9 @@ _FIELDS = {
     "data_ms": rf"\bdata_time[=: ]+{_NUMBER} ?ms",
 }
 _MEMORY = re.compile(
-    r"\[(?:Step (?P<step>\d+)|After dataset creation)\] Memory - Process: (?P<process_mb>[\d.]+)MB"
-    r".*System: [\d.]+/(?P<total_gb>[\d.]+)GB \((?P<system_percent>[\d.]+)%\)"
-    r"|- Hit Rate: (?P<hit_percent>[\d.]+)%"
+    r"\[(?:Step (?P<step>\d+)|After dataset creation)\] Memory - Process: (?P<process_mb>\d+\.?\d*)"
+    r"MB.*System: [\d.]+/(?P<total_gb>\d+\.?\d*)GB \((?P<system_percent>\d+\.?\d*)%\)"
+    r"|- Hit Rate: (?P<hit_percent>\d+\.?\d*)%"
 )
 
 
