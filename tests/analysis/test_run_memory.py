@@ -7,16 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from vrtspike.analysis.run_memory import (
-    RunMemory,
-    measure_run,
-    memory_advice,
-    memory_lines,
-)
+from vrtspike.analysis import run_memory
+from vrtspike.analysis.run_memory import memory_advice, memory_lines
 from vrtspike.commands.main import run_command
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
+from vrtspike.io.files import write_json
 from vrtspike.monitoring.process_memory import ProcessMemory, SystemMemory
+from vrtspike.runs.identity import RunIdentity
 from vrtspike.sst.settings import SSTSettings
 
 GB = 1024.0
@@ -30,16 +28,17 @@ PROCESSES = (
 )
 
 
-@pytest.fixture
-def state(tmp_path):
-    """A training without any trouble."""
-    record = {"status": "running", "step": 40, "total_steps": 90, "starts": [{"host": "elsewhere"}]}
-    return RunMemory(tmp_path, Settings(), record, 57, PROCESSES, CALM)
+def test_processes_sums_and_machine(publish, monkeypatch):
+    folder = publish("one")
+    write_json(folder / "run.json", {"status": "running", "step": 5, "total_steps": 90})
 
+    def told(processes: tuple[ProcessMemory, ...], system: SystemMemory) -> list[str]:
+        monkeypatch.setattr(run_memory, "processes_of_run", lambda folder: processes)
+        monkeypatch.setattr(run_memory, "system_memory", lambda: system)
+        return memory_lines(folder)
 
-def test_processes_sums_and_machine(state):
-    lines = memory_lines(state)
-    assert lines[0] == f"{state.folder}: training, step 57 of 90"
+    lines = told(PROCESSES, CALM)
+    assert lines[0] == f"{folder}: training, step 5 of 90"
     head, *rows = (line.split() for line in lines[2].splitlines())
     assert head == ["process,", "MB", "pid", "RSS", "PSS", "USS"]
     assert rows[2] == ["worker", "13", "3072", "2048", "1024"]
@@ -50,9 +49,8 @@ def test_processes_sums_and_machine(state):
         "shared memory (/dev/shm): 1.0 GiB of 10.0 GiB",
         "cache of decoded chunks: at most 4 GB for all workers together (DATA.CACHE_SIZE_GB)",
     ]
-    on_gpu = replace(PROCESSES[0], gpu=2000.0)
-    changed = replace(state, processes=(on_gpu, *PROCESSES[1:]), settings=SSTSettings())
-    lines = memory_lines(replace(changed, system=LIMITED))
+    RunIdentity("one", SSTSettings(TASK="sst"), "dataset.json", "print").write(folder)
+    lines = told((replace(PROCESSES[0], gpu=2000.0), *PROCESSES[1:]), LIMITED)
     assert [line.split()[-1] for line in lines[2].splitlines()[:3]] == ["GPU", "2000", "-"]
     assert lines[5].startswith("container: 10.0 GiB of 50.0 GiB in use (20 %)")
     assert lines[-1] == "cache of decoded chunks: none"
@@ -73,24 +71,25 @@ FULL = "DATALOADER.TOTAL_WORKERS: cpu*0.4; DATALOADER.TRAIN_PREFETCH_FACTOR: 2)"
         ({"shared_used": 8.1 * GB}, 4, "/dev/shm is nearly full"),
     ],
 )
-def test_what_fills_up_is_told_with_keys_to_lower(state, system, cache_gb, said):
+def test_what_fills_up_is_told_with_keys_to_lower(system, cache_gb, said):
     settings = Settings.model_validate({"DATA": {"CACHE_SIZE_GB": cache_gb}})
-    told = list(memory_advice(replace(state, system=replace(CALM, **system), settings=settings)))
+    told = list(memory_advice(settings, PROCESSES, replace(CALM, **system)))
     assert len(told) == (said is not None)
     assert all(said in text for text in told)
     assert all(("CACHE" in text) == (cache_gb == 6) for text in told)
 
 
-def test_where_no_process_trains(state, publish):
+def test_where_no_process_trains(publish):
     gone = "no process trains here"
-    (line, *_) = memory_lines(replace(state, processes=()))
-    assert line.endswith(f"{gone} (running, started on elsewhere, step 57 of 90)")
     folder = publish("one")
     with (folder / "metrics.jsonl").open("a") as log:
         log.write('{"kind": "train", "step": 7, "loss": 1.0}\n')
-    lines = memory_lines(measure_run(folder))
     # Its log is newer than its record.
-    assert lines[0].endswith(f"{gone} (finished, step 7)")
+    assert memory_lines(folder)[0].endswith(f"{gone} (finished, step 7)")
+    record = {"status": "running", "step": 40, "total_steps": 90, "starts": [{"host": "elsewhere"}]}
+    write_json(folder / "run.json", record)
+    line = memory_lines(folder)[0]
+    assert line.endswith(f"{gone} (running, started on elsewhere, step 7 of 90)")
 
 
 def test_the_folder_of_a_preset_is_enough_to_analyse_its_latest_run(publish, capsys):

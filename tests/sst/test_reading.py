@@ -168,7 +168,7 @@ def test_what_is_no_file_of_data_is_told(tmp_path):
         with pytest.raises(DataError, match=r"no file or folder with \*.nc, .*Sea surface temp"):
             read_months(folder)
     path = tmp_path / "download.nc"
-    for contents in (b"PK\x03\x04 and more", b"\x89HDF\r\n\x1a\n and then it broke off"):
+    for contents in (b"PK\x03\x04 and more", b"CDF\x01", b"\x89HDF\r\n\x1a\n and it broke off"):
         path.write_bytes(contents)
         with pytest.raises(DataError, match=r"download.nc: cannot be used .*unpack a zip archive"):
             read_months(path)

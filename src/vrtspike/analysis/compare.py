@@ -33,9 +33,6 @@ from vrtspike.io.flatten import unequal
 from vrtspike.plotting.pages import Table, markdown_table, texts, write_tables
 from vrtspike.runs.published import PublishedRun
 
-DIFFERENCES = "differences.csv"
-ABSENT = "–"
-
 Format = Literal["text", "csv", "markdown"]
 
 FORMATS = {
@@ -86,7 +83,7 @@ def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFr
     require_names([candidate.name for candidate in candidates])
     table, metrics = comparison_table(candidates)
     differences = setting_differences(candidates)
-    atomic_write_text(output / DIFFERENCES, differences.to_csv(index=False))
+    atomic_write_text(output / "differences.csv", differences.to_csv(index=False))
     write_tables(
         output,
         "Presets compared",
@@ -148,7 +145,7 @@ def comparison_table(candidates: Sequence[Candidate]) -> tuple[pd.DataFrame, Mea
 def setting_differences(candidates: Sequence[Candidate]) -> pd.DataFrame:
     """One row per key with different values, one column per run."""
     settings = (shown_settings(candidate.run.settings) for candidate in candidates)
-    found = unequal(*settings, text=str, absent=ABSENT)
+    found = unequal(*settings, text=str)
     rows = [(key, *values) for key, values in found.items()]
     return pd.DataFrame(rows, columns=["key", *(candidate.name for candidate in candidates)])
 
@@ -165,7 +162,7 @@ def comparison_text(candidates: Sequence[Candidate], kind: Format) -> str:
     if kind == "csv":
         return table.to_csv(index=False, float_format="%.6g")
     # A row for each figure that any run has, a column for each run.
-    shown = texts(table.dropna(axis=1, how="all"), FORMATS | quality_formats(metrics), ABSENT)
+    shown = texts(table.dropna(axis=1, how="all"), FORMATS | quality_formats(metrics))
     rows = shown.set_index("preset").T.rename_axis("figure").reset_index()
     differences = setting_differences(candidates)
     draw: Callable[[pd.DataFrame], str] = markdown_table if kind == "markdown" else _aligned
@@ -228,6 +225,7 @@ def below_baseline(path: Path, candidates: Sequence[Candidate]) -> list[str]:
         RunError: if the file is no baseline, lacks a run, or two runs are of one preset.
     """
     runs, found = _read(path), []
+    measured = {f"{metric.name} {metric.after}": metric for metric in all_metrics().values()}
     for candidate in candidates:
         name, evaluation = candidate.run.name, candidate.evaluation
         if name not in runs:
@@ -246,16 +244,11 @@ def below_baseline(path: Path, candidates: Sequence[Candidate]) -> list[str]:
             ]
         results = {} if evaluation is None else _results(evaluation)
         for figure, stored in kept["figures"].items():
-            metric = _metric(figure)
+            # Without the protocol, which stands in brackets: psnr (vrt) restored.
+            metric = measured.get(re.sub(r" \(\w+\)", "", figure))
             fault = metric and _worse(metric, results.get(figure), stored)
             found += [f"{name}: {figure}: {fault}"] if fault else []
     return found
-
-
-def _metric(figure: str) -> Metric | None:
-    """The metric of a figure such as ``psnr restored`` or ``psnr (vrt) restored``; else None."""
-    results = {f"{metric.name} {metric.after}": metric for metric in all_metrics().values()}
-    return results.get(re.sub(r" \(\w+\)", "", figure))
 
 
 def _worse(metric: Metric, value: float | None, stored: float) -> str | None:

@@ -144,17 +144,11 @@ def quality_table(groups: Sequence[Sequence[Summary]]) -> tuple[pd.DataFrame, Me
         evaluations, if there are any. Not a number if a seed has no finite figure.
     """
     metrics = measured_metrics(summary for group in groups for summary in group)
-    keys = {
-        f"{name} {kind}": (name, key)
-        for name, metric in metrics.items()
-        for kind, key in _kinds(metric).items()
-    }
+    columns = [f"{name} {kind}" for name, metric in metrics.items() for kind in _kinds(metric)]
     results = {f"{name} {metric.after}": f"{name} {SPREAD}" for name, metric in metrics.items()}
     rows = []
     for group in groups:
-        means = [_means(summary) for summary in group]
-        cells = [{column: m.get(n, {}).get(k) for column, (n, k) in keys.items()} for m in means]
-        figures = pd.DataFrame(cells, columns=list(keys), dtype="float64")
+        figures = pd.DataFrame(map(_cells, group), columns=columns, dtype="float64")
         spread = figures[list(results)].std(skipna=False).rename(results)
         warnings = [text for summary in group for text in summary.get("warnings", ())]
         note = "; ".join(dict.fromkeys(warnings))
@@ -165,12 +159,13 @@ def quality_table(groups: Sequence[Sequence[Summary]]) -> tuple[pd.DataFrame, Me
     return table if table["note"].any() else table.drop(columns="note"), metrics
 
 
-def _means(summary: Summary) -> dict[str, Mapping[str, Any]]:
-    """The means of an evaluation by column name of the metric."""
+def _cells(summary: Summary) -> dict[str, float | None]:
+    """The figures of an evaluation by column."""
     return {
-        column_name(name, protocol): means
+        f"{column_name(name, protocol)} {kind}": figures["metrics"].get(name, {}).get(key)
         for protocol, figures in protocols(summary).items()
-        for name, means in figures["metrics"].items()
+        for name, metric in metrics_of_task(summary).items()
+        for kind, key in _kinds(metric).items()
     }
 
 

@@ -37,10 +37,9 @@ def summarize_sections(timing: pd.DataFrame) -> pd.DataFrame:
         ``p50``, ``p95``, ``min``, ``max`` in milliseconds, ``share`` of the time of all steps
         (0 to 1; not a number for sections outside steps where no step was timed).
     """
-    if timing.empty:
-        types = {name: str if name == "section" else float for name in SUMMARY_COLUMNS}
-        return pd.DataFrame(columns=SUMMARY_COLUMNS).astype(types)
-    grouped = without_warm_up(timing).groupby("section", sort=False, observed=True)["ms"]
+    # Also of no rows: without a type these would have no means.
+    steady = without_warm_up(timing).astype({"ms": float})
+    grouped = steady.groupby("section", sort=False, observed=True)["ms"]
     table = grouped.describe(percentiles=[0.5, 0.95])
     table = table.rename(columns={"50%": "p50", "95%": "p95"})
     table.index = table.index.astype(str)
@@ -185,9 +184,8 @@ def _speed(logs: RunLogs, micro_batches: int) -> Speed:
     mean, share = (sections.set_index("section")[column] for column in ("mean", "share"))
     each = mean / micro_batches
     steady = without_warm_up(logs.timing)
-    whole = steady[steady["section"] == ROOT]
+    whole = steady[steady["section"] == ROOT].merge(logs.steps, on="step")
     seconds = float(whole["ms"].sum()) / 1e3
-    counted = logs.steps[logs.steps["step"].isin(whole["step"])]
     return Speed(
         step_ms=mean.get(ROOT, NOT_LOGGED),
         data_ms=each.get(DATA, NOT_LOGGED),
@@ -196,7 +194,7 @@ def _speed(logs: RunLogs, micro_batches: int) -> Speed:
         recomputation_share=share.get(RECOMPUTATION, NOT_LOGGED),
         slowest_section=_slowest_leaf(each),
         step_parts=step_parts(sections),
-        samples_per_second=float(counted["samples"].sum()) / seconds if seconds else NOT_LOGGED,
+        samples_per_second=float(whole["samples"].sum()) / seconds if seconds else NOT_LOGGED,
     )
 
 
@@ -242,7 +240,7 @@ def _memory(logs: RunLogs) -> Memory:
         system_total_mb=numbers("system_total_mb").max(),
         gpu_peak_mb=numbers("gpu.peak_mb").max(),
         gpu_total_mb=numbers("gpu.total_mb").max(),
-        gpu_activations_mb=logs.gpu_categories.get("activations_mb", NOT_LOGGED),
+        gpu_activations_mb=logs.gpu_activations_mb,
         gpu_utilisation=numbers("gpu.utilisation_percent").median(),
         cache_hit_rate=_last(numbers("cache.hit_rate").dropna()),
         cache_is_full=bool(full.iloc[-1]) if len(full) else None,

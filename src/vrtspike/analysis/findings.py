@@ -197,11 +197,8 @@ def preset_text(preset: str, keys: Mapping[str, Any], findings: Sequence[Finding
     for key, value in keys.items():
         origin = next(f for f in findings if key in f.keys and f.keys[key] == value)
         lines.append(f"# {key}: {origin.symptom}: {origin.figure}")
-    tree = {"BASE": preset, **nested(keys)}
     stream = io.StringIO()
-    yaml = YAML()
-    yaml.default_flow_style = False
-    yaml.dump(tree, stream)
+    YAML().dump({"BASE": preset, **nested(keys)}, stream)
     return "\n".join(lines) + "\n" + stream.getvalue()
 
 

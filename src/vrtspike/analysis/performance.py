@@ -64,8 +64,7 @@ def read_analysis(folder: Path) -> Analysis:
     """
     run, logs = read_published(folder), read_run_logs(folder)
     metrics = find_problem(run.settings.TASK).METRICS
-    parts = run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS
-    figures = run_figures(logs, parts, metrics)
+    figures = run_figures(logs, run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS, metrics)
     return Analysis(run, logs, figures, find(figures, run.settings))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +17,6 @@ from vrtspike.runs.names import LOGS, METRICS
 
 TIMING_COLUMNS = ["step", "section", "ms"]
 STEP_COLUMNS = ["step", "time", "samples", "frames"]
-TRAIN_COLUMNS = ["step", "loss"]
-VALIDATION_COLUMNS = ["step", "psnr", "ssim"]
-MEMORY_COLUMNS = ["step", "time"]
 
 _CHUNK = 64
 """Timing records that are in memory at once."""
@@ -35,7 +33,7 @@ class RunLogs:
         train: one row per logged training step: ``step``, ``loss`` and further columns.
         validation: one row per validation: ``step``, ``psnr``, ``ssim`` ...
         memory: one row per memory record, megabytes; nested values have dotted names.
-        gpu_categories: GPU memory at its peak by category, megabytes; empty on a CPU.
+        gpu_activations_mb: GPU memory of activations at its peak; not a number on a CPU.
     """
 
     timing: pd.DataFrame
@@ -43,7 +41,7 @@ class RunLogs:
     train: pd.DataFrame
     validation: pd.DataFrame
     memory: pd.DataFrame
-    gpu_categories: dict[str, float]
+    gpu_activations_mb: float = math.nan
 
 
 def read_run_logs(folder: str | Path) -> RunLogs:
@@ -67,15 +65,17 @@ def read_run_logs(folder: str | Path) -> RunLogs:
             "step (runs/<preset>/<fingerprint>)"
         )
     records, memory = list(iter_records(metrics)), list(_records(folder, "memory"))
+    peaks = (each for each in memory if each["kind"] == "gpu_categories")
+    activations = [math.nan, *(p["activations_mb"] for p in peaks if p["peak_mb"] is not None)]
     timed = (each for each in _records(folder, "timing") if each["kind"] == "step")
     timing, steps = _timings(timed)
     return RunLogs(
         timing=timing,
         steps=steps,
-        train=_log_table(records, TRAIN_COLUMNS, "train"),
-        validation=_log_table(records, VALIDATION_COLUMNS, "validation"),
-        memory=_log_table(memory, MEMORY_COLUMNS, "memory"),
-        gpu_categories=_gpu_categories(memory),
+        train=_log_table(records, "train"),
+        validation=_log_table(records, "validation"),
+        memory=_log_table(memory, "memory"),
+        gpu_activations_mb=activations[-1],
     )
 
 
@@ -87,18 +87,13 @@ def _records(folder: Path, name: str) -> Iterator[dict[str, Any]]:
         yield from iter_records(path)
 
 
-def _log_table(
-    records: Sequence[dict[str, Any]], columns: Sequence[str], kind: str
-) -> pd.DataFrame:
-    """Records in order of their steps, of each step the last one.
+def _log_table(records: Sequence[dict[str, Any]], kind: str) -> pd.DataFrame:
+    """Records of a kind in order of their steps, of each step the last one.
 
-    Args:
-        records: nested values get dotted names.
-        columns: that the table has at least.
-        kind: of the records that count.
+    Nested values get dotted names. There are ``step`` and ``time``, also without any record.
     """
     table = pd.json_normalize([each for each in records if each.get("kind") == kind])
-    table = table.reindex(columns=list(dict.fromkeys([*table, *columns])))
+    table = table.reindex(columns=list(dict.fromkeys([*table, "step", "time"])))
     table = table.drop(columns="kind", errors="ignore").drop_duplicates("step", keep="last")
     return table.sort_values("step", kind="stable", ignore_index=True)
 
@@ -116,9 +111,3 @@ def _timings(records: Iterator[dict[str, Any]]) -> tuple[pd.DataFrame, pd.DataFr
     wide.columns = pd.CategoricalIndex(wide.columns, name="section")
     timing = pd.Series(wide.stack(future_stack=True), name="ms").dropna().reset_index()
     return timing, latest.reset_index(drop=True)
-
-
-def _gpu_categories(records: Sequence[dict[str, Any]]) -> dict[str, float]:
-    peaks = [r for r in records if r["kind"] == "gpu_categories" and r["peak_mb"] is not None]
-    latest = peaks[-1] if peaks else {}
-    return {name: float(value) for name, value in latest.items() if name.endswith("_mb")}

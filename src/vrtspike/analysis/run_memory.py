@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -24,67 +22,31 @@ from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import METRICS
 
-_COLUMNS = {
-    "pid": "pid",
-    "resident": "RSS",
-    "proportional": "PSS",
-    "own": "USS",
-    "gpu": "GPU",
-}
+_COLUMNS = {"resident": "RSS", "proportional": "PSS", "own": "USS", "gpu": "GPU"}
 _FULL_SHARE = 0.8
 
 
-@dataclass(frozen=True)
-class RunMemory:
-    """A run and its present memory.
+def memory_lines(folder: Path) -> list[str]:
+    """The memory of a run as text: its processes on this machine, sums, machine, warnings.
 
-    Attributes:
+    Args:
         folder: of the run.
-        settings: of the run.
-        record: its ``run.json``.
-        step: the last one in its log, which is newer than ``run.json``.
-        processes: on this machine; empty if there are none.
-        system: memory of the machine.
-    """
-
-    folder: Path
-    settings: RunSettings
-    record: dict[str, Any]
-    step: int
-    processes: Sequence[ProcessMemory]
-    system: SystemMemory
-
-
-def measure_run(folder: Path) -> RunMemory:
-    """Measure the memory of a run.
 
     Raises:
         RunError: if the folder is not that of a run.
     """
-    identity, record = RunIdentity.read(folder), read_record(folder)
-    assert record is not None
-    log = folder / METRICS
+    settings, record = RunIdentity.read(folder).settings, read_record(folder) or {}
+    processes, system, log = processes_of_run(folder), system_memory(), folder / METRICS
+    # The log is newer than ``run.json``.
     logged = (int(line["step"]) for line in (iter_records(log) if log.is_file() else ()))
-    return RunMemory(
-        folder,
-        identity.settings,
-        record,
-        max(logged, default=int(record["step"])),
-        processes_of_run(folder),
-        system_memory(),
-    )
-
-
-def memory_lines(found: RunMemory) -> list[str]:
-    """The memory of a run as text: processes, sums, machine, warnings."""
-    record, processes, system = found.record, found.processes, found.system
-    total = record.get("total_steps")
-    steps = f"step {found.step} of {total}" if total else f"step {found.step}"
+    steps = f"step {max(logged, default=record['step'])}"
+    if total := record.get("total_steps"):
+        steps += f" of {total}"
     if processes:
         resident = sum(process.resident for process in processes)
         taken = sum(process.taken for process in processes)
         lines = [
-            f"{found.folder}: training, {steps}",
+            f"{folder}: training, {steps}",
             "",
             _table(processes),
             f"together: {_size(taken)}; the sum of RSS, {_size(resident)}, counts shared pages in "
@@ -92,7 +54,7 @@ def memory_lines(found: RunMemory) -> list[str]:
         ]
     else:
         where = "".join(f", started on {start['host']}" for start in record.get("starts", ())[-1:])
-        lines = [f"{found.folder}: no process trains here ({record['status']}{where}, {steps})"]
+        lines = [f"{folder}: no process trains here ({record['status']}{where}, {steps})"]
     where = "container" if system.has_limit else "machine"
     lines += [
         "",
@@ -104,16 +66,16 @@ def memory_lines(found: RunMemory) -> list[str]:
         used_of = f"{_size(system.shared_used)} of {_size(system.shared_total)}"
         lines.append(f"shared memory (/dev/shm): {used_of}")
     cache = "none"
-    if uses_cache(found.settings):
-        size = found.settings.value("DATA.CACHE_SIZE_GB")
+    if uses_cache(settings):
+        size = settings.value("DATA.CACHE_SIZE_GB")
         cache = f"at most {size:g} GB for all workers together (DATA.CACHE_SIZE_GB)"
     lines.append(f"cache of decoded chunks: {cache}")
-    return lines + [f"! {warning}" for warning in memory_advice(found)]
+    return lines + [f"! {warning}" for warning in memory_advice(settings, processes, system)]
 
 
 def _table(processes: Sequence[ProcessMemory]) -> str:
     names = ["  " * process.depth + process.role for process in processes]
-    table = pd.DataFrame(map(vars, processes), index=names)[list(_COLUMNS)]
+    table = pd.DataFrame(map(vars, processes), index=names).drop(columns=["role", "depth"])
     # Without the column of GPUs where none is used.
     table = table.rename(columns=_COLUMNS).dropna(axis="columns", how="all")
     table = table.rename_axis(columns="process, MB")
@@ -125,12 +87,13 @@ def _size(megabytes: float) -> str:
     return f"{gibibytes:.1f} GiB" if gibibytes >= 1 else f"{megabytes:.0f} MB"
 
 
-def memory_advice(found: RunMemory) -> Iterator[str]:
+def memory_advice(
+    settings: RunSettings, processes: Sequence[ProcessMemory], system: SystemMemory
+) -> Iterator[str]:
     """Warnings on memory, with keys to lower."""
-    system = found.system
-    own = sum(process.taken for process in found.processes)
+    own = sum(process.taken for process in processes)
     memory = Memory(process_mb=own, system_percent=100 * system.used / system.total)
-    run = Run(RunFigures(memory=memory), found.settings)
+    run = Run(RunFigures(memory=memory), settings)
     for finding in symptoms()["system memory nearly full"].findings(run):
         keys = f" ({'; '.join(finding.key_lines)})" if finding.keys else ""
         yield f"{finding.figure}: {finding.change}{keys}"

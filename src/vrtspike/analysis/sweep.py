@@ -100,21 +100,15 @@ def parallel_coordinates(
     """
     axes = []
     for key in keys:
-        texts = sorted(table[key].dropna().unique(), key=_sort_key)
-        places = table[key].map({text: place for place, text in enumerate(texts)})
+        # Numbers by value, then texts.
+        found = table[[key]].assign(number=pd.to_numeric(table[key], errors="coerce"))
+        texts = found.dropna(subset=key).sort_values(["number", key])[key].unique().tolist()
+        places = pd.Categorical(table[key], texts).codes.tolist()
         ticks = {"tickvals": list(range(len(texts))), "ticktext": texts}
-        axes.append({"label": key, "values": places.fillna(-1).tolist(), **ticks})
+        axes.append({"label": key, "values": places, **ticks})
     axes += [{"label": m.label, "values": table[m.name].tolist()} for m in metrics]
     line = {}
     if metrics:
         colours = {"colorscale": "Viridis", "showscale": True}
         line = {"color": table[metrics[0].name].tolist(), **colours}
     return go.Figure(go.Parcoords(dimensions=axes, line=line))
-
-
-def _sort_key(text: str) -> tuple[bool, float, str]:
-    """Sorts numbers by value, then texts."""
-    try:
-        return False, float(text), ""
-    except ValueError:
-        return True, 0.0, text

@@ -72,7 +72,7 @@ def memory(arguments: argparse.Namespace) -> None:
     RUN is the run's folder (runs/<preset>/<fingerprint>), or a preset, for its latest run. RSS
     counts shared pages in each process; PSS divides them among the processes.
     """
-    from vrtspike.analysis.run_memory import measure_run, memory_lines
+    from vrtspike.analysis.run_memory import memory_lines
     from vrtspike.runs.folder import latest_run
 
     given = arguments.run_path
@@ -82,7 +82,7 @@ def memory(arguments: argparse.Namespace) -> None:
             f"{given}: no run there; expected its folder (runs/<preset>/<fingerprint>, which "
             "training prints when it starts) or a preset with runs in the folder runs"
         )
-    print("\n".join(memory_lines(measure_run(folder))))
+    print("\n".join(memory_lines(folder)))
 
 
 def add_benchmark(parser: argparse.ArgumentParser) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.rcsetup import cycler
 
-from vrtspike.io.files import atomic_write_bytes
+from vrtspike.io.files import atomic_path
 
 COLOURS = ("#2b6cb0", "#dd6b20", "#2f855a", "#b83280", "#6b46c1", "#b7791f", "#4a5568")
 _CHINESE = (
@@ -52,16 +51,14 @@ def drawn_figure(
         size: width and height in inches.
         grid: whether to draw grid lines.
     """
-    buffer = io.BytesIO()
     style = _STYLE | {"font.family": _fonts(), "axes.grid": grid}
     with mpl.rc_context(style), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font")
         figure = Figure(figsize=size, layout="constrained")
         yield figure
-        kind = Path(path).suffix.removeprefix(".")
-        metadata = {"Date": None} if kind == "svg" else None
-        figure.savefig(buffer, format=kind, metadata=metadata, dpi=100)
-    atomic_write_bytes(path, buffer.getvalue())
+        metadata = {"Date": None} if Path(path).suffix == ".svg" else None
+        with atomic_path(path) as temporary:
+            figure.savefig(temporary, metadata=metadata, dpi=100)
 
 
 @cache

@@ -8,16 +8,17 @@ from numbers import Real
 from pathlib import Path
 
 import pandas as pd
-from jinja2 import Environment, PackageLoader
+from jinja2 import Environment, PackageLoader, select_autoescape
 
 from vrtspike.io.files import atomic_write_text
 
-_TEMPLATES = Environment(
-    loader=PackageLoader("vrtspike.plotting", "."),
-    autoescape=True,
+TEMPLATES = Environment(
+    loader=PackageLoader("vrtspike", "."),
+    autoescape=select_autoescape(),
     trim_blocks=True,
     keep_trailing_newline=True,
 )
+"""Templates by their paths in this package; what stands in HTML is escaped."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def write_page(
         tables: in order.
         closing: paragraphs below them.
     """
-    template = _TEMPLATES.get_template("pages.html")
+    template = TEMPLATES.get_template("plotting/pages.html")
     text = template.render(title=title, note=note, tables=tables, closing=closing)
     atomic_write_text(path, text)
 

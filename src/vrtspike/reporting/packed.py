@@ -93,11 +93,10 @@ def find_model(given: str | Path) -> Path:
 
 def _card(run: PublishedRun, figures: Mapping[str, Any] | None, licence: str) -> str:
     """The model card: front matter for the hub, then the description."""
-    from jinja2 import Template
+    from vrtspike.plotting.pages import TEMPLATES
 
-    text = Path(__file__).with_name("model_card.md").read_text(encoding="utf-8")
     settings, train = run.settings, run.settings.TRAIN
-    return Template(text, trim_blocks=True, keep_trailing_newline=True).render(
+    return TEMPLATES.get_template("reporting/model_card.md").render(
         licence=licence,
         run=run,
         model=settings.value("MODEL.TYPE"),

@@ -11,15 +11,14 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader
 from plotly.offline import get_plotlyjs
 
 from vrtspike.analysis.evaluations import TEST_FRAMES
 from vrtspike.io.files import atomic_write_text
+from vrtspike.plotting.pages import TEMPLATES
 from vrtspike.reporting.evaluations import Contents, in_base64
 from vrtspike.reporting.measurements import read_alignment
 from vrtspike.reporting.pictures import ERROR_TOP, encode_examples, error_colours
@@ -123,11 +122,6 @@ ALL_VIDEO_BYTES = 6_000_000
 linked."""
 
 SCRIPTS = ("dom.js", "tables.js", "viewer.js", "charts.js", "page.js")
-_TEMPLATES = Environment(
-    loader=PackageLoader("vrtspike.reporting", "assets"),
-    autoescape=True,
-    keep_trailing_newline=True,
-)
 
 
 def write_report_page(
@@ -168,7 +162,7 @@ def write_report_page(
         "error": {"top": ERROR_TOP, "colours": error_colours()},
     }
     page = functools.partial(
-        _TEMPLATES.get_template("page.html").render,
+        TEMPLATES.get_template("reporting/assets/page.html").render,
         headline=headline,
         verdict=re.sub(r"\*\*(.*?)\*\*", r"<strong>\1</strong>", html.escape(headline.sentence)),
         about="" if all(run["uses_spikes"] is None for run in runs) else ABOUT_SPIKES,
@@ -218,4 +212,4 @@ def _packed_plotly() -> str:
 
 
 def _asset(name: str) -> str:
-    return resources.files("vrtspike.reporting").joinpath("assets", name).read_text("utf-8")
+    return Path(__file__).with_name("assets").joinpath(name).read_text("utf-8")

@@ -43,11 +43,10 @@ def read_run(results: Path, name: str, presets: Path) -> Contents:
     folder = results / "train" / name
     analysis, record = read_analysis(folder), read_record(folder) or {}
     run, logs, weights = analysis.run, analysis.logs, folder / WEIGHTS
-    data_folder = find_problem(run.settings.TASK).data_folder(run.settings)
     seconds = training_seconds(record, logs.train["time"].dropna().tolist())
     return {
         "name": name,
-        "dataset": _dataset_name(run.dataset, data_folder),
+        "dataset": dataset_name(run),
         "parameters": run.parameters,
         "weights_mb": weights.stat().st_size / 1e6 if weights.is_file() else None,
         "training_seconds": seconds,
@@ -59,17 +58,17 @@ def read_run(results: Path, name: str, presets: Path) -> Contents:
     }
 
 
-def _dataset_name(manifest: str, folder: str) -> str:
-    """The name of a data set from its manifest's path.
+def dataset_name(run: PublishedRun) -> str:
+    """The name of a run's data set: of the folders that its problem names the first one.
 
-    Args:
-        manifest: its path, below any folder of results.
-        folder: the data folder of a preset, as deep as that of the manifest.
+    Only the manifest's path has it; results may lie in any folder.
 
-    >>> _dataset_name("results/data/demo/k8/dataset.json", "gopro/k32")
-    'demo'
+    >>> sea = find_problem("sst").SETTINGS(TASK="sst")
+    >>> dataset_name(PublishedRun("one", sea, "results/data/sea/dataset.json", ""))
+    'sea'
     """
-    return Path(manifest).parent.parts[-len(Path(folder).parts)]
+    folder = find_problem(run.settings.TASK).data_folder(run.settings)
+    return Path(run.dataset).parent.parts[-len(Path(folder).parts)]
 
 
 DEFAULTS = "the defaults of all keys"
@@ -114,7 +113,7 @@ def read_origin(
         found = f"{weights.name}, {size}, SHA-256 {file_digest(weights)}"
     facts = {
         "code": "; ".join(code),
-        "data set": f"{Path(run.dataset).parent.parent.name}, {run.dataset_digest}",
+        "data set": f"{dataset_name(run)}, {run.dataset_digest}",
         "fingerprint": run.fingerprint,
         "machine": f"{machine}, {environment['cpus']} CPUs, host {environment['host']}",
         "training": f"{run.steps:,} steps, {duration_words(seconds)}, begun {begun}",

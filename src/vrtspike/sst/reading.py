@@ -86,7 +86,7 @@ def _read_file(path: Path) -> list[xarray.DataArray]:
         opened = xarray.open_dataset(path, chunks={}, **options)
         if not (names := [name for name in (SST, ICE) if name in opened]):
             raise ValueError(f"it holds {', '.join(map(str, opened)) or 'nothing'}")
-    except (OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, EOFError, RuntimeError) as error:
         raise DataError(
             f"{path}: cannot be used ({str(error).splitlines()[0]}); expected {SST} or {ICE} in "
             "NetCDF, or GRIB with the package cfgrib (pip install 'vrtspike[grib]'): unpack a zip "

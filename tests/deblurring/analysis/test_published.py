@@ -80,11 +80,11 @@ def test_several_seeds_are_one_row_with_their_spread(tmp_path):
     psnr = {"psnr": {"restored": 33.325, "restored_error": 0.3}, "ssim": {"restored": 0.97}}
     folders = [
         publish(tmp_path, "mine", True),
-        publish(tmp_path, "mine-seed-2", True, metrics=psnr),
+        publish(tmp_path, "mine-seed-2", True, metrics=psnr, warnings=["chosen"]),
     ]
     table = write_leaderboard(folders, tmp_path / "leaderboard")
     (row,) = table[table["protocol"] == "own"].to_dict("records")
-    assert (row["model"], row["note"]) == ("mine", "mean of 2 seeds")
+    assert (row["model"], row["note"]) == ("mine", "chosen; mean of 2 seeds")
     figures = [row[name] for name in ("psnr", "psnr_error", "psnr_spread", "ssim")]
     assert figures == pytest.approx([33.225, 0.4, 0.2 / 2**0.5, 0.96])
     folders.append(publish(tmp_path, "mine-seed-3", False))

@@ -24,7 +24,7 @@ import pandas as pd
 from vrtspike.analysis.figures import BACKWARD, DATA, FORWARD, Speed, run_figures
 from vrtspike.analysis.findings import find
 from vrtspike.analysis.performance import Analysis
-from vrtspike.analysis.run_logs import STEP_COLUMNS, TIMING_COLUMNS, VALIDATION_COLUMNS, RunLogs
+from vrtspike.analysis.run_logs import STEP_COLUMNS, TIMING_COLUMNS, RunLogs
 from vrtspike.deblurring.metrics.registry import METRICS
 from vrtspike.deblurring.settings import Settings
 from vrtspike.errors import RunError
@@ -32,7 +32,8 @@ from vrtspike.monitoring.timing_layout import ROOT
 from vrtspike.runs.published import PublishedRun
 
 _VRT = f"{FORWARD}/vrt"
-_SECTIONS = {
+_OWN = ("data", "forward", "loss", "backward", "sync", "optimizer", "other")
+_SECTIONS = {name: f"{ROOT}/{name}" for name in _OWN} | {
     "前向传播总耗时": FORWARD,
     "VRT处理": _VRT,
     "VRT处理与融合": _VRT,
@@ -47,15 +48,15 @@ _SECTIONS = {
     "优化器": f"{ROOT}/optimizer",
     "Optimizer": f"{ROOT}/optimizer",
 }
-_OWN = ("data", "forward", "loss", "backward", "sync", "optimizer", "other")
+"""What this project calls the sections at the top of a block, also those that it wrote itself."""
 _PARTS = {"维度转换": "layout", "Self-Attention": "attention", "FFN": "feed_forward"}
 
 _NUMBER = r"([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))"
 # Possessive: a block that was cut off would else be tried in all ways to divide its spaces.
 _BLOCK = re.compile(r"^ *Step (\d+)\s*\n((?: *+(?!Step |Total).*\n)*+) *Total", re.MULTILINE)
-_SECTION = re.compile(r"^( *)(?:- )?(\S.*?)\s*: *([\d.]+)ms", re.MULTILINE)
-_PRINTED = re.compile(r"\[(?:VRT\] Stage (\d+)\b.*?|主模型\] (\S+?)总)耗时: ([\d.]+)ms")
-_PRINTED_END = re.compile(r"^\s*前向传播总耗时: ([\d.]+)ms\s*$", re.MULTILINE)
+_SECTION = re.compile(r"^( *)(?:- )?(\S.*?)\s*: *(\d+\.?\d*)ms", re.MULTILINE)
+_PRINTED = re.compile(r"\[(?:VRT\] Stage (\d+)\b.*?|主模型\] (\S+?)总)耗时: (\d+\.?\d*)ms")
+_PRINTED_END = re.compile(r"^\s*前向传播总耗时: (\d+\.?\d*)ms\s*$", re.MULTILINE)
 _HOST_CLOCKS = "总耗时"
 """Stands in all times of the older scripts and in none of this project."""
 _PROGRESS = re.compile(r"\bstep (\d+)/\d+ \|(.*)")
@@ -67,9 +68,9 @@ _FIELDS = {
     "data_ms": rf"\bdata_time[=: ]+{_NUMBER} ?ms",
 }
 _MEMORY = re.compile(
-    r"\[(?:Step (?P<step>\d+)|After dataset creation)\] Memory - Process: (?P<process_mb>[\d.]+)MB"
-    r".*System: [\d.]+/(?P<total_gb>[\d.]+)GB \((?P<system_percent>[\d.]+)%\)"
-    r"|- Hit Rate: (?P<hit_percent>[\d.]+)%"
+    r"\[(?:Step (?P<step>\d+)|After dataset creation)\] Memory - Process: (?P<process_mb>\d+\.?\d*)"
+    r"MB.*System: [\d.]+/(?P<total_gb>\d+\.?\d*)GB \((?P<system_percent>\d+\.?\d*)%\)"
+    r"|- Hit Rate: (?P<hit_percent>\d+\.?\d*)%"
 )
 
 
@@ -79,9 +80,11 @@ def _block_times(text: str) -> Iterator[tuple[int, str, float]]:
         parents: dict[int, str] = {}
         for indent, name, ms in _SECTION.findall(block):
             parents = {depth: path for depth, path in parents.items() if depth < len(indent)}
-            inner = f"{[*parents.values()][-1]}/{_part(name)}" if parents else _section(name)
-            parents[len(indent)] = inner
-            yield int(step), inner, float(ms)
+            own = _SECTIONS.get(name, name)
+            if parents:
+                own = f"{[*parents.values()][-1]}/{_part(name)}"
+            parents[len(indent)] = own
+            yield int(step), own, float(ms)
 
 
 def _printed_times(text: str) -> Iterator[tuple[int, str, float]]:
@@ -90,7 +93,7 @@ def _printed_times(text: str) -> Iterator[tuple[int, str, float]]:
     for number, (body, ms) in enumerate(zip(pieces[::2], pieces[1::2], strict=False), start=1):
         yield number, FORWARD, float(ms)
         for stage, part, part_ms in _PRINTED.findall(body):
-            name = f"{_VRT}/stage{stage}" if stage else _section(part)
+            name = f"{_VRT}/stage{stage}" if stage else _SECTIONS.get(part, part)
             yield number, name, float(part_ms)
 
 
@@ -121,38 +124,27 @@ def _by_step(table: pd.DataFrame) -> pd.DataFrame:
     return table.groupby("step", as_index=False).last()
 
 
-def _section(name: str) -> str:
-    """A section at the top of a block, as this project calls it."""
-    if name in _OWN:
-        return f"{ROOT}/{name}"
-    return _SECTIONS.get(name, name)
-
-
 def _part(name: str) -> str:
     stage = re.fullmatch(r"Stage ?(\d+)", name)
     return f"stage{stage[1]}" if stage else _PARTS.get(name, name.replace("/", " "))
 
 
 def old_log_files(path: Path) -> list[Path]:
-    """The text logs that a path names: itself, or those in a folder or in its ``logs``."""
+    """The text logs that a path names: itself, or those in a folder or in its ``logs``.
+
+    Raises:
+        RunError: if there are none.
+    """
     if path.is_file():
         return [path]
     for folder in (path, path / "logs"):
         for patterns in (("timing_*.log", "train_*.log"), ("*.log",)):
             if found := [file for pattern in patterns for file in sorted(folder.glob(pattern))]:
                 return found
-    return []
-
-
-def _read_text(path: Path) -> str:
-    """All text logs that a path names."""
-    files = old_log_files(path)
-    if not files:
-        raise RunError(
-            f"{path}: neither a run (results/train/<preset>, runs/<preset>/<fingerprint>) nor a "
-            "text log (train_*.log, timing_*.log), nor a folder with one"
-        )
-    return "\n".join(file.read_text(encoding="utf-8-sig", errors="replace") for file in files)
+    raise RunError(
+        f"{path}: neither a run (results/train/<preset>, runs/<preset>/<fingerprint>) nor a "
+        "text log (train_*.log, timing_*.log), nor a folder with one"
+    )
 
 
 def _with_whole_steps(timing: pd.DataFrame) -> pd.DataFrame:
@@ -177,7 +169,8 @@ def analyze_old_logs(path: Path, settings: Settings | None = None) -> Analysis:
     Raises:
         RunError: if there are none, or nothing in them is known.
     """
-    text = _read_text(path)
+    files = old_log_files(path)
+    text = "\n".join(file.read_text(encoding="utf-8-sig", errors="replace") for file in files)
     times = [*_block_times(text), *_printed_times(text)]
     progress, memory = _progress(text), _memory(text)
     if not times and progress.empty and memory.empty:
@@ -189,9 +182,8 @@ def analyze_old_logs(path: Path, settings: Settings | None = None) -> Analysis:
         timing=_with_whole_steps(pd.DataFrame(times, columns=TIMING_COLUMNS)),
         steps=pd.DataFrame(columns=STEP_COLUMNS),
         train=progress.dropna(subset="loss").astype(float),
-        validation=pd.DataFrame(columns=VALIDATION_COLUMNS),
+        validation=pd.DataFrame(),
         memory=memory,
-        gpu_categories={},
     )
     known = Settings() if settings is None else settings
     figures = run_figures(logs, 1, METRICS)

@@ -21,7 +21,7 @@ from vrtspike.analysis.evaluations import (
     quality_table,
     require_seeds,
 )
-from vrtspike.config.run_schema import RunSettings, split_seed
+from vrtspike.config.run_schema import split_seed
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.settings import Settings
@@ -101,8 +101,8 @@ def vrt_on_gopro() -> PublishedFigure:
     return PublishedFigure(float(rows["psnr"].to_dict()["VRT"]), sequences=11, frames=1111)
 
 
-def require_published_weights(settings: Settings) -> Path:
-    """The file of VRT's published weights.
+def require_published_weights(settings: Settings) -> None:
+    """Refuse to go on without the file of VRT's published weights.
 
     Raises:
         ConfigError: if it is not there: where it belongs, and where it is had.
@@ -114,7 +114,6 @@ def require_published_weights(settings: Settings) -> Path:
             f"weights 006_VRT_videodeblurring_GoPro.pth there, from {WEIGHTS_SOURCE} "
             "(docs/training.md), and the frames of GoPro's test split (DATA.ROOT)"
         )
-    return Path(path)
 
 
 def require_published_frames(
@@ -171,30 +170,26 @@ def own_figures(folders: Sequence[Path]) -> pd.DataFrame:
     for name, found in presets.items():
         runs, summaries = zip(*found, strict=True)
         require_seeds(runs)
-        first, warnings = summaries[0], list(summaries[0].get("warnings", ()))
-        warnings += [f"mean of {len(runs)} seeds"] if len(runs) > 1 else []
+        first, spikes = summaries[0], runs[0].settings.value("MODEL.USE_SPIKE")
         figures = quality_table([summaries])[0].iloc[0]
+        notes = [figures.get("note"), f"mean of {len(runs)} seeds" if len(runs) > 1 else None]
         rows += [
             {
                 "model": name,
                 "protocol": protocol,
                 "dataset": f"{first['dataset']}, {first['split']}",
-                "inputs": _inputs(runs[0].settings),
+                "inputs": "RGB and spikes" if spikes else "RGB",
                 "psnr": figures.get(f"{column_name('psnr', protocol)} restored"),
                 "psnr_error": figures.get(f"{column_name('psnr', protocol)} {STANDARD_ERROR}"),
                 "psnr_spread": figures.get(f"{column_name('psnr', protocol)} {SPREAD}"),
                 "ssim": figures.get(f"{column_name('ssim', protocol)} restored"),
                 "parameters": runs[0].parameters,
                 "source": f"this project, run {', '.join(run.fingerprint for run in runs)}",
-                "note": "; ".join(warnings),
+                "note": "; ".join(filter(None, notes)),
             }
             for protocol in protocols(first)
         ]
     return pd.DataFrame(rows, columns=["protocol", *COLUMNS])
-
-
-def _inputs(settings: RunSettings) -> str:
-    return "RGB and spikes" if settings.value("MODEL.USE_SPIKE") else "RGB"
 
 
 def write_leaderboard(folders: Sequence[Path], output: Path) -> pd.DataFrame:
@@ -210,28 +205,23 @@ def write_leaderboard(folders: Sequence[Path], output: Path) -> pd.DataFrame:
     """
     parts = [part for part in (own_figures(folders), read_published_figures()) if len(part)]
     table = pd.concat(parts).reindex(columns=["protocol", *COLUMNS])
-    table = table.sort_values(["dataset", "psnr"], ascending=[True, False], kind="stable")
-    order = [name for name in dict.fromkeys(table["protocol"]) if name != UNKNOWN]
-    order = [*sorted(order), UNKNOWN]
-    table = pd.concat([table[table["protocol"] == name] for name in order], ignore_index=True)
-    shown = {
-        name: table[table["protocol"] == name].drop(columns="protocol").rename(columns=COLUMNS)
-        for name in order
-    }
-    pages = [
-        Table(rows, f"Protocol {name}", UNKNOWN_NOTE if name == UNKNOWN else "", formats=FORMATS)
-        for name, rows in shown.items()
-    ]
+    table = table.assign(unknown=table["protocol"] == UNKNOWN)
+    order = {"unknown": True, "protocol": True, "dataset": True, "psnr": False}
+    table = table.sort_values([*order], ascending=[*order.values()], ignore_index=True)
+    table = table.drop(columns="unknown")
+    alignment = "".join("r" if head in FORMATS else "l" for head in COLUMNS.values())
+    pages, markdown = [], ["# Leaderboard", "", NOTE, ""]
+    latex = [f"% {NOTE}", "% It takes the package booktabs."]
+    for name, of_protocol in table.groupby("protocol", sort=False):
+        title, note = f"Protocol {name}", UNKNOWN_NOTE if name == UNKNOWN else ""
+        rows = of_protocol.drop(columns="protocol").rename(columns=COLUMNS)
+        cells = texts(rows, FORMATS, absent="")
+        pages.append(Table(rows, title, note, formats=FORMATS))
+        markdown.append(f"## {title}\n\n{markdown_table(cells)}")
+        latex.append(f"% {title}")
+        latex.append(cells.to_latex(index=False, escape=True, column_format=alignment))
     write_page(output / "leaderboard.html", "Leaderboard", NOTE, pages)
     atomic_write_text(output / "leaderboard.csv", table.to_csv(index=False, float_format="%.6g"))
-    cells = {name: texts(rows, FORMATS, absent="") for name, rows in shown.items()}
-    markdown = [f"## Protocol {name}\n\n{markdown_table(rows)}" for name, rows in cells.items()]
-    text = "\n".join(["# Leaderboard", "", NOTE, "", *markdown])
-    atomic_write_text(output / "leaderboard.md", text)
-    alignment = "".join("r" if head in FORMATS else "l" for head in COLUMNS.values())
-    latex = [f"% {NOTE}", "% It takes the package booktabs."]
-    for name, rows in cells.items():
-        table_of = rows.to_latex(index=False, escape=True, column_format=alignment)
-        latex += [f"% Protocol {name}", table_of]
+    atomic_write_text(output / "leaderboard.md", "\n".join(markdown))
     atomic_write_text(output / "leaderboard.tex", "\n".join(latex))
     return table

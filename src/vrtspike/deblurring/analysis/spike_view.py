@@ -76,17 +76,16 @@ class SpikeView:
     @cached_property
     def rate(self) -> NDArray[np.float64]:
         """Mean spikes of each pixel and step, (h, w), 0 to 1."""
-        return self.window(0, len(self.spikes))
+        return self.spikes.total() / len(self.spikes)
 
     @property
     def window_steps(self) -> int:
         """Steps of the sliding window; of a short file all."""
         return min(WINDOW, len(self.spikes))
 
-    def window(self, first: int, steps: int | None = None) -> NDArray[np.float64]:
-        """Mean of some steps, of the sliding window unless given, (h, w), 0 to 1."""
-        count = self.window_steps if steps is None else steps
-        return self.spikes.total(first, first + count) / count
+    def window(self, first: int) -> NDArray[np.float64]:
+        """Mean of the sliding window from a step on, (h, w), 0 to 1."""
+        return self.spikes.total(first, first + self.window_steps) / self.window_steps
 
 
 def view_spikes(
@@ -303,19 +302,19 @@ def plot_alignment(path: str | Path, table: pd.DataFrame) -> None:
     """
     name = table["split"] + "/" + table["sequence"]
     worst = table.groupby(name)["correlation"].median().sort_values(na_position="last")
-    shown = sorted(worst.index[:MOST_SEQUENCES], reverse=True)
+    shown = worst.index[:MOST_SEQUENCES]
+    frames = table.assign(name=name)[name.isin(shown)].sort_values("name")
 
     with drawn_figure(path, (9.0, 1.2 + 0.22 * max(1, len(shown)))) as figure:
         if table.empty:
             show_text(figure.subplots(), "The data set has no spikes.")
             return
         left, right = figure.subplots(1, 2, sharey=True)
-        for place, sequence in enumerate(shown):
-            frames = table[name == sequence]
-            offset = frames["center"] - frames["expected_center"]
-            for axes, values in ((left, offset), (right, frames["correlation"])):
-                axes.plot(values, [place] * len(values), "o", markersize=3, alpha=0.6, color="C0")
-        left.set_yticks(range(len(shown)), shown, fontsize=7)
+        offset = frames["center"] - frames["expected_center"]
+        for axes, values in ((left, offset), (right, frames["correlation"])):
+            axes.plot(values, frames["name"], "o", markersize=3, alpha=0.6, color="C0")
+        left.set_ylim(len(shown) - 0.5, -0.5)
+        left.tick_params("y", labelsize=7)
         left.axvline(0, color="C1", linewidth=1)
         left.set_xlabel("found less expected centre (spike steps)")
         right.set_xlim(-0.05, 1.05)
