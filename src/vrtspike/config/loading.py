@@ -53,11 +53,12 @@ def present_names(document: Document) -> Document:
 
     Older names of all problems are known, because TASK may stand in another layer.
     """
-    return canonical(document, _all_old_keys())
+    return canonical(document, all_old_keys())
 
 
 @cache
-def _all_old_keys() -> OldKeys:
+def all_old_keys() -> OldKeys:
+    """What keys were called in older presets of any problem."""
     return ChainMap(*(dict(find_problem(task).SETTINGS.old_keys) for task in PROBLEMS))
 
 

@@ -136,14 +136,11 @@ class Workflow:
         """Names of all preset files, valid or not."""
         return sorted([*self.presets, *self.broken])
 
-    @property
-    def names(self) -> list[str]:
-        """All names that :meth:`preset` accepts."""
-        return list(self.trainings)
-
     @cached_property
     def trainings(self) -> dict[str, Training]:
-        """All trainings by name: of preset files, their variants and sweeps, with all seeds.
+        """All trainings by the names that :meth:`preset` accepts.
+
+        Those of preset files, their variants and sweeps, with all seeds.
 
         Raises:
             ConfigError: if a preset file has the name of a training derived from another one.
@@ -283,7 +280,7 @@ def load_workflow(
     workflow = Workflow(settings, presets, broken, read)
     for name, known in (
         ("PRESETS", workflow.folder_names),
-        ("RETRAIN", [*workflow.names, *workflow.sweeps]),
+        ("RETRAIN", [*workflow.trainings, *workflow.sweeps]),
     ):
         for preset in getattr(settings, name):
             if preset not in known:

@@ -175,29 +175,26 @@ class SpyNet(Recomputed):
             For scale 1, 1/2, 1/4, ...: (N, 2, H // s, W // s) in pixels of that scale, x first, in
             float32 or better.
         """
-        with without_autocast(reference):
-            return self._flows(reference, supporting, scales)
-
-    def _flows(self, reference: Tensor, supporting: Tensor, scales: int) -> list[Tensor]:
         height, width = reference.shape[-2:]
-        first, second = self._pyramid(reference), self._pyramid(supporting)
-        flows: list[Tensor] = []
-        # "Zero at half the coarsest size", doubled, is zero at the coarsest size.
-        exact = torch.promote_types(reference.dtype, torch.float32)
-        flow = torch.zeros_like(first[0][:, :2], dtype=exact)
-        for level, (a, b) in enumerate(zip(first, second, strict=True)):
-            if level:
-                flow = 2.0 * functional.interpolate(
-                    flow, scale_factor=2, mode="bilinear", align_corners=True
-                )
-            warped = flow_warp(b, flow, padding="border")
-            pictures_and_flow = torch.cat((a, warped, flow.to(a.dtype)), dim=1)
-            flow = self.basic_module[level](pictures_and_flow) + flow
-            flows.append(flow)
-        return [
-            _resize_flow(flow, height // 2**scale, width // 2**scale)
-            for scale, flow in enumerate(flows[::-1][:scales])
-        ]
+        with without_autocast(reference):
+            first, second = self._pyramid(reference), self._pyramid(supporting)
+            flows: list[Tensor] = []
+            # "Zero at half the coarsest size", doubled, is zero at the coarsest size.
+            exact = torch.promote_types(reference.dtype, torch.float32)
+            flow = torch.zeros_like(first[0][:, :2], dtype=exact)
+            for level, (a, b) in enumerate(zip(first, second, strict=True)):
+                if level:
+                    flow = 2.0 * functional.interpolate(
+                        flow, scale_factor=2, mode="bilinear", align_corners=True
+                    )
+                warped = flow_warp(b, flow, padding="border")
+                pictures_and_flow = torch.cat((a, warped, flow.to(a.dtype)), dim=1)
+                flow = self.basic_module[level](pictures_and_flow) + flow
+                flows.append(flow)
+            return [
+                _resize_flow(flow, height // 2**scale, width // 2**scale)
+                for scale, flow in enumerate(flows[::-1][:scales])
+            ]
 
 
 def _resize_flow(flow: Tensor, height: int, width: int) -> Tensor:

@@ -177,12 +177,8 @@ def pad_to_multiple(x: Tensor, multiple: int) -> Tensor:
         length = x.shape[axis]
         target = -(-length // multiple) * multiple
         if target != length:
-            x = x.index_select(axis, _reflected(length, target, x.device))
+            # 0, 1, ..., length - 1, length - 2, ..., 1, 0, 1, ...
+            period = max(2 * (length - 1), 1)
+            position = torch.arange(target, device=x.device) % period
+            x = x.index_select(axis, torch.minimum(position, period - position))
     return x
-
-
-def _reflected(length: int, target: int, device: torch.device) -> Tensor:
-    """Positions 0, 1, ..., length - 1, length - 2, ..., 1, 0, 1, ... up to ``target`` of them."""
-    period = max(2 * (length - 1), 1)
-    position = torch.arange(target, device=device) % period
-    return torch.minimum(position, period - position) if length > 1 else position
