@@ -16,11 +16,10 @@ from vrtspike.errors import ConfigError
 Model = TypeVar("Model", bound=BaseModel)
 
 _LIST = "expected a list, such as [a, b]"
-_SECTION = "expected a section with keys; give some, or remove the line"
 _EXPECTED = {
     "tuple_type": _LIST,
     "list_type": _LIST,
-    "model_type": _SECTION,
+    "model_type": "expected a section with keys; give some, or remove the line",
 }
 """Words in the place of pydantic's, which are Python's names of types."""
 

@@ -62,16 +62,6 @@ def all_old_keys() -> OldKeys:
     return ChainMap(*(dict(find_problem(task).SETTINGS.old_keys) for task in PROBLEMS))
 
 
-def preset_base(path: str | Path) -> str | None:
-    """The name that a preset file gives as its ``BASE``; None where it has none.
-
-    Raises:
-        ConfigError: if the file cannot be read.
-    """
-    base = read_yaml(path).values.get(BASE)
-    return None if base is None else str(base)
-
-
 def read_preset(path: str | Path, children: Sequence[Path] = ()) -> Document:
     """A preset and its parents as one document, not yet validated.
 
