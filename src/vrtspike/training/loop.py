@@ -274,10 +274,10 @@ class Trainer:
             )
 
     def _validation_is_due(self) -> bool:
-        if self.problem.validation is None or self.progress.validated_step == self.progress.step:
-            return False
         step = self.progress.step
-        return step > 0 and (step % self.settings.LOG.VAL_EVERY_STEPS == 0 or step >= self.total)
+        if self.problem.validation is None or self.progress.validated_step == step:
+            return False
+        return step % self.settings.LOG.VAL_EVERY_STEPS == 0 or step >= self.total
 
     def _validate(self, stop: StopRequest) -> bool:
         """Validate and keep the best weights; returns False if a request to stop interrupted it."""
