@@ -67,7 +67,7 @@ class DeblurringTask:
         """The weighted terms that are due in this step."""
         found = {}
         for term in self._terms:
-            if term.is_due(step):
+            if step % term.every == 0:
                 with section(term.name):
                     found[term.name] = term.weight * term.distance(output, batch.reference)
         if self._teacher is not None and batch.guide is not None:

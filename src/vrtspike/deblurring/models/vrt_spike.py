@@ -128,11 +128,9 @@ class VRTSpike(Restorer):
         with section("spike_encoder"):
             features = self.spike_encoder(voxels)
         attended = []
-        for number, (attention, x) in enumerate(
-            zip(self.spike_attention, features, strict=True), start=1
-        ):
-            with section(f"spike_attention/scale{number}"):
-                attended.append(attention(x))
+        for scale, x in enumerate(features):
+            with section(f"spike_attention/scale{scale + 1}"):
+                attended.append(self.spike_attention[scale](x))
         return attended
 
 
