@@ -60,8 +60,7 @@ class DeblurringTask:
         if self._teacher is not None and torch.is_grad_enabled():
             with torch.no_grad(), section("teacher"):
                 batch.guide = self._teacher(batch.blur, batch.voxels)
-        output: torch.Tensor = model(batch.blur, batch.voxels)
-        return output
+        return model(batch.blur, batch.voxels)
 
     def losses(self, output: torch.Tensor, batch: Clip, step: int) -> dict[str, torch.Tensor]:
         """The weighted terms that are due in this step."""

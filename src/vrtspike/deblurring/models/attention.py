@@ -94,8 +94,7 @@ class WindowAttention(Recomputed):
         out = self._attend(windows, bias, *self.qkv_self(tokens).chunk(3, dim=-1))
         if self.mutual:
             out = torch.cat((self._mutual(tokens, windows), out), dim=-1)
-        projected: Tensor = self.proj(windows.merge(out))
-        return projected
+        return self.proj(windows.merge(out))
 
     def _mutual(self, tokens: Tensor, windows: Windows) -> Tensor:
         """Mutual attention, (n, B, N, C) -> same shape.

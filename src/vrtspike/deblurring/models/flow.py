@@ -127,8 +127,7 @@ class FlowLevel(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, 8, H, W), two pictures and a flow -> (N, 2, H, W)."""
-        out: Tensor = self.basic_module(x)
-        return out
+        return self.basic_module(x)
 
 
 class SpyNet(Recomputed):

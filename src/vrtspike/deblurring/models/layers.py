@@ -17,8 +17,7 @@ def recomputed(asked: bool, function: Callable[..., Result], *arguments: object)
     """Call ``function``; if asked, keep its arguments only and call it again for the gradient."""
     if not (asked and torch.is_grad_enabled()):
         return function(*arguments)
-    result: Result = checkpoint(function, *arguments, use_reentrant=False)
-    return result
+    return checkpoint(function, *arguments, use_reentrant=False)
 
 
 class Recomputed(nn.Module):
@@ -83,8 +82,7 @@ class GEGLU(Recomputed):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., channels) -> (..., out)."""
-        out: Tensor = self.fc2(functional.gelu(self.fc11(x)) * self.fc12(x))
-        return out
+        return self.fc2(functional.gelu(self.fc11(x)) * self.fc12(x))
 
 
 class SpaceToDepth(nn.Module):

@@ -72,10 +72,7 @@ class SpikeEncoder3D(Recomputed):
         """
         padded = pad_to_multiple(voxels, _STRIDE ** (len(self.scales) - 1))
         x = functional.relu(self.stem(_mean_and_deviations(padded.permute(0, 1, 3, 4, 2))))
-        outputs = []
-        for number, blocks in enumerate(self.scales):
-            if number:
-                x = self.downs[number - 1](x)
-            x = blocks(x)
-            outputs.append(x)
+        outputs = [self.scales[0](x)]
+        for down, blocks in zip(self.downs, self.scales[1:], strict=True):
+            outputs.append(blocks(down(outputs[-1])))
         return outputs

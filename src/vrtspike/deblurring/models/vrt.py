@@ -106,8 +106,7 @@ class VRT(nn.Module):
             each pair of :func:`~vrtspike.deblurring.models.flow.neighbours` from the frame into
             its neighbour.
         """
-        flows: list[Tensor] = self.spynet(*neighbours(x), SCALES)
-        return flows
+        return self.spynet(*neighbours(x), SCALES)
 
     def forward(self, x: Tensor, fuse: Fuse | None = None) -> Tensor:
         """Restore a clip.
