@@ -124,6 +124,7 @@ class FlowLevel(nn.Module):
         for fan_in, fan_out in itertools.pairwise(_WIDTHS):
             layers += [nn.Conv2d(fan_in, fan_out, 7, padding=3), nn.ReLU()]
         self.basic_module = nn.Sequential(*layers[:-1])
+        start_at_zero(self.basic_module[-1])
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, 8, H, W), two pictures and a flow -> (N, 2, H, W)."""
@@ -145,9 +146,6 @@ class SpyNet(Recomputed):
         self.basic_module = nn.ModuleList(FlowLevel() for _ in range(_LEVELS))
         self.register_buffer("mean", torch.tensor(_MEAN).view(1, 3, 1, 1))
         self.register_buffer("std", torch.tensor(_STD).view(1, 3, 1, 1))
-        for level in self.basic_module:
-            assert isinstance(level, FlowLevel)
-            start_at_zero(level.basic_module[-1])
 
     def _pyramid(self, x: Tensor) -> list[Tensor]:
         """Normalised picture at six sizes, the coarsest first."""

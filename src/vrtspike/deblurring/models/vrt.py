@@ -157,7 +157,6 @@ class VRT(nn.Module):
             outputs.append(x)
         with section("stage8"):
             enter, *groups = self.stage8
-            assert isinstance(enter, nn.Sequential)
             x = residual_stream(enter(x + outputs[0]))
             for group in groups:
                 x = group(x)

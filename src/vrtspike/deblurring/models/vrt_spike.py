@@ -71,9 +71,8 @@ class VRTSpike(Restorer):
         All of them are instances of one class. They differ in width, kind of attention and clipped
         windows: about a dozen kinds, of which PyTorch would compile 8 and leave the rest as it is.
         """
-        torch._dynamo.config.recompile_limit = max(
-            torch._dynamo.config.recompile_limit, _RECOMPILE_LIMIT
-        )
+        dynamo = torch._dynamo.config
+        dynamo.recompile_limit = max(dynamo.recompile_limit, _RECOMPILE_LIMIT)
         for module in self.modules():
             if isinstance(module, TMSABlock):
                 # Sizes differ between scales; dynamic graphs serve all of them.
