@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import create_model, field_validator
 
-from vrtspike.config.checking import known_keys, validate
+from vrtspike.config.checking import fields_of, validate
 from vrtspike.config.documents import Document, document_of, overlay, parse_overrides, read_yaml
 from vrtspike.config.fields import NonNegative, Place, Positive, Section, operational
 from vrtspike.config.loading import (
@@ -310,7 +310,7 @@ def keys_of_task(document: Document, task: str) -> Document:
         document: overrides of all presets.
         task: the problem.
     """
-    keys = {name: {*known_keys(find_problem(name).SETTINGS)} for name in PROBLEMS}
+    keys = {name: dict(fields_of(find_problem(name).SETTINGS)).keys() for name in PROBLEMS}
     others = set().union(*keys.values()) - keys[task]
     values = {path: value for path, value in document.values.items() if path not in others}
     return Document(values, document.places)
