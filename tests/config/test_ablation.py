@@ -47,8 +47,8 @@ def test_a_derived_preset_differs_in_one_key(presets, name, key, value):
 def test_derived_presets_have_names_but_are_no_presets_of_the_folder(presets):
     workflow = load_workflow(CONFIG)
     assert list(workflow.presets) == ["plain", "short", "spiky"]
-    assert len(workflow.names) == 9
-    assert {"spiky", "spiky-without-spikes", "spiky-shuffled-spikes"} < set(workflow.names)
+    assert len(workflow.trainings) == 9
+    assert {"spiky", "spiky-without-spikes", "spiky-shuffled-spikes"} < set(workflow.trainings)
     with pytest.raises(ConfigError, match="PRESETS names 'spiky-without-spikes'"):
         load_workflow(CONFIG, {"PRESETS": ["spiky-without-spikes"]})
 

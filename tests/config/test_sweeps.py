@@ -50,7 +50,7 @@ def test_a_grid_is_all_combinations_and_a_list_stands_as_it_is(folder):
         (2e-3, 0.99, *rest),
         (own.TRAIN.OPTIM.LR, own.TRAIN.OPTIM.BETAS[1], 0.99, 2),
     ]
-    assert set(members) <= set(workflow.names)
+    assert set(members) <= set(workflow.trainings)
     assert not set(members) & set(workflow.folder_names)
 
 
@@ -108,7 +108,7 @@ def test_several_seeds_are_presets_that_differ_in_their_seed_alone(folder):
     member = next(iter(workflow.sweep("rates").members))
     assert workflow.seeds(member) == [member, f"{member}-seed-2", f"{member}-seed-3"]
     for name in ("small-seed-3", "small-without-spikes-seed-2", f"{member}-seed-3"):
-        assert name in workflow.names
+        assert name in workflow.trainings
     with pytest.raises(ConfigError, match="no preset 'small-seed-4'; there are: plain, small"):
         workflow.preset("small-seed-4")
     assert load().seeds("small") == ["small"]

@@ -81,7 +81,7 @@ def test_a_preset_that_is_not_finished_disturbs_no_other(folder):
     workflow = load_workflow(["config.yaml"], {"PRESETS": ["draft"]})
     assert list(workflow.presets) == ["plain", "rooted"]
     assert workflow.folder_names == ["cut", "draft", "plain", "rooted"]
-    assert {"draft", "plain"} <= set(workflow.names)
+    assert {"draft", "plain"} <= set(workflow.trainings)
     assert set(DeblurringWorkflow(workflow).datasets) == {"go_pro", "demo"}
     assert workflow.ablated == workflow.folder_names
     assert workflow.seeds("draft") == ["draft"]
@@ -121,7 +121,7 @@ def test_presets_of_another_problem_have_other_data_and_no_ablation(folder):
     (folder / "config/presets/far.yaml").write_text("BASE: sea\nDATA: {LEAD: 6}\n")
     workflow = load_workflow(["config.yaml"])
     assert {"sea", "far"} & DeblurringWorkflow(workflow).presets.keys() == set()
-    assert not any(name.startswith(("sea-", "far-")) for name in workflow.names)
+    assert not any(name.startswith(("sea-", "far-")) for name in workflow.trainings)
     ((data, preset),) = workflow.prepared.items()
     assert (preset, workflow.manifest("far")) == (
         "far",

@@ -9,7 +9,6 @@ import pytest
 from pydantic import BaseModel
 
 from tests.published_runs import write_lines
-from vrtspike.config.fields import names_weights
 from vrtspike.deblurring.data.clips.dataset import read_statistics
 from vrtspike.deblurring.data.manifests import DATASET
 from vrtspike.deblurring.data.store.voxels import Statistics
@@ -165,7 +164,7 @@ def test_every_key_that_names_weights_is_among_those_of_a_training():
         found = set()
         for name, schema in type(section).model_fields.items():
             value = getattr(section, name)
-            if names_weights(schema):
+            if schema.json_schema_extra == {"weights": True}:
                 found.add(prefix + name)
             elif isinstance(value, BaseModel):
                 found |= named(value, f"{prefix}{name}.")

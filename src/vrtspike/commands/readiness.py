@@ -319,7 +319,7 @@ def weight_checks(workflow: Workflow) -> Iterator[Check]:
     if not files:
         yield Check("weights", "ok", "none are needed")
     trained = Path(workflow.settings.RESULTS, "train")
-    results = {trained / name / WEIGHTS for name in workflow.names}
+    results = {trained / name / WEIGHTS for name in workflow.trainings}
     for path, key in files.items():
         yield weight_check(path, key, is_trained_here=path in results)
 

@@ -16,11 +16,10 @@ from vrtspike.errors import ConfigError
 Model = TypeVar("Model", bound=BaseModel)
 
 _LIST = "expected a list, such as [a, b]"
-_SECTION = "expected a section with keys; give some, or remove the line"
 _EXPECTED = {
     "tuple_type": _LIST,
     "list_type": _LIST,
-    "model_type": _SECTION,
+    "model_type": "expected a section with keys; give some, or remove the line",
 }
 """Words in the place of pydantic's, which are Python's names of types."""
 
@@ -67,17 +66,12 @@ def _describe(model: type[BaseModel], document: Document, detail: ErrorDetails) 
 
 def _suggestion(model: type[BaseModel], path: KeyPath) -> str:
     """The nearest name in the same section, else in any."""
-    every = known_keys(model)
+    every = dict(fields_of(model))
     for keys in ([each for each in every if each[:-1] == path[:-1]], every):
         known = {str(each[-1]).upper(): dotted(each) for each in keys}
         if near := difflib.get_close_matches(str(path[-1]).upper(), known, n=1):
             return f"; did you mean {known[near[0]]}?"
     return ""
-
-
-def known_keys(model: type[BaseModel]) -> list[KeyPath]:
-    """Every key of a schema as a path, sections before their keys."""
-    return [path for path, _ in fields_of(model)]
 
 
 def fields_of(model: type[BaseModel], prefix: KeyPath = ()) -> Iterator[tuple[KeyPath, FieldInfo]]:

@@ -44,14 +44,9 @@ def is_operational(field: FieldInfo) -> bool:
     return field.json_schema_extra == {_OPERATIONAL: True}
 
 
-def names_weights(field: FieldInfo) -> bool:
-    """Whether the field was declared with :func:`weights`."""
-    return field.json_schema_extra == {_WEIGHTS: True}
-
-
 def decides_results(field: FieldInfo) -> bool:
     """Whether the value of the field itself changes the results."""
-    return not is_operational(field) and not names_weights(field)
+    return field.json_schema_extra not in ({_OPERATIONAL: True}, {_WEIGHTS: True})
 
 
 Place = Annotated[str, AfterValidator(expand_home)]

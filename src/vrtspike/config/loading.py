@@ -53,22 +53,13 @@ def present_names(document: Document) -> Document:
 
     Older names of all problems are known, because TASK may stand in another layer.
     """
-    return canonical(document, _all_old_keys())
+    return canonical(document, all_old_keys())
 
 
 @cache
-def _all_old_keys() -> OldKeys:
+def all_old_keys() -> OldKeys:
+    """What keys were called in older presets of any problem."""
     return ChainMap(*(dict(find_problem(task).SETTINGS.old_keys) for task in PROBLEMS))
-
-
-def preset_base(path: str | Path) -> str | None:
-    """The name that a preset file gives as its ``BASE``; None where it has none.
-
-    Raises:
-        ConfigError: if the file cannot be read.
-    """
-    base = read_yaml(path).values.get(BASE)
-    return None if base is None else str(base)
 
 
 def read_preset(path: str | Path, children: Sequence[Path] = ()) -> Document:

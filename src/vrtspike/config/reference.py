@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections import ChainMap
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -21,6 +20,7 @@ from pydantic.fields import FieldInfo
 from vrtspike.config.checking import fields_of
 from vrtspike.config.documents import dotted
 from vrtspike.config.fields import is_operational
+from vrtspike.config.loading import all_old_keys
 from vrtspike.config.problems import PROBLEMS, find_problem
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.config.workflow import workflow_schema
@@ -35,7 +35,7 @@ def reference_page(translate: Translate = str) -> str:
     Args:
         translate: called with each English text of the page.
     """
-    old_keys = ChainMap(*(dict(find_problem(task).SETTINGS.old_keys) for task in PROBLEMS))
+    old_keys = all_old_keys()
     common = {name for name, _ in _leaves(RunSettings)}
 
     def own(name: str) -> str:

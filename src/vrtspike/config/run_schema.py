@@ -97,9 +97,6 @@ class TrainSettings(Section):
 
 _SHARE = re.compile(r"cpu\*(0?\.\d+|1(\.0*)?)$")
 
-NOT_SHOWN = "(not shown)"
-"""Replaces a value that may contain a password."""
-
 DEFAULT_TASK = "deblurring"
 """The problem of a preset without TASK, such as older ones."""
 
@@ -297,7 +294,7 @@ def shown_settings(settings: RunSettings) -> dict[str, Any]:
     """
     tree = settings.model_dump(mode="json")
     if tree["LOG"]["ON_END"] is not None:
-        tree["LOG"]["ON_END"] = NOT_SHOWN
+        tree["LOG"]["ON_END"] = "(not shown)"
     return tree
 
 

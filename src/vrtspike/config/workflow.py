@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import create_model, field_validator
 
-from vrtspike.config.checking import known_keys, validate
+from vrtspike.config.checking import fields_of, validate
 from vrtspike.config.documents import Document, document_of, overlay, parse_overrides, read_yaml
 from vrtspike.config.fields import NonNegative, Place, Positive, Section, operational
 from vrtspike.config.loading import (
@@ -136,14 +136,11 @@ class Workflow:
         """Names of all preset files, valid or not."""
         return sorted([*self.presets, *self.broken])
 
-    @property
-    def names(self) -> list[str]:
-        """All names that :meth:`preset` accepts."""
-        return list(self.trainings)
-
     @cached_property
     def trainings(self) -> dict[str, Training]:
-        """All trainings by name: of preset files, their variants and sweeps, with all seeds.
+        """All trainings by the names that :meth:`preset` accepts.
+
+        Those of preset files, their variants and sweeps, with all seeds.
 
         Raises:
             ConfigError: if a preset file has the name of a training derived from another one.
@@ -283,7 +280,7 @@ def load_workflow(
     workflow = Workflow(settings, presets, broken, read)
     for name, known in (
         ("PRESETS", workflow.folder_names),
-        ("RETRAIN", [*workflow.names, *workflow.sweeps]),
+        ("RETRAIN", [*workflow.trainings, *workflow.sweeps]),
     ):
         for preset in getattr(settings, name):
             if preset not in known:
@@ -313,7 +310,7 @@ def keys_of_task(document: Document, task: str) -> Document:
         document: overrides of all presets.
         task: the problem.
     """
-    keys = {name: {*known_keys(find_problem(name).SETTINGS)} for name in PROBLEMS}
+    keys = {name: dict(fields_of(find_problem(name).SETTINGS)).keys() for name in PROBLEMS}
     others = set().union(*keys.values()) - keys[task]
     values = {path: value for path, value in document.values.items() if path not in others}
     return Document(values, document.places)

@@ -88,10 +88,10 @@ def build_task(
     Raises:
         UserError: if weights that a loss or a metric needs, or the teacher, are missing.
     """
-    weights = settings.WEIGHTS.DIR
+    weights = Path(settings.WEIGHTS.DIR)
     terms = build_terms(settings.LOSS, weights, device)
     scores: dict[ImageMetric, Score] = {
-        metric: metric.load(Path(weights), device) for metric in VALIDATION
+        metric: metric.load(weights, device) for metric in VALIDATION
     }
     statistics = dataset.statistics_for(settings.DATA)
     distill = settings.TRAIN.DISTILL

@@ -60,14 +60,13 @@ class DeblurringTask:
         if self._teacher is not None and torch.is_grad_enabled():
             with torch.no_grad(), section("teacher"):
                 batch.guide = self._teacher(batch.blur, batch.voxels)
-        output: torch.Tensor = model(batch.blur, batch.voxels)
-        return output
+        return model(batch.blur, batch.voxels)
 
     def losses(self, output: torch.Tensor, batch: Clip, step: int) -> dict[str, torch.Tensor]:
         """The weighted terms that are due in this step."""
         found = {}
         for term in self._terms:
-            if term.is_due(step):
+            if step % term.every == 0:
                 with section(term.name):
                     found[term.name] = term.weight * term.distance(output, batch.reference)
         if self._teacher is not None and batch.guide is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pickle import UnpicklingError
 
@@ -15,7 +15,7 @@ from vrtspike.errors import RunError, list_faults
 from vrtspike.io.files import placeholder_fault
 
 _WRAPPERS = ("params_ema", "params", "state_dict", "model_state_dict", "model", "weights")
-LISTED = 12
+_LISTED = 12
 _SHOWN = 200
 """Shown characters of the names in a file without state dictionary."""
 _MORE = re.compile(r"GLOBAL (\S+\.\S+)|(?=TorchScript archives)")
@@ -61,7 +61,7 @@ def _require_finite(file: Path, state: Mapping[str, Tensor]) -> None:
     ]
     if bad:
         title = f"{file}: weights that are NaN or infinite"
-        raise RunError(list_faults(title, bad, _AGAIN, limit=LISTED))
+        raise RunError(list_faults(title, bad, _AGAIN, limit=_LISTED))
 
 
 def _read_safetensors(file: Path) -> Mapping[str, Tensor]:
@@ -117,16 +117,31 @@ def load_trained(model: nn.Module, path: str | Path) -> None:
         RunError: if the file is missing or damaged, or a tensor is missing, unknown or has another
             shape.
     """
-    state = read_weights(path)
-    faults = mismatches(state, model.state_dict())
-    if faults:
-        advice = "Use the settings.json in the folder of the weights."
-        title = f"{path}: weights of another model"
-        raise RunError(list_faults(title, faults, advice, limit=LISTED))
+    advice = "Use the settings.json in the folder of the weights."
+    load_strictly(model, read_weights(path), f"{path}: weights of another model", advice)
+
+
+def load_strictly(
+    model: nn.Module, state: Mapping[str, Tensor], title: str, advice: str, more: Sequence[str] = ()
+) -> None:
+    """Load all of a state dictionary or nothing.
+
+    Args:
+        model: changed in place.
+        state: names and tensors.
+        title: of the message.
+        advice: its last line.
+        more: further faults, by which the weights do not belong to the model.
+
+    Raises:
+        RunError: a tensor is missing, unknown or has another shape, or there are more faults.
+    """
+    if faults := [*_mismatches(state, model.state_dict()), *more]:
+        raise RunError(list_faults(title, faults, advice, limit=_LISTED))
     model.load_state_dict(state, strict=True)
 
 
-def mismatches(found: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> list[str]:
+def _mismatches(found: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> list[str]:
     """Differences between the tensors of a file and those of a model."""
     faults = [f"{name}: missing" for name in own if name not in found]
     faults += [f"{name}: not in this model" for name in found if name not in own]

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.analysis.performance import read_analysis
-from vrtspike.config.loading import load_preset, preset_base
+from vrtspike.config.documents import read_yaml
+from vrtspike.config.loading import BASE, load_preset
 from vrtspike.config.problems import find_problem
 from vrtspike.config.run_schema import RunSettings, shown_settings
 from vrtspike.io.files import file_digest
@@ -163,7 +164,7 @@ def _base(name: str, presets: Path, own: RunSettings) -> tuple[str, RunSettings]
     """
     path = presets / f"{name}.yaml"
     derived_from = own.ablation.origin(name) if own.ablation else None
-    parent = preset_base(path) if path.is_file() else derived_from
+    parent = read_yaml(path).values.get(BASE) if path.is_file() else derived_from
     file = path.with_name(f"{parent}.yaml")
     if parent is None or not file.is_file():
         return DEFAULTS, type(own)(TASK=own.TASK)

@@ -98,7 +98,6 @@ class ShuffledBatches:
     ) -> None:
         self._samples = _Keyed(dataset, observer, workers.train)
         self._batch_size, self._seed = settings.TRAIN.BATCH_SIZE, settings.SEED
-        self._block = settings.DATALOADER.SHUFFLE_BLOCK
         samples, size = len(dataset), self._batch_size
         self.per_epoch = samples // size if settings.DATALOADER.DROP_LAST else -(-samples // size)
         """Micro-batches of one epoch, of all processes together."""
@@ -130,7 +129,7 @@ class ShuffledBatches:
 
     def _order(self, epoch: int) -> list[int]:
         generator = torch.Generator().manual_seed(mix_seed(self._seed, epoch, _ORDER))
-        blocks = torch.arange(len(self._samples)).split(self._block)
+        blocks = torch.arange(len(self._samples)).split(self._settings.SHUFFLE_BLOCK)
         shuffled = [blocks[number] for number in torch.randperm(len(blocks), generator=generator)]
         order = [each[torch.randperm(len(each), generator=generator)] for each in shuffled]
         return torch.cat(order).tolist()

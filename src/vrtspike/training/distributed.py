@@ -65,16 +65,15 @@ def join(device: str | None = None) -> Iterator[Ranks]:
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     world_size = int(os.environ.get("WORLD_SIZE", "1"))
     local_world_size = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    kind = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    own = torch.device("cuda", local_rank) if kind == "cuda" else torch.device("cpu")
-    if own.type == "cuda":
+    on_gpu = device == "cuda" or (device is None and torch.cuda.is_available())
+    own = torch.device("cuda", local_rank) if on_gpu else torch.device("cpu")
+    if on_gpu:
         torch.cuda.set_device(own)
     if world_size > 1:
-        on_gpu = own.type == "cuda"
         dist.init_process_group("nccl" if on_gpu else "gloo", device_id=own if on_gpu else None)
     # NCCL waits for the other processes when a group is destroyed; after an error they wait for
     # this process's next collective operation, until the process ends.
-    can_destroy_group = own.type != "cuda"
+    can_destroy_group = not on_gpu
     try:
         yield Ranks(rank, local_rank, world_size, local_world_size, own)
         can_destroy_group = True

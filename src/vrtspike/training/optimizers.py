@@ -88,21 +88,19 @@ def build_optimizer(
     warning. On CUDA, AdamW is fused: one kernel for many parameters, without synchronisation with
     the host.
     """
-    kind = settings.TYPE
     options: dict[str, Any] = {"betas": settings.BETAS, "weight_decay": settings.WEIGHT_DECAY}
-    if kind == "adamw8bit" and find_spec("bitsandbytes") is None:
+    if settings.TYPE == "adamw8bit":
+        if find_spec("bitsandbytes") is not None:
+            # Imported here: it takes seconds.
+            from bitsandbytes.optim import AdamW8bit
+
+            return AdamW8bit(groups, **options, is_paged=settings.PAGED)
         warnings.warn(
             "TRAIN.OPTIM.TYPE is adamw8bit, but the package bitsandbytes is not installed: "
             "training with adamw instead (its moments take four times the memory). "
             "Install bitsandbytes, or set TRAIN.OPTIM.TYPE to adamw.",
             stacklevel=2,
         )
-        kind = "adamw"
-    if kind == "adamw8bit":
-        # Imported here: it takes seconds.
-        from bitsandbytes.optim import AdamW8bit
-
-        return AdamW8bit(groups, **options, is_paged=settings.PAGED)
     parameters = [p for group in groups for p in cast("list[nn.Parameter]", group["params"])]
     on_cuda = bool(parameters) and all(p.is_cuda for p in parameters)
     return torch.optim.AdamW(groups, **options, fused=True if on_cuda else None)

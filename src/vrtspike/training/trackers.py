@@ -99,8 +99,8 @@ class Mlflow:
         warn: Callable[[str], None],
     ) -> None:
         import mlflow
-        from mlflow.exceptions import MlflowException
 
+        self._mlflow = mlflow
         self._warn = warn
         self._last: RunOperations | None = None
         # One thread sends in order; several may create a folder of a store twice, and fail.
@@ -110,7 +110,7 @@ class Mlflow:
             begun = mlflow.start_run(run_id, run_name=f"{run.name} {run.fingerprint}")
             if run_id is None:
                 mlflow.log_params(flatten(shown_settings(run.settings)))
-        except (MlflowException, ImportError) as error:
+        except (mlflow.exceptions.MlflowException, ImportError) as error:
             raise RunError(
                 f"LOG.MLFLOW: {error}; set MLFLOW_TRACKING_URI to a server, or remove the key"
             ) from error
@@ -118,21 +118,16 @@ class Mlflow:
 
     def log(self, step: int, figures: Mapping[str, float]) -> None:
         """Log the figures of a step asynchronously, so that a slow server delays nothing."""
-        import mlflow
-
-        self._last = mlflow.log_metrics(dict(figures), step=step, synchronous=False)
+        self._last = self._mlflow.log_metrics(dict(figures), step=step, synchronous=False)
 
     def close(self, finished: bool) -> None:
         """Send the remaining figures."""
-        import mlflow
-        from mlflow.exceptions import MlflowException
-
         try:
             if self._last is not None:
                 self._last.wait()  # they are sent in order
-        except MlflowException as error:
+        except self._mlflow.exceptions.MlflowException as error:
             self._warn(f"warning: LOG.MLFLOW: figures were not sent: {error}")
-        mlflow.end_run("FINISHED" if finished else "KILLED")
+        self._mlflow.end_run("FINISHED" if finished else "KILLED")
 
 
 def open_trackers(run: RunIdentity, folder: Path, warn: Callable[[str], None]) -> list[Tracker]:

@@ -54,7 +54,7 @@ class Trainings:
     def weights(self, preset: str, origin: Origin) -> dict[str, Path]:
         """The files of weights of one origin that a preset's training reads, by key."""
         settings = self._workflow.preset(preset)
-        trained = {self.result(name) / WEIGHTS for name in self._workflow.names}
+        trained = {self.result(name) / WEIGHTS for name in self._workflow.trainings}
         found: dict[str, Path] = {}
         for key, path in find_problem(settings.TASK).training_weights(settings).items():
             other: Origin = "downloaded" if path.name in PUBLISHED else "given"
@@ -134,4 +134,4 @@ def retrained(workflow: Workflow) -> frozenset[str]:
     """
     named = {*workflow.settings.RETRAIN}
     named |= {m for name in named & workflow.sweeps.keys() for m in workflow.sweeps[name].members}
-    return frozenset(name for name in workflow.names if named & {name, split_seed(name)[0]})
+    return frozenset(name for name in workflow.trainings if named & {name, split_seed(name)[0]})

@@ -17,7 +17,7 @@ def vgg() -> nn.Module:
 
 def test_perceptual_distance_is_that_of_the_named_layers(vgg):
     x, y = torch.rand(1, 2, 3, 32, 32, requires_grad=True), torch.rand(1, 2, 3, 32, 32)
-    loss = Perceptual(vgg, ("relu1_2", "relu3_3"))
+    loss = Perceptual(vgg.features, ("relu1_2", "relu3_3"))
     mean = torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1)
     std = torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1)
     a, b = ((x[0] - mean) / std, (y[0] - mean) / std)
@@ -37,4 +37,4 @@ def test_perceptual_distance_is_that_of_the_named_layers(vgg):
 
 def test_unknown_layer_names_the_known_ones(vgg):
     with pytest.raises(ConfigError, match=r"'relu9_9'.*relu1_1, relu1_2.*relu5_3"):
-        Perceptual(vgg, ("relu9_9",))
+        Perceptual(vgg.features, ("relu9_9",))

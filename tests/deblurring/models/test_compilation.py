@@ -12,7 +12,8 @@ from torch.fx import GraphModule
 
 from vrtspike.deblurring.models.tmsa import TMSABlock
 from vrtspike.deblurring.models.vrt import VRT
-from vrtspike.deblurring.models.vrt_spike import PlainVRT
+from vrtspike.deblurring.models.vrt_spike import VRTSpike
+from vrtspike.deblurring.settings.model import ModelSettings
 
 
 class Compiler:
@@ -46,10 +47,10 @@ def test_a_compiled_model_has_the_gradients_of_the_plain_one(
 ) -> None:
     options = {"depths": (2,) + (1,) * 8, "indep_reconsts": (), "use_checkpoint_ffn": True}
     x = torch.rand(1, 3, 3, 16, 16)
-    plain, compiled = PlainVRT(small_vrt(**options)), PlainVRT(small_vrt(**options))
+    plain, compiled = (VRTSpike(small_vrt(**options), ModelSettings(), bins=0) for _ in range(2))
     compiled.compile(mode="default")
     for model in (plain, compiled):
-        model(x).square().mean().backward()
+        model(x, None).square().mean().backward()
     for a, b in zip(plain.parameters(), compiled.parameters(), strict=True):
         torch.testing.assert_close(a.grad, b.grad, rtol=1e-3, atol=1e-6)
 
@@ -59,11 +60,11 @@ def test_a_compiled_model_has_the_gradients_of_the_plain_one(
 def test_every_block_runs_compiled(small_vrt: Callable[..., VRT]) -> None:
     # More kinds of block than PyTorch compiles unasked.
     options = {"depths": (2,) * 2 + (1,) * 7, "drop_path_rate": 0.2, "use_checkpoint_ffn": True}
-    model = PlainVRT(small_vrt(attention="sdpa", **options))
+    model = VRTSpike(small_vrt(attention="sdpa", **options), ModelSettings(), bins=0)
     blocks = [module for module in model.modules() if isinstance(module, TMSABlock)]
     compiler = Compiler()
     model.compile(backend=compiler)
     with torch.no_grad():
-        model(torch.rand(1, 3, 3, 32, 32))
+        model(torch.rand(1, 3, 3, 32, 32), None)
     assert compiler.runs >= len(blocks)
     assert 8 < compiler.graphs

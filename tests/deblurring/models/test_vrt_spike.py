@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from tests.deblurring.models.checks import published_state_dict
-from vrtspike.deblurring.models import PlainVRT, VRTSpike, build_model
+from vrtspike.deblurring.models import VRTSpike, build_model
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.settings import Settings
 
@@ -146,7 +146,8 @@ def build(
 def test_a_spike_model_and_the_ablation_share_the_backbone() -> None:
     spike, plain = build(), build(USE_SPIKE=False)
     assert isinstance(spike, VRTSpike)
-    assert isinstance(plain, PlainVRT)
+    assert isinstance(plain, VRTSpike)
+    assert plain.describe() == "model: VRTSpike without spikes; checkpoints: none"
     assert plain.state_dict().keys() < spike.state_dict().keys()
     # An untrained network returns its input; this one shall not.
     torch.nn.init.normal_(spike.vrt.conv_last.weight)
@@ -183,7 +184,7 @@ def test_pretrained_weights_are_loaded_where_asked_and_those_of_the_flow_alone_w
     tmp_path: Path,
 ) -> None:
     source = build(USE_SPIKE=False)
-    assert isinstance(source, PlainVRT)
+    assert isinstance(source, VRTSpike)
     whole, flow = tmp_path / "vrt.safetensors", tmp_path / "spynet.safetensors"
     save_file(published_state_dict(source.vrt), whole)
     state = {name: torch.randn_like(t) for name, t in source.vrt.spynet.state_dict().items()}

@@ -28,22 +28,19 @@ LOSSES: dict[str, Callable[[Any, Path], Term]] = {
 from the settings under that key and the folder of the pretrained backbones."""
 
 
-def build_terms(
-    settings: LossSettings, weights_dir: str | Path, device: torch.device
-) -> list[Term]:
+def build_terms(settings: LossSettings, weights: Path, device: torch.device) -> list[Term]:
     """The terms with a positive weight; backbones are read, verified and put on the device.
 
     Args:
         settings: the LOSS section.
-        weights_dir: folder of the pretrained backbones.
+        weights: folder of the pretrained backbones.
         device: where the loss is computed.
 
     Raises:
-        DataError: if a term needs weights that are not in ``weights_dir`` or not the published
+        DataError: if a term needs weights that are not in that folder or not the published
             ones.
         ConfigError: if a named layer does not exist.
     """
-    weights = Path(weights_dir)
     terms = [LOSSES[name](term, weights) for name, term in settings.active.items()]
     for term in terms:
         if isinstance(term.distance, nn.Module):

@@ -19,19 +19,10 @@ class Term:
         name: under which it is logged.
         weight: its factor in the sum.
         distance: how far the restored clips are from the sharp ones.
-        every: it is computed in every so many steps.
+        every: it is computed in the first step, and then in every so many.
     """
 
     name: str
     weight: float
     distance: Distance
     every: int = 1
-
-    def is_due(self, step: int) -> bool:
-        """Whether it counts in the step after ``step`` finished ones.
-
-        >>> term = Term("vgg", 0.1, torch.dist, every=3)
-        >>> [step for step in range(7) if term.is_due(step)]
-        [0, 3, 6]
-        """
-        return step % self.every == 0

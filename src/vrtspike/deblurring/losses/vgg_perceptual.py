@@ -30,7 +30,7 @@ class Perceptual(nn.Module):
     """Mean absolute distance of VGG-16 features, summed over layers (Johnson et al., ECCV 2016).
 
     Args:
-        vgg: torchvision's VGG-16; only its ``features`` are kept, frozen.
+        features: those of torchvision's VGG-16; they are frozen.
         layers: names such as ``relu3_3``: block, then position in the block.
 
     Raises:
@@ -40,10 +40,8 @@ class Perceptual(nn.Module):
     mean: torch.Tensor
     std: torch.Tensor
 
-    def __init__(self, vgg: nn.Module, layers: tuple[str, ...]) -> None:
+    def __init__(self, features: nn.Sequential, layers: tuple[str, ...]) -> None:
         super().__init__()
-        features = vgg.features
-        assert isinstance(features, nn.Sequential)
         for layer in layers:
             if layer not in RELUS:
                 raise ConfigError(
@@ -90,5 +88,5 @@ def build_vgg_perceptual(settings: VggSettings, weights: Path) -> Term:
         network = vgg16(weights=None, init_weights=random)
     if not random:
         network.load_state_dict(read_backbone(weights, VGG16))
-    distance = Perceptual(network, settings.LAYERS)
+    distance = Perceptual(network.features, settings.LAYERS)
     return Term("vgg_random" if random else "vgg", settings.WEIGHT, distance, settings.EVERY)

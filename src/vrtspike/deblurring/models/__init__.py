@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from vrtspike.deblurring.models.registry import build_model
 from vrtspike.deblurring.models.restorer import Restorer
-from vrtspike.deblurring.models.vrt_spike import PlainVRT, VRTSpike
+from vrtspike.deblurring.models.vrt_spike import VRTSpike
 
-__all__ = ["PlainVRT", "Restorer", "VRTSpike", "build_model"]
+__all__ = ["Restorer", "VRTSpike", "build_model"]

@@ -94,8 +94,7 @@ class WindowAttention(Recomputed):
         out = self._attend(windows, bias, *self.qkv_self(tokens).chunk(3, dim=-1))
         if self.mutual:
             out = torch.cat((self._mutual(tokens, windows), out), dim=-1)
-        projected: Tensor = self.proj(windows.merge(out))
-        return projected
+        return self.proj(windows.merge(out))
 
     def _mutual(self, tokens: Tensor, windows: Windows) -> Tensor:
         """Mutual attention, (n, B, N, C) -> same shape.
@@ -194,16 +193,13 @@ def sine_position_bias(height: int, width: int, channels: int) -> Tensor:
     half = channels // 2
     # The published encoding normalises by the last coordinate plus this epsilon.
     epsilon = 1e-6
-    y = torch.arange(1, height + 1, dtype=torch.float32) / (height + epsilon) * (2 * math.pi)
-    x = torch.arange(1, width + 1, dtype=torch.float32) / (width + epsilon) * (2 * math.pi)
     exponent = 2 * torch.div(torch.arange(half), 2, rounding_mode="floor") / half
     period = 10000.0 ** exponent.to(torch.float32)
 
-    def encode(coordinates: Tensor) -> Tensor:
-        angle = coordinates[:, None] / period
-        pairs = torch.stack((angle[:, 0::2].sin(), angle[:, 1::2].cos()), dim=2)
-        return pairs.flatten(1)
+    def encode(length: int) -> Tensor:
+        position = torch.arange(1, length + 1, dtype=torch.float32) / (length + epsilon)
+        angle = (position * (2 * math.pi))[:, None] / period
+        return torch.stack((angle[:, 0::2].sin(), angle[:, 1::2].cos()), dim=2).flatten(1)
 
-    rows = encode(y)[:, None, :].expand(height, width, half)
-    columns = encode(x)[None, :, :].expand(height, width, half)
-    return torch.cat((rows, columns), dim=2).reshape(1, height * width, channels)
+    rows, columns = encode(height).repeat_interleave(width, dim=0), encode(width).repeat(height, 1)
+    return torch.cat((rows, columns), dim=1)[None]

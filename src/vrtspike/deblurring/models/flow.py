@@ -124,11 +124,11 @@ class FlowLevel(nn.Module):
         for fan_in, fan_out in itertools.pairwise(_WIDTHS):
             layers += [nn.Conv2d(fan_in, fan_out, 7, padding=3), nn.ReLU()]
         self.basic_module = nn.Sequential(*layers[:-1])
+        start_at_zero(self.basic_module[-1])
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, 8, H, W), two pictures and a flow -> (N, 2, H, W)."""
-        out: Tensor = self.basic_module(x)
-        return out
+        return self.basic_module(x)
 
 
 class SpyNet(Recomputed):
@@ -146,9 +146,6 @@ class SpyNet(Recomputed):
         self.basic_module = nn.ModuleList(FlowLevel() for _ in range(_LEVELS))
         self.register_buffer("mean", torch.tensor(_MEAN).view(1, 3, 1, 1))
         self.register_buffer("std", torch.tensor(_STD).view(1, 3, 1, 1))
-        for level in self.basic_module:
-            assert isinstance(level, FlowLevel)
-            start_at_zero(level.basic_module[-1])
 
     def _pyramid(self, x: Tensor) -> list[Tensor]:
         """Normalised picture at six sizes, the coarsest first."""
@@ -175,29 +172,26 @@ class SpyNet(Recomputed):
             For scale 1, 1/2, 1/4, ...: (N, 2, H // s, W // s) in pixels of that scale, x first, in
             float32 or better.
         """
-        with without_autocast(reference):
-            return self._flows(reference, supporting, scales)
-
-    def _flows(self, reference: Tensor, supporting: Tensor, scales: int) -> list[Tensor]:
         height, width = reference.shape[-2:]
-        first, second = self._pyramid(reference), self._pyramid(supporting)
-        flows: list[Tensor] = []
-        # "Zero at half the coarsest size", doubled, is zero at the coarsest size.
-        exact = torch.promote_types(reference.dtype, torch.float32)
-        flow = torch.zeros_like(first[0][:, :2], dtype=exact)
-        for level, (a, b) in enumerate(zip(first, second, strict=True)):
-            if level:
-                flow = 2.0 * functional.interpolate(
-                    flow, scale_factor=2, mode="bilinear", align_corners=True
-                )
-            warped = flow_warp(b, flow, padding="border")
-            pictures_and_flow = torch.cat((a, warped, flow.to(a.dtype)), dim=1)
-            flow = self.basic_module[level](pictures_and_flow) + flow
-            flows.append(flow)
-        return [
-            _resize_flow(flow, height // 2**scale, width // 2**scale)
-            for scale, flow in enumerate(flows[::-1][:scales])
-        ]
+        with without_autocast(reference):
+            first, second = self._pyramid(reference), self._pyramid(supporting)
+            flows: list[Tensor] = []
+            # "Zero at half the coarsest size", doubled, is zero at the coarsest size.
+            exact = torch.promote_types(reference.dtype, torch.float32)
+            flow = torch.zeros_like(first[0][:, :2], dtype=exact)
+            for level, (a, b) in enumerate(zip(first, second, strict=True)):
+                if level:
+                    flow = 2.0 * functional.interpolate(
+                        flow, scale_factor=2, mode="bilinear", align_corners=True
+                    )
+                warped = flow_warp(b, flow, padding="border")
+                pictures_and_flow = torch.cat((a, warped, flow.to(a.dtype)), dim=1)
+                flow = self.basic_module[level](pictures_and_flow) + flow
+                flows.append(flow)
+            return [
+                _resize_flow(flow, height // 2**scale, width // 2**scale)
+                for scale, flow in enumerate(flows[::-1][:scales])
+            ]
 
 
 def _resize_flow(flow: Tensor, height: int, width: int) -> Tensor:

@@ -17,8 +17,7 @@ def recomputed(asked: bool, function: Callable[..., Result], *arguments: object)
     """Call ``function``; if asked, keep its arguments only and call it again for the gradient."""
     if not (asked and torch.is_grad_enabled()):
         return function(*arguments)
-    result: Result = checkpoint(function, *arguments, use_reentrant=False)
-    return result
+    return checkpoint(function, *arguments, use_reentrant=False)
 
 
 class Recomputed(nn.Module):
@@ -83,8 +82,7 @@ class GEGLU(Recomputed):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., channels) -> (..., out)."""
-        out: Tensor = self.fc2(functional.gelu(self.fc11(x)) * self.fc12(x))
-        return out
+        return self.fc2(functional.gelu(self.fc11(x)) * self.fc12(x))
 
 
 class SpaceToDepth(nn.Module):
@@ -177,12 +175,8 @@ def pad_to_multiple(x: Tensor, multiple: int) -> Tensor:
         length = x.shape[axis]
         target = -(-length // multiple) * multiple
         if target != length:
-            x = x.index_select(axis, _reflected(length, target, x.device))
+            # 0, 1, ..., length - 1, length - 2, ..., 1, 0, 1, ...
+            period = max(2 * (length - 1), 1)
+            position = torch.arange(target, device=x.device) % period
+            x = x.index_select(axis, torch.minimum(position, period - position))
     return x
-
-
-def _reflected(length: int, target: int, device: torch.device) -> Tensor:
-    """Positions 0, 1, ..., length - 1, length - 2, ..., 1, 0, 1, ... up to ``target`` of them."""
-    period = max(2 * (length - 1), 1)
-    position = torch.arange(target, device=device) % period
-    return torch.minimum(position, period - position) if length > 1 else position

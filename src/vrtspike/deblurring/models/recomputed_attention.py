@@ -39,8 +39,7 @@ def recomputed_attention(
     Returns:
         (problems, heads, N, c).
     """
-    out: Tensor = _Recomputed.apply(q, k, v, mask, bias)
-    return out
+    return _Recomputed.apply(q, k, v, mask, bias)
 
 
 def _pieces(

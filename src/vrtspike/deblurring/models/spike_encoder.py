@@ -20,12 +20,6 @@ _STRIDE = 2
 _BLOCKS_PER_SCALE = 2
 
 
-def _mean_and_deviations(voxels: Tensor) -> Tensor:
-    """Mean over the bins, and each bin's deviation from it: (..., K) -> (..., 1 + K)."""
-    mean = voxels.mean(dim=-1, keepdim=True)
-    return torch.cat((mean, voxels - mean), dim=-1)
-
-
 class ResidualBlock3D(nn.Module):
     """relu(x + conv(relu(conv(x)))) with 3 x 3 x 3 convolutions.
 
@@ -71,11 +65,10 @@ class SpikeEncoder3D(Recomputed):
             the coarsest scale's factor, as VRT pads its frames.
         """
         padded = pad_to_multiple(voxels, _STRIDE ** (len(self.scales) - 1))
-        x = functional.relu(self.stem(_mean_and_deviations(padded.permute(0, 1, 3, 4, 2))))
-        outputs = []
-        for number, blocks in enumerate(self.scales):
-            if number:
-                x = self.downs[number - 1](x)
-            x = blocks(x)
-            outputs.append(x)
+        bins = padded.permute(0, 1, 3, 4, 2)
+        mean = bins.mean(dim=-1, keepdim=True)
+        x = functional.relu(self.stem(torch.cat((mean, bins - mean), dim=-1)))
+        outputs = [self.scales[0](x)]
+        for down, blocks in zip(self.downs, self.scales[1:], strict=True):
+            outputs.append(blocks(down(outputs[-1])))
         return outputs

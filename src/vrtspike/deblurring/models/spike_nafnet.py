@@ -223,9 +223,8 @@ class SpikeNAFNet(Restorer):
         scales = range(len(self.encoder))
         finest = max((s for s in scales if sensor_rows <= (rows + 2**s - 1) // 2**s), default=0)
         size = [(side + 2**finest - 1) // 2**finest for side in blur.shape[-2:]]
-        grids = mean_and_deviations(voxels, self.neighbour_bins, isolated=self.shuffled).flatten(
-            0, 1
-        )
+        grids = mean_and_deviations(voxels, self.neighbour_bins, isolated=self.shuffled)
+        grids = grids.flatten(0, 1)
         if list(grids.shape[-2:]) != size:
             grids = functional.interpolate(grids, size, mode="bilinear")
         # The size follows from that of the frames, so that an export knows both to be equal.

@@ -39,8 +39,7 @@ class ParallelWarping(Recomputed):
     def forward(self, align: DeformableAlignment, fuse: GEGLU, x: Tensor, flows: Tensor) -> Tensor:
         """(B, T, H, W, C) -> same shape; flows as for :class:`DeformableAlignment`."""
         aligned = align(x, flows)
-        out: Tensor = fuse(torch.cat((x.to(aligned.dtype), aligned), dim=-1))
-        return out
+        return fuse(torch.cat((x.to(aligned.dtype), aligned), dim=-1))
 
 
 class Stage(nn.Module):
@@ -95,5 +94,4 @@ class ReconstructionGroup(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, H, W, C) -> same shape."""
-        out: Tensor = x + self.linear(self.residual_group(x))
-        return out
+        return x + self.linear(self.residual_group(x))

@@ -106,8 +106,7 @@ class VRT(nn.Module):
             each pair of :func:`~vrtspike.deblurring.models.flow.neighbours` from the frame into
             its neighbour.
         """
-        flows: list[Tensor] = self.spynet(*neighbours(x), SCALES)
-        return flows
+        return self.spynet(*neighbours(x), SCALES)
 
     def forward(self, x: Tensor, fuse: Fuse | None = None) -> Tensor:
         """Restore a clip.
@@ -158,7 +157,6 @@ class VRT(nn.Module):
             outputs.append(x)
         with section("stage8"):
             enter, *groups = self.stage8
-            assert isinstance(enter, nn.Sequential)
             x = residual_stream(enter(x + outputs[0]))
             for group in groups:
                 x = group(x)

@@ -1,4 +1,4 @@
-"""VRT with a spike branch, and VRT alone behind the same call."""
+"""VRT with a spike branch, or alone behind the same call."""
 
 from __future__ import annotations
 
@@ -25,73 +25,7 @@ if TYPE_CHECKING:
 _RECOMPILE_LIMIT = 64
 
 
-class VRTRestorer(Restorer):
-    """VRT behind the call of a model, with or without spikes.
-
-    Args:
-        vrt: the backbone.
-    """
-
-    not_exported = (
-        "VRT aligns frames by deformable convolutions, for which PyTorch's export to ONNX has no "
-        "operator; a model of MODEL.TYPE spike_nafnet (presets light, light_demo) can be exported"
-    )
-
-    def __init__(self, vrt: VRT) -> None:
-        super().__init__()
-        self.vrt = vrt
-
-    def compile(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as PyTorch's own
-        """Compile the blocks, where the time goes; arguments as of ``torch.compile``.
-
-        All of them are instances of one class. They differ in width, kind of attention and clipped
-        windows: about a dozen kinds, of which PyTorch would compile 8 and leave the rest as it is.
-        """
-        torch._dynamo.config.recompile_limit = max(
-            torch._dynamo.config.recompile_limit, _RECOMPILE_LIMIT
-        )
-        for module in self.modules():
-            if isinstance(module, TMSABlock):
-                # Sizes differ between scales; dynamic graphs serve all of them.
-                module.compile(*args, **{"dynamic": True, **options})
-
-    def describe(self) -> str:
-        """What is recomputed in the backward pass, in one line."""
-        kinds = {type(m).__name__ for m in self.modules() if getattr(m, "checkpoint", False)}
-        return f"{super().describe()}; checkpoints: {', '.join(sorted(kinds)) or 'none'}"
-
-    def rate_groups(self) -> dict[str, list[str]]:
-        """SpyNet and alignment are ``flow``, the rest of VRT is the ``backbone``.
-
-        These can start from published weights; a spike branch belongs to neither.
-        """
-        groups: dict[str, list[str]] = {"backbone": [], "flow": []}
-        for name, _ in self.named_parameters():
-            if name.startswith("vrt.spynet.") or ".pa_deform." in name:
-                groups["flow"].append(name)
-            elif name.startswith("vrt."):
-                groups["backbone"].append(name)
-        return groups
-
-
-class PlainVRT(VRTRestorer):
-    """VRT without spikes; it takes voxels and ignores them."""
-
-    def forward(self, blur: Tensor, voxels: Tensor | None = None) -> Tensor:
-        """Restore a clip.
-
-        Args:
-            blur: (B, T, 3, H, W) in [0, 1].
-            voxels: ignored, so that the ablation is called as the model it is compared with.
-
-        Returns:
-            (B, T, 3, H, W), not clamped.
-        """
-        with section("vrt"):
-            return self.vrt(blur)
-
-
-class VRTSpike(VRTRestorer):
+class VRTSpike(Restorer):
     """VRT whose stages 1-4 are fused with spike features of the same scale.
 
     The finest spike features also reach the picture directly, by one convolution that starts at
@@ -104,15 +38,22 @@ class VRTSpike(VRTRestorer):
         settings: those of the spike branch and of its fusion. With SPIKE_ORDER ``shuffled``, the
             control, each frame gets the spikes of another frame of its clip: in training in a
             random order, which PyTorch's seed decides, else in a fixed one.
-        bins: voxel bins per frame.
+        bins: voxel bins per frame; 0 for the ablation without spikes, VRT alone.
     """
 
+    not_exported = (
+        "VRT aligns frames by deformable convolutions, for which PyTorch's export to ONNX has no "
+        "operator; a model of MODEL.TYPE spike_nafnet (presets light, light_demo) can be exported"
+    )
+
     def __init__(self, vrt: VRT, settings: ModelSettings, *, bins: int) -> None:
-        super().__init__(vrt)
+        super().__init__()
+        self.vrt = vrt
+        self.bins, self.shuffled = bins, settings.SPIKE_ORDER == "shuffled"
+        if not bins:
+            return
         widths = vrt.settings.EMBED_DIMS[:SCALES]
         checkpoint = vrt.settings.USE_CHECKPOINT_ATTN
-        self.bins = bins
-        self.shuffled = settings.SPIKE_ORDER == "shuffled"
         self.spike_encoder = SpikeEncoder3D(bins, widths)
         self.spike_encoder.checkpoint = checkpoint and vrt.settings.USE_CHECKPOINT_FFN
         self.spike_attention = nn.ModuleList(
@@ -124,12 +65,41 @@ class VRTSpike(VRTRestorer):
         self.readout = FrameConv(widths[0], 3)
         start_at_zero(self.readout)
 
+    def compile(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as PyTorch's own
+        """Compile the blocks, where the time goes; arguments as of ``torch.compile``.
+
+        All of them are instances of one class. They differ in width, kind of attention and clipped
+        windows: about a dozen kinds, of which PyTorch would compile 8 and leave the rest as it is.
+        """
+        dynamo = torch._dynamo.config
+        dynamo.recompile_limit = max(dynamo.recompile_limit, _RECOMPILE_LIMIT)
+        for module in self.modules():
+            if isinstance(module, TMSABlock):
+                # Sizes differ between scales; dynamic graphs serve all of them.
+                module.compile(*args, **{"dynamic": True, **options})
+
+    def describe(self) -> str:
+        """Whether it takes spikes, and what is recomputed in the backward pass, in one line."""
+        name = super().describe() + ("" if self.bins else " without spikes")
+        kinds = {type(m).__name__ for m in self.modules() if getattr(m, "checkpoint", False)}
+        return f"{name}; checkpoints: {', '.join(sorted(kinds)) or 'none'}"
+
+    def rate_groups(self) -> dict[str, list[str]]:
+        """SpyNet and alignment are ``flow``, the rest of VRT is the ``backbone``.
+
+        These can start from published weights; a spike branch belongs to neither.
+        """
+        names = [name for name, _ in self.named_parameters() if name.startswith("vrt.")]
+        flow = [name for name in names if ".spynet." in name or ".pa_deform." in name]
+        return {"backbone": [name for name in names if name not in flow], "flow": flow}
+
     def forward(self, blur: Tensor, voxels: Tensor | None) -> Tensor:
-        """Restore a clip with its spikes.
+        """Restore a clip, with its spikes if it takes any.
 
         Args:
             blur: (B, T, 3, H, W) in [0, 1].
-            voxels: (B, T, K, h, w), standardised, at the size of the frames or below it.
+            voxels: (B, T, K, h, w), standardised, at the size of the frames or below it; ignored
+                without spikes.
 
         Returns:
             (B, T, 3, H, W), not clamped.
@@ -138,6 +108,9 @@ class VRTSpike(VRTRestorer):
             ValueError: there are no voxels, or not of as many frames and bins as expected.
             ConfigError: spikes are to be shuffled in clips of one frame.
         """
+        if not self.bins:
+            with section("vrt"):
+                return self.vrt(blur)
         voxels = require_voxels(blur, voxels, self.bins)
         if self.shuffled:
             voxels = shuffle_frames(voxels, random=self.training)
@@ -154,16 +127,14 @@ class VRTSpike(VRTRestorer):
         with section("spike_encoder"):
             features = self.spike_encoder(voxels)
         attended = []
-        for number, (attention, x) in enumerate(
-            zip(self.spike_attention, features, strict=True), start=1
-        ):
-            with section(f"spike_attention/scale{number}"):
-                attended.append(attention(x))
+        for scale, x in enumerate(features):
+            with section(f"spike_attention/scale{scale + 1}"):
+                attended.append(self.spike_attention[scale](x))
         return attended
 
 
-def build_vrt_spike(settings: Settings, pretrained: bool) -> VRTRestorer:
-    """Build a :class:`VRTSpike`, or a :class:`PlainVRT` where MODEL.USE_SPIKE is false.
+def build_vrt_spike(settings: Settings, pretrained: bool) -> VRTSpike:
+    """Build a :class:`VRTSpike`; MODEL.USE_SPIKE says whether it takes spikes.
 
     It starts from MODEL.VRT.PRETRAINED and MODEL.VRT.SPYNET where ``pretrained`` is set.
     """
@@ -177,6 +148,5 @@ def build_vrt_spike(settings: Settings, pretrained: bool) -> VRTRestorer:
             load_vrt(vrt, read_weights(model.VRT.PRETRAINED), model.VRT.PRETRAINED)
         if model.VRT.SPYNET is not None:
             load_spynet(vrt, read_weights(model.VRT.SPYNET), model.VRT.SPYNET)
-    if not model.USE_SPIKE:
-        return PlainVRT(vrt)
-    return VRTSpike(vrt, model, bins=settings.DATA.NUM_VOXEL_BINS)
+    bins = settings.DATA.NUM_VOXEL_BINS if model.USE_SPIKE else 0
+    return VRTSpike(vrt, model, bins=bins)

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from vrtspike.deblurring.models.attention import WindowAttention, relative_position_index
 from vrtspike.deblurring.models.vrt import VRT
-from vrtspike.errors import RunError, list_faults
-from vrtspike.io.weights import LISTED, mismatches
+from vrtspike.errors import RunError
+from vrtspike.io.weights import load_strictly
 
 _DERIVED = (".attn.relative_position_index", ".attn.position_bias")
 
@@ -45,15 +45,13 @@ def load_vrt(vrt: VRT, state: Mapping[str, Tensor], source: str) -> None:
     """
     derived = published_buffers(vrt)
     parameters = {name: t for name, t in state.items() if not name.endswith(_DERIVED)}
-    faults = mismatches(parameters, vrt.state_dict())
-    for name, tensor in state.items():
-        if name.endswith(_DERIVED) and name in derived and not _same(tensor, derived[name]):
-            faults.append(f"{name}: belongs to another window")
-    if faults:
-        advice = "Give the model the checkpoint's depths, widths, heads and window."
-        title = f"{source}: weights of another model"
-        raise RunError(list_faults(title, faults, advice, limit=LISTED))
-    vrt.load_state_dict(parameters, strict=True)
+    more = [
+        f"{name}: belongs to another window"
+        for name, tensor in state.items()
+        if name in derived and not _same(tensor, derived[name])
+    ]
+    advice = "Give the model the checkpoint's depths, widths, heads and window."
+    load_strictly(vrt, parameters, f"{source}: weights of another model", advice, more)
 
 
 def _same(found: Tensor, expected: Tensor) -> bool:
@@ -77,10 +75,6 @@ def load_spynet(vrt: VRT, state: Mapping[str, Tensor], source: str) -> None:
     if not vrt.settings.PA_FRAMES:
         raise RunError(f"{source}: flow weights for a model without flow; set PA_FRAMES: 2")
     found = {name.removeprefix("spynet."): tensor for name, tensor in state.items()}
-    expected = vrt.spynet.state_dict()
-    whole = {"mean": expected["mean"], "std": expected["std"], **found}
-    if faults := mismatches(whole, expected):
-        advice = "Give a checkpoint of SpyNet alone: basic_module.0 to basic_module.5."
-        title = f"{source}: not SpyNet's weights"
-        raise RunError(list_faults(title, faults, advice, limit=LISTED))
-    vrt.spynet.load_state_dict(whole, strict=True)
+    whole = {"mean": vrt.spynet.mean, "std": vrt.spynet.std, **found}
+    advice = "Give a checkpoint of SpyNet alone: basic_module.0 to basic_module.5."
+    load_strictly(vrt.spynet, whole, f"{source}: not SpyNet's weights", advice)

@@ -59,7 +59,7 @@ class VRTSettings(Section):
         "Neighbours aligned by flow; 0: a smaller network without flow and alignment", 2
     )
     DEFORMABLE_GROUPS: Positive = key("Offset groups of the deformable alignment", 16)
-    INDEP_RECONSTS: tuple[NonNegative, ...] = key(
+    INDEP_RECONSTS: tuple[Annotated[int, Field(ge=STAGES)], ...] = key(
         "Groups (numbered as in VRT_DEPTHS) whose windows hold a single frame", (9, 10)
     )
     ATTENTION: Literal["auto", "sdpa", "recompute"] = operational(
@@ -213,11 +213,6 @@ class ModelSettings(Section):
             faults.append(
                 f"VRT.MLP_RATIO is {vrt.MLP_RATIO}; expected at least {1 / min(widths):.3g}, for a "
                 "hidden layer that is not empty"
-            )
-        if wrong := [i for i in vrt.INDEP_RECONSTS if i < STAGES]:
-            faults.append(
-                f"VRT.INDEP_RECONSTS names {wrong}; the groups of stage 8 are numbered from "
-                f"{STAGES}"
             )
         if faults:
             raise ValueError("; ".join(faults))

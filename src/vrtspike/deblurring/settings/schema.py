@@ -295,11 +295,10 @@ class Settings(RunSettings):
     @property
     def recompute_keys(self) -> tuple[str, ...]:
         """Keys that are on and compute activations again; the first one saves least memory."""
-        model = self.MODEL
-        switches = (
-            ("USE_CHECKPOINT_FFN", "USE_CHECKPOINT_ATTN") if model.TYPE == "vrt_spike" else ()
-        )
-        return tuple(f"MODEL.VRT.{name}" for name in switches if getattr(model.VRT, name))
+        if self.MODEL.TYPE != "vrt_spike":
+            return ()
+        keys = ("MODEL.VRT.USE_CHECKPOINT_FFN", "MODEL.VRT.USE_CHECKPOINT_ATTN")
+        return tuple(key for key in keys if self.value(key))
 
     @model_validator(mode="after")
     def _neighbours_have_as_many_bins(self) -> Self:
