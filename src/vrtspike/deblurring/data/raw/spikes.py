@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from vrtspike.deblurring.data.raw.layouts.files import Area
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.errors import DataError
-from vrtspike.io.files import atomic_write_bytes, placeholder_fault, refuse_pipe
+from vrtspike.io.files import atomic_write_bytes, file_mark, placeholder_fault, refuse_pipe
 
 MOST_SCALE = 32
 """Largest numerator of the frame's size over the sensor's: crops are multiples of it."""
@@ -201,26 +201,29 @@ def _npz(
         raise DataError(f"{path}: no .npz file with an array {KEY} (T, H, W): {reason}") from error
 
 
-def _npz_rows(
-    path: str | os.PathLike[str], start: int, stop: int, rows: slice, columns: slice
-) -> Iterator[NDArray[np.uint8]]:
-    """Packed rows of some steps of an ``.npz`` file, a block of steps at a time.
+@functools.lru_cache(maxsize=1)
+def _npz_frames(path: Path, mark: object) -> NDArray[np.uint8]:
+    """The spike frames of an ``.npz`` file as a ``.dat`` file has them: (T, bytes of a frame).
 
-    To get to them, all before them are unpacked.
+    To get to a step, all before it are unpacked; so those of the latest file are kept.
+
+    Args:
+        path: of the file.
+        mark: what changes with its contents, see :func:`vrtspike.io.files.file_mark`.
     """
     with _npz(path) as (stream, shape, dtype):
         step = int(np.prod(shape[1:])) * dtype.itemsize
-        stream.seek(start * step, os.SEEK_CUR)
-        for first in range(start, stop, _BLOCK_STEPS):
-            last = min(first + _BLOCK_STEPS, stop)
-            contents = stream.read((last - first) * step)
-            # At the end of the file zipfile compares its checksum.
-            if last == shape[0] and stream.read(1):
-                raise ValueError("more than the array that its header announces")
-            spikes = np.frombuffer(contents, dtype).reshape(last - first, *shape[1:])
+        parts = []
+        # At the end of the file zipfile compares its checksum.
+        while contents := stream.read(_BLOCK_STEPS * step):
+            spikes = np.frombuffer(contents, dtype).reshape(-1, *shape[1:])
             if not ((spikes == 0) | (spikes == 1)).all():
                 raise DataError(f"{path}: {KEY} holds values other than 0 and 1")
-            yield pack_rows(spikes[:, rows, columns].astype(np.uint8))
+            parts.append(_pack_frames(spikes))
+        found = np.concatenate(parts)
+        if len(found) != shape[0]:
+            raise ValueError(f"found {len(found)} steps, its header announces {shape[0]}")
+        return found
 
 
 def read_spikes(
@@ -281,17 +284,17 @@ def read_packed(
     rows = slice(area.top, area.top + area.rows)
     columns = slice(area.left, area.left + area.columns)
     if _is_npz(path):
-        empty = np.empty((0, area.rows, -(-area.columns // 8)), np.uint8)
-        parts = [empty, *_npz_rows(path, start, stop, rows, columns)]
-        return PackedSpikes(np.concatenate(parts), area.columns)
-    size = frame_bytes(height, width)
-    try:
-        raw = np.fromfile(path, dtype=np.uint8, count=(stop - start) * size, offset=start * size)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    packed = raw.reshape(stop - start, size)
+        packed = _npz_frames(Path(path), file_mark(Path(path)))[start:stop]
+    else:
+        size = frame_bytes(height, width)
+        try:
+            raw = np.fromfile(path, np.uint8, count=(stop - start) * size, offset=start * size)
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+        packed = raw.reshape(stop - start, size)
     if width % 8 or area.left % 8 or area.columns % 8:
-        bits = np.unpackbits(packed, axis=1, bitorder="little").reshape(-1, height, width)
+        bits = np.unpackbits(packed, axis=1, count=height * width, bitorder="little")
+        bits = bits.reshape(-1, height, width)
         return PackedSpikes(pack_rows(bits[:, ::-1][:, rows, columns]), area.columns)
     # Rows fill whole bytes: flipping them while packed moves an eighth of the memory.
     packed_columns = slice(columns.start // 8, columns.stop // 8)
@@ -399,8 +402,13 @@ def pack_spikes(spikes: NDArray[np.generic]) -> bytes:
     frame_bytes(spikes.shape[1], spikes.shape[2])
     if spikes.dtype != np.bool_ and not ((spikes == 0) | (spikes == 1)).all():
         raise DataError("spikes hold values other than 0 and 1")
+    return _pack_frames(spikes).tobytes()
+
+
+def _pack_frames(spikes: NDArray[np.generic]) -> NDArray[np.uint8]:
+    """The bytes of each spike frame (T, H, W) of 0 and 1: uint8 (T, ceil(H W / 8))."""
     bits = spikes[:, ::-1].astype(np.uint8, copy=False)
-    return np.packbits(bits.reshape(len(bits), -1), axis=1, bitorder="little").tobytes()
+    return np.packbits(bits.reshape(len(bits), -1), axis=1, bitorder="little")
 
 
 def write_spikes(path: str | os.PathLike[str], spikes: NDArray[np.generic]) -> None:
