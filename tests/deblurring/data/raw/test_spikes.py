@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from vrtspike.deblurring.data.raw.layouts.files import Area
+from vrtspike.deblurring.data.raw.recordings import find_sensor
 from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,
     count_spike_frames,
@@ -11,7 +14,6 @@ from vrtspike.deblurring.data.raw.spikes import (
     npz_sensor,
     pack_rows,
     pack_spikes,
-    picture_area,
     read_packed,
     read_spikes,
     write_spikes,
@@ -163,4 +165,5 @@ def test_real_file_shows_the_real_frame(shared):
     ],
 )
 def test_columns_of_the_picture(sensor, frame, columns):
-    assert picture_area(sensor, frame) == Area(0, 0, sensor[0], columns)
+    found = find_sensor(Path("a.dat"), sensor, None, frame=frame)
+    assert found == (sensor, Area(0, 0, sensor[0], columns))

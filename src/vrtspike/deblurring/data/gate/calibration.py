@@ -28,14 +28,9 @@ from vrtspike.deblurring.data.gate.alignment import (
     correlation_curve,
     find_peak,
 )
-from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE
+from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE, Area
 from vrtspike.deblurring.data.raw.recordings import find_sensor, sensor_file
-from vrtspike.deblurring.data.raw.spikes import (
-    PackedSpikes,
-    count_spike_frames,
-    picture_area,
-    read_packed,
-)
+from vrtspike.deblurring.data.raw.spikes import count_spike_frames, read_packed
 from vrtspike.deblurring.data.simulation.sequence import frame_files
 from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_write_text, write_json
@@ -121,11 +116,11 @@ def calibrate(
         DataError: if files are missing or do not fit, or a scene does not tell.
     """
     spikes = static / SPIKES
-    sensor, _ = find_sensor(spikes, sensor_size, sensor_file(spikes))
+    sensor, area = find_sensor(spikes, sensor_size, sensor_file(spikes))
     frames = [read_gray(path) for path in frame_files(static / "blur")[:STATIC_FRAMES]]
     gray: NDArray[np.float32] = np.stack(frames).mean(axis=0, dtype=np.float32)
     steps = min(STATIC_STEPS, count_spike_frames(spikes, *sensor))
-    rate = _spikes(static, sensor, 0, steps).picture() / np.float32(steps)
+    rate = read_packed(spikes, *sensor, count=steps, area=area).picture() / np.float32(steps)
     homography = find_homography(gray, rate)
     before, registered = (
         shrink(on_sensor(gray, matrix, rate.shape), *rate.shape)
@@ -138,7 +133,7 @@ def calibrate(
         homography=homography.tolist(),
         residual_pixels=_distance(registered, rate),
         covered=_covered(homography, gray.shape, rate.shape),
-        **(find_offset(moving, sensor, homography, most_steps) if moving else {}),
+        **(find_offset(moving, sensor, area, homography, most_steps) if moving else {}),
     )
     red, cyan = np.hstack([_bytes(rate)] * 2), np.hstack([_bytes(before), _bytes(registered)])
     return found, np.dstack([red, cyan, cyan])
@@ -183,7 +178,7 @@ def find_homography(gray: NDArray[np.float32], rate: NDArray[np.float32]) -> Mat
 
 
 def find_offset(
-    moving: Path, sensor: tuple[int, int], homography: Matrix, most_steps: int
+    moving: Path, sensor: tuple[int, int], area: Area, homography: Matrix, most_steps: int
 ) -> dict[str, float | None]:
     """By how many steps exposures were later than ``exposures.csv`` says.
 
@@ -206,7 +201,8 @@ def find_offset(
         )
     curves = []
     for name, exposure in exposures.items():
-        spikes = _spikes(moving, sensor, exposure.start + low, exposure.steps + high - low)
+        begin, steps = exposure.start + low, exposure.steps + high - low
+        spikes = read_packed(moving / SPIKES, *sensor, start=begin, count=steps, area=area)
         frame = read_gray(files[name]).astype(np.float32)
         seen = on_sensor(frame, homography, spikes.shape[1:])
         # Of each offset from low to high.
@@ -338,8 +334,3 @@ def _unit(picture: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def _bytes(picture: NDArray[np.float32]) -> NDArray[np.uint8]:
     return np.rint(255 * _unit(picture)).astype(np.uint8)
-
-
-def _spikes(folder: Path, sensor: tuple[int, int], start: int, count: int) -> PackedSpikes:
-    area = picture_area(sensor)
-    return read_packed(folder / SPIKES, *sensor, start=start, count=count, area=area)

@@ -28,7 +28,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.raw.layouts.files import Area
-from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_write_bytes, file_mark, placeholder_fault, refuse_pipe
 
@@ -61,28 +60,6 @@ _DAMAGE = (
     *(EOFError, zipfile.BadZipFile, zlib.error),  # of an archive
     RuntimeError,  # it is encrypted, or packed in a way that zipfile does not know
 )
-
-
-def picture_area(
-    sensor: tuple[int, int], frame: tuple[int, int] | None = None, layout: Layout | None = None
-) -> Area:
-    """The picture in a spike file: all but the header columns of Vidar dumps and M1K40 cameras.
-
-    Args:
-        sensor: rows and columns as they are in the file.
-        frame: rows and columns of the frames. Where they have the shape of all columns of the file
-            (832 for 416 at half the size), there is no header; None for frames of another camera.
-        layout: may know it, of sensors of its size.
-
-    >>> [picture_area((250, 416), frame).columns for frame in ((500, 800), (500, 832))]
-    [400, 416]
-    """
-    if layout is not None and layout.area is not None and sensor == layout.sensor:
-        return layout.area
-    rows, columns = sensor
-    is_whole = frame is not None and frame[1] * rows == frame[0] * columns
-    header = 24 if sensor == (1000, 1024) else 16 if columns == 416 else 0
-    return Area(0, 0, rows, columns - (0 if is_whole else header))
 
 
 def frame_scale(frame: tuple[int, int], sensor: tuple[int, int]) -> Fraction:
@@ -128,7 +105,7 @@ def frame_bytes(height: int, width: int) -> int:
     return height * width // 8
 
 
-def count_spike_frames(path: str | os.PathLike[str], height: int, width: int) -> int:
+def count_spike_frames(path: Path, height: int, width: int) -> int:
     """Number of spike frames T in a file; only its size is read.
 
     Raises:
@@ -146,7 +123,7 @@ def count_spike_frames(path: str | os.PathLike[str], height: int, width: int) ->
     per_frame = frame_bytes(height, width)
     try:
         refuse_pipe(path)
-        size = Path(path).stat().st_size
+        size = path.stat().st_size
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
     if size == 0:
@@ -162,11 +139,11 @@ def count_spike_frames(path: str | os.PathLike[str], height: int, width: int) ->
     return size // per_frame
 
 
-def _is_npz(path: str | os.PathLike[str]) -> bool:
-    return Path(path).suffix.lower() == ".npz"
+def _is_npz(path: Path) -> bool:
+    return path.suffix.lower() == ".npz"
 
 
-def npz_sensor(path: str | os.PathLike[str]) -> tuple[int, int] | None:
+def npz_sensor(path: Path) -> tuple[int, int] | None:
     """Rows and columns of the sensor as an ``.npz`` file gives them; None for other files.
 
     Raises:
@@ -179,9 +156,7 @@ def npz_sensor(path: str | os.PathLike[str]) -> tuple[int, int] | None:
 
 
 @contextlib.contextmanager
-def _npz(
-    path: str | os.PathLike[str],
-) -> Iterator[tuple[IO[bytes], tuple[int, ...], np.dtype[Any]]]:
+def _npz(path: Path) -> Iterator[tuple[IO[bytes], tuple[int, ...], np.dtype[Any]]]:
     """The bytes of the spikes in an ``.npz`` file, their shape and type."""
     try:
         refuse_pipe(path)
@@ -250,12 +225,12 @@ def read_spikes(
         DataError: if the file is missing or empty, its size is not a whole number of frames, or
             the frames asked for are not in it.
     """
-    found = read_packed(path, height, width, start=start, count=count)
+    found = read_packed(Path(path), height, width, start=start, count=count)
     return np.unpackbits(found.rows, axis=2, count=found.columns, bitorder="little")
 
 
 def read_packed(
-    path: str | os.PathLike[str],
+    path: Path,
     height: int,
     width: int,
     *,
@@ -271,7 +246,8 @@ def read_packed(
         width: as there.
         start: as there.
         count: as there.
-        area: the part that is picture, see :func:`picture_area`; None is all.
+        area: the part that is picture, see
+            :func:`vrtspike.deblurring.data.raw.recordings.find_sensor`; None is all.
     """
     area = area or Area(0, 0, height, width)
     total = count_spike_frames(path, height, width)
@@ -284,7 +260,7 @@ def read_packed(
     rows = slice(area.top, area.top + area.rows)
     columns = slice(area.left, area.left + area.columns)
     if _is_npz(path):
-        packed = _npz_frames(Path(path), file_mark(Path(path)))[start:stop]
+        packed = _npz_frames(path, file_mark(path))[start:stop]
     else:
         size = frame_bytes(height, width)
         try:
