@@ -37,7 +37,7 @@ from vrtspike.deblurring.data.clips.dataset import load_dataset, merge_dataset
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
-from vrtspike.deblurring.data.raw.spikes import read_packed
+from vrtspike.deblurring.data.raw.recordings import find_sensor
 from vrtspike.deblurring.data.simulation.demo import FRAMES_PER_EXPOSURE
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.data.store.reading import MEMORY_PER_BYTE, Store, cache_use
@@ -147,7 +147,7 @@ def decoding(path: Path) -> Figures:
     """Spike file to 32 bins."""
 
     def ours() -> NDArray[np.uint8]:
-        bits = read_packed(path, HEIGHT // 2, WIDTH // 2).rows
+        bits = find_sensor(path, None, None, frame=(HEIGHT, WIDTH)).read(path).rows
         return voxelize_packed(bits, BINS, spk_gopro_exposure(len(bits)).sharp)
 
     assert np.array_equal(ours(), plain_voxels(path))
@@ -176,7 +176,7 @@ def ingestion(folder: Path) -> Figures:
         for path in raw.glob("train/s0/*/*.png"):
             read_rgb(path)
         for path in raw.glob("train/s0/spike/*.dat"):
-            read_packed(path, HEIGHT // 2, WIDTH // 2)
+            find_sensor(path, None, None, frame=(HEIGHT, WIDTH)).read(path)
 
     def check() -> None:
         ingest_sequence(raw, find_sequence(raw, "train", "s0", "blur"), "blur")

@@ -101,6 +101,6 @@ def _exposure(
         total = count_spike_frames(root / path, *size)
     except DataError:
         # A fault that the check of its files names.
-        return (area.rows, area.columns), _USUAL_STEPS
+        return area.size, _USUAL_STEPS
     steps = total if files.spikes else total // max(1, len(files.sharp))
-    return (area.rows, area.columns), max(1, steps)
+    return area.size, max(1, steps)

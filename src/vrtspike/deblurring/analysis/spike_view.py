@@ -24,11 +24,7 @@ from vrtspike.deblurring.data.gate.alignment import (
 from vrtspike.deblurring.data.raw.layouts.files import Area
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.recordings import find_sensor, sensor_file
-from vrtspike.deblurring.data.raw.spikes import (
-    PackedSpikes,
-    count_spike_frames,
-    read_packed,
-)
+from vrtspike.deblurring.data.raw.spikes import PackedSpikes, count_spike_frames
 from vrtspike.deblurring.video import video_file
 from vrtspike.errors import DataError
 from vrtspike.io.images import read_gray
@@ -114,12 +110,12 @@ def view_spikes(
     """
     gray = read_gray(frame) if frame is not None else None
     shape = None if gray is None else (gray.shape[0], gray.shape[1])
-    sensor, area = find_sensor(path, size, sensor_file(path), layout, shape)
-    total = count_spike_frames(path, *sensor)
+    sensor = find_sensor(path, size, sensor_file(path), layout, shape)
+    total = count_spike_frames(path, *sensor.size)
     if not 0 <= start < total:
         raise DataError(f"{path}: --start {start}: the file holds steps 0 to {total - 1}")
     count = min(total - start, MOST_STEPS) if steps is None else steps
-    spikes = read_packed(path, *sensor, start=start, count=count, area=area)
+    spikes = sensor.read(path, start, count)
     try:
         found = None if gray is None else align(spikes, gray)
     except DataError as error:
@@ -127,7 +123,7 @@ def view_spikes(
     expected = None
     if layout is not None and layout.exposure is not None:
         expected = layout.exposure_of(total, path).sharp
-    return SpikeView(path, sensor, area, total, start, spikes, gray, found, expected)
+    return SpikeView(path, *sensor, total, start, spikes, gray, found, expected)
 
 
 def describe(view: SpikeView) -> list[str]:
@@ -158,8 +154,7 @@ def faults(view: SpikeView) -> list[str]:
     """What is wrong with a spike file, a sentence each; nothing where all is well."""
     found = [order_fault(view.spikes, str(view.path))]
     if view.found is not None:
-        size = (view.area.rows, view.area.columns)
-        found.append(mismatch(view.found, view.path, "the frame", size))
+        found.append(mismatch(view.found, view.path, "the frame", view.area.size))
     return [fault for fault in found if fault]
 
 

@@ -9,12 +9,12 @@ from vrtspike.deblurring.data.raw.layouts.files import Area
 from vrtspike.deblurring.data.raw.recordings import find_sensor
 from vrtspike.deblurring.data.raw.spikes import (
     PackedSpikes,
+    Sensor,
     count_spike_frames,
     frame_bytes,
     npz_sensor,
     pack_rows,
     pack_spikes,
-    read_packed,
     read_spikes,
     write_spikes,
 )
@@ -55,7 +55,7 @@ def test_a_part_of_a_file_of_several_blocks(tmp_path, area, kind, monkeypatch):
         np.savez_compressed(path, other=np.zeros(3), spk=spikes.astype(kind))
     part = spikes[:, area.top : area.top + area.rows, area.left : area.left + area.columns]
     for start, count in ((0, 150), (7, 130), (149, 1), (5, 0)):
-        found = read_packed(path, 20, 24, start=start, count=count, area=area)
+        found = Sensor((20, 24), area).read(path, start, count)
         assert found.columns == area.columns
         np.testing.assert_array_equal(found.rows, pack_rows(part[start : start + count]))
         monkeypatch.setattr(np, "frombuffer", None)  # an .npz file is unpacked once

@@ -28,9 +28,9 @@ from vrtspike.deblurring.data.gate.alignment import (
     correlation_curve,
     find_peak,
 )
-from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE, Area
+from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE
 from vrtspike.deblurring.data.raw.recordings import find_sensor, sensor_file
-from vrtspike.deblurring.data.raw.spikes import count_spike_frames, read_packed
+from vrtspike.deblurring.data.raw.spikes import Sensor, count_spike_frames
 from vrtspike.deblurring.data.simulation.sequence import frame_files
 from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_write_text, write_json
@@ -116,11 +116,11 @@ def calibrate(
         DataError: if files are missing or do not fit, or a scene does not tell.
     """
     spikes = static / SPIKES
-    sensor, area = find_sensor(spikes, sensor_size, sensor_file(spikes))
+    sensor = find_sensor(spikes, sensor_size, sensor_file(spikes))
     frames = [read_gray(path) for path in frame_files(static / "blur")[:STATIC_FRAMES]]
     gray: NDArray[np.float32] = np.stack(frames).mean(axis=0, dtype=np.float32)
-    steps = min(STATIC_STEPS, count_spike_frames(spikes, *sensor))
-    rate = read_packed(spikes, *sensor, count=steps, area=area).picture() / np.float32(steps)
+    steps = min(STATIC_STEPS, count_spike_frames(spikes, *sensor.size))
+    rate = sensor.read(spikes, count=steps).picture() / np.float32(steps)
     homography = find_homography(gray, rate)
     before, registered = (
         shrink(on_sensor(gray, matrix, rate.shape), *rate.shape)
@@ -129,11 +129,11 @@ def calibrate(
     found = Calibration(
         frame_size=(gray.shape[0], gray.shape[1]),
         sensor_size=(rate.shape[0], rate.shape[1]),
-        file_size=sensor,
+        file_size=sensor.size,
         homography=homography.tolist(),
         residual_pixels=_distance(registered, rate),
         covered=_covered(homography, gray.shape, rate.shape),
-        **(find_offset(moving, sensor, area, homography, most_steps) if moving else {}),
+        **(find_offset(moving, sensor, homography, most_steps) if moving else {}),
     )
     red, cyan = np.hstack([_bytes(rate)] * 2), np.hstack([_bytes(before), _bytes(registered)])
     return found, np.dstack([red, cyan, cyan])
@@ -178,7 +178,7 @@ def find_homography(gray: NDArray[np.float32], rate: NDArray[np.float32]) -> Mat
 
 
 def find_offset(
-    moving: Path, sensor: tuple[int, int], area: Area, homography: Matrix, most_steps: int
+    moving: Path, sensor: Sensor, homography: Matrix, most_steps: int
 ) -> dict[str, float | None]:
     """By how many steps exposures were later than ``exposures.csv`` says.
 
@@ -191,7 +191,7 @@ def find_offset(
     if set(files) != set(exposures):
         odd = sorted(set(files) ^ set(exposures))
         raise DataError(f"{moving}: found {odd[0]} in only one of blur/ and {TABLE}")
-    total = count_spike_frames(moving / SPIKES, *sensor)
+    total = count_spike_frames(moving / SPIKES, *sensor.size)
     low = max(-most_steps, *(-exposure.start for exposure in exposures.values()))
     high = min(most_steps, *(total - exposure.stop for exposure in exposures.values()))
     if high <= low:
@@ -202,7 +202,7 @@ def find_offset(
     curves = []
     for name, exposure in exposures.items():
         begin, steps = exposure.start + low, exposure.steps + high - low
-        spikes = read_packed(moving / SPIKES, *sensor, start=begin, count=steps, area=area)
+        spikes = sensor.read(moving / SPIKES, begin, steps)
         frame = read_gray(files[name]).astype(np.float32)
         seen = on_sensor(frame, homography, spikes.shape[1:])
         # Of each offset from low to high.

@@ -14,7 +14,7 @@ from vrtspike.deblurring.data.exposure import Exposure, read_exposures
 from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE, Area, SequenceFiles, sensor_size
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
-from vrtspike.deblurring.data.raw.spikes import count_spike_frames, npz_sensor
+from vrtspike.deblurring.data.raw.spikes import Sensor, count_spike_frames, npz_sensor
 from vrtspike.errors import DataError
 
 _FOLDERS_ABOVE = 4
@@ -33,11 +33,12 @@ def find_sensor(
     beside: Path | None,
     layout: Layout | None = None,
     frame: tuple[int, int] | None = None,
-) -> tuple[tuple[int, int], Area]:
-    """Rows and columns of the sensor as in a spike file, and the part of it that is picture.
+) -> Sensor:
+    """The sensor of a spike file.
 
-    In this order they are given, or said by a ``config.yaml``, an ``.npz`` file, the layout, or the
-    size of the frames. Picture are all but the header columns of Vidar dumps and M1K40 cameras.
+    In this order rows and columns are given, or said by a ``config.yaml``, an ``.npz`` file, the
+    layout, or the size of the frames. The picture is all but the header columns of Vidar dumps and
+    M1K40 cameras.
 
     Args:
         spikes: the file.
@@ -52,7 +53,7 @@ def find_sensor(
         DataError: if one of these files cannot be read, or nothing tells the size.
 
     >>> find_sensor(Path("a.dat"), (250, 416), None, frame=(500, 800))
-    ((250, 416), Area(top=0, left=0, rows=250, columns=400))
+    Sensor(size=(250, 416), area=Area(top=0, left=0, rows=250, columns=400))
     """
     size = given or (sensor_size(beside) if beside else None) or npz_sensor(spikes)
     size = size or (layout.sensor if layout else None)
@@ -65,16 +66,16 @@ def find_sensor(
         scale = layout.scale if layout else 2
         size = max(1, frame[0] // scale), max(1, frame[1] // scale)
     if layout is not None and layout.area is not None and size == layout.sensor:
-        return size, layout.area
+        return Sensor(size, layout.area)
     rows, columns = size
     header = 24 if size == (1000, 1024) else 16 if columns == 416 else 0
     is_whole = frame is not None and frame[1] * rows == frame[0] * columns
-    return size, Area(0, 0, rows, columns - (0 if is_whole else header))
+    return Sensor(size, Area(0, 0, rows, columns - (0 if is_whole else header)))
 
 
 def sequence_sensor(
     root: Path, files: SequenceFiles, frame: tuple[int, int], given: tuple[int, int] | None
-) -> tuple[tuple[int, int], Area]:
+) -> Sensor:
     """:func:`find_sensor` for the spike files of a sequence."""
     first = files.stream or next(iter(files.spikes.values()))
     beside = root / files.sensor_file if files.sensor_file else None

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -225,57 +225,53 @@ def read_spikes(
         DataError: if the file is missing or empty, its size is not a whole number of frames, or
             the frames asked for are not in it.
     """
-    found = read_packed(Path(path), height, width, start=start, count=count)
+    found = Sensor((height, width), Area(0, 0, height, width)).read(Path(path), start, count)
     return np.unpackbits(found.rows, axis=2, count=found.columns, bitorder="little")
 
 
-def read_packed(
-    path: Path,
-    height: int,
-    width: int,
-    *,
-    start: int = 0,
-    count: int | None = None,
-    area: Area | None = None,
-) -> PackedSpikes:
-    """Like :func:`read_spikes`, packed.
+class Sensor(NamedTuple):
+    """A spike sensor, as it lies in its files."""
 
-    Args:
-        path: as there.
-        height: as there.
-        width: as there.
-        start: as there.
-        count: as there.
-        area: the part that is picture, see
-            :func:`vrtspike.deblurring.data.raw.recordings.find_sensor`; None is all.
-    """
-    area = area or Area(0, 0, height, width)
-    total = count_spike_frames(path, height, width)
-    stop = total if count is None else start + count
-    if not 0 <= start <= stop <= total:
-        raise DataError(
-            f"{path}: spike frames {start} to {stop} asked for, the file holds {total} "
-            f"of {height} x {width}"
-        )
-    rows = slice(area.top, area.top + area.rows)
-    columns = slice(area.left, area.left + area.columns)
-    if _is_npz(path):
-        packed = _npz_frames(path, file_mark(path))[start:stop]
-    else:
-        size = frame_bytes(height, width)
-        try:
-            raw = np.fromfile(path, np.uint8, count=(stop - start) * size, offset=start * size)
-        except OSError as error:
-            raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-        packed = raw.reshape(stop - start, size)
-    if width % 8 or area.left % 8 or area.columns % 8:
-        bits = np.unpackbits(packed, axis=1, count=height * width, bitorder="little")
-        bits = bits.reshape(-1, height, width)
-        return PackedSpikes(pack_rows(bits[:, ::-1][:, rows, columns]), area.columns)
-    # Rows fill whole bytes: flipping them while packed moves an eighth of the memory.
-    packed_columns = slice(columns.start // 8, columns.stop // 8)
-    flipped = packed.reshape(-1, height, width // 8)[:, ::-1]
-    return PackedSpikes(np.ascontiguousarray(flipped[:, rows, packed_columns]), area.columns)
+    size: tuple[int, int]
+    """Rows and columns in a file."""
+    area: Area
+    """The part of them that is picture."""
+
+    def read(self, path: Path, start: int = 0, count: int | None = None) -> PackedSpikes:
+        """Like :func:`read_spikes`, the picture only and packed.
+
+        Args:
+            path: as there.
+            start: as there.
+            count: as there.
+        """
+        (height, width), area = self
+        total = count_spike_frames(path, height, width)
+        stop = total if count is None else start + count
+        if not 0 <= start <= stop <= total:
+            raise DataError(
+                f"{path}: spike frames {start} to {stop} asked for, the file holds {total} "
+                f"of {height} x {width}"
+            )
+        rows = slice(area.top, area.top + area.rows)
+        columns = slice(area.left, area.left + area.columns)
+        if _is_npz(path):
+            packed = _npz_frames(path, file_mark(path))[start:stop]
+        else:
+            size = frame_bytes(height, width)
+            try:
+                raw = np.fromfile(path, np.uint8, count=(stop - start) * size, offset=start * size)
+            except OSError as error:
+                raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+            packed = raw.reshape(stop - start, size)
+        if width % 8 or area.left % 8 or area.columns % 8:
+            bits = np.unpackbits(packed, axis=1, count=height * width, bitorder="little")
+            bits = bits.reshape(-1, height, width)
+            return PackedSpikes(pack_rows(bits[:, ::-1][:, rows, columns]), area.columns)
+        # Rows fill whole bytes: flipping them while packed moves an eighth of the memory.
+        packed_columns = slice(columns.start // 8, columns.stop // 8)
+        flipped = packed.reshape(-1, height, width // 8)[:, ::-1]
+        return PackedSpikes(np.ascontiguousarray(flipped[:, rows, packed_columns]), area.columns)
 
 
 @dataclass(frozen=True)

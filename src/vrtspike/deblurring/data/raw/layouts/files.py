@@ -26,6 +26,11 @@ class Area:
     rows: int
     columns: int
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.rows, self.columns
+
 
 @dataclass(frozen=True)
 class SequenceFiles:
