@@ -310,11 +310,10 @@ def _distance(seen: NDArray[np.float32], rate: NDArray[np.float32]) -> float:
     pictures = [_bytes(band_pass(_unit(picture))) for picture in (seen, rate)]
     flow = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM).calc(*pictures, None)  # type: ignore[call-overload]
     detail = np.abs(band_pass(_unit(rate)))
-    margin = 8
-    inside = np.zeros(detail.shape, np.bool_)
-    inside[margin:-margin, margin:-margin] = True
+    is_rich = detail >= np.percentile(detail, 75)
+    inside = (slice(8, -8), slice(8, -8))
     length = np.hypot(flow[..., 0], flow[..., 1])
-    return float(np.median(length[inside & (detail >= np.percentile(detail, 75))]))
+    return float(np.median(length[inside][is_rich[inside]]))
 
 
 def _covered(homography: Matrix, frame: Sequence[int], sensor: Sequence[int]) -> float:
