@@ -69,8 +69,8 @@ def write_manifests(folder: Path, sequences: int, frames: int) -> None:
     root = folder / DATA
     ingested = folder / RESULTS / "ingest/train" / f"{FIRST}.json"
     files = find_sequence(root, "train", FIRST, "blur")
-    found = ingest_sequence(root, files, "blur")
-    found |= {"source_version": source_version(root, files, "blur", ingested), "recipe": ""}
+    found = ingest_sequence(root, files)
+    found |= {"source_version": source_version(root, files, ingested), "recipe": ""}
     write_json(ingested, found)
     stored = build_store(root, ingested, 8, folder / RESULTS / "k8/train" / f"{FIRST}.json")
     # The gate knows frames with equal pictures.

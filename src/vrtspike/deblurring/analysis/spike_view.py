@@ -21,7 +21,6 @@ from vrtspike.deblurring.data.gate.alignment import (
     mismatch,
     order_fault,
 )
-from vrtspike.deblurring.data.raw.layouts.files import Area
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.recordings import find_sensor, sensor_file
 from vrtspike.deblurring.data.raw.spikes import PackedSpikes, count_spike_frames
@@ -50,10 +49,9 @@ class SpikeView:
     Attributes:
         path: of the file.
         sensor: rows and columns as in the file.
-        area: the part of them that is picture.
         total: spike frames of the whole file.
         start: first spike frame that was read.
-        spikes: (T, h, w).
+        spikes: (T, h, w), the picture only.
         gray: the frame that it is compared with, (H, W) of 0 to 255; None for none.
         found: how both fit together; None without a frame.
         expected: the step of the whole file that the frame should show; None where nothing says it.
@@ -61,7 +59,6 @@ class SpikeView:
 
     path: Path
     sensor: tuple[int, int]
-    area: Area
     total: int
     start: int
     spikes: PackedSpikes
@@ -123,14 +120,14 @@ def view_spikes(
     expected = None
     if layout is not None and layout.exposure is not None:
         expected = layout.exposure_of(total, path).sharp
-    return SpikeView(path, *sensor, total, start, spikes, gray, found, expected)
+    return SpikeView(path, sensor.size, total, start, spikes, gray, found, expected)
 
 
 def describe(view: SpikeView) -> list[str]:
     """The figures of a spike file, a line each."""
     rate, steps, (height, width) = view.rate, len(view.spikes), view.sensor
     part = "" if steps == view.total else f", {steps} from step {view.start} on are looked at"
-    head = "" if view.area.columns == width else f" ({view.area.columns} of them picture)"
+    head = "" if view.spikes.columns == width else f" ({view.spikes.columns} of them picture)"
     mean, silent = float(rate.mean()), int((rate == 0).sum())
     often = f" (once in {1 / mean:.1f} steps)" if mean > 0 else ""
     low, high = np.percentile(rate, (1, 99))
@@ -154,7 +151,7 @@ def faults(view: SpikeView) -> list[str]:
     """What is wrong with a spike file, a sentence each; nothing where all is well."""
     found = [order_fault(view.spikes, str(view.path))]
     if view.found is not None:
-        found.append(mismatch(view.found, view.path, "the frame", view.area.size))
+        found.append(mismatch(view.found, view.path, "the frame", view.spikes.shape[1:]))
     return [fault for fault in found if fault]
 
 
@@ -181,7 +178,8 @@ def draw_spikes(view: SpikeView, path: Path) -> None:
         path: where to write, ``.png`` or ``.svg``.
     """
     # Rows as high as their pictures, so that these lie close to each other.
-    aspect = view.area.rows / view.area.columns
+    _, height, width = view.spikes.shape
+    aspect = height / width
     columns = 2 if view.gray is None else 3
     rows = (_INCHES / columns * aspect + 0.4, _INCHES / WINDOWS * aspect + 0.4, 3.2)
 
@@ -242,9 +240,9 @@ def _windows(view: SpikeView) -> Sequence[_Image]:
 
 
 def _draw_raster(axes: Any, view: SpikeView) -> None:  # noqa: ANN401
-    row = view.area.rows // 2
+    row = view.spikes.shape[1] // 2
     raster = np.stack([view.spikes[step][row] for step in range(len(view.spikes))])
-    extent = (0, view.area.columns, view.start + len(view.spikes), view.start)
+    extent = (0, view.spikes.columns, view.start + len(view.spikes), view.start)
     axes.imshow(raster, cmap="gray_r", aspect="auto", interpolation="nearest", extent=extent)
     axes.grid(visible=False)
     axes.set_title(f"spikes of row {row}", fontsize=9)
@@ -276,7 +274,7 @@ def film_spikes(view: SpikeView, path: Path) -> None:
         path: ends in ``.mp4``.
     """
     white = _white(view.rate)
-    factor = max(1, VIDEO_WIDTH // view.area.columns)
+    factor = max(1, VIDEO_WIDTH // view.spikes.columns)
     with video_file(path) as append:
         for first in range(len(view.spikes) - view.window_steps + 1):
             gray = np.clip(view.window(first) / white * 255, 0, 255).round().astype(np.uint8)

@@ -32,7 +32,7 @@ def version(dataset, sequence, manifest):
 
     def ask():
         files = find_sequence(dataset, SPLIT, NAME, "blur")
-        return source_version(dataset, files, "blur", manifest)
+        return source_version(dataset, files, manifest)
 
     write_json(manifest, {**check(dataset, f"{SPLIT}/{NAME}"), "source_version": ask()})
     return ask

@@ -64,10 +64,6 @@ in which it is, nothing in sound ones."""
 MOST_SHIFT = 8
 """A shift in space is looked for up to this part of the sensor's sides."""
 
-CENTER_PRECISION = 3.0
-"""Steps by which the centre of one exposure may be missed; half a source frame less (a file cut by
-eight steps) is 4."""
-
 MOST_DISORDER = 0.7
 """Disorder above which the steps count as shuffled."""
 
@@ -266,7 +262,7 @@ def _moved(spikes: PackedSpikes, reference: NDArray[np.float32], window: int) ->
 
 
 def mismatch(
-    found: Alignment, spikes: Path | str, frame: Path | str, sensor: tuple[int, int]
+    found: Alignment, spikes: Path | str, frame: Path | str, sensor: tuple[int, ...]
 ) -> str | None:
     """What may be wrong with spikes that do not show their frame; None if they do."""
     if found.better:

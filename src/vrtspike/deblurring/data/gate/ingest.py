@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.gate.alignment import (
-    CENTER_PRECISION,
     Alignment,
     align,
     center_tolerance,
@@ -42,12 +41,13 @@ from vrtspike.errors import DataError
 from vrtspike.io.images import read_rgb
 from vrtspike.io.manifests import file_entry
 
+CENTER_PRECISION = 3.0
+"""Steps by which the centre of one exposure may be missed; half a source frame less (a file cut by
+eight steps) is 4."""
+
 
 def ingest_sequence(
-    root: str | Path,
-    files: SequenceFiles,
-    blur_dir: str,
-    spike_size: tuple[int, int] | None = None,
+    root: str | Path, files: SequenceFiles, spike_size: tuple[int, int] | None = None
 ) -> dict[str, Any]:
     """Check a sequence: names, pictures, spike files, and that spikes and frames belong together.
 
@@ -57,7 +57,6 @@ def ingest_sequence(
     Args:
         root: the data set's folder.
         files: of the sequence.
-        blur_dir: which blurry frames they hold, ``blur`` or ``blur_gamma``.
         spike_size: rows and columns of the sensor (columns as in the file, 416 for Vidar dumps
             with header columns); None takes the size in a ``config.yaml`` beside the spikes or
             that of an ``.npz`` file, else half the frames' size.
@@ -69,7 +68,7 @@ def ingest_sequence(
     base, layout = Path(root), LAYOUTS[files.layout]
     names = sorted(set(files.blur) & set(files.sharp), key=frame_order)
     checks = _Checks(base, files)
-    checks.faults += [*files.faults, *_partners(files, blur_dir)]
+    checks.faults += [*files.faults, *_partners(files)]
     checks.faults += [
         f"frame numbers jump from {name} to {following}: frames are missing; put them back, or "
         "make two sequences of it"
@@ -83,7 +82,7 @@ def ingest_sequence(
         "split": files.split,
         "layout": files.layout,
         "spikes": files.has_spikes,
-        "blur_dir": blur_dir,
+        "blur_dir": files.blur_dir,
         "files": [file_entry(base, path) for path in files.paths],
         "rgb_size": list(checks.rgb_size) if checks.rgb_size else None,
         "spike_size": list(sensor.area.size) if sensor else None,
@@ -94,9 +93,9 @@ def ingest_sequence(
     }
 
 
-def _partners(files: SequenceFiles, blur_dir: str) -> list[str]:
+def _partners(files: SequenceFiles) -> list[str]:
     """Frames that lack their blurry, sharp or spike partner."""
-    parts = {blur_dir: set(files.blur), "sharp": set(files.sharp)}
+    parts = {files.blur_dir: set(files.blur), "sharp": set(files.sharp)}
     if files.spikes and files.stream is None:
         parts["spike"] = set(files.spikes)
     everything = set().union(*parts.values())
@@ -219,7 +218,7 @@ class _Checks:
                 f"{file} (steps {start} to {start + steps - 1})" if self.files.stream else f"{file}"
             )
             found, seen = align(spikes, pictures[1]), view_spikes(place, spikes, pictures[0])
-            fault = mismatch(found, place, paths[1], self.sensor.area.size)
+            fault = mismatch(found, place, paths[1], spikes.shape[1:])
             if fault and found.is_moved:
                 self._moved.append(fault)
                 fault = None
