@@ -147,8 +147,8 @@ def decoding(path: Path) -> Figures:
     """Spike file to 32 bins."""
 
     def ours() -> NDArray[np.uint8]:
-        bits = find_sensor(path, None, None, frame=(HEIGHT, WIDTH)).read(path).rows
-        return voxelize_packed(bits, BINS, spk_gopro_exposure(len(bits)).sharp)
+        spikes = find_sensor(path, None, None, frame=(HEIGHT, WIDTH)).read(path)
+        return voxelize_packed(spikes, BINS, spk_gopro_exposure(len(spikes)).sharp)
 
     assert np.array_equal(ours(), plain_voxels(path))
     works = {

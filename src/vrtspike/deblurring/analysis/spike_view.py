@@ -79,7 +79,7 @@ class SpikeView:
     def window(self, first: int, steps: int | None = None) -> NDArray[np.float64]:
         """Mean of some steps, of the sliding window unless given, (h, w), 0 to 1."""
         count = self.window_steps if steps is None else steps
-        return self.spikes.total(first, first + count) / count
+        return self.spikes.picture(first, first + count).astype(np.float64) / count
 
 
 def view_spikes(

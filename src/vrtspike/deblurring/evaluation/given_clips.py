@@ -114,12 +114,8 @@ def given_clip(
         found = {"blur": pictures.read(frames)}
         if spikes is not None:
             seen = [each.around(context) for each in spikes.frames[frames]]
-            found["counts"] = np.stack(
-                [
-                    voxelize_packed(part.rows, bins, exposure.sharp)[..., : part.columns]
-                    for part, exposure in seen
-                ]
-            )
+            counts = [voxelize_packed(part, bins, exposure.sharp) for part, exposure in seen]
+            found["counts"] = np.stack(counts)
             binned = [Exposure(0, len(part), exposure.sharp) for part, exposure in seen]
             found["bin_steps"] = bin_table(binned, bins)
         return found
@@ -130,7 +126,7 @@ def given_clip(
             return None
         meter = GainMeter()
         for number, each in enumerate(spikes.frames):
-            total = each.read(each.exposure).total()
+            total = each.read(each.exposure).picture()
             meter.add(pictures.frame(number), total, each.exposure.steps)
         return meter.gain(spikes.place)
 

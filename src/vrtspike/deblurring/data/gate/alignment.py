@@ -232,9 +232,8 @@ def _misread(spikes: PackedSpikes, picture: NDArray[np.float32], window: int) ->
         picture: the frame at their size.
         window: steps that are averaged.
     """
-    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
-    reverse = np.packbits(bits, axis=1, bitorder="little")[:, 0][spikes.rows]
-    in_reverse = PackedSpikes(reverse, spikes.columns)
+    reverse = np.array([int(f"{byte:08b}"[::-1], 2) for byte in range(256)], np.uint8)
+    in_reverse = PackedSpikes(reverse[spikes.rows], spikes.columns)
     advice = "write the least significant first, numpy.packbits(..., bitorder='little')"
     # Mirrored spikes are as like the frame as the spikes are like the mirrored frame.
     tried = [
@@ -312,7 +311,7 @@ def disorder(spikes: PackedSpikes) -> float | None:
     None where there are too few spikes to tell.
     """
     steps, rows = len(spikes), spikes.sampled.rows
-    count = spikes.sampled.total()
+    count = spikes.sampled.picture().astype(np.int64)
     pairs = int.from_bytes((rows[1:] & rows[:-1]).tobytes()).bit_count()
     by_chance = float((count * (count - 1)).sum()) / steps
     # Even a regular pixel must repeat itself when it fires in more than half of all steps.

@@ -121,7 +121,7 @@ def find_recordings(
     exposures = read_exposures(root / table) if table else None
     frames = Counter(paths.values())
     found: dict[str, Recording] = {}
-    ends: dict[str, int] = {}
+    ends = Counter[str]()
     faults: list[str] = []
     if known is not None and (odd := sorted(set(exposures or ()) - set(known))):
         faults.append(
@@ -139,9 +139,8 @@ def find_recordings(
                         f"{frames[path]} blurry frames; frames or spikes are missing, or the "
                         f"sensor size {size[0]} x {size[1]} is wrong"
                     )
-                begin = ends.get(path, 0)
-                ends[path] = begin + steps
-                exposure = layout.exposure_of(steps, root / path).moved(begin)
+                exposure = layout.exposure_of(steps, root / path).moved(ends[path])
+                ends[path] += steps
             elif name not in exposures:
                 raise DataError(f"{root / str(table)}: no line for frame {name}; add it")
             elif (exposure := exposures[name]).stop > total:

@@ -296,16 +296,32 @@ class PackedSpikes:
         """One step: uint8 (h, w) of 0 and 1."""
         return np.unpackbits(self.rows[step], axis=1, count=self.columns, bitorder="little")
 
-    def total(self, start: int = 0, stop: int | None = None) -> NDArray[np.int64]:
-        """Spikes of each pixel in some steps, by default all: (h, w)."""
-        return self.picture(start, stop).astype(np.int64)
+    def counts(self, steps: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Count the spikes of each pixel between given steps, without unpacking them.
+
+        A table turns each byte into eight counts of 0 or 1, one in each byte of a 64-bit number;
+        adding these numbers counts eight pixels at once (no count exceeds 255, so nothing carries
+        over).
+
+        Args:
+            steps: int64 (K + 1,), rising by 1 to 255: first step of each part, and the end.
+
+        Returns:
+            uint8 (K, h, w).
+        """
+        counts = np.empty((len(steps) - 1, *self.rows.shape[1:]), dtype=np.uint64)
+        for k, (start, stop) in enumerate(pairwise(steps.tolist())):
+            part = self.rows[start:stop]
+            few = (part[i : i + _AT_A_TIME] for i in range(0, len(part), _AT_A_TIME))
+            counts[k] = functools.reduce(np.add, map(_count_few, few))
+        return counts.view(np.uint8)[..., : self.columns]
 
     def picture(self, start: int = 0, stop: int | None = None) -> NDArray[np.float32]:
-        """Like :meth:`total`, to be filtered as an image."""
+        """Spikes of each pixel in some steps, by default all: (h, w), whole numbers."""
         last = len(self) if stop is None else stop
         edges = np.array([*range(start, last, _MOST_COUNTED), last])
         # Exact up to 16 million spikes.
-        return count_packed(self.rows, edges)[..., : self.columns].sum(axis=0, dtype=np.float32)
+        return self.counts(edges).sum(axis=0, dtype=np.float32)
 
     @property
     def row_step(self) -> int:
@@ -316,29 +332,6 @@ class PackedSpikes:
     def sampled(self) -> PackedSpikes:
         """Of large sensors some of the rows, which suffice to tell how the steps follow."""
         return PackedSpikes(np.ascontiguousarray(self.rows[:, :: self.row_step]), self.columns)
-
-
-def count_packed(bits: NDArray[np.uint8], steps: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Count packed spikes between given steps, without unpacking them.
-
-    A table turns each byte into eight counts of 0 or 1, one in each byte of a 64-bit number; adding
-    these numbers counts eight pixels at once (no count exceeds 255, so nothing carries over).
-
-    Args:
-        bits: uint8 (T, H, B), eight columns a byte, lowest bit first.
-        steps: int64 (K + 1,), rising by 1 to 255: first step of each part, and the end.
-
-    Returns:
-        uint8 (K, H, 8 B) counts.
-    """
-    _, height, width = bits.shape
-    counts = np.empty((len(steps) - 1, height, width), dtype=np.uint64)
-    for k, (start, stop) in enumerate(pairwise(steps.tolist())):
-        parts = (
-            bits[first : min(first + _AT_A_TIME, stop)] for first in range(start, stop, _AT_A_TIME)
-        )
-        counts[k] = functools.reduce(np.add, map(_count_few, parts))
-    return counts.view(np.uint8)
 
 
 def _count_few(bits: NDArray[np.uint8]) -> NDArray[np.uint64]:
