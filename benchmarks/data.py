@@ -85,7 +85,7 @@ def make_data(folder: Path) -> Path:
         picture = np.clip(255 * (0.5 + 5 * (scene - scene.mean())), 0, 255).astype(np.uint8)
         frames = (np.roll(picture, n, axis=1) for n in range(FRAMES * FRAMES_PER_EXPOSURE + 1))
         write_sequence(raw / "train" / name, frames, frames_per_exposure=FRAMES_PER_EXPOSURE)
-        found = ingest_sequence(raw, find_sequence(raw, "train", name, "blur"))
+        found = ingest_sequence(raw, find_sequence(raw, f"train/{name}", "blur"))
         ingested = folder / "ingest" / f"{name}.json"
         write_json(ingested, found | {"source_version": "", "recipe": ""})
         manifests.append(folder / "k32" / "train" / f"{name}.json")
@@ -179,7 +179,7 @@ def ingestion(folder: Path) -> Figures:
             find_sensor(path, None, None, frame=(HEIGHT, WIDTH)).read(path)
 
     def check() -> None:
-        ingest_sequence(raw, find_sequence(raw, "train", "s0", "blur"))
+        ingest_sequence(raw, find_sequence(raw, "train/s0", "blur"))
 
     for name, value in cpu_times({"reading its files": read, "one frame": check}, 3).items():
         yield f"ingest: {name}", value / FRAMES, "ms"

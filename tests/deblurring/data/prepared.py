@@ -28,7 +28,7 @@ def check(
     **places: Any,
 ) -> dict[str, Any]:
     """The manifest of a sequence, which is named ``split/sequence``."""
-    files = find_sequence(root, *name.split("/"), blur_dir, **places)
+    files = find_sequence(root, name, blur_dir, **places)
     found = ingest_sequence(root, files, spike_size)
     return {**found, "source_version": "v", "recipe": ""}
 

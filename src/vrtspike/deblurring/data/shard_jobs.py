@@ -204,10 +204,7 @@ class Ingestion(SequenceStage):
         return manifest
 
     def _files(self, name: str) -> SequenceFiles:
-        split, _, sequence = name.partition("/")
-        return find_sequence(
-            self.root, split, sequence, self.blur_dir, self.layout, self.spike_root
-        )
+        return find_sequence(self.root, name, self.blur_dir, self.layout, self.spike_root)
 
     def entry(self, name: str, manifest: dict[str, Any]) -> Entry:
         """What was found."""

@@ -166,8 +166,7 @@ def correlation_curve(
     window = window or _window(spikes)
     reference = band_pass(_picture(spikes, gray))
     starts = range(len(spikes) - window + 1)
-    pictures = (band_pass(spikes.picture(start, start + window)) for start in starts)
-    curve = np.array([correlation(picture, reference) for picture in pictures])
+    curve = np.array([_likeness(spikes, start, window, reference) for start in starts])
     return np.arange(len(curve), dtype=np.float64) + (window - 1) / 2, curve
 
 
@@ -194,6 +193,12 @@ def _window(spikes: PackedSpikes) -> int:
     return max(1, min(WINDOW, len(spikes) // 2))
 
 
+def _likeness(spikes: PackedSpikes, start: int, window: int, image: NDArray[np.float32]) -> float:
+    """Correlation of the mean of a window with a band-passed picture of any size."""
+    seen = shrink(spikes.picture(start, start + window), *image.shape)
+    return correlation(band_pass(seen), image)
+
+
 def _picture(spikes: PackedSpikes, gray: NDArray[np.generic]) -> NDArray[np.float32]:
     """The frame at the sensor's size, from 0 to 1."""
     _, height, width = spikes.shape
@@ -209,18 +214,14 @@ def _search(
     Of large sensors a third of the windows is looked at, in small pictures of some rows.
     """
     some, step = spikes.sampled, spikes.row_step
-    size = some.shape[1], max(1, some.columns // step)
-    small = band_pass(shrink(picture[::step], *size))
+    small = band_pass(shrink(picture[::step], some.shape[1], max(1, some.columns // step)))
     stride = 1 if step == 1 else max(1, window // 3)
     starts = range(0, len(spikes) - window + 1, stride)
-    pictures = (some.picture(start, start + window) for start in starts)
-    curve = np.array([correlation(band_pass(shrink(p, *size)), small) for p in pictures])
+    curve = np.array([_likeness(some, start, window, small) for start in starts])
     place = stride * find_peak(curve, max(1, _FIT_RADIUS // stride))[0]
     reference = band_pass(picture)
-    best, least = (
-        correlation(band_pass(spikes.picture(start, start + window)), reference)
-        for start in (round(place), starts[curve.argmin()])
-    )
+    ends = (round(place), starts[curve.argmin()])
+    best, least = (_likeness(spikes, start, window, reference) for start in ends)
     return place, best, least
 
 
