@@ -37,7 +37,7 @@ from vrtspike.deblurring.data.clips.dataset import load_dataset, merge_dataset
 from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
-from vrtspike.deblurring.data.raw.spikes import read_packed
+from vrtspike.deblurring.data.raw.recordings import find_sensor
 from vrtspike.deblurring.data.simulation.demo import FRAMES_PER_EXPOSURE
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.data.store.reading import MEMORY_PER_BYTE, Store, cache_use
@@ -85,7 +85,7 @@ def make_data(folder: Path) -> Path:
         picture = np.clip(255 * (0.5 + 5 * (scene - scene.mean())), 0, 255).astype(np.uint8)
         frames = (np.roll(picture, n, axis=1) for n in range(FRAMES * FRAMES_PER_EXPOSURE + 1))
         write_sequence(raw / "train" / name, frames, frames_per_exposure=FRAMES_PER_EXPOSURE)
-        found = ingest_sequence(raw, find_sequence(raw, "train", name, "blur"), "blur")
+        found = ingest_sequence(raw, find_sequence(raw, f"train/{name}", "blur"))
         ingested = folder / "ingest" / f"{name}.json"
         write_json(ingested, found | {"source_version": "", "recipe": ""})
         manifests.append(folder / "k32" / "train" / f"{name}.json")
@@ -147,8 +147,8 @@ def decoding(path: Path) -> Figures:
     """Spike file to 32 bins."""
 
     def ours() -> NDArray[np.uint8]:
-        bits = read_packed(path, HEIGHT // 2, WIDTH // 2).rows
-        return voxelize_packed(bits, BINS, spk_gopro_exposure(len(bits)).sharp)
+        spikes = find_sensor(path, None, None, frame=(HEIGHT, WIDTH)).read(path)
+        return voxelize_packed(spikes, BINS, spk_gopro_exposure(len(spikes)).sharp)
 
     assert np.array_equal(ours(), plain_voxels(path))
     works = {
@@ -176,10 +176,10 @@ def ingestion(folder: Path) -> Figures:
         for path in raw.glob("train/s0/*/*.png"):
             read_rgb(path)
         for path in raw.glob("train/s0/spike/*.dat"):
-            read_packed(path, HEIGHT // 2, WIDTH // 2)
+            find_sensor(path, None, None, frame=(HEIGHT, WIDTH)).read(path)
 
     def check() -> None:
-        ingest_sequence(raw, find_sequence(raw, "train", "s0", "blur"), "blur")
+        ingest_sequence(raw, find_sequence(raw, "train/s0", "blur"))
 
     for name, value in cpu_times({"reading its files": read, "one frame": check}, 3).items():
         yield f"ingest: {name}", value / FRAMES, "ms"

@@ -68,9 +68,9 @@ def write_manifests(folder: Path, sequences: int, frames: int) -> None:
     """Ingest and build the first sequence; write the manifests of all as if they were like it."""
     root = folder / DATA
     ingested = folder / RESULTS / "ingest/train" / f"{FIRST}.json"
-    files = find_sequence(root, "train", FIRST, "blur")
-    found = ingest_sequence(root, files, "blur")
-    found |= {"source_version": source_version(root, files, "blur", ingested), "recipe": ""}
+    files = find_sequence(root, f"train/{FIRST}", "blur")
+    found = ingest_sequence(root, files)
+    found |= {"source_version": source_version(root, files, ingested), "recipe": ""}
     write_json(ingested, found)
     stored = build_store(root, ingested, 8, folder / RESULTS / "k8/train" / f"{FIRST}.json")
     # The gate knows frames with equal pictures.

@@ -208,7 +208,7 @@ def simulate_spikes_of_pairs(arguments: argparse.Namespace, how: Simulation) -> 
         with progress_bar(f"simulate {split}/{name}") as progress:
             count = simulate_pairs(
                 root,
-                find_sequence(root, split, name, "blur", arguments.layout),
+                find_sequence(root, f"{split}/{name}", "blur", arguments.layout),
                 folder,
                 how.model_copy(update={"SEED": how.SEED + number}),
                 progress=progress,

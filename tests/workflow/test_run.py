@@ -98,8 +98,8 @@ def test_new_voxel_code_with_equal_voxels_trains_nothing(finished):
     before = sequence_results(finished)
     with finished.replaced(
         "src/vrtspike/deblurring/data/store/voxels.py",
-        "return count_packed(bits, bin_edges(Exposure(0, len(bits), sharp), bins))",
-        "return 1 * count_packed(bits, bin_edges(Exposure(0, len(bits), sharp), bins))",
+        "return spikes.counts(bin_edges(Exposure(0, len(spikes), sharp), bins))",
+        "return 1 * spikes.counts(bin_edges(Exposure(0, len(spikes), sharp), bins))",
     ):
         reasons = finished.why("train_tiny")
         output = finished.make("train_tiny")

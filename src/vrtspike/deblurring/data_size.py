@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vrtspike.deblurring.data.exposure import Exposure
+from vrtspike.deblurring.data.manifests import surveyed
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.recordings import sequence_sensor
@@ -78,10 +79,8 @@ def measure_data(dataset: Dataset) -> DataSize:
     for sequence in known["sequences"]:
         sequences[sequence["split"]] += 1
         frames[sequence["split"]] += sequence["frames"]
-    first = known["sequences"][0]
     files = find_sequence(
-        *(dataset.root, first["split"], first["name"], dataset.blur_dir, dataset.layout),
-        spike_root=dataset.spike_root,
+        *(dataset.root, surveyed(known)[0], dataset.blur_dir, dataset.layout, dataset.spike_root)
     )
     root = Path(dataset.root)
     height, width, _ = read_rgb(root / next(iter(files.sharp.values()))).shape
@@ -101,6 +100,6 @@ def _exposure(
         total = count_spike_frames(root / path, *size)
     except DataError:
         # A fault that the check of its files names.
-        return (area.rows, area.columns), _USUAL_STEPS
+        return area.size, _USUAL_STEPS
     steps = total if files.spikes else total // max(1, len(files.sharp))
-    return (area.rows, area.columns), max(1, steps)
+    return area.size, max(1, steps)

@@ -103,7 +103,7 @@ class RawData:
         def look(files: SequenceFiles) -> None:
             name = f"{files.split}/{files.name}"
             manifest = self.folder(dataset) / "ingest" / f"{name}.json"
-            version = source_version(dataset.root, files, dataset.blur_dir, manifest)
+            version = source_version(dataset.root, files, manifest)
             sizes = (size_and_date(Path(dataset.root), path)[0] for path in files.paths)
             states[name] = RawState(version, sum(max(0, size) for size in sizes))
 

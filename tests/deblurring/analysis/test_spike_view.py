@@ -151,7 +151,7 @@ def test_columns_of_a_head_are_left_out_unless_the_frame_has_them(tmp_path):
         assert view.found.correlation > 0.8
     (first, *_) = describe(view)
     assert first.endswith("16 steps of 250 x 416 (400 of them picture)")
-    assert view_spikes(tmp_path / "a.dat", (250, 416)).area.columns == 400
+    assert view_spikes(tmp_path / "a.dat", (250, 416)).spikes.columns == 400
 
 
 @pytest.mark.shared

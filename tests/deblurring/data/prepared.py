@@ -28,8 +28,8 @@ def check(
     **places: Any,
 ) -> dict[str, Any]:
     """The manifest of a sequence, which is named ``split/sequence``."""
-    files = find_sequence(root, *name.split("/"), blur_dir, **places)
-    found = ingest_sequence(root, files, blur_dir, spike_size)
+    files = find_sequence(root, name, blur_dir, **places)
+    found = ingest_sequence(root, files, spike_size)
     return {**found, "source_version": "v", "recipe": ""}
 
 

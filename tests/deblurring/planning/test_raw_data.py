@@ -137,8 +137,7 @@ def states(workflow: Workflow, **options) -> dict[str, RawState]:
 def test_the_state_of_raw_files_changes_with_them(root):
     workflow = workflow_of(str(root))
     before = states(workflow)
-    files = find_sequence(root, "train", "a", "blur")
-    version = source_version(root, files, "blur", root / "none.json")
+    version = source_version(root, find_sequence(root, "train/a", "blur"), root / "none.json")
     assert before["train/a"] == RawState(version, 4 * len("picture"))
     assert states(workflow) == before
     (root / "train/a/sharp/000002.png").write_text("another")

@@ -21,14 +21,9 @@ from vrtspike.deblurring.data.gate.alignment import (
     mismatch,
     order_fault,
 )
-from vrtspike.deblurring.data.raw.layouts.files import Area
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.recordings import find_sensor, sensor_file
-from vrtspike.deblurring.data.raw.spikes import (
-    PackedSpikes,
-    count_spike_frames,
-    read_packed,
-)
+from vrtspike.deblurring.data.raw.spikes import PackedSpikes, count_spike_frames
 from vrtspike.deblurring.video import video_file
 from vrtspike.errors import DataError
 from vrtspike.io.images import read_gray
@@ -54,10 +49,9 @@ class SpikeView:
     Attributes:
         path: of the file.
         sensor: rows and columns as in the file.
-        area: the part of them that is picture.
         total: spike frames of the whole file.
         start: first spike frame that was read.
-        spikes: (T, h, w).
+        spikes: (T, h, w), the picture only.
         gray: the frame that it is compared with, (H, W) of 0 to 255; None for none.
         found: how both fit together; None without a frame.
         expected: the step of the whole file that the frame should show; None where nothing says it.
@@ -65,7 +59,6 @@ class SpikeView:
 
     path: Path
     sensor: tuple[int, int]
-    area: Area
     total: int
     start: int
     spikes: PackedSpikes
@@ -76,7 +69,7 @@ class SpikeView:
     @cached_property
     def rate(self) -> NDArray[np.float64]:
         """Mean spikes of each pixel and step, (h, w), 0 to 1."""
-        return self.spikes.total() / len(self.spikes)
+        return self.spikes.picture().astype(np.float64) / len(self.spikes)
 
     @property
     def window_steps(self) -> int:
@@ -85,7 +78,8 @@ class SpikeView:
 
     def window(self, first: int) -> NDArray[np.float64]:
         """Mean of the sliding window from a step on, (h, w), 0 to 1."""
-        return self.spikes.total(first, first + self.window_steps) / self.window_steps
+        spikes = self.spikes.picture(first, first + self.window_steps)
+        return spikes.astype(np.float64) / self.window_steps
 
 
 def view_spikes(
@@ -113,12 +107,12 @@ def view_spikes(
     """
     gray = read_gray(frame) if frame is not None else None
     shape = None if gray is None else (gray.shape[0], gray.shape[1])
-    sensor, area = find_sensor(path, size, sensor_file(path), layout, shape)
-    total = count_spike_frames(path, *sensor)
+    sensor = find_sensor(path, size, sensor_file(path), layout, shape)
+    total = count_spike_frames(path, *sensor.size)
     if not 0 <= start < total:
         raise DataError(f"{path}: --start {start}: the file holds steps 0 to {total - 1}")
     count = min(total - start, MOST_STEPS) if steps is None else steps
-    spikes = read_packed(path, *sensor, start=start, count=count, area=area)
+    spikes = sensor.read(path, start, count)
     try:
         found = None if gray is None else align(spikes, gray)
     except DataError as error:
@@ -126,14 +120,14 @@ def view_spikes(
     expected = None
     if layout is not None and layout.exposure is not None:
         expected = layout.exposure_of(total, path).sharp
-    return SpikeView(path, sensor, area, total, start, spikes, gray, found, expected)
+    return SpikeView(path, sensor.size, total, start, spikes, gray, found, expected)
 
 
 def describe(view: SpikeView) -> list[str]:
     """The figures of a spike file, a line each."""
     rate, steps, (height, width) = view.rate, len(view.spikes), view.sensor
     part = "" if steps == view.total else f", {steps} from step {view.start} on are looked at"
-    head = "" if view.area.columns == width else f" ({view.area.columns} of them picture)"
+    head = "" if view.spikes.columns == width else f" ({view.spikes.columns} of them picture)"
     mean, silent = float(rate.mean()), int((rate == 0).sum())
     often = f" (once in {1 / mean:.1f} steps)" if mean > 0 else ""
     low, high = np.percentile(rate, (1, 99))
@@ -157,8 +151,7 @@ def faults(view: SpikeView) -> list[str]:
     """What is wrong with a spike file, a sentence each; nothing where all is well."""
     found = [order_fault(view.spikes, str(view.path))]
     if view.found is not None:
-        size = (view.area.rows, view.area.columns)
-        found.append(mismatch(view.found, view.path, "the frame", size))
+        found.append(mismatch(view.found, view.path, "the frame", view.spikes.shape[1:]))
     return [fault for fault in found if fault]
 
 
@@ -185,7 +178,8 @@ def draw_spikes(view: SpikeView, path: Path) -> None:
         path: where to write, ``.png`` or ``.svg``.
     """
     # Rows as high as their pictures, so that these lie close to each other.
-    aspect = view.area.rows / view.area.columns
+    _, height, width = view.spikes.shape
+    aspect = height / width
     columns = 2 if view.gray is None else 3
     rows = (_INCHES / columns * aspect + 0.4, _INCHES / WINDOWS * aspect + 0.4, 3.2)
 
@@ -246,9 +240,9 @@ def _windows(view: SpikeView) -> Sequence[_Image]:
 
 
 def _draw_raster(axes: Any, view: SpikeView) -> None:  # noqa: ANN401
-    row = view.area.rows // 2
+    row = view.spikes.shape[1] // 2
     raster = np.stack([view.spikes[step][row] for step in range(len(view.spikes))])
-    extent = (0, view.area.columns, view.start + len(view.spikes), view.start)
+    extent = (0, view.spikes.columns, view.start + len(view.spikes), view.start)
     axes.imshow(raster, cmap="gray_r", aspect="auto", interpolation="nearest", extent=extent)
     axes.grid(visible=False)
     axes.set_title(f"spikes of row {row}", fontsize=9)
@@ -280,7 +274,7 @@ def film_spikes(view: SpikeView, path: Path) -> None:
         path: ends in ``.mp4``.
     """
     white = _white(view.rate)
-    factor = max(1, VIDEO_WIDTH // view.area.columns)
+    factor = max(1, VIDEO_WIDTH // view.spikes.columns)
     with video_file(path) as append:
         for first in range(len(view.spikes) - view.window_steps + 1):
             gray = np.clip(view.window(first) / white * 255, 0, 255).round().astype(np.uint8)

@@ -183,7 +183,7 @@ class Ingestion(SequenceStage):
 
     def made_of(self, name: str) -> dict[str, str]:
         """The recipe, and the version of the raw files."""
-        version = source_version(self.root, self._files(name), self.blur_dir, self.manifest(name))
+        version = source_version(self.root, self._files(name), self.manifest(name))
         return {"recipe": self.recipe, "source_version": version}
 
     def make(self, name: str) -> dict[str, Any]:
@@ -193,7 +193,7 @@ class Ingestion(SequenceStage):
             DataError: if it is not there, or changes meanwhile.
         """
         made_of = self.made_of(name)
-        found = ingest_sequence(self.root, self._files(name), self.blur_dir, self.spike_size)
+        found = ingest_sequence(self.root, self._files(name), self.spike_size)
         if self.made_of(name) != made_of:
             raise DataError(
                 f"{name}: its files changed while they were checked; run again when they are all "
@@ -204,10 +204,7 @@ class Ingestion(SequenceStage):
         return manifest
 
     def _files(self, name: str) -> SequenceFiles:
-        split, _, sequence = name.partition("/")
-        return find_sequence(
-            self.root, split, sequence, self.blur_dir, self.layout, self.spike_root
-        )
+        return find_sequence(self.root, name, self.blur_dir, self.layout, self.spike_root)
 
     def entry(self, name: str, manifest: dict[str, Any]) -> Entry:
         """What was found."""

@@ -27,12 +27,7 @@ from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.deblurring.data.raw.recordings import find_recordings, find_sensor, sensor_file
-from vrtspike.deblurring.data.raw.spikes import (
-    PackedSpikes,
-    frame_scale,
-    pack_rows,
-    read_packed,
-)
+from vrtspike.deblurring.data.raw.spikes import PackedSpikes, frame_scale, pack_rows
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
 from vrtspike.deblurring.data.store.voxels import GainMeter, voxelize_packed
 from vrtspike.deblurring.evaluation.pictures import Pictures, open_pictures
@@ -119,12 +114,8 @@ def given_clip(
         found = {"blur": pictures.read(frames)}
         if spikes is not None:
             seen = [each.around(context) for each in spikes.frames[frames]]
-            found["counts"] = np.stack(
-                [
-                    voxelize_packed(part.rows, bins, exposure.sharp)[..., : part.columns]
-                    for part, exposure in seen
-                ]
-            )
+            counts = [voxelize_packed(part, bins, exposure.sharp) for part, exposure in seen]
+            found["counts"] = np.stack(counts)
             binned = [Exposure(0, len(part), exposure.sharp) for part, exposure in seen]
             found["bin_steps"] = bin_table(binned, bins)
         return found
@@ -135,7 +126,7 @@ def given_clip(
             return None
         meter = GainMeter()
         for number, each in enumerate(spikes.frames):
-            total = each.read(each.exposure).total()
+            total = each.read(each.exposure).picture()
             meter.add(pictures.frame(number), total, each.exposure.steps)
         return meter.gain(spikes.place)
 
@@ -172,18 +163,18 @@ def recorded_spikes(
         )
     names = pictures.names
     paths = [path] * len(names) if path.is_file() else _partners(path, names)
-    size, area = find_sensor(paths[0], sensor, sensor_file(paths[0]), layout, pictures.size)
-    ratio = _ratio(pictures, (area.rows, area.columns))
+    known = find_sensor(paths[0], sensor, sensor_file(paths[0]), layout, pictures.size)
+    ratio = _ratio(pictures, known.area.size)
     tables = _find_tables(path, Path(pictures.place))
     table = str(tables[0]) if tables else None
     files = {name: str(file) for name, file in zip(names, paths, strict=True)}
-    found, faults = find_recordings(Path(), files, size, layout, table)
+    found, faults = find_recordings(Path(), files, known.size, layout, table)
     if faults:
         advice = "Each frame needs a spike file (.dat, .npz) of its name; check the sensor size."
         raise DataError(list_faults(f"{path}: frames without usable spikes", faults, advice))
 
     def read(file: Path, steps: Exposure) -> PackedSpikes:
-        return read_packed(file, *size, start=steps.start, count=steps.steps, area=area)
+        return known.read(file, steps.start, steps.steps)
 
     frames = [
         FrameSpikes(recording.exposure, recording.total, partial(read, file), file)

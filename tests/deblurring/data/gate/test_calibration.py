@@ -93,7 +93,7 @@ def test_warp_and_shift_are_found_again_and_undone(scenes, tmp_path, capsys):
     assert moved.start - said.start == round(found["offset_steps"])
     assert moved.sharp - said.sharp == pytest.approx(found["offset_steps"], abs=0.01)
     # It is read as it stands, whatever the sensor's size is to that of the frames.
-    files = find_sequence(tmp_path, "train", "moving", "blur")
+    files = find_sequence(tmp_path, "train/moving", "blur")
     assert (files.layout, sensor_size(tmp_path / files.sensor_file)) == ("stream", SENSOR)
     expected = synthesize_blur(film(4, 40, 2 * SENSOR[0], 2 * SENSOR[1], speed=2)[4:15])
     inner = (slice(30, -30), slice(30, -30))

@@ -157,7 +157,7 @@ def pairs(blur: str, sharp: str, suffix: str = ".png") -> Callable[[Path], None]
                     root / blur.format(split=split) / (name + suffix), synthesize_blur(seen)
                 )
                 write_picture(root / sharp.format(split=split) / (name + suffix), seen[6])
-            files = find_sequence(root, split, "a", "blur")
+            files = find_sequence(root, f"{split}/a", "blur")
             simulate_pairs(
                 root, files, root / "spikes" / split / "a", Simulation(STEPS_PER_FRAME=56)
             )

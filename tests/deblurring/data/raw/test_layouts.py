@@ -91,9 +91,9 @@ def test_spikes_that_a_root_of_their_own_lacks_are_asked_for_there(dataset, tmp_
 
 @pytest.mark.parametrize("place", [f"{SPLIT}/{NAME}/spike", f"{SPLIT}/{NAME}", SPLIT, "."])
 def test_a_file_beside_or_above_the_spikes_may_give_the_sensor_size(dataset, place):
-    assert find_sequence(dataset, SPLIT, NAME, "blur").sensor_file is None
+    assert find_sequence(dataset, f"{SPLIT}/{NAME}", "blur").sensor_file is None
     (dataset / place / "config.yaml").write_text("spike_h: 250\nspike_w: 400\n")
-    found = find_sequence(dataset, SPLIT, NAME, "blur").sensor_file
+    found = find_sequence(dataset, f"{SPLIT}/{NAME}", "blur").sensor_file
     assert sensor_size(dataset / found) == (250, 400)
 
 
@@ -153,13 +153,13 @@ def test_sequences_whose_names_begin_alike(tmp_path):
     for path in list((tmp_path / "train").rglob("a-000048.*")):
         path.rename(path.with_name(f"a-b-000048{path.suffix}"))
     assert LAYOUTS["nafnet"].sequence_names(tmp_path, "train", None, set()) == ["a", "a-b"]
-    assert list(find_sequence(tmp_path, "train", "a", "blur").blur) == ["000047"]
+    assert list(find_sequence(tmp_path, "train/a", "blur").blur) == ["000047"]
 
 
 def test_a_table_beside_the_folders_of_sequences_belongs_to_none(tmp_path):
     PUBLISHED["kair"].write(tmp_path)
     (tmp_path / "train_GT_blurred/exposures.csv").touch()
-    assert find_sequence(tmp_path, "train", "a", "blur").exposures is None
+    assert find_sequence(tmp_path, "train/a", "blur").exposures is None
 
 
 def test_a_layout_that_is_asked_for_is_not_guessed(dataset):
@@ -253,7 +253,7 @@ def test_files_that_claim_the_same_frame_are_a_fault(dataset):
     for name in ("spike.dat", "spike.npz"):
         (folder / name).touch()
     place = f"{SPLIT}/{NAME}"
-    assert find_sequence(dataset, SPLIT, NAME, "blur").faults == (
+    assert find_sequence(dataset, f"{SPLIT}/{NAME}", "blur").faults == (
         f"two files for frame 000002: {place}/blur/000002.png and {place}/blur/2.png",
         f"several spike files for the whole sequence: {place}/spike.dat, {place}/spike.npz",
     )
@@ -265,7 +265,7 @@ def test_capital_suffixes_and_zeros_make_no_other_frame(dataset, part, change):
     for path in list((dataset / SPLIT / NAME / part).iterdir())[1:]:
         capital = path.with_suffix(path.suffix.upper())
         path.rename(capital if change == "suffix" else path.with_stem(path.stem.lstrip("0")))
-    found = find_sequence(dataset, SPLIT, NAME, "blur")
+    found = find_sequence(dataset, f"{SPLIT}/{NAME}", "blur")
     assert (found.faults, len(found.blur)) == ((), 3)
     assert found.blur.keys() == found.sharp.keys() == found.spikes.keys()
 
@@ -274,7 +274,7 @@ def test_a_capital_suffix_of_the_spikes_of_a_whole_sequence(dataset):
     folder = dataset / SPLIT / NAME
     shutil.rmtree(folder / "spike")
     (folder / "spike.NPZ").touch()
-    assert find_sequence(dataset, SPLIT, NAME, "blur").stream == f"{SPLIT}/{NAME}/spike.NPZ"
+    assert find_sequence(dataset, f"{SPLIT}/{NAME}", "blur").stream == f"{SPLIT}/{NAME}/spike.NPZ"
 
 
 @pytest.mark.parametrize(
@@ -286,11 +286,11 @@ def test_numbered_files_that_nothing_reads_are_named(dataset, part, suffix, expe
     (folder / "notes2.txt").write_text("stray")
     (folder / f"000001{suffix}.txt").write_text("about a frame")
     (folder / "000009").mkdir()
-    assert find_sequence(dataset, SPLIT, NAME, "blur").faults == ()
+    assert find_sequence(dataset, f"{SPLIT}/{NAME}", "blur").faults == ()
     (folder / f"000001{suffix}.txt").unlink()
     for path in folder.glob("0*"):
         path.rename(folder / f"{path.stem}{suffix}")
-    (fault,) = find_sequence(dataset, SPLIT, NAME, "blur").faults
+    (fault,) = find_sequence(dataset, f"{SPLIT}/{NAME}", "blur").faults
     assert f"{SPLIT}/{NAME}/{part} holds 000001{suffix} and 2 more, not read" in fault
     assert expected in fault
 

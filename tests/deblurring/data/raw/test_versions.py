@@ -31,8 +31,7 @@ def version(dataset, sequence, manifest):
     """Says the version of a sequence that was ingested."""
 
     def ask():
-        files = find_sequence(dataset, SPLIT, NAME, "blur")
-        return source_version(dataset, files, "blur", manifest)
+        return source_version(dataset, find_sequence(dataset, f"{SPLIT}/{NAME}", "blur"), manifest)
 
     write_json(manifest, {**check(dataset, f"{SPLIT}/{NAME}"), "source_version": ask()})
     return ask

@@ -17,6 +17,7 @@ from torch.utils.data import Dataset
 from vrtspike.deblurring.data.bins import bin_table
 from vrtspike.deblurring.data.clips.augmentation import decimated, turned, with_faults
 from vrtspike.deblurring.data.clips.dataset import DatasetManifest
+from vrtspike.deblurring.data.raw.spikes import PackedSpikes
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.data.store.voxels import Statistics, normalize_counts, voxelize_packed
@@ -97,11 +98,11 @@ def _count(store: Store, frames: slice, rows: slice, columns: slice) -> NDArray[
     """Spikes per bin of a crop in spike pixels, from the stored spikes: uint8 (T, K, h, w)."""
     first, last = columns.start // 8, -(-columns.stop // 8)
     packed = store.read("bits", frames, rows, slice(first, last))
-    inside = slice(columns.start - 8 * first, columns.stop - 8 * first)
-    counts = [
-        voxelize_packed(bits[: exposure.stop], store.layout.bins, exposure.sharp)[..., inside]
-        for bits, exposure in zip(packed, store.layout.binned[frames], strict=True)
-    ]
+    counts = []
+    for bits, exposure in zip(packed, store.layout.binned[frames], strict=True):
+        spikes = PackedSpikes(bits[: exposure.stop], columns.stop - 8 * first)
+        found = voxelize_packed(spikes, store.layout.bins, exposure.sharp)
+        counts.append(found[..., columns.start - 8 * first :])
     return np.stack(counts)
 
 
@@ -286,7 +287,6 @@ def prepare_batch(
             then left aside.
         device: where the model is.
     """
-    device = torch.device(device)
     blur = batch["blur"].to(device, non_blocking=True)
     sharp = batch.get("sharp")
     voxels = None

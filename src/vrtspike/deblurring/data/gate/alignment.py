@@ -64,10 +64,6 @@ in which it is, nothing in sound ones."""
 MOST_SHIFT = 8
 """A shift in space is looked for up to this part of the sensor's sides."""
 
-CENTER_PRECISION = 3.0
-"""Steps by which the centre of one exposure may be missed; half a source frame less (a file cut by
-eight steps) is 4."""
-
 MOST_DISORDER = 0.7
 """Disorder above which the steps count as shuffled."""
 
@@ -170,8 +166,7 @@ def correlation_curve(
     window = window or _window(spikes)
     reference = band_pass(_picture(spikes, gray))
     starts = range(len(spikes) - window + 1)
-    pictures = (band_pass(spikes.picture(start, start + window)) for start in starts)
-    curve = np.array([correlation(picture, reference) for picture in pictures])
+    curve = np.array([_likeness(spikes, start, window, reference) for start in starts])
     return np.arange(len(curve), dtype=np.float64) + (window - 1) / 2, curve
 
 
@@ -198,6 +193,12 @@ def _window(spikes: PackedSpikes) -> int:
     return max(1, min(WINDOW, len(spikes) // 2))
 
 
+def _likeness(spikes: PackedSpikes, start: int, window: int, image: NDArray[np.float32]) -> float:
+    """Correlation of the mean of a window with a band-passed picture of any size."""
+    seen = shrink(spikes.picture(start, start + window), *image.shape)
+    return correlation(band_pass(seen), image)
+
+
 def _picture(spikes: PackedSpikes, gray: NDArray[np.generic]) -> NDArray[np.float32]:
     """The frame at the sensor's size, from 0 to 1."""
     _, height, width = spikes.shape
@@ -213,18 +214,14 @@ def _search(
     Of large sensors a third of the windows is looked at, in small pictures of some rows.
     """
     some, step = spikes.sampled, spikes.row_step
-    size = some.shape[1], max(1, some.columns // step)
-    small = band_pass(shrink(picture[::step], *size))
+    small = band_pass(shrink(picture[::step], some.shape[1], max(1, some.columns // step)))
     stride = 1 if step == 1 else max(1, window // 3)
     starts = range(0, len(spikes) - window + 1, stride)
-    pictures = (some.picture(start, start + window) for start in starts)
-    curve = np.array([correlation(band_pass(shrink(p, *size)), small) for p in pictures])
+    curve = np.array([_likeness(some, start, window, small) for start in starts])
     place = stride * find_peak(curve, max(1, _FIT_RADIUS // stride))[0]
     reference = band_pass(picture)
-    best, least = (
-        correlation(band_pass(spikes.picture(start, start + window)), reference)
-        for start in (round(place), starts[curve.argmin()])
-    )
+    ends = (round(place), starts[curve.argmin()])
+    best, least = (_likeness(spikes, start, window, reference) for start in ends)
     return place, best, least
 
 
@@ -236,9 +233,8 @@ def _misread(spikes: PackedSpikes, picture: NDArray[np.float32], window: int) ->
         picture: the frame at their size.
         window: steps that are averaged.
     """
-    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
-    reverse = np.packbits(bits, axis=1, bitorder="little")[:, 0][spikes.rows]
-    in_reverse = PackedSpikes(reverse, spikes.columns)
+    reverse = np.array([int(f"{byte:08b}"[::-1], 2) for byte in range(256)], np.uint8)
+    in_reverse = PackedSpikes(reverse[spikes.rows], spikes.columns)
     advice = "write the least significant first, numpy.packbits(..., bitorder='little')"
     # Mirrored spikes are as like the frame as the spikes are like the mirrored frame.
     tried = [
@@ -266,7 +262,7 @@ def _moved(spikes: PackedSpikes, reference: NDArray[np.float32], window: int) ->
 
 
 def mismatch(
-    found: Alignment, spikes: Path | str, frame: Path | str, sensor: tuple[int, int]
+    found: Alignment, spikes: Path | str, frame: Path | str, sensor: tuple[int, ...]
 ) -> str | None:
     """What may be wrong with spikes that do not show their frame; None if they do."""
     if found.better:
@@ -316,7 +312,7 @@ def disorder(spikes: PackedSpikes) -> float | None:
     None where there are too few spikes to tell.
     """
     steps, rows = len(spikes), spikes.sampled.rows
-    count = spikes.sampled.total()
+    count = spikes.sampled.picture().astype(np.int64)
     pairs = int.from_bytes((rows[1:] & rows[:-1]).tobytes()).bit_count()
     by_chance = float((count * (count - 1)).sum()) / steps
     # Even a regular pixel must repeat itself when it fires in more than half of all steps.

@@ -30,12 +30,7 @@ from vrtspike.deblurring.data.gate.alignment import (
 )
 from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE
 from vrtspike.deblurring.data.raw.recordings import find_sensor, sensor_file
-from vrtspike.deblurring.data.raw.spikes import (
-    PackedSpikes,
-    count_spike_frames,
-    picture_area,
-    read_packed,
-)
+from vrtspike.deblurring.data.raw.spikes import Sensor, count_spike_frames
 from vrtspike.deblurring.data.simulation.sequence import frame_files
 from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_write_text, write_json
@@ -121,11 +116,11 @@ def calibrate(
         DataError: if files are missing or do not fit, or a scene does not tell.
     """
     spikes = static / SPIKES
-    sensor, _ = find_sensor(spikes, sensor_size, sensor_file(spikes))
+    sensor = find_sensor(spikes, sensor_size, sensor_file(spikes))
     frames = [read_gray(path) for path in frame_files(static / "blur")[:STATIC_FRAMES]]
     gray: NDArray[np.float32] = np.stack(frames).mean(axis=0, dtype=np.float32)
-    steps = min(STATIC_STEPS, count_spike_frames(spikes, *sensor))
-    rate = _spikes(static, sensor, 0, steps).picture() / np.float32(steps)
+    steps = min(STATIC_STEPS, count_spike_frames(spikes, *sensor.size))
+    rate = sensor.read(spikes, count=steps).picture() / np.float32(steps)
     homography = find_homography(gray, rate)
     before, registered = (
         shrink(on_sensor(gray, matrix, rate.shape), *rate.shape)
@@ -134,7 +129,7 @@ def calibrate(
     found = Calibration(
         frame_size=(gray.shape[0], gray.shape[1]),
         sensor_size=(rate.shape[0], rate.shape[1]),
-        file_size=sensor,
+        file_size=sensor.size,
         homography=homography.tolist(),
         residual_pixels=_distance(registered, rate),
         covered=_covered(homography, gray.shape, rate.shape),
@@ -183,7 +178,7 @@ def find_homography(gray: NDArray[np.float32], rate: NDArray[np.float32]) -> Mat
 
 
 def find_offset(
-    moving: Path, sensor: tuple[int, int], homography: Matrix, most_steps: int
+    moving: Path, sensor: Sensor, homography: Matrix, most_steps: int
 ) -> dict[str, float | None]:
     """By how many steps exposures were later than ``exposures.csv`` says.
 
@@ -196,7 +191,7 @@ def find_offset(
     if set(files) != set(exposures):
         odd = sorted(set(files) ^ set(exposures))
         raise DataError(f"{moving}: found {odd[0]} in only one of blur/ and {TABLE}")
-    total = count_spike_frames(moving / SPIKES, *sensor)
+    total = count_spike_frames(moving / SPIKES, *sensor.size)
     low = max(-most_steps, *(-exposure.start for exposure in exposures.values()))
     high = min(most_steps, *(total - exposure.stop for exposure in exposures.values()))
     if high <= low:
@@ -206,7 +201,8 @@ def find_offset(
         )
     curves = []
     for name, exposure in exposures.items():
-        spikes = _spikes(moving, sensor, exposure.start + low, exposure.steps + high - low)
+        begin, steps = exposure.start + low, exposure.steps + high - low
+        spikes = sensor.read(moving / SPIKES, begin, steps)
         frame = read_gray(files[name]).astype(np.float32)
         seen = on_sensor(frame, homography, spikes.shape[1:])
         # Of each offset from low to high.
@@ -314,11 +310,10 @@ def _distance(seen: NDArray[np.float32], rate: NDArray[np.float32]) -> float:
     pictures = [_bytes(band_pass(_unit(picture))) for picture in (seen, rate)]
     flow = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM).calc(*pictures, None)  # type: ignore[call-overload]
     detail = np.abs(band_pass(_unit(rate)))
-    margin = 8
-    inside = np.zeros(detail.shape, np.bool_)
-    inside[margin:-margin, margin:-margin] = True
+    is_rich = detail >= np.percentile(detail, 75)
+    inside = (slice(8, -8), slice(8, -8))
     length = np.hypot(flow[..., 0], flow[..., 1])
-    return float(np.median(length[inside & (detail >= np.percentile(detail, 75))]))
+    return float(np.median(length[inside][is_rich[inside]]))
 
 
 def _covered(homography: Matrix, frame: Sequence[int], sensor: Sequence[int]) -> float:
@@ -338,8 +333,3 @@ def _unit(picture: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def _bytes(picture: NDArray[np.float32]) -> NDArray[np.uint8]:
     return np.rint(255 * _unit(picture)).astype(np.uint8)
-
-
-def _spikes(folder: Path, sensor: tuple[int, int], start: int, count: int) -> PackedSpikes:
-    area = picture_area(sensor)
-    return read_packed(folder / SPIKES, *sensor, start=start, count=count, area=area)

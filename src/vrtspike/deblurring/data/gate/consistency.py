@@ -278,6 +278,5 @@ def _coarse(grey: NDArray[np.uint8]) -> Grey:
     side = max(1, min(COARSE, min(height, width) // 8))
     size = max(1, width // side), max(1, height // side)
     small = cv2.resize(grey, size, interpolation=cv2.INTER_AREA).astype(np.float32)
-    if min(small.shape) >= _WIDE:
-        return np.asarray(small - cv2.blur(small, (_BOX, _BOX)), np.float32)
-    return np.asarray(small - small.mean(), np.float32)
+    shared = cv2.blur(small, (_BOX, _BOX)) if min(small.shape) >= _WIDE else small.mean()
+    return np.asarray(small - shared, np.float32)

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.gate.alignment import (
-    CENTER_PRECISION,
     Alignment,
     align,
     center_tolerance,
@@ -33,21 +32,22 @@ from vrtspike.deblurring.data.gate.consistency import (
     view_spikes,
 )
 from vrtspike.deblurring.data.manifests import INGESTED
-from vrtspike.deblurring.data.raw.layouts.files import Area, SequenceFiles
+from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.data.raw.numbering import find_jumps, frame_order
 from vrtspike.deblurring.data.raw.recordings import Recording, find_recordings, sequence_sensor
-from vrtspike.deblurring.data.raw.spikes import frame_scale, read_packed
+from vrtspike.deblurring.data.raw.spikes import Sensor, frame_scale
 from vrtspike.errors import DataError
 from vrtspike.io.images import read_rgb
 from vrtspike.io.manifests import file_entry
 
+CENTER_PRECISION = 3.0
+"""Steps by which the centre of one exposure may be missed; half a source frame less (a file cut by
+eight steps) is 4."""
+
 
 def ingest_sequence(
-    root: str | Path,
-    files: SequenceFiles,
-    blur_dir: str,
-    spike_size: tuple[int, int] | None = None,
+    root: str | Path, files: SequenceFiles, spike_size: tuple[int, int] | None = None
 ) -> dict[str, Any]:
     """Check a sequence: names, pictures, spike files, and that spikes and frames belong together.
 
@@ -57,7 +57,6 @@ def ingest_sequence(
     Args:
         root: the data set's folder.
         files: of the sequence.
-        blur_dir: which blurry frames they hold, ``blur`` or ``blur_gamma``.
         spike_size: rows and columns of the sensor (columns as in the file, 416 for Vidar dumps
             with header columns); None takes the size in a ``config.yaml`` beside the spikes or
             that of an ``.npz`` file, else half the frames' size.
@@ -69,34 +68,34 @@ def ingest_sequence(
     base, layout = Path(root), LAYOUTS[files.layout]
     names = sorted(set(files.blur) & set(files.sharp), key=frame_order)
     checks = _Checks(base, files)
-    checks.faults += [*files.faults, *_partners(files, blur_dir)]
+    checks.faults += [*files.faults, *_partners(files)]
     checks.faults += [
         f"frame numbers jump from {name} to {following}: frames are missing; put them back, or "
         "make two sequences of it"
         for name, following in find_jumps(names, layout.step, layout.numbers)[1]
     ]
     checks.check(names, spike_size)
-    area = checks.area
+    sensor = checks.sensor
     return {
         "schema": INGESTED.schema,
         "sequence": files.name,
         "split": files.split,
         "layout": files.layout,
         "spikes": files.has_spikes,
-        "blur_dir": blur_dir,
+        "blur_dir": files.blur_dir,
         "files": [file_entry(base, path) for path in files.paths],
         "rgb_size": list(checks.rgb_size) if checks.rgb_size else None,
-        "spike_size": [area.rows, area.columns] if area else None,
-        "spike_file": {"size": list(checks.file_size), "area": asdict(area)} if area else None,
+        "spike_size": list(sensor.area.size) if sensor else None,
+        "spike_file": {"size": list(sensor.size), "area": asdict(sensor.area)} if sensor else None,
         "frames": checks.frames,
         # Of files and sizes that all frames share there is one fault.
         "faults": list(dict.fromkeys(checks.faults)),
     }
 
 
-def _partners(files: SequenceFiles, blur_dir: str) -> list[str]:
+def _partners(files: SequenceFiles) -> list[str]:
     """Frames that lack their blurry, sharp or spike partner."""
-    parts = {blur_dir: set(files.blur), "sharp": set(files.sharp)}
+    parts = {files.blur_dir: set(files.blur), "sharp": set(files.sharp)}
     if files.spikes and files.stream is None:
         parts["spike"] = set(files.spikes)
     everything = set().union(*parts.values())
@@ -117,8 +116,7 @@ class _Checks:
         faults: what is wrong, collected and not raised.
         frames: what the manifest says of each frame; paths are relative to the data set's root.
         rgb_size: rows and columns of the first readable frame; None where there is none.
-        file_size: rows and columns in the spike files; more than the picture's in Vidar dumps.
-        area: the part of them that is picture; None where there are no spikes, or none to be used.
+        sensor: of the spike files; None where there are no spikes, or none to be used.
     """
 
     def __init__(self, root: Path, files: SequenceFiles) -> None:
@@ -126,8 +124,7 @@ class _Checks:
         self.faults: list[str] = []
         self.frames: list[dict[str, Any]] = []
         self.rgb_size: tuple[int, int] | None = None
-        self.file_size = (0, 0)
-        self.area: Area | None = None
+        self.sensor: Sensor | None = None
         self._consistency = Consistency()
         self._moved: list[str] = []
         """Faults of exposures that are shifted in space."""
@@ -180,16 +177,16 @@ class _Checks:
     ) -> dict[str, Recording]:
         """Where the spikes of each frame are, of those whose spikes can be read."""
         files, layout = self.files, LAYOUTS[self.files.layout]
-        self.file_size, area = sequence_sensor(self.root, files, frame, given)
-        frame_scale(frame, (area.rows, area.columns))
-        self.area = area
+        sensor = sequence_sensor(self.root, files, frame, given)
+        frame_scale(frame, sensor.area.size)
+        self.sensor = sensor
         # A recording of the whole sequence is divided among all frames, with partners or without.
         frames = sorted(files.blur, key=frame_order)
         paths = dict.fromkeys(frames, files.stream) if files.stream else files.spikes
         wanted = {name: paths[name] for name in frames if name in paths}
         known = {*files.blur, *files.sharp}
         found, faults = find_recordings(
-            self.root, wanted, self.file_size, layout, files.exposures, known
+            self.root, wanted, sensor.size, layout, files.exposures, known
         )
         self.faults += faults
         return found
@@ -212,16 +209,16 @@ class _Checks:
             for path, picture in zip(paths, pictures, strict=True)
         )
         entry, seen, fault = None, None, None
-        if recording is not None and self.area is not None:
+        if recording is not None and self.sensor is not None:
             start, steps = recording.exposure.start, recording.exposure.steps
             file = self.root / recording.path
             # Long exposures of large sensors take gigabytes once unpacked.
-            spikes = read_packed(file, *self.file_size, start=start, count=steps, area=self.area)
+            spikes = self.sensor.read(file, start, steps)
             place = (
                 f"{file} (steps {start} to {start + steps - 1})" if self.files.stream else f"{file}"
             )
             found, seen = align(spikes, pictures[1]), view_spikes(place, spikes, pictures[0])
-            fault = mismatch(found, place, paths[1], (self.area.rows, self.area.columns))
+            fault = mismatch(found, place, paths[1], spikes.shape[1:])
             if fault and found.is_moved:
                 self._moved.append(fault)
                 fault = None

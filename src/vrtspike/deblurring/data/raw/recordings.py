@@ -14,7 +14,7 @@ from vrtspike.deblurring.data.exposure import Exposure, read_exposures
 from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE, Area, SequenceFiles, sensor_size
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
-from vrtspike.deblurring.data.raw.spikes import count_spike_frames, npz_sensor, picture_area
+from vrtspike.deblurring.data.raw.spikes import Sensor, count_spike_frames, npz_sensor
 from vrtspike.errors import DataError
 
 _FOLDERS_ABOVE = 4
@@ -33,21 +33,27 @@ def find_sensor(
     beside: Path | None,
     layout: Layout | None = None,
     frame: tuple[int, int] | None = None,
-) -> tuple[tuple[int, int], Area]:
-    """Rows and columns of the sensor as in a spike file, and the part of it that is picture.
+) -> Sensor:
+    """The sensor of a spike file.
 
-    In this order they are given, or said by a ``config.yaml``, an ``.npz`` file, the layout, or the
-    size of the frames.
+    In this order rows and columns are given, or said by a ``config.yaml``, an ``.npz`` file, the
+    layout, or the size of the frames. The picture is all but the header columns of Vidar dumps and
+    M1K40 cameras.
 
     Args:
         spikes: the file.
         given: its size, if it is known.
         beside: a ``config.yaml`` that may give it.
-        layout: of the file; None is one whose frames are twice as large as the sensor.
-        frame: rows and columns of a frame.
+        layout: of the file, may know the picture; None is one whose frames are twice as large as
+            the sensor.
+        frame: rows and columns of a frame. Where they have the shape of all columns of the file
+            (832 for 416 at half the size), there is no header.
 
     Raises:
         DataError: if one of these files cannot be read, or nothing tells the size.
+
+    >>> find_sensor(Path("a.dat"), (250, 416), None, frame=(500, 800))
+    Sensor(size=(250, 416), area=Area(top=0, left=0, rows=250, columns=400))
     """
     size = given or (sensor_size(beside) if beside else None) or npz_sensor(spikes)
     size = size or (layout.sensor if layout else None)
@@ -59,12 +65,17 @@ def find_sensor(
             )
         scale = layout.scale if layout else 2
         size = max(1, frame[0] // scale), max(1, frame[1] // scale)
-    return size, picture_area(size, frame, layout)
+    if layout is not None and layout.area is not None and size == layout.sensor:
+        return Sensor(size, layout.area)
+    rows, columns = size
+    header = 24 if size == (1000, 1024) else 16 if columns == 416 else 0
+    is_whole = frame is not None and frame[1] * rows == frame[0] * columns
+    return Sensor(size, Area(0, 0, rows, columns - (0 if is_whole else header)))
 
 
 def sequence_sensor(
     root: Path, files: SequenceFiles, frame: tuple[int, int], given: tuple[int, int] | None
-) -> tuple[tuple[int, int], Area]:
+) -> Sensor:
     """:func:`find_sensor` for the spike files of a sequence."""
     first = files.stream or next(iter(files.spikes.values()))
     beside = root / files.sensor_file if files.sensor_file else None
@@ -110,7 +121,7 @@ def find_recordings(
     exposures = read_exposures(root / table) if table else None
     frames = Counter(paths.values())
     found: dict[str, Recording] = {}
-    ends: dict[str, int] = {}
+    ends = Counter[str]()
     faults: list[str] = []
     if known is not None and (odd := sorted(set(exposures or ()) - set(known))):
         faults.append(
@@ -128,9 +139,8 @@ def find_recordings(
                         f"{frames[path]} blurry frames; frames or spikes are missing, or the "
                         f"sensor size {size[0]} x {size[1]} is wrong"
                     )
-                begin = ends.get(path, 0)
-                ends[path] = begin + steps
-                exposure = layout.exposure_of(steps, root / path).moved(begin)
+                exposure = layout.exposure_of(steps, root / path).moved(ends[path])
+                ends[path] += steps
             elif name not in exposures:
                 raise DataError(f"{root / str(table)}: no line for frame {name}; add it")
             elif (exposure := exposures[name]).stop > total:

@@ -21,16 +21,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.raw.layouts.files import Area
-from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.errors import DataError
-from vrtspike.io.files import atomic_write_bytes, placeholder_fault, refuse_pipe
+from vrtspike.io.files import atomic_write_bytes, file_mark, placeholder_fault, refuse_pipe
 
 MOST_SCALE = 32
 """Largest numerator of the frame's size over the sensor's: crops are multiples of it."""
@@ -61,28 +60,6 @@ _DAMAGE = (
     *(EOFError, zipfile.BadZipFile, zlib.error),  # of an archive
     RuntimeError,  # it is encrypted, or packed in a way that zipfile does not know
 )
-
-
-def picture_area(
-    sensor: tuple[int, int], frame: tuple[int, int] | None = None, layout: Layout | None = None
-) -> Area:
-    """The picture in a spike file: all but the header columns of Vidar dumps and M1K40 cameras.
-
-    Args:
-        sensor: rows and columns as they are in the file.
-        frame: rows and columns of the frames. Where they have the shape of all columns of the file
-            (832 for 416 at half the size), there is no header; None for frames of another camera.
-        layout: may know it, of sensors of its size.
-
-    >>> [picture_area((250, 416), frame).columns for frame in ((500, 800), (500, 832))]
-    [400, 416]
-    """
-    if layout is not None and layout.area is not None and sensor == layout.sensor:
-        return layout.area
-    rows, columns = sensor
-    is_whole = frame is not None and frame[1] * rows == frame[0] * columns
-    header = 24 if sensor == (1000, 1024) else 16 if columns == 416 else 0
-    return Area(0, 0, rows, columns - (0 if is_whole else header))
 
 
 def frame_scale(frame: tuple[int, int], sensor: tuple[int, int]) -> Fraction:
@@ -128,7 +105,7 @@ def frame_bytes(height: int, width: int) -> int:
     return height * width // 8
 
 
-def count_spike_frames(path: str | os.PathLike[str], height: int, width: int) -> int:
+def count_spike_frames(path: Path, height: int, width: int) -> int:
     """Number of spike frames T in a file; only its size is read.
 
     Raises:
@@ -146,7 +123,7 @@ def count_spike_frames(path: str | os.PathLike[str], height: int, width: int) ->
     per_frame = frame_bytes(height, width)
     try:
         refuse_pipe(path)
-        size = Path(path).stat().st_size
+        size = path.stat().st_size
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
     if size == 0:
@@ -162,11 +139,11 @@ def count_spike_frames(path: str | os.PathLike[str], height: int, width: int) ->
     return size // per_frame
 
 
-def _is_npz(path: str | os.PathLike[str]) -> bool:
-    return Path(path).suffix.lower() == ".npz"
+def _is_npz(path: Path) -> bool:
+    return path.suffix.lower() == ".npz"
 
 
-def npz_sensor(path: str | os.PathLike[str]) -> tuple[int, int] | None:
+def npz_sensor(path: Path) -> tuple[int, int] | None:
     """Rows and columns of the sensor as an ``.npz`` file gives them; None for other files.
 
     Raises:
@@ -179,9 +156,7 @@ def npz_sensor(path: str | os.PathLike[str]) -> tuple[int, int] | None:
 
 
 @contextlib.contextmanager
-def _npz(
-    path: str | os.PathLike[str],
-) -> Iterator[tuple[IO[bytes], tuple[int, ...], np.dtype[Any]]]:
+def _npz(path: Path) -> Iterator[tuple[IO[bytes], tuple[int, ...], np.dtype[Any]]]:
     """The bytes of the spikes in an ``.npz`` file, their shape and type."""
     try:
         refuse_pipe(path)
@@ -201,26 +176,29 @@ def _npz(
         raise DataError(f"{path}: no .npz file with an array {KEY} (T, H, W): {reason}") from error
 
 
-def _npz_rows(
-    path: str | os.PathLike[str], start: int, stop: int, rows: slice, columns: slice
-) -> Iterator[NDArray[np.uint8]]:
-    """Packed rows of some steps of an ``.npz`` file, a block of steps at a time.
+@functools.lru_cache(maxsize=1)
+def _npz_frames(path: Path, mark: object) -> NDArray[np.uint8]:
+    """The spike frames of an ``.npz`` file as a ``.dat`` file has them: (T, bytes of a frame).
 
-    To get to them, all before them are unpacked.
+    To get to a step, all before it are unpacked; so those of the latest file are kept.
+
+    Args:
+        path: of the file.
+        mark: what changes with its contents, see :func:`vrtspike.io.files.file_mark`.
     """
     with _npz(path) as (stream, shape, dtype):
         step = int(np.prod(shape[1:])) * dtype.itemsize
-        stream.seek(start * step, os.SEEK_CUR)
-        for first in range(start, stop, _BLOCK_STEPS):
-            last = min(first + _BLOCK_STEPS, stop)
-            contents = stream.read((last - first) * step)
-            # At the end of the file zipfile compares its checksum.
-            if last == shape[0] and stream.read(1):
-                raise ValueError("more than the array that its header announces")
-            spikes = np.frombuffer(contents, dtype).reshape(last - first, *shape[1:])
+        parts = []
+        # At the end of the file zipfile compares its checksum.
+        while contents := stream.read(_BLOCK_STEPS * step):
+            spikes = np.frombuffer(contents, dtype).reshape(-1, *shape[1:])
             if not ((spikes == 0) | (spikes == 1)).all():
                 raise DataError(f"{path}: {KEY} holds values other than 0 and 1")
-            yield pack_rows(spikes[:, rows, columns].astype(np.uint8))
+            parts.append(_pack_frames(spikes))
+        found = np.concatenate(parts)
+        if len(found) != shape[0]:
+            raise ValueError(f"found {len(found)} steps, its header announces {shape[0]}")
+        return found
 
 
 def read_spikes(
@@ -247,56 +225,53 @@ def read_spikes(
         DataError: if the file is missing or empty, its size is not a whole number of frames, or
             the frames asked for are not in it.
     """
-    found = read_packed(path, height, width, start=start, count=count)
+    found = Sensor((height, width), Area(0, 0, height, width)).read(Path(path), start, count)
     return np.unpackbits(found.rows, axis=2, count=found.columns, bitorder="little")
 
 
-def read_packed(
-    path: str | os.PathLike[str],
-    height: int,
-    width: int,
-    *,
-    start: int = 0,
-    count: int | None = None,
-    area: Area | None = None,
-) -> PackedSpikes:
-    """Like :func:`read_spikes`, packed.
+class Sensor(NamedTuple):
+    """A spike sensor, as it lies in its files."""
 
-    Args:
-        path: as there.
-        height: as there.
-        width: as there.
-        start: as there.
-        count: as there.
-        area: the part that is picture, see :func:`picture_area`; None is all.
-    """
-    area = area or Area(0, 0, height, width)
-    total = count_spike_frames(path, height, width)
-    stop = total if count is None else start + count
-    if not 0 <= start <= stop <= total:
-        raise DataError(
-            f"{path}: spike frames {start} to {stop} asked for, the file holds {total} "
-            f"of {height} x {width}"
-        )
-    rows = slice(area.top, area.top + area.rows)
-    columns = slice(area.left, area.left + area.columns)
-    if _is_npz(path):
-        empty = np.empty((0, area.rows, -(-area.columns // 8)), np.uint8)
-        parts = [empty, *_npz_rows(path, start, stop, rows, columns)]
-        return PackedSpikes(np.concatenate(parts), area.columns)
-    size = frame_bytes(height, width)
-    try:
-        raw = np.fromfile(path, dtype=np.uint8, count=(stop - start) * size, offset=start * size)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    packed = raw.reshape(stop - start, size)
-    if width % 8 or area.left % 8 or area.columns % 8:
-        bits = np.unpackbits(packed, axis=1, bitorder="little").reshape(-1, height, width)
-        return PackedSpikes(pack_rows(bits[:, ::-1][:, rows, columns]), area.columns)
-    # Rows fill whole bytes: flipping them while packed moves an eighth of the memory.
-    packed_columns = slice(columns.start // 8, columns.stop // 8)
-    flipped = packed.reshape(-1, height, width // 8)[:, ::-1]
-    return PackedSpikes(np.ascontiguousarray(flipped[:, rows, packed_columns]), area.columns)
+    size: tuple[int, int]
+    """Rows and columns in a file."""
+    area: Area
+    """The part of them that is picture."""
+
+    def read(self, path: Path, start: int = 0, count: int | None = None) -> PackedSpikes:
+        """Like :func:`read_spikes`, the picture only and packed.
+
+        Args:
+            path: as there.
+            start: as there.
+            count: as there.
+        """
+        (height, width), area = self
+        total = count_spike_frames(path, height, width)
+        stop = total if count is None else start + count
+        if not 0 <= start <= stop <= total:
+            raise DataError(
+                f"{path}: spike frames {start} to {stop} asked for, the file holds {total} "
+                f"of {height} x {width}"
+            )
+        rows = slice(area.top, area.top + area.rows)
+        columns = slice(area.left, area.left + area.columns)
+        if _is_npz(path):
+            packed = _npz_frames(path, file_mark(path))[start:stop]
+        else:
+            size = frame_bytes(height, width)
+            try:
+                raw = np.fromfile(path, np.uint8, count=(stop - start) * size, offset=start * size)
+            except OSError as error:
+                raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+            packed = raw.reshape(stop - start, size)
+        if width % 8 or area.left % 8 or area.columns % 8:
+            bits = np.unpackbits(packed, axis=1, count=height * width, bitorder="little")
+            bits = bits.reshape(-1, height, width)
+            return PackedSpikes(pack_rows(bits[:, ::-1][:, rows, columns]), area.columns)
+        # Rows fill whole bytes: flipping them while packed moves an eighth of the memory.
+        packed_columns = slice(columns.start // 8, columns.stop // 8)
+        flipped = packed.reshape(-1, height, width // 8)[:, ::-1]
+        return PackedSpikes(np.ascontiguousarray(flipped[:, rows, packed_columns]), area.columns)
 
 
 @dataclass(frozen=True)
@@ -321,16 +296,32 @@ class PackedSpikes:
         """One step: uint8 (h, w) of 0 and 1."""
         return np.unpackbits(self.rows[step], axis=1, count=self.columns, bitorder="little")
 
-    def total(self, start: int = 0, stop: int | None = None) -> NDArray[np.int64]:
-        """Spikes of each pixel in some steps, by default all: (h, w)."""
-        return self.picture(start, stop).astype(np.int64)
+    def counts(self, steps: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Count the spikes of each pixel between given steps, without unpacking them.
+
+        A table turns each byte into eight counts of 0 or 1, one in each byte of a 64-bit number;
+        adding these numbers counts eight pixels at once (no count exceeds 255, so nothing carries
+        over).
+
+        Args:
+            steps: int64 (K + 1,), rising by 1 to 255: first step of each part, and the end.
+
+        Returns:
+            uint8 (K, h, w).
+        """
+        counts = np.empty((len(steps) - 1, *self.rows.shape[1:]), dtype=np.uint64)
+        for k, (start, stop) in enumerate(pairwise(steps.tolist())):
+            part = self.rows[start:stop]
+            few = (part[i : i + _AT_A_TIME] for i in range(0, len(part), _AT_A_TIME))
+            counts[k] = functools.reduce(np.add, map(_count_few, few))
+        return counts.view(np.uint8)[..., : self.columns]
 
     def picture(self, start: int = 0, stop: int | None = None) -> NDArray[np.float32]:
-        """Like :meth:`total`, to be filtered as an image."""
+        """Spikes of each pixel in some steps, by default all: (h, w), whole numbers."""
         last = len(self) if stop is None else stop
         edges = np.array([*range(start, last, _MOST_COUNTED), last])
         # Exact up to 16 million spikes.
-        return count_packed(self.rows, edges)[..., : self.columns].sum(axis=0, dtype=np.float32)
+        return self.counts(edges).sum(axis=0, dtype=np.float32)
 
     @property
     def row_step(self) -> int:
@@ -341,29 +332,6 @@ class PackedSpikes:
     def sampled(self) -> PackedSpikes:
         """Of large sensors some of the rows, which suffice to tell how the steps follow."""
         return PackedSpikes(np.ascontiguousarray(self.rows[:, :: self.row_step]), self.columns)
-
-
-def count_packed(bits: NDArray[np.uint8], steps: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Count packed spikes between given steps, without unpacking them.
-
-    A table turns each byte into eight counts of 0 or 1, one in each byte of a 64-bit number; adding
-    these numbers counts eight pixels at once (no count exceeds 255, so nothing carries over).
-
-    Args:
-        bits: uint8 (T, H, B), eight columns a byte, lowest bit first.
-        steps: int64 (K + 1,), rising by 1 to 255: first step of each part, and the end.
-
-    Returns:
-        uint8 (K, H, 8 B) counts.
-    """
-    _, height, width = bits.shape
-    counts = np.empty((len(steps) - 1, height, width), dtype=np.uint64)
-    for k, (start, stop) in enumerate(pairwise(steps.tolist())):
-        parts = (
-            bits[first : min(first + _AT_A_TIME, stop)] for first in range(start, stop, _AT_A_TIME)
-        )
-        counts[k] = functools.reduce(np.add, map(_count_few, parts))
-    return counts.view(np.uint8)
 
 
 def _count_few(bits: NDArray[np.uint8]) -> NDArray[np.uint64]:
@@ -399,8 +367,13 @@ def pack_spikes(spikes: NDArray[np.generic]) -> bytes:
     frame_bytes(spikes.shape[1], spikes.shape[2])
     if spikes.dtype != np.bool_ and not ((spikes == 0) | (spikes == 1)).all():
         raise DataError("spikes hold values other than 0 and 1")
+    return _pack_frames(spikes).tobytes()
+
+
+def _pack_frames(spikes: NDArray[np.generic]) -> NDArray[np.uint8]:
+    """The bytes of each spike frame (T, H, W) of 0 and 1: uint8 (T, ceil(H W / 8))."""
     bits = spikes[:, ::-1].astype(np.uint8, copy=False)
-    return np.packbits(bits.reshape(len(bits), -1), axis=1, bitorder="little").tobytes()
+    return np.packbits(bits.reshape(len(bits), -1), axis=1, bitorder="little")
 
 
 def write_spikes(path: str | os.PathLike[str], spikes: NDArray[np.generic]) -> None:

@@ -23,10 +23,7 @@ _BLOCK = 4096
 
 
 def source_version(
-    root: str | os.PathLike[str],
-    files: SequenceFiles,
-    blur_dir: str,
-    manifest_path: str | os.PathLike[str],
+    root: str | os.PathLike[str], files: SequenceFiles, manifest_path: str | os.PathLike[str]
 ) -> str:
     """Version of a sequence's raw files, cheap enough to ask while planning.
 
@@ -37,7 +34,6 @@ def source_version(
     Args:
         root: the data set's folder.
         files: of the sequence.
-        blur_dir: which blurry frames.
         manifest_path: where the ingest manifest of the sequence is or will be.
 
     Returns:
@@ -45,13 +41,13 @@ def source_version(
     """
     base = Path(root)
     present = [(path, *size_and_date(base, path)) for path in files.paths]
-    version = json_digest({"blur_dir": blur_dir, "files": present})
+    version = json_digest({"blur_dir": files.blur_dir, "files": present})
     try:
         known = read_manifest(Path(manifest_path), INGESTED)
     except DataError:
         return version
     checked = {entry["path"]: entry for entry in known["files"]}
-    is_same = known["blur_dir"] == blur_dir and len(checked) == len(present)
+    is_same = known["blur_dir"] == files.blur_dir and len(checked) == len(present)
     if is_same and all(is_unchanged(base, checked, path) for path in files.paths):
         return str(known["source_version"])
     return version

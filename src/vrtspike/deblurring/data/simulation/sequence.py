@@ -28,7 +28,7 @@ from vrtspike.deblurring.data.simulation.sensor import (
     synthesize_blur,
 )
 from vrtspike.errors import DataError
-from vrtspike.io.files import atomic_path, atomic_write_bytes, replaced_folder
+from vrtspike.io.files import atomic_path, atomic_write_text, replaced_folder
 from vrtspike.io.images import encode_png, read_rgb
 
 FRAME_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp")
@@ -139,13 +139,10 @@ def simulate_pairs(
         for done, interval in enumerate(intervals):
             stream.write(pack_spikes(interval))
             progress(done, len(names))
-    half = how.STEPS_PER_FRAME // 2
-    about = Exposure(-half, half, 0)
-    exposures = {
-        name: about.moved(how.STEPS_PER_FRAME * number)
-        for number, name in enumerate(names, start=1)
-    }
-    atomic_write_bytes(folder / TABLE, exposure_table(exposures).encode())
+    steps = how.STEPS_PER_FRAME
+    about = Exposure(-(steps // 2), steps // 2, 0)
+    exposures = {name: about.moved(steps * place) for place, name in enumerate(names, start=1)}
+    atomic_write_text(folder / TABLE, exposure_table(exposures))
     return len(names)
 
 
@@ -223,6 +220,5 @@ def write_sequence(
     if is_rate and exposure == spk_gopro_exposure(exposure.steps):
         (folder / TABLE).unlink(missing_ok=True)
     else:
-        table = exposure_table(dict.fromkeys(names, exposure))
-        atomic_write_bytes(folder / TABLE, table.encode())
+        atomic_write_text(folder / TABLE, exposure_table(dict.fromkeys(names, exposure)))
     return len(names), len(spikes)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.bins import bin_edges
 from vrtspike.deblurring.data.exposure import Exposure
-from vrtspike.deblurring.data.raw.spikes import count_packed, pack_rows
+from vrtspike.deblurring.data.raw.spikes import PackedSpikes, pack_rows
 from vrtspike.errors import DataError
 from vrtspike.io.images import luma, shrink
 
@@ -58,25 +58,25 @@ def voxelize(spikes: NDArray[np.uint8], bins: int, sharp: float) -> NDArray[np.u
             f"spikes: found {spikes.dtype} of shape {spikes.shape}, expected uint8 (T, H, W) of 0 "
             "and 1"
         )
-    return voxelize_packed(pack_rows(spikes), bins, sharp)[..., : spikes.shape[2]]
+    return voxelize_packed(PackedSpikes(pack_rows(spikes), spikes.shape[2]), bins, sharp)
 
 
-def voxelize_packed(bits: NDArray[np.uint8], bins: int, sharp: float) -> NDArray[np.uint8]:
+def voxelize_packed(spikes: PackedSpikes, bins: int, sharp: float) -> NDArray[np.uint8]:
     """Like :func:`voxelize`, from packed spikes and several times faster.
 
     Args:
-        bits: uint8 (T, H, B), eight columns a byte, lowest bit first.
+        spikes: (T, H, W).
         bins: K.
         sharp: as there.
 
     Returns:
-        uint8 (K, H, 8 B) counts.
+        uint8 (K, H, W) counts.
 
     Raises:
         DataError: if K and T do not fit together (see
             :func:`vrtspike.deblurring.data.bins.bin_edges`).
     """
-    return count_packed(bits, bin_edges(Exposure(0, len(bits), sharp), bins))
+    return spikes.counts(bin_edges(Exposure(0, len(spikes), sharp), bins))
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class GainMeter:
     def __init__(self) -> None:
         self._sums: list[tuple[float, float]] = []
 
-    def add(self, blur: NDArray[np.uint8], spikes: NDArray[np.integer], steps: int) -> None:
+    def add(self, blur: NDArray[np.uint8], spikes: NDArray[np.number], steps: int) -> None:
         """Take in one exposure.
 
         Args:

@@ -17,7 +17,7 @@ from vrtspike.deblurring.data.bins import bin_edges
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.manifests import INGESTED, STORE, recorded_exposure
 from vrtspike.deblurring.data.raw.layouts.files import Area
-from vrtspike.deblurring.data.raw.spikes import PackedSpikes, count_packed, read_packed
+from vrtspike.deblurring.data.raw.spikes import PackedSpikes, Sensor
 from vrtspike.deblurring.data.raw.versions import changed_files
 from vrtspike.deblurring.data.store.layout import SCHEMA, StoreLayout
 from vrtspike.deblurring.data.store.reading import Store
@@ -113,24 +113,20 @@ def _frames(
     root: Path, manifest: dict[str, Any], layout: StoreLayout, histogram: Histogram
 ) -> Iterator[StoredFrame]:
     """Read the sequence frame by frame and add its counts to ``histogram``."""
-    binned = layout.binned
+    binned, file = layout.binned, manifest["spike_file"]
     for number, frame in enumerate(manifest["frames"]):
         blur, sharp = read_rgb(root / frame["blur"]), read_rgb(root / frame["sharp"])
         if layout.spike_size is None:
             yield {"blur": blur, "sharp": sharp}
             continue
-        exposure, sensor, spikes = binned[number], manifest["spike_file"], frame["spikes"]
-        bits = read_packed(
-            root / spikes["path"],
-            *sensor["size"],
-            start=spikes["start"] - layout.exposures[number].start,
-            count=exposure.steps,
-            area=Area(**sensor["area"]),
-        ).rows
+        sensor = Sensor(file["size"], Area(**file["area"]))
+        exposure, spikes = binned[number], frame["spikes"]
+        start = spikes["start"] - layout.exposures[number].start
+        recorded = sensor.read(root / spikes["path"], start, exposure.steps)
         edges = bin_edges(exposure, layout.bins)
-        counts = count_packed(bits, edges)[..., : layout.spike_size[1]]
+        counts = recorded.counts(edges)
         add_to_histogram(histogram, counts, np.diff(edges))
-        yield {"blur": blur, "sharp": sharp, "voxels": counts, "bits": bits}
+        yield {"blur": blur, "sharp": sharp, "voxels": counts, "bits": recorded.rows}
 
 
 def write_store(
@@ -165,7 +161,7 @@ def write_store(
                     # Voxels hold the context, too.
                     bits = frame["bits"][exposure.start : exposure.stop]
                     seen = PackedSpikes(bits, layout.spike_size[1])
-                    meter.add(frame["blur"], seen.total(), exposure.steps)
+                    meter.add(frame["blur"], seen.picture(), exposure.steps)
             for name, array in arrays.items():
                 block = np.zeros((len(part), *array.shape[1:]), np.uint8)
                 for place, (_, frame) in enumerate(part):

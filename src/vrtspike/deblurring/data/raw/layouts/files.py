@@ -26,6 +26,11 @@ class Area:
     rows: int
     columns: int
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.rows, self.columns
+
 
 @dataclass(frozen=True)
 class SequenceFiles:
@@ -35,6 +40,8 @@ class SequenceFiles:
     name: str
     layout: str
     """Name of its layout."""
+    blur_dir: str
+    """Which blurry frames it holds, ``blur`` or ``blur_gamma``."""
     blur: dict[str, str]
     """Blurry frames by their number, such as ``{"000226": "train/.../blur/000226.png"}``."""
     sharp: dict[str, str]

@@ -231,6 +231,7 @@ class Layout:
             split=split,
             name=name,
             layout=self.name,
+            blur_dir=blur_dir,
             blur=blurry,
             sharp=sharps,
             spikes=spikes,

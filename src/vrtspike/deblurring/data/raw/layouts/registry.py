@@ -53,16 +53,16 @@ def find_layout(root: Path, split: str, wanted: str = AUTO) -> Layout:
 
 def find_sequence(
     root: str | os.PathLike[str],
-    split: str,
-    name: str,
+    sequence: str,
     blur_dir: str,
     layout: str = AUTO,
     spike_root: str | None = None,
 ) -> SequenceFiles:
-    """List the files of one sequence.
+    """List the files of one sequence, ``<split>/<name>``.
 
     Raises:
         DataError: if a folder cannot be listed.
     """
     base = Path(root)
+    split, _, name = sequence.partition("/")
     return find_layout(base, split, layout).find(base, split, name, blur_dir, spike_root)
