@@ -96,6 +96,8 @@ def test_every_documented_command_runs(folder, documented_machine, capsys):
             shown = shown[-2:]
         missing = {label(line) for line in shown if not line.startswith("no findings")} - said
         assert not missing, (words, missing, said)
+        if words[0] == "advise":  # all figures are those of the page's machine
+            assert set(shown) <= set(printed.out.splitlines())
     assert (folder / "000226_spikes.mp4").stat().st_size > 1000
     assert (folder / "analysis/findings.html").is_file()
     assert (folder / "baseline.json").is_file()
@@ -134,6 +136,15 @@ def test_nothing_fits(folder, capsys):
     words = ["advise", "--gpu", "4090", "--hours", "0.00001"]
     assert main.run_command(words) == 1
     assert "nothing to recommend: no preset fits" in capsys.readouterr().out
+
+
+def test_options_that_would_have_no_effect_are_refused(publish, tmp_path):
+    with pytest.raises(UserError, match="--gpus 3: says how many there are of the GPUs that --gpu"):
+        main.run_command(["advise", "--gpus", "3"])
+    with pytest.raises(
+        UserError, match=r"--settings a\.yaml: says what a text log was trained with"
+    ):
+        main.run_command(["analyze", str(publish("one")), "--settings", "a.yaml"])
 
 
 def test_compare_takes_folders_of_runs(publish, tmp_path, monkeypatch, capsys):

@@ -7,7 +7,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from vrtspike.errors import RunError
+from vrtspike.errors import ConfigError, RunError
 from vrtspike.system.cli import add_configuration, positive_int, positive_number
 
 FEWEST_TURNS = 3
@@ -35,7 +35,7 @@ def add_advise(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
     add_configuration(parser)
     parser.add_argument("--gpu", help="for a machine with such GPUs: A6000, 4090, A100, H100, H200")
-    parser.add_argument("--gpus", type=positive_int, default=1, help="how many, with --gpu")
+    parser.add_argument("--gpus", type=positive_int, help="how many, with --gpu; without: 1")
     parser.add_argument(
         "--hours", type=positive_number, default=336.0, help="that a training may take at most"
     )
@@ -47,13 +47,18 @@ def advise(arguments: argparse.Namespace) -> int:
     Estimates come from tables of counted costs, and from the data sheet of the GPU or a short
     measurement on this machine; --gpu estimates for another machine's GPUs.
     """
+    if arguments.gpus is not None and arguments.gpu is None:
+        raise ConfigError(
+            f"--gpus {arguments.gpus}: says how many there are of the GPUs that --gpu names; add "
+            "--gpu, or leave --gpus out for those of this machine"
+        )
     from vrtspike.commands import hardware, preset_advice
     from vrtspike.config.workflow import read_workflow
 
     workflow = read_workflow(arguments.configfile, arguments.config)
     gpu = None if workflow.settings.GPUS == 0 else hardware.find_gpus()
     if arguments.gpu is not None:
-        gpu = hardware.named_gpu(arguments.gpu, arguments.gpus)
+        gpu = hardware.named_gpu(arguments.gpu, arguments.gpus or 1)
     found = preset_advice.advise(workflow, hardware.this_machine(gpu), arguments.hours)
     print("\n".join(found.lines))
     return 0 if found.command is not None else 1

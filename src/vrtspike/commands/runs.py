@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from vrtspike.errors import RunError
+from vrtspike.errors import ConfigError, RunError
 from vrtspike.system.cli import add_output
 
 _SNAKEFILE = Path("workflow/Snakefile")
@@ -82,6 +82,11 @@ def analyze(arguments: argparse.Namespace) -> None:
     """
     path = arguments.run_path
     folder = _find_run(path)
+    if folder is not None and arguments.settings is not None:
+        raise ConfigError(
+            f"--settings {arguments.settings}: says what a text log was trained with; {folder} is "
+            "a run, which has its own settings: leave --settings out"
+        )
     from vrtspike.analysis.findings import finding_lines
     from vrtspike.analysis.performance import figures_table, read_analysis, write_analysis
     from vrtspike.deblurring.analysis.old_logs import analyze_old_logs

@@ -99,6 +99,11 @@ def test_what_does_not_fit_is_refused(train, exported, tmp_path, sequence):
         export_model(load(exported), tmp_path / "again.onnx")
     with pytest.raises(ConfigError, match="is computed on the CPU in float32, found device cuda"):
         load(exported, device="cuda")
+    words = ["restore", str(exported), str(sequence / "blur"), "-o", str(tmp_path / "out")]
+    with pytest.raises(ConfigError, match="found device None and precision bfloat16; leave them"):
+        run_command([*words, "--precision", "bfloat16"])
+    with pytest.raises(ConfigError, match="found device cuda and precision auto; leave them"):
+        run_command([*words, "--device", "cuda"])
     (tmp_path / "damaged.onnx").write_bytes(exported.read_bytes()[:-2000])
     for name in ("nothing.onnx", "damaged.onnx"):
         with pytest.raises(

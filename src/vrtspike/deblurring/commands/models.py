@@ -96,10 +96,12 @@ def restore(arguments: argparse.Namespace) -> int:
     output: Path = arguments.output
     if output.is_file() or output.suffix in (".png", ".mp4"):
         raise ConfigError(f"--output: found {output}, expected a folder for frames and videos")
-    if arguments.simulate_spikes and arguments.sensor is not None:
-        raise ConfigError(
-            "--sensor describes recorded spikes; the simulated sensor has half the frames' size"
-        )
+    for option in ("sensor", "layout"):
+        if arguments.spikes is None and getattr(arguments, option) is not None:
+            raise ConfigError(
+                f"--{option} describes recorded spikes, and there are none: give them (--spikes), "
+                f"or leave --{option} out; the simulated sensor has half the frames' size"
+            )
     try:
         _restore(arguments)
     except KeyboardInterrupt:
@@ -118,7 +120,8 @@ def _restore(arguments: argparse.Namespace) -> None:
     if found.suffix == ".onnx":
         from vrtspike.deblurring.evaluation.onnx_model import load_onnx
 
-        exported = load_onnx(found)
+        device = None if arguments.device == "auto" else arguments.device
+        exported = load_onnx(found, device, arguments.precision)
     run = read_finished(found) if exported is None else exported.run
     from vrtspike.deblurring.evaluation.folder import Request, open_request, restore_into
 

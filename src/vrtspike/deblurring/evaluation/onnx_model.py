@@ -35,12 +35,25 @@ METADATA = "vrtspike"
 SCHEMA = 1
 
 
-def load_onnx(path: Path) -> TrainedModel:
+def load_onnx(
+    path: Path, device: str | torch.device | None = None, precision: str = "auto"
+) -> TrainedModel:
     """Load a model that ``vrtspike export`` has written; it computes on the CPU in float32.
 
+    Args:
+        path: of the file.
+        device: None, or the CPU.
+        precision: ``auto`` or ``float32``.
+
     Raises:
+        ConfigError: if it shall compute elsewhere, or otherwise.
         RunError: if there is no such file, or it is of another program.
     """
+    if device not in (None, "cpu", torch.device("cpu")) or precision not in ("auto", "float32"):
+        raise ConfigError(
+            f"{path}: is computed on the CPU in float32, found device {device} and precision "
+            f"{precision}; leave them out, or take the run itself"
+        )
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -25,7 +25,7 @@ from vrtspike.deblurring.evaluation.restore import (
 )
 from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, fit_tiling
 from vrtspike.deblurring.settings import Settings, deblurring_settings
-from vrtspike.errors import ConfigError, DataError, RunError
+from vrtspike.errors import DataError, RunError
 from vrtspike.io.files import file_digest
 from vrtspike.reporting.packed import find_model
 from vrtspike.runs.identity import RunIdentity
@@ -185,12 +185,7 @@ def load(
     if folder.suffix == ".onnx":
         from vrtspike.deblurring.evaluation.onnx_model import load_onnx
 
-        if device not in (None, "cpu", torch.device("cpu")) or precision not in ("auto", "float32"):
-            raise ConfigError(
-                f"{folder}: is computed on the CPU in float32, found device {device} and precision "
-                f"{precision}; leave them out, or load the run itself"
-            )
-        return load_onnx(folder)
+        return load_onnx(folder, device, precision)
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     computed = choose_precision(precision, place)
     published = read_finished(folder)
