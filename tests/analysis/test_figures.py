@@ -181,6 +181,8 @@ def test_a_loss_that_is_lost_at_last_is_no_figure(folder, tmp_path):
     assert health.first_not_finite == STEPS + 1
     # The largest norm that is a number.
     assert math.isfinite(health.gradient_norm_max)
+    (tmp_path / "metrics.jsonl").write_text('{"kind": "train", "step": 1}\n')
+    assert run_figures(read_run_logs(tmp_path), 1, METRICS).health.losses_not_finite == 1
 
 
 def test_a_short_run_has_no_trends_and_its_best_is_the_lowest_where_lower_is_better(publish):

@@ -65,14 +65,14 @@ def read_run_logs(folder: str | Path) -> RunLogs:
             "step (runs/<preset>/<fingerprint>)"
         )
     records, memory = list(iter_records(metrics)), list(_records(folder, "memory"))
-    peaks = (each for each in memory if each["kind"] == "gpu_categories")
-    activations = [math.nan, *(p["activations_mb"] for p in peaks if p["peak_mb"] is not None)]
+    peaks = (p for p in memory if p["kind"] == "gpu_categories" and p["peak_mb"] is not None)
+    activations = [math.nan, *(p.get("activations_mb", math.nan) for p in peaks)]
     timed = (each for each in _records(folder, "timing") if each["kind"] == "step")
     timing, steps = _timings(timed)
     return RunLogs(
         timing=timing,
         steps=steps,
-        train=_log_table(records, "train"),
+        train=_log_table(records, "train", "loss"),
         validation=_log_table(records, "validation"),
         memory=_log_table(memory, "memory"),
         gpu_activations_mb=activations[-1],
@@ -87,13 +87,14 @@ def _records(folder: Path, name: str) -> Iterator[dict[str, Any]]:
         yield from iter_records(path)
 
 
-def _log_table(records: Sequence[dict[str, Any]], kind: str) -> pd.DataFrame:
+def _log_table(records: Sequence[dict[str, Any]], kind: str, *columns: str) -> pd.DataFrame:
     """Records of a kind in order of their steps, of each step the last one.
 
-    Nested values get dotted names. There are ``step`` and ``time``, also without any record.
+    Nested values get dotted names. There are ``step``, ``time`` and the given columns, also without
+    any record.
     """
     table = pd.json_normalize([each for each in records if each.get("kind") == kind])
-    table = table.reindex(columns=list(dict.fromkeys([*table, "step", "time"])))
+    table = table.reindex(columns=list(dict.fromkeys([*table, "step", "time", *columns])))
     table = table.drop(columns="kind", errors="ignore").drop_duplicates("step", keep="last")
     return table.sort_values("step", kind="stable", ignore_index=True)
 

@@ -174,6 +174,10 @@ def test_a_folder_gives_times_and_progress_together(tmp_path):
 def test_what_is_no_log_is_refused(tmp_path):
     with pytest.raises(RunError, match=r"neither a run .* nor a text log"):
         analyze_old_logs(tmp_path / "nosuch")
-    (tmp_path / "a.log").write_text("hello\nTotal: nothing\n前向传播总耗时: 1.2.3ms\n")
+    (tmp_path / "a.log").write_text("hello\nTotal: nothing\n")
     with pytest.raises(RunError, match="no line of a known layout"):
         analyze_old_logs(tmp_path)
+    for line in ("前向传播总耗时: 1.2.3ms\n", "Step 1\n  forward : 1.2.3ms\nTotal\n"):
+        (tmp_path / "a.log").write_text(line)
+        with pytest.raises(RunError, match=r"a time in ms is no number \(.*'1\.2\.3'\); mend"):
+            analyze_old_logs(tmp_path)

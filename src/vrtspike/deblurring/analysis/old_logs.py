@@ -54,9 +54,9 @@ _PARTS = {"维度转换": "layout", "Self-Attention": "attention", "FFN": "feed_
 _NUMBER = r"([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))"
 # Possessive: a block that was cut off would else be tried in all ways to divide its spaces.
 _BLOCK = re.compile(r"^ *Step (\d+)\s*\n((?: *+(?!Step |Total).*\n)*+) *Total", re.MULTILINE)
-_SECTION = re.compile(r"^( *)(?:- )?(\S.*?)\s*: *(\d+\.?\d*)ms", re.MULTILINE)
-_PRINTED = re.compile(r"\[(?:VRT\] Stage (\d+)\b.*?|主模型\] (\S+?)总)耗时: (\d+\.?\d*)ms")
-_PRINTED_END = re.compile(r"^\s*前向传播总耗时: (\d+\.?\d*)ms\s*$", re.MULTILINE)
+_SECTION = re.compile(r"^( *)(?:- )?(\S.*?)\s*: *([\d.]+)ms", re.MULTILINE)
+_PRINTED = re.compile(r"\[(?:VRT\] Stage (\d+)\b.*?|主模型\] (\S+?)总)耗时: ([\d.]+)ms")
+_PRINTED_END = re.compile(r"^\s*前向传播总耗时: ([\d.]+)ms\s*$", re.MULTILINE)
 _HOST_CLOCKS = "总耗时"
 """Stands in all times of the older scripts and in none of this project."""
 _PROGRESS = re.compile(r"\bstep (\d+)/\d+ \|(.*)")
@@ -167,11 +167,16 @@ def analyze_old_logs(path: Path, settings: Settings | None = None) -> Analysis:
         settings: what the run was trained with; None for the defaults, which a note says.
 
     Raises:
-        RunError: if there are none, or nothing in them is known.
+        RunError: if there are none, nothing in them is known, or a time is garbled.
     """
     files = old_log_files(path)
     text = "\n".join(file.read_text(encoding="utf-8-sig", errors="replace") for file in files)
-    times = [*_block_times(text), *_printed_times(text)]
+    try:
+        times = [*_block_times(text), *_printed_times(text)]
+    except ValueError as error:
+        raise RunError(
+            f"{path}: a time in ms is no number ({error}); mend that line, or remove its step"
+        ) from error
     progress, memory = _progress(text), _memory(text)
     if not times and progress.empty and memory.empty:
         raise RunError(

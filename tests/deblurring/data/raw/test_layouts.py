@@ -162,6 +162,15 @@ def test_a_table_beside_the_folders_of_sequences_belongs_to_none(tmp_path):
     assert find_sequence(tmp_path, "train/a", "blur").exposures is None
 
 
+def test_a_split_may_lie_in_a_folder_of_its_own(tmp_path):
+    for folder in ("train_GT_blurred", "train_GT"):
+        (tmp_path / "sub" / folder / "a").mkdir(parents=True)
+        (tmp_path / "sub" / folder / "a/000001.png").touch()
+    files = find_sequence(tmp_path, "sub/train/a", "blur", "kair")
+    assert (files.split, files.name) == ("sub/train", "a")
+    assert [*files.blur.values()] == ["sub/train_GT_blurred/a/000001.png"]
+
+
 def test_a_layout_that_is_asked_for_is_not_guessed(dataset):
     (dataset / "train_GT").mkdir()
     match = r"split train fit the layouts kair and spk_gopro; set DATA\.LAYOUT"

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import io
+import zipfile
+
 import numpy as np
 import pytest
 
@@ -77,6 +80,20 @@ def test_damage_of_an_npz_file_is_an_error_wherever_it_is(tmp_path, save):
             continue
         np.testing.assert_array_equal(found, spikes)
     assert refused > 200
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [(-20, "cannot reshape"), (-16, "cannot reshape"), (1, "more than"), (16, "more than")],
+)
+def test_an_array_is_as_long_as_its_header_says(tmp_path, change, reason):
+    stream = io.BytesIO()
+    np.save(stream, np.zeros((2, 4, 4), np.uint8))
+    contents = (stream.getvalue() + bytes(16))[: change - 16 or None]
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("spk.npy", contents)
+    with pytest.raises(DataError, match=f"a.npz: no .npz .*{reason}"):
+        read_spikes(tmp_path / "a.npz", 4, 4)
 
 
 @pytest.mark.parametrize(

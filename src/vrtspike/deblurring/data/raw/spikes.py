@@ -189,16 +189,16 @@ def _npz_frames(path: Path, mark: object) -> NDArray[np.uint8]:
     with _npz(path) as (stream, shape, dtype):
         step = int(np.prod(shape[1:])) * dtype.itemsize
         parts = []
-        # At the end of the file zipfile compares its checksum.
-        while contents := stream.read(_BLOCK_STEPS * step):
-            spikes = np.frombuffer(contents, dtype).reshape(-1, *shape[1:])
+        for left in range(shape[0], 0, -_BLOCK_STEPS):
+            steps = min(left, _BLOCK_STEPS)
+            spikes = np.frombuffer(stream.read(steps * step), dtype).reshape(steps, *shape[1:])
             if not ((spikes == 0) | (spikes == 1)).all():
                 raise DataError(f"{path}: {KEY} holds values other than 0 and 1")
             parts.append(_pack_frames(spikes))
-        found = np.concatenate(parts)
-        if len(found) != shape[0]:
-            raise ValueError(f"found {len(found)} steps, its header announces {shape[0]}")
-        return found
+        # At the end of the file zipfile compares its checksum.
+        if stream.read(1):
+            raise ValueError("more than the array that its header announces")
+        return np.concatenate(parts)
 
 
 def read_spikes(

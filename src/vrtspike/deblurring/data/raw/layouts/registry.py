@@ -58,11 +58,11 @@ def find_sequence(
     layout: str = AUTO,
     spike_root: str | None = None,
 ) -> SequenceFiles:
-    """List the files of one sequence, ``<split>/<name>``.
+    """List the files of one sequence, ``<split>/<name>``; a split may be a path (``sub/train``).
 
     Raises:
         DataError: if a folder cannot be listed.
     """
     base = Path(root)
-    split, _, name = sequence.partition("/")
+    split, _, name = sequence.rpartition("/")
     return find_layout(base, split, layout).find(base, split, name, blur_dir, spike_root)
