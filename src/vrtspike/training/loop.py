@@ -45,7 +45,13 @@ from vrtspike.training.optimizers import (
     trainable_groups,
 )
 from vrtspike.training.precision import Precision
-from vrtspike.training.progress import Progress, Speed, estimate_arithmetic, validate
+from vrtspike.training.progress import (
+    Progress,
+    Speed,
+    StepResult,
+    estimate_arithmetic,
+    validate,
+)
 from vrtspike.training.run_log import RunLog
 from vrtspike.training.tasks import Batch, Trainable
 
@@ -92,6 +98,9 @@ class Trainer:
         self.optimizer = build_optimizer(
             parameter_groups(groups, self.learning_rate, problem.rate_factors), train.OPTIM
         )
+        self.average: AveragedModel | None = None
+        if train.EMA > 0:
+            self.average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(train.EMA))
         self.progress = Progress()
         self.parts: dict[str, Stateful] = {
             "progress": self.progress,
@@ -99,9 +108,7 @@ class Trainer:
             "precision": self.precision.scaler,
             "optimizer": self.optimizer,
         }
-        self.average: AveragedModel | None = None
-        if train.EMA > 0:
-            self.average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(train.EMA))
+        if self.average is not None:
             self.parts["average"] = self.average
         self._resume(checkpoint)
         if train.COMPILE_MODEL:
@@ -126,14 +133,14 @@ class Trainer:
             stopping = self._validation_is_due() and not self._validate(stop)
             while not stopping and not self._is_finished():
                 with section("step"):
-                    figures, (samples, frames), stopping = self._step(stream, stop)
+                    result, stopping = self._step(stream, stop)
                 if profiler is not None:
                     profiler.step()
-                self._record(figures, samples, speed)
+                self._record(result, speed)
                 if not stopping and self._validation_is_due():
                     stopping = not self._validate(stop)
                 # Before the checkpoint, so that a crash after it leaves no gap in the timings.
-                self.timing.step(self.progress.step, samples, frames)
+                self.timing.step(self.progress.step, result.samples, result.frames)
                 if stopping or self._is_finished() or self.progress.step % save_every == 0:
                     self._save()
         if stopping:
@@ -148,16 +155,8 @@ class Trainer:
         """The model that is validated and published: the moving average (TRAIN.EMA), if any."""
         return self.model if self.average is None else self.average.module
 
-    def _step(
-        self, stream: Iterator[Any], stop: StopRequest
-    ) -> tuple[dict[str, Any], tuple[int, int], bool]:
-        """One optimiser step.
-
-        Returns:
-            its figures, equal on all processes but for ``data_ms``, the milliseconds that this one
-            waited for data; its samples and frames, of all processes; whether any of them was asked
-            to stop.
-        """
+    def _step(self, stream: Iterator[Any], stop: StopRequest) -> tuple[StepResult, bool]:
+        """One optimiser step; returns its result and whether any process was asked to stop."""
         done, steps = self.progress.step, self.micro_batches // self.ranks.world_size
         rate = set_learning_rates(
             self.optimizer, self.train.SCHED, self.learning_rate, done, self.total
@@ -188,16 +187,9 @@ class Trainer:
             self.precision.step(self.optimizer, finite)
             if finite and self.average is not None:
                 self.average.update_parameters(self.model)
-        self.progress.count(samples, skipped=not finite)
-        figures = {
-            "loss": sum(losses.values()),
-            "losses": losses,
-            "lr": rate,
-            "grad_norm": norm_value,
-            "skipped": not finite,
-            "data_ms": round(data_ms, 3),
-        }
-        return figures, (samples, frames), stops > 0
+        result = StepResult(losses, rate, norm_value, not finite, samples, frames, data_ms)
+        self.progress.count(result)
+        return result, stops > 0
 
     def _micro_step(self, batch: Batch, micro: int, steps: int) -> dict[str, torch.Tensor]:
         """Accumulate the gradients of one micro-batch, divided by ``steps``.
@@ -243,22 +235,30 @@ class Trainer:
         means = {name: loss / world for name, loss in zip(sums, losses, strict=True)}
         return means, norm_value, [round(total) for total in totals]
 
-    def _record(self, figures: dict[str, Any], samples: int, speed: Speed) -> None:
+    def _record(self, result: StepResult, speed: Speed) -> None:
         """Log and show a step; fail after too many skipped steps."""
         step = self.progress.step
-        self.progress.epoch_seconds += speed.count(samples)
+        self.progress.epoch_seconds += speed.count(result.samples)
         epoch, metric = self._epoch(), self.progress.metrics.get(self.task.metric)
         parts = [
             f"step {step}/{self.total}",
             f"eta {format_duration(speed.remaining(step))}",
             f"epoch {epoch}",
-            f"loss {figures['loss']:.4f}",
+            f"loss {result.loss:.4f}",
             *([] if metric is None else [f"{self.task.metric} {metric:.4g}"]),
             f"{speed.samples_per_second:.3g} samples/s",
-            f"data {figures['data_ms']:.1f} ms",
+            f"data {result.data_ms:.1f} ms",
         ]
         self.display.update(" | ".join(parts), step / self.total)
-        figures["samples_per_second"] = round(speed.samples_per_second, 4)
+        figures = {
+            "loss": result.loss,
+            "losses": result.losses,
+            "lr": result.learning_rate,
+            "grad_norm": result.gradient_norm,
+            "skipped": result.skipped,
+            "samples_per_second": round(speed.samples_per_second, 4),
+            "data_ms": round(result.data_ms, 3),
+        }
         self.log.write("train", step, epoch, figures)
         epoch_ends = step * self.micro_batches // self.batches.per_epoch >= epoch
         if epoch_ends or step >= self.total:

@@ -28,6 +28,34 @@ Pictures: TypeAlias = dict[str, NDArray[np.uint8]]
 """Named uint8 (H, W, 3) RGB pictures."""
 
 
+@dataclass(frozen=True)
+class StepResult:
+    """Result of one optimiser step, equal on every process except ``data_ms``.
+
+    Attributes:
+        losses: weighted terms, averaged over micro-steps and processes.
+        learning_rate: of the first parameter group.
+        gradient_norm: before clipping.
+        skipped: whether the update was skipped because the gradients were not finite.
+        samples: samples of the step, of all processes.
+        frames: frames of the step, of all processes.
+        data_ms: milliseconds this process waited for data.
+    """
+
+    losses: dict[str, float]
+    learning_rate: float
+    gradient_norm: float
+    skipped: bool
+    samples: int
+    frames: int
+    data_ms: float
+
+    @property
+    def loss(self) -> float:
+        """The sum of all terms."""
+        return sum(self.losses.values())
+
+
 @dataclass
 class Progress:
     """The part of a run's state that is neither weights nor optimiser; checkpoints hold it.
@@ -66,13 +94,13 @@ class Progress:
         """Restore :meth:`state_dict`."""
         vars(self).update(state_dict)
 
-    def count(self, samples: int, *, skipped: bool) -> None:
-        """Count a finished step, and whether it was skipped."""
+    def count(self, result: StepResult) -> None:
+        """Count a finished step."""
         self.step += 1
-        self.samples += samples
-        self.epoch_samples += samples
-        self.skipped += skipped
-        self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped else 0
+        self.samples += result.samples
+        self.epoch_samples += result.samples
+        self.skipped += result.skipped
+        self.skipped_in_a_row = self.skipped_in_a_row + 1 if result.skipped else 0
 
     def note_validation(
         self, metrics: dict[str, float], main: str, watched: str, lower: Collection[str] = ()
