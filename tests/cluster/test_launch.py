@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -22,6 +23,7 @@ from vrtspike.cluster.torchrun import run
 from vrtspike.config import load_preset
 from vrtspike.io.files import write_json
 from vrtspike.monitoring.display import Messages
+from vrtspike.runs.folder import lock_run
 from vrtspike.runs.identity import identify
 from vrtspike.runs.published import read_published
 
@@ -223,6 +225,14 @@ def test_a_finished_run_is_found_by_its_preset_and_fingerprint(tmp_path, monkeyp
     assert launch(tmp_path / "none.py", output=tmp_path / "out", log=log, **options) == 0
     assert [line.split(":")[0] for line in log.read_text().splitlines()] == ["run folder", "result"]
     assert read_published(tmp_path / "out").fingerprint == run.fingerprint
+    # A second launcher of the run waits for the first one.
+    with ThreadPoolExecutor(1) as pool, lock_run(folder, lock="launcher.lock"):
+        second = pool.submit(
+            launch, tmp_path / "none.py", output=tmp_path / "out", log=log, **options
+        )
+        while "waiting for" not in log.read_text():
+            assert not second.done()
+    assert second.result() == 0
 
 
 @pytest.mark.parametrize(("step", "expected"), [(7, True), (3, False)])

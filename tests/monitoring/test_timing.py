@@ -140,9 +140,7 @@ def test_summary_has_percentiles_throughput_and_data_share(tmp_path):
         timing.log("step/data", 1.0)
         timing.step(number, samples=2, frames=10)
     timing.print_summary()
-    timing.close()
-    summary = records(tmp_path)[-1]
-    assert summary["kind"] == "summary"
+    summary = timing.summary()
     row = summary["sections"]["step"]
     assert (row["mean"], row["min"], row["max"]) == (50.5, 1.0, 100.0)
     assert row["p50"] == pytest.approx(50.5)
@@ -150,6 +148,8 @@ def test_summary_has_percentiles_throughput_and_data_share(tmp_path):
     assert summary["samples_per_second"] == pytest.approx(200 / 5.05, rel=1e-3)
     assert summary["frames_per_second"] == pytest.approx(1000 / 5.05, rel=1e-3)
     assert summary["data_share"] == pytest.approx(100 / 5050, rel=1e-3)
+    timing.close()
+    assert records(tmp_path)[-1] == {"kind": "summary", **summary}
     for text in (screen.getvalue(), text_of(tmp_path)):
         assert re.search(r"step/data +100 +1.00 +1.00 +1.00 +1.00 +1.00", text)
         assert "39.604 samples/s, 198.020 frames/s" in text

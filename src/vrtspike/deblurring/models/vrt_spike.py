@@ -93,7 +93,7 @@ class VRTSpike(Restorer):
         flow = [name for name in names if ".spynet." in name or ".pa_deform." in name]
         return {"backbone": [name for name in names if name not in flow], "flow": flow}
 
-    def forward(self, blur: Tensor, voxels: Tensor | None) -> Tensor:
+    def forward(self, blur: Tensor, voxels: Tensor | None = None) -> Tensor:
         """Restore a clip, with its spikes if it takes any.
 
         Args:

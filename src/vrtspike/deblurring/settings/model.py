@@ -60,7 +60,8 @@ class VRTSettings(Section):
     )
     DEFORMABLE_GROUPS: Positive = key("Offset groups of the deformable alignment", 16)
     INDEP_RECONSTS: tuple[Annotated[int, Field(ge=STAGES)], ...] = key(
-        "Groups (numbered as in VRT_DEPTHS) whose windows hold a single frame", (9, 10)
+        "Groups of stage 8 (numbered as in VRT_DEPTHS, from 7) whose windows hold a single frame",
+        (9, 10),
     )
     ATTENTION: Literal["auto", "sdpa", "recompute"] = operational(
         "Implementation of window attention; sdpa: PyTorch's scaled_dot_product_attention; "
