@@ -32,10 +32,10 @@ from vrtspike.deblurring.losses.charbonnier import charbonnier
 from vrtspike.deblurring.models import Restorer, build_model
 from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.settings.schema import load_video_preset
-from vrtspike.errors import RunError
 from vrtspike.io.files import finite_or_null, read_json, write_json
 from vrtspike.monitoring.timing import seconds
 from vrtspike.system import cli
+from vrtspike.system.errors import RunError
 from vrtspike.training.optimizers import build_optimizer
 from vrtspike.training.precision import Precision
 from vrtspike.training.run_log import describe_environment

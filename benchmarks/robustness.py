@@ -36,9 +36,9 @@ from vrtspike.deblurring.evaluation.tiling import tiling_for
 from vrtspike.deblurring.metrics.psnr import psnr
 from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.settings.schema import deblurring_settings, load_video_preset
-from vrtspike.errors import DataError
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.system import cli
+from vrtspike.system.errors import DataError
 
 STEPS_PER_FRAME = 8
 

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 
 from vrtspike.analysis.findings import update_tables
-from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_write_text
 from vrtspike.system.cli import run
+from vrtspike.system.errors import DataError
 
 PAGES = tuple(Path("docs") / name for name in ("findings.md", "troubleshooting.md"))
 

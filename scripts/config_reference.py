@@ -15,9 +15,9 @@ from pathlib import Path
 
 from vrtspike.config.reference import chinese, missing_page, preset_json_schema, reference_page
 from vrtspike.deblurring.settings import names
-from vrtspike.errors import ConfigError
 from vrtspike.io.files import atomic_write_text
 from vrtspike.system import cli
+from vrtspike.system.errors import ConfigError
 
 PROJECT = Path(__file__).parents[1]
 

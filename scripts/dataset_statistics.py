@@ -7,10 +7,10 @@ from pathlib import Path
 
 from vrtspike.deblurring.data.clips.dataset import merge_dataset
 from vrtspike.deblurring.data.manifests import ACCEPTED
-from vrtspike.errors import ConfigError
 from vrtspike.io.files import write_json
 from vrtspike.io.manifests import read_manifest
 from vrtspike.system.cli import HelpFormatter, run
+from vrtspike.system.errors import ConfigError
 
 
 def main() -> None:

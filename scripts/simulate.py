@@ -25,9 +25,9 @@ from vrtspike.deblurring.data.simulation.sequence import (
     simulate_pairs,
     write_sequence,
 )
-from vrtspike.errors import ConfigError, DataError, list_faults
 from vrtspike.io.images import read_rgb
 from vrtspike.system.cli import HelpFormatter, run
+from vrtspike.system.errors import ConfigError, DataError, list_faults
 from vrtspike.system.progress_bar import progress_bar
 
 FRAMES_PER_EXPOSURE = 11

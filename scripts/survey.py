@@ -10,9 +10,9 @@ from pathlib import Path
 
 from vrtspike.deblurring.data.raw.layouts.registry import AUTO, LAYOUTS
 from vrtspike.deblurring.data.raw.survey import survey
-from vrtspike.errors import named_faults
 from vrtspike.io.files import write_json
 from vrtspike.system.cli import HelpFormatter, run
+from vrtspike.system.errors import named_faults
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 
-from vrtspike.errors import EXIT_USER_ERROR
+from vrtspike.system.errors import EXIT_USER_ERROR
 from vrtspike.system.surroundings import environment_faults
 from vrtspike.workflow.messages import rewrite
 from vrtspike.workflow.views import SUMMARY_LINES, SUMMARY_ONLY, PlanView, RunView

@@ -7,10 +7,10 @@ import pytest
 
 from vrtspike.analysis.ablation import compare_variants, write_seeds
 from vrtspike.config.run_schema import Ablation, Variant
-from vrtspike.errors import RunError
 from vrtspike.io.files import read_json, write_json
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.sst.settings import SSTSettings
+from vrtspike.system.errors import RunError
 
 NAMES = ("{}", "{}-without-spikes", "{}-shuffled-spikes")
 MODELS = ({}, {"USE_SPIKE": False}, {"SPIKE_ORDER": "shuffled"})

@@ -6,8 +6,8 @@ import pytest
 
 from tests.analysis.test_compare import evaluation
 from vrtspike.analysis.compare import below_baseline, find_candidates, write_baseline
-from vrtspike.errors import RunError
 from vrtspike.io.files import read_json, write_json
+from vrtspike.system.errors import RunError
 
 FIGURES = {"psnr restored": 31.5, "ssim restored": 0.9, "lpips restored": 0.125}
 

@@ -12,8 +12,8 @@ from vrtspike.analysis.compare import (
     find_candidates,
     write_comparison,
 )
-from vrtspike.errors import RunError
 from vrtspike.io.files import read_json, write_json
+from vrtspike.system.errors import RunError
 
 
 def evaluation(folder, name: str, psnr: float):

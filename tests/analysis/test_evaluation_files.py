@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from vrtspike.analysis.evaluation_files import read_summary, write_summary
-from vrtspike.errors import RunError
 from vrtspike.io.files import write_json
+from vrtspike.system.errors import RunError
 
 CONTENTS = {"preset": "a", "metrics": {"psnr": {"restored": 29.18}}, "worst": []}
 

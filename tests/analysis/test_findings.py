@@ -5,7 +5,7 @@ import re
 import pytest
 
 from vrtspike.analysis.findings import update_tables
-from vrtspike.errors import DataError
+from vrtspike.system.errors import DataError
 
 
 @pytest.mark.parametrize("name", ["findings.md", "troubleshooting.md"])

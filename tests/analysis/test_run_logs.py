@@ -7,8 +7,8 @@ import pytest
 
 from tests.published_runs import write_lines
 from vrtspike.analysis.run_logs import read_run_logs
-from vrtspike.errors import RunError
 from vrtspike.monitoring.timing import TimingLogger, section
+from vrtspike.system.errors import RunError
 
 
 def train(step: int, loss: float | None) -> dict:

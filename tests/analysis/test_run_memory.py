@@ -11,11 +11,11 @@ from vrtspike.analysis import run_memory
 from vrtspike.analysis.run_memory import memory_advice, memory_lines
 from vrtspike.commands.main import run_command
 from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import RunError
 from vrtspike.io.files import write_json
 from vrtspike.monitoring.process_memory import ProcessMemory, SystemMemory
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.sst.settings import SSTSettings
+from vrtspike.system.errors import RunError
 
 GB = 1024.0
 CALM = SystemMemory(100 * GB, 40 * GB, 60 * GB, 30 * GB, 10 * GB, 1 * GB)

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from vrtspike.analysis.stage_times import demo_summary, stage_seconds
-from vrtspike.errors import DataError
 from vrtspike.io.files import write_json
+from vrtspike.system.errors import DataError
 
 
 def benchmark(path: Path, seconds: float, time: int) -> None:

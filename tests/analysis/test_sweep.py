@@ -7,7 +7,7 @@ import pytest
 
 from vrtspike.analysis.sweep import parallel_coordinates, write_sweep
 from vrtspike.deblurring.metrics.psnr import PSNR
-from vrtspike.errors import RunError
+from vrtspike.system.errors import RunError
 
 VALUES = {
     "rates-a": {"TRAIN.OPTIM.LR": 0.01, "TRAIN.BATCH_SIZE": 1},

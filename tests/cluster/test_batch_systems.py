@@ -12,7 +12,7 @@ import pytest
 from tests.concurrency import wait_until
 from vrtspike.cluster import batch_systems
 from vrtspike.cluster.batch_systems import SYSTEMS, Job, cancel, state, submit
-from vrtspike.errors import RunError
+from vrtspike.system.errors import RunError
 
 # One program for all commands: a job is a process of its own; its number is the process's.
 BATCH = """

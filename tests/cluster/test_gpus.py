@@ -13,8 +13,8 @@ import torch
 
 from vrtspike.cluster import gpus
 from vrtspike.cluster.gpus import lock_folder, lock_gpu, take_device, take_gpus, usable_gpus
-from vrtspike.errors import RunError
 from vrtspike.monitoring.nvml import Gpu
+from vrtspike.system.errors import RunError
 
 GIB = 2**30
 

@@ -19,7 +19,7 @@ from vrtspike.cluster.scheduler import (
     srun_command,
     time_limit,
 )
-from vrtspike.errors import ConfigError
+from vrtspike.system.errors import ConfigError
 
 
 def test_a_query_has_no_standard_input():

@@ -18,9 +18,9 @@ import pytest
 
 from tests.workflow.project import CONFIG, TINY, tiny_project
 from vrtspike.commands.main import run_command
-from vrtspike.errors import RunError, UserError
 from vrtspike.io.files import write_json
 from vrtspike.monitoring.records import read_records
+from vrtspike.system.errors import RunError, UserError
 
 MANIFEST = Path("results/data/tiny/k8/dataset.json")
 PHASES = "[{CROP_SIZE: 32, EPOCHS: 1}, {CROP_SIZE: 64, EPOCHS: 1}]"

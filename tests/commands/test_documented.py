@@ -17,8 +17,8 @@ from vrtspike.commands.hardware import Machine
 from vrtspike.deblurring.data.raw.spikes import write_spikes
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
 from vrtspike.deblurring.data_size import GB
-from vrtspike.errors import UserError
 from vrtspike.io.images import write_png
+from vrtspike.system.errors import UserError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = (REPOSITORY / "docs/commands.md").read_text(encoding="utf-8")

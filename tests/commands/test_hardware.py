@@ -11,7 +11,7 @@ from vrtspike.commands.hardware import (
     measure_speed,
     named_gpu,
 )
-from vrtspike.errors import RunError
+from vrtspike.system.errors import RunError
 from vrtspike.system.surroundings import nearest_existing
 
 GPUS = [

@@ -12,8 +12,8 @@ from vrtspike.commands.preset_advice import advise, advise_batch
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import load_workflow, read_workflow
 from vrtspike.deblurring.costs import table
-from vrtspike.errors import UserError
 from vrtspike.sst.problem import memory
+from vrtspike.system.errors import UserError
 
 GB = 10**9
 

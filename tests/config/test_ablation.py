@@ -9,7 +9,7 @@ import pytest
 from vrtspike.config.workflow import load_workflow
 from vrtspike.deblurring.datasets import DeblurringWorkflow
 from vrtspike.deblurring.settings.schema import ABLATION
-from vrtspike.errors import ConfigError
+from vrtspike.system.errors import ConfigError
 
 CONFIG = ["config.yaml"]
 

@@ -14,7 +14,7 @@ from vrtspike.config.documents import document_of, overlay, parse_overrides, par
 from vrtspike.config.loading import build_settings
 from vrtspike.config.workflow import load_workflow
 from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import ConfigError
+from vrtspike.system.errors import ConfigError
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from vrtspike.config import load_preset
 from vrtspike.config.loading import check_training
 from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import ConfigError
+from vrtspike.system.errors import ConfigError
 
 
 def load(tmp_path, text, *overrides):

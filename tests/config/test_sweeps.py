@@ -9,7 +9,7 @@ import pytest
 from vrtspike.config.workflow import Workflow, load_workflow
 from vrtspike.deblurring.datasets import DeblurringWorkflow
 from vrtspike.deblurring.planning import clip_options
-from vrtspike.errors import ConfigError
+from vrtspike.system.errors import ConfigError
 
 SWEEP = """\
 BASE: small

@@ -12,8 +12,8 @@ from vrtspike.config.fields import Section
 from vrtspike.config.loading import load_preset
 from vrtspike.config.workflow import load_workflow, workflow_schema
 from vrtspike.deblurring.datasets import DeblurringWorkflow
-from vrtspike.errors import ConfigError
 from vrtspike.sst.settings import SSTSettings
+from vrtspike.system.errors import ConfigError
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data_size import GOPRO, DataSize, measure_data
 from vrtspike.deblurring.datasets import Dataset
-from vrtspike.errors import DataError
+from vrtspike.system.errors import DataError
 
 
 @pytest.fixture(scope="module")

@@ -37,12 +37,12 @@ from vrtspike.deblurring.preset import (
     validation_batches,
 )
 from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.runs.code import record_code, write_code
 from vrtspike.runs.identity import RunIdentity, identify, write_statistics
 from vrtspike.runs.published import publish
+from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.fit import run_preset
 from vrtspike.training.workers import Workers

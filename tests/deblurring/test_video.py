@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vrtspike.deblurring.video import read_video, video_file, video_rate
-from vrtspike.errors import DataError
+from vrtspike.system.errors import DataError
 
 RED, BLUE, WHITE, BLACK = (200, 0, 0), (20, 60, 220), (255, 255, 255), (0, 0, 0)
 

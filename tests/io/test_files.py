@@ -10,7 +10,6 @@ import time
 import pytest
 
 from tests.faults.disks import full, missing, small_disk
-from vrtspike.errors import RunError
 from vrtspike.io.files import (
     atomic_path,
     atomic_write_text,
@@ -24,6 +23,7 @@ from vrtspike.io.files import (
     replaced_folder,
     write_json,
 )
+from vrtspike.system.errors import RunError
 
 
 def test_a_file_is_replaced_whole(tmp_path):

@@ -6,9 +6,9 @@ import cv2
 import numpy as np
 import pytest
 
-from vrtspike.errors import DataError
 from vrtspike.io.files import file_digest
 from vrtspike.io.images import luma, read_gray, read_rgb, shrink, write_png
+from vrtspike.system.errors import DataError
 
 
 def test_round_trip_keeps_channel_order(tmp_path):

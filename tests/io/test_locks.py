@@ -15,9 +15,9 @@ import pytest
 
 from tests.concurrency import is_waited_for
 from vrtspike.cluster.gpus import take_gpus
-from vrtspike.errors import RunError
 from vrtspike.io.locks import lock_file, locked
 from vrtspike.runs.folder import lock_run
+from vrtspike.system.errors import RunError
 from vrtspike.workflow.starting import reserve_files
 
 

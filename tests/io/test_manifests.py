@@ -6,7 +6,6 @@ import os
 
 import pytest
 
-from vrtspike.errors import DataError
 from vrtspike.io.files import write_json
 from vrtspike.io.manifests import (
     ManifestKind,
@@ -15,6 +14,7 @@ from vrtspike.io.manifests import (
     is_unchanged,
     read_manifest,
 )
+from vrtspike.system.errors import DataError
 
 
 def test_a_file_is_the_same_by_its_date_or_else_by_its_contents(tmp_path):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from vrtspike.errors import DataError
 from vrtspike.io import pretrained as weights
+from vrtspike.system.errors import DataError
 
 NAME = "vgg16-397923af.pth"
 

@@ -13,9 +13,9 @@ from safetensors.torch import save_file
 from torch import nn
 
 from vrtspike.deblurring.data.raw.spikes import count_spike_frames
-from vrtspike.errors import DataError, RunError
 from vrtspike.io.images import read_rgb
 from vrtspike.io.weights import load_trained, read_weights
+from vrtspike.system.errors import DataError, RunError
 
 FORMATS = [("w.pth", torch.save), ("w.safetensors", save_file)]
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.errors import RunError
 from vrtspike.monitoring.records import Records, read_records, truncate_records
+from vrtspike.system.errors import RunError
 
 
 def test_records_are_on_disk_at_once_and_cut_off_lines_are_left_out(tmp_path):

@@ -14,10 +14,10 @@ from tests.reporting.results import (
     make_evaluation,
     make_run,
 )
-from vrtspike.errors import RunError
 from vrtspike.io.files import read_json, write_json
 from vrtspike.reporting.page import script_json, verdict, write_report_page
 from vrtspike.reporting.runs import read_run
+from vrtspike.system.errors import RunError
 
 HOSTILE = "</script><img src=x onerror=alert(1)>{{data}}&amp;"
 

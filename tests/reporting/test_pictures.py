@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from tests.reporting.results import picture, write_picture
-from vrtspike.errors import DataError
 from vrtspike.reporting import pictures
 from vrtspike.reporting.pictures import (
     ERROR_TOP,
@@ -16,6 +15,7 @@ from vrtspike.reporting.pictures import (
     error_colours,
     error_map,
 )
+from vrtspike.system.errors import DataError
 
 
 def decode(text: str) -> np.ndarray:

@@ -10,7 +10,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from vrtspike.errors import RunError
 from vrtspike.io.files import write_json
 from vrtspike.runs.folder import (
     RunRecord,
@@ -19,6 +18,7 @@ from vrtspike.runs.folder import (
     read_record,
     set_aside,
 )
+from vrtspike.system.errors import RunError
 
 USER, HOST = psutil.Process().username(), socket.gethostname()
 

@@ -14,7 +14,6 @@ from vrtspike.deblurring.data.manifests import DATASET
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.problem import evaluation_weights, training_weights
 from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import ConfigError, DataError, RunError
 from vrtspike.io.files import file_digest, read_json, write_json
 from vrtspike.io.pretrained import PUBLISHED
 from vrtspike.runs.identity import (
@@ -26,6 +25,7 @@ from vrtspike.runs.identity import (
     write_statistics,
 )
 from vrtspike.runs.published import publish
+from vrtspike.system.errors import ConfigError, DataError, RunError
 
 
 def of(**sections):

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.runs.published import publish as publish_run
 from vrtspike.runs.published import read_published, require_published
+from vrtspike.system.errors import ConfigError, RunError
 
 
 def test_reads_name_fingerprint_and_settings(publish):

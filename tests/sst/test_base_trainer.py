@@ -16,7 +16,6 @@ from torch import nn
 
 from tests.sst.conftest import PACIFIC
 from vrtspike.config.documents import nested
-from vrtspike.errors import ConfigError, RunError
 from vrtspike.sst import Area, BaseTrainer, ERA5SSTMonthlyDataset, RecursiveAttentionTransformer
 from vrtspike.sst.base_trainer import (
     CLIPPING,
@@ -26,6 +25,7 @@ from vrtspike.sst.base_trainer import (
     read_model,
 )
 from vrtspike.sst.generate import Globe, write_example
+from vrtspike.system.errors import ConfigError, RunError
 
 TINY = {
     **{"width": 20, "height": 10, "seq_len": 2, "d_model": 16, "num_heads": 2, "num_layers": 1},

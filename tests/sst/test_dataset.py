@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from tests.sst.conftest import PACIFIC, YEARS, changed
-from vrtspike.errors import ConfigError, DataError
 from vrtspike.sst.dataset import ERA5SSTMonthlyDataset, SSTTask
 from vrtspike.sst.settings import month_number
+from vrtspike.system.errors import ConfigError, DataError
 
 
 def months(store, first: tuple[int, int], count: int) -> np.ndarray:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.sst.conftest import cell_means
-from vrtspike.errors import ConfigError, DataError
 from vrtspike.sst.grid import Area, Grid
+from vrtspike.system.errors import ConfigError, DataError
 
 GLOBE = Area("Globe", lon=[0, 360], lat=[-90, 90])
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from vrtspike.errors import ConfigError
 from vrtspike.sst.model import RecursiveAttentionTransformer
+from vrtspike.system.errors import ConfigError
 
 ROWS, COLUMNS = 7, 10
 """No multiples of the patches' 3 cells."""

@@ -12,7 +12,6 @@ import torch
 from safetensors.torch import save_file
 
 from vrtspike.analysis.evaluation_files import EvaluationJob
-from vrtspike.errors import DataError
 from vrtspike.io.files import read_json
 from vrtspike.runs.code import training_code
 from vrtspike.runs.identity import RunIdentity
@@ -22,6 +21,7 @@ from vrtspike.sst import problem
 from vrtspike.sst.model import RecursiveAttentionTransformer, build_model
 from vrtspike.sst.problem import open_split
 from vrtspike.sst.settings import SSTSettings
+from vrtspike.system.errors import DataError
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.workers import Workers
 

@@ -10,7 +10,6 @@ import xarray
 
 from tests.sst.conftest import GLOBE, PACIFIC, YEARS, cell_means, changed, series_store
 from vrtspike.deblurring.data.raw.versions import changed_files
-from vrtspike.errors import DataError
 from vrtspike.sst import store as store_module
 from vrtspike.sst.generate import Globe, write_example
 from vrtspike.sst.grid import Area, Grid
@@ -23,6 +22,7 @@ from vrtspike.sst.store import (
     prepare,
     prepared_store,
 )
+from vrtspike.system.errors import DataError
 
 SMALL = Globe(first_year=2000, years=5, step=30.0)
 SMALL_YEARS = Years(TRAIN=(2000, 2002), VAL=(2003, 2003), TEST=(2004, 2004))

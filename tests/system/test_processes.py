@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.concurrency import wait_until
-from vrtspike.errors import DataError, RunError
+from vrtspike.system.errors import DataError, RunError
 from vrtspike.system.processes import for_each
 
 THINGS = [f"thing {number}" for number in range(7)]

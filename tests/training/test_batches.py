@@ -8,8 +8,8 @@ import torch
 
 from tests.training.setup_run import ALONE, batches_of, loading
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.errors import RunError
 from vrtspike.monitoring.records import CacheUse
+from vrtspike.system.errors import RunError
 from vrtspike.training.batches import ShuffledBatches, ValidationBatches
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from vrtspike.config.run_schema import TrainSettings
-from vrtspike.errors import RunError
+from vrtspike.system.errors import RunError
 from vrtspike.training.checkpoints import (
     BEST,
     FORMAT,

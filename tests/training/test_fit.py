@@ -13,8 +13,8 @@ import torch
 from torch._inductor.exc import InductorError
 
 from tests.training.forecast import Disturbed, Forecaster, ForecastTask, Waves
-from vrtspike.errors import RunError, UserError
 from vrtspike.monitoring.records import read_records
+from vrtspike.system.errors import RunError, UserError
 from vrtspike.training.fit import Outcome, fit
 
 TRAIN = {

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import RunError
 from vrtspike.io.files import read_json
 from vrtspike.runs.identity import RunIdentity
+from vrtspike.system.errors import RunError
 from vrtspike.training.trackers import RUN_IDS, open_trackers
 
 

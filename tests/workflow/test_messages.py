@@ -38,7 +38,7 @@ def test_a_file_that_cannot_be_written_is_named():
 
 
 PROGRAM = """
-from vrtspike.errors import RunError
+from vrtspike.system.errors import RunError
 from vrtspike.workflow.messages import Notices
 notices = Notices()
 notices.add("first", "preset p cannot be used: no such file")

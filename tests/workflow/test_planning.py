@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from tests.shipped import video_presets
-from vrtspike.errors import EXIT_USER_ERROR
+from vrtspike.system.errors import EXIT_USER_ERROR
 
 pytestmark = pytest.mark.workflow
 

@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from tests.workflow.project import Project
-from vrtspike.errors import EXIT_USER_ERROR
+from vrtspike.system.errors import EXIT_USER_ERROR
 
 pytestmark = [pytest.mark.workflow, pytest.mark.shared]
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.workflow.project import Project, stages
-from vrtspike.errors import EXIT_USER_ERROR
+from vrtspike.system.errors import EXIT_USER_ERROR
 
 pytestmark = [
     pytest.mark.core,

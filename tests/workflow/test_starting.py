@@ -13,8 +13,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.concurrency import is_waited_for
-from vrtspike.errors import RunError
 from vrtspike.io.locks import locked
+from vrtspike.system.errors import RunError
 from vrtspike.workflow.starting import refuse_future_dates, reserve_files
 
 OWN = f"{socket.gethostname()}-{os.getpid()}.plan"

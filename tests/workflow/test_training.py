@@ -9,10 +9,10 @@ from vrtspike.config.run_schema import split_seed
 from vrtspike.config.workflow import Workflow, WorkflowSettings, load_workflow
 from vrtspike.deblurring.data.manifests import DATASET
 from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import ConfigError
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.runs.code import training_code, write_code
 from vrtspike.runs.identity import RunIdentity
+from vrtspike.system.errors import ConfigError
 from vrtspike.workflow.training import Trainings, retrained
 
 

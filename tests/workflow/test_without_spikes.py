@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 from tests.workflow.project import Project
-from vrtspike.errors import EXIT_USER_ERROR
 from vrtspike.io.files import read_json
+from vrtspike.system.errors import EXIT_USER_ERROR
 
 pytestmark = pytest.mark.workflow
 

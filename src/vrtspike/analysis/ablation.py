@@ -23,10 +23,10 @@ from vrtspike.analysis.evaluations import (
 )
 from vrtspike.config.loading import derive, require_ablation
 from vrtspike.config.run_schema import Ablation, seed_names, split_seed
-from vrtspike.errors import RunError
 from vrtspike.io.flatten import unequal
 from vrtspike.plotting.pages import Table, write_tables
 from vrtspike.runs.published import PublishedRun
+from vrtspike.system.errors import RunError
 
 Models = Sequence[Sequence[Evaluated]]
 """The runs of an ablation: for the preset and then each variant, those of all seeds."""

@@ -27,11 +27,11 @@ from vrtspike.analysis.evaluations import (
 from vrtspike.analysis.performance import Analysis, read_analysis
 from vrtspike.config.problems import Metric, all_metrics
 from vrtspike.config.run_schema import shown_settings
-from vrtspike.errors import RunError
 from vrtspike.io.files import atomic_write_text, read_mapping, write_json
 from vrtspike.io.flatten import unequal
 from vrtspike.plotting.pages import Table, markdown_table, texts, write_tables
 from vrtspike.runs.published import PublishedRun
+from vrtspike.system.errors import RunError
 
 Format = Literal["text", "csv", "markdown"]
 

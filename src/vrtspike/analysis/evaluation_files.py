@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from vrtspike.config.problems import Metric, Problem, find_problem
-from vrtspike.errors import RunError
 from vrtspike.io.files import (
     atomic_write_text,
     finite_or_null,
@@ -18,6 +17,7 @@ from vrtspike.io.files import (
     write_json,
 )
 from vrtspike.runs.published import PublishedRun
+from vrtspike.system.errors import RunError
 
 if TYPE_CHECKING:
     import pandas as pd

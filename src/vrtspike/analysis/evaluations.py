@@ -12,10 +12,10 @@ import pandas as pd
 from vrtspike.analysis.evaluation_files import Summary, find_evaluation
 from vrtspike.config.problems import Metric, find_problem
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
-from vrtspike.errors import RunError
 from vrtspike.io.flatten import unequal
 from vrtspike.runs.identity import result_settings
 from vrtspike.runs.published import PublishedRun, read_published
+from vrtspike.system.errors import RunError
 
 
 def require_names(names: Sequence[str]) -> None:

@@ -24,8 +24,8 @@ from vrtspike.analysis.figures import RunFigures
 from vrtspike.analysis.rules import WARNING_SHARE, Condition, Run, Severity
 from vrtspike.config.documents import nested
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.errors import DataError
 from vrtspike.plotting.pages import markdown_table
+from vrtspike.system.errors import DataError
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 COLUMNS = ["rank", "severity", "symptom", "figure", "change", "keys", "effect"]

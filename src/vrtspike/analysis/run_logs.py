@@ -11,9 +11,9 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.errors import RunError
 from vrtspike.monitoring.records import iter_records
 from vrtspike.runs.names import LOGS, METRICS
+from vrtspike.system.errors import RunError
 
 TIMING_COLUMNS = ["step", "section", "ms"]
 STEP_COLUMNS = ["step", "time", "samples", "frames"]

@@ -12,8 +12,8 @@ from rich.table import Table
 
 from vrtspike.analysis.evaluation_files import read_summary
 from vrtspike.analysis.evaluations import quality_formats, quality_table
-from vrtspike.errors import DataError
 from vrtspike.plotting.pages import texts
+from vrtspike.system.errors import DataError
 
 SECONDS = "s"
 

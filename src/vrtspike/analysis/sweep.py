@@ -14,10 +14,10 @@ from vrtspike.analysis.evaluations import require_names
 from vrtspike.analysis.run_logs import read_run_logs
 from vrtspike.config.problems import Metric, find_problem
 from vrtspike.config.run_schema import split_seed
-from vrtspike.errors import RunError
 from vrtspike.io.files import atomic_write_text
 from vrtspike.plotting.pages import Table, write_tables
 from vrtspike.runs.published import PublishedRun, read_published
+from vrtspike.system.errors import RunError
 
 PLOT = "parallel_coordinates.html"
 NOTE = (

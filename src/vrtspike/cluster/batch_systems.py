@@ -23,9 +23,9 @@ from typing import Literal
 from ruamel.yaml import YAML
 
 from vrtspike.cluster.scheduler import JOB_END, QUERY_S, REQUEUE_FILE, is_permanent, query
-from vrtspike.errors import RunError
 from vrtspike.io.files import json_digest, read_json, write_json
 from vrtspike.system.endings import SNAKEMAKE_PROCESS
+from vrtspike.system.errors import RunError
 
 FOLDER = Path(".snakemake/batch")
 """Folder of the jobs' files, below the project's folder."""

@@ -17,9 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from vrtspike.errors import RunError
 from vrtspike.io.locks import describe_process, lock_file
 from vrtspike.monitoring.nvml import Gpu, installed_gpus
+from vrtspike.system.errors import RunError
 
 if TYPE_CHECKING:
     import torch

@@ -28,7 +28,6 @@ from vrtspike.cluster.signals import EXIT_INTERRUPTED, STATUS_FILE, read_status,
 from vrtspike.cluster.torchrun import run, run_training
 from vrtspike.config.loading import check_training
 from vrtspike.config.workflow import load_workflow
-from vrtspike.errors import first_few
 from vrtspike.monitoring.display import LOG_FILE, Messages
 from vrtspike.runs.code import code_changes
 from vrtspike.runs.folder import is_finished, lock_run, read_record, set_aside
@@ -36,6 +35,7 @@ from vrtspike.runs.identity import identify
 from vrtspike.runs.names import LAUNCHER_LOCK
 from vrtspike.runs.published import publish
 from vrtspike.system.endings import describe_status
+from vrtspike.system.errors import first_few
 from vrtspike.system.processes import stop_with_parent
 
 LAUNCHER_TIMEOUT_S = 7 * 86400.0

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from vrtspike.errors import EXIT_USER_ERROR, ConfigError
+from vrtspike.system.errors import EXIT_USER_ERROR, ConfigError
 
 JOB_END = "VRTSPIKE_JOB_ENDS"
 """Environment variable: end of the job's wall time, in seconds since 1970."""

@@ -9,10 +9,10 @@ from pathlib import Path
 import torch
 
 from vrtspike.cluster.gpus import usable_gpus
-from vrtspike.errors import RunError
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.monitoring.timing import seconds
 from vrtspike.system.cpus import available_cpus
+from vrtspike.system.errors import RunError
 from vrtspike.system.surroundings import nearest_existing
 from vrtspike.training.progress import measure_peak
 

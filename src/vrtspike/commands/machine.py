@@ -7,8 +7,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from vrtspike.errors import ConfigError, RunError
 from vrtspike.system.cli import add_configuration, positive_int, positive_number
+from vrtspike.system.errors import ConfigError, RunError
 
 FEWEST_TURNS = 3
 """With two pairs Student's interval is 4 times as wide as with three, 7 times as with five."""

@@ -23,8 +23,8 @@ from vrtspike.deblurring.data_size import GB, GOPRO, DataSize, measure_data
 from vrtspike.deblurring.datasets import Dataset, DeblurringWorkflow
 from vrtspike.deblurring.problem import training_weights
 from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import DataError
 from vrtspike.io.files import folder_size
+from vrtspike.system.errors import DataError
 from vrtspike.training.workers import resolve_workers
 
 PREFERRED = ("fast", "baseline", "low_memory", "low_ram", "opt", "compact", "light")

@@ -24,12 +24,12 @@ from vrtspike.config.workflow import Workflow, read_workflow
 from vrtspike.deblurring.data_size import GB
 from vrtspike.deblurring.datasets import Dataset, DeblurringWorkflow
 from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import DataError, UserError, named_faults
 from vrtspike.io.locks import lock_file
 from vrtspike.io.pretrained import PUBLISHED, verify_weights
 from vrtspike.monitoring.nvml import driver_version
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.runs.names import WEIGHTS
+from vrtspike.system.errors import DataError, UserError, named_faults
 from vrtspike.system.surroundings import environment_faults, nearest_existing
 
 State = Literal["ok", "note", "missing", "broken"]

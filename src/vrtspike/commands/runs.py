@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from vrtspike.errors import ConfigError, RunError
 from vrtspike.system.cli import add_output
+from vrtspike.system.errors import ConfigError, RunError
 
 _SNAKEFILE = Path("workflow/Snakefile")
 

@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from vrtspike.config.documents import Document, KeyPath, dotted
-from vrtspike.errors import ConfigError
+from vrtspike.system.errors import ConfigError
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -11,8 +11,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
-from vrtspike.errors import ConfigError
 from vrtspike.io.flatten import leaves
+from vrtspike.system.errors import ConfigError
 
 KeyPath = tuple[str | int, ...]
 """A key with the sections around it, such as ``("TRAIN", "OPTIM", "LR")``."""

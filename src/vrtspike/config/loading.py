@@ -14,7 +14,7 @@ from vrtspike.config.documents import Document, document_of, overlay, parse_over
 from vrtspike.config.old_keys import OldKeys, canonical
 from vrtspike.config.problems import PROBLEMS, find_problem
 from vrtspike.config.run_schema import DEFAULT_TASK, Ablation, RunSettings, Variant
-from vrtspike.errors import ConfigError
+from vrtspike.system.errors import ConfigError
 
 BASE, TASK = ("BASE",), ("TASK",)
 """The keys of a preset's parent and of its problem."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vrtspike.config.documents import Document, KeyPath, dotted
-from vrtspike.errors import ConfigError
+from vrtspike.system.errors import ConfigError
 
 
 @dataclass(frozen=True)

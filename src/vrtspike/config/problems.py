@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.errors import ConfigError
+from vrtspike.system.errors import ConfigError
 
 
 @dataclass(frozen=True)

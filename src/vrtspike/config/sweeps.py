@@ -13,8 +13,8 @@ from vrtspike.config.documents import document_of, nested, read_yaml
 from vrtspike.config.fields import Section, key
 from vrtspike.config.loading import override_settings
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.errors import ConfigError
 from vrtspike.io.files import json_digest
+from vrtspike.system.errors import ConfigError
 
 _ADVICE = (
     "A sweep has BASE, the name of a preset, and GRID (lists of values by key, such as "

@@ -27,7 +27,7 @@ from vrtspike.config.old_keys import OldKey, OldKeys, canonical
 from vrtspike.config.problems import PROBLEMS, find_problem
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings, Variant, seed_names
 from vrtspike.config.sweeps import Sweep, read_sweep
-from vrtspike.errors import ConfigError, UserError
+from vrtspike.system.errors import ConfigError, UserError
 
 MANIFEST = "dataset.json"
 """The manifest of prepared data, in their folder."""

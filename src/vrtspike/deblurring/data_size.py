@@ -16,8 +16,8 @@ from vrtspike.deblurring.data.raw.spikes import count_spike_frames
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.datasets import Dataset
-from vrtspike.errors import DataError
 from vrtspike.io.images import read_rgb
+from vrtspike.system.errors import DataError
 
 GB = 1e9
 _VOXEL_SHRINKAGE = 7

@@ -10,7 +10,7 @@ from typing import cast
 from vrtspike.config.workflow import Workflow
 from vrtspike.deblurring.settings import Settings, deblurring_settings
 from vrtspike.deblurring.settings.workflow import VideoWorkflow
-from vrtspike.errors import ConfigError
+from vrtspike.system.errors import ConfigError
 
 
 @dataclass(frozen=True)

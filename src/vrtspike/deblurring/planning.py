@@ -27,9 +27,9 @@ from vrtspike.deblurring.settings.workflow import (
     SimulatedSequence,
     SimulateSettings,
 )
-from vrtspike.errors import ConfigError, DataError, list_faults, named_faults
 from vrtspike.io.files import json_digest
 from vrtspike.io.manifests import ManifestKind, read_manifest, size_and_date
+from vrtspike.system.errors import ConfigError, DataError, list_faults, named_faults
 from vrtspike.workflow.messages import Notices
 
 NO_DATA = """Before this can run: {error}

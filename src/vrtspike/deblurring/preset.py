@@ -19,9 +19,9 @@ from vrtspike.deblurring.models.restorer import BACKBONE, FLOW
 from vrtspike.deblurring.settings import Settings, deblurring_settings
 from vrtspike.deblurring.settings.train import VideoTrainSettings
 from vrtspike.deblurring.task import VALIDATION, DeblurringTask
-from vrtspike.errors import RunError, UserError
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import WEIGHTS
+from vrtspike.system.errors import RunError, UserError
 from vrtspike.training.batches import ShuffledBatches, ValidationBatches
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.optimizers import OTHERS

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vrtspike.deblurring.rgb_images import Image
-from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_path
+from vrtspike.system.errors import DataError
 
 if TYPE_CHECKING:
     import av

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from vrtspike.errors import RunError, UserError, is_disk_full
+from vrtspike.system.errors import RunError, UserError, is_disk_full
 
 _PROBE = 1 << 16
 """Bytes of a test write that detects a full disk."""

@@ -9,8 +9,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_write_bytes, placeholder_fault, refuse_pipe
+from vrtspike.system.errors import DataError
 
 _JPEG = b"\xff\xd8\xff"
 """The first bytes of a JPEG file."""

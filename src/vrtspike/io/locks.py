@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from vrtspike.errors import RunError
+from vrtspike.system.errors import RunError
 
 _UNSUPPORTED = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 """Errors of ``flock`` on a file system without locks, such as Lustre mounted without them."""

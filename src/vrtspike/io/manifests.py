@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vrtspike.errors import DataError
 from vrtspike.io.files import file_digest, file_mark, read_json
+from vrtspike.system.errors import DataError
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import urllib.request
 from pathlib import Path
 from typing import Literal
 
-from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_path, file_digest
+from vrtspike.system.errors import DataError
 
 ALEXNET = "alexnet-owt-7be5be79.pth"
 VGG16 = "vgg16-397923af.pth"

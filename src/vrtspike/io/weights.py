@@ -11,8 +11,8 @@ from pickle import UnpicklingError
 import torch
 from torch import Tensor, nn
 
-from vrtspike.errors import RunError, list_faults
 from vrtspike.io.files import placeholder_fault
+from vrtspike.system.errors import RunError, list_faults
 
 _WRAPPERS = ("params_ema", "params", "state_dict", "model_state_dict", "model", "weights")
 _LISTED = 12

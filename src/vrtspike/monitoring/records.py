@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vrtspike.errors import RunError
 from vrtspike.io.files import atomic_path, finite_or_null, writes_to
+from vrtspike.system.errors import RunError
 
 
 class Records:

@@ -22,9 +22,9 @@ from vrtspike.analysis.evaluation_files import (
 )
 from vrtspike.analysis.evaluations import column_name, metrics_of_task, test_frames
 from vrtspike.config.problems import Metric
-from vrtspike.errors import RunError
 from vrtspike.io.files import read_mapping
 from vrtspike.runs.published import PublishedRun
+from vrtspike.system.errors import RunError
 
 _ADVICE = "evaluate again"
 REQUIRED = ("dataset", "split", "frames", "sequences", "metrics")

@@ -14,11 +14,11 @@ from typing import Any
 
 from vrtspike.analysis.evaluation_files import find_evaluation
 from vrtspike.config.problems import find_problem
-from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import atomic_path, file_digest, write_json
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.names import RECORD, SETTINGS, STATISTICS, WEIGHTS
 from vrtspike.runs.published import PublishedRun, read_finished, require_published
+from vrtspike.system.errors import ConfigError, RunError
 
 CARD = "README.md"
 FIGURES = "figures.json"

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from vrtspike.errors import RunError
 from vrtspike.io.files import finite_or_null, read_mapping, write_json
 from vrtspike.io.locks import describe_process, lock_file
 from vrtspike.runs.names import LAUNCHER_LOCK, LOCK, RECORD
+from vrtspike.system.errors import RunError
 
 SCHEMA = 2
 

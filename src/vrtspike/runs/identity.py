@@ -19,10 +19,10 @@ from vrtspike.config.fields import decides_results
 from vrtspike.config.loading import check_training
 from vrtspike.config.problems import find_problem
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
-from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import file_digest, json_digest, read_mapping, write_json
 from vrtspike.io.pretrained import PUBLISHED, require_weights
 from vrtspike.runs.names import SETTINGS, STATISTICS
+from vrtspike.system.errors import ConfigError, RunError
 
 SCHEMA = 4
 STATISTICS_SCHEMA = 1

@@ -22,7 +22,7 @@ import vrtspike
 from vrtspike.io.files import json_digest
 
 PACKAGE = "vrtspike"
-NEUTRAL = ("vrtspike.system.cli", "vrtspike.errors")
+NEUTRAL = ("vrtspike.system.cli", "vrtspike.system.errors")
 """Modules that only report to the user; a package stands for all its modules."""
 
 _SOURCES = Path(vrtspike.__file__).parent.parent

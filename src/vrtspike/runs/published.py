@@ -10,12 +10,12 @@ from pathlib import Path
 
 from vrtspike.config.documents import parse_overrides
 from vrtspike.config.loading import override_settings
-from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import file_digest, replaced_folder, write_json
 from vrtspike.monitoring.records import iter_records, read_records
 from vrtspike.runs import names
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity, result_settings
+from vrtspike.system.errors import ConfigError, RunError
 
 _EXPECTED = "no such file; expected the folder of a finished run, such as results/train/<preset>"
 DIGESTED = (names.WEIGHTS, names.STATISTICS)

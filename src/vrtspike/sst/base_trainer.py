@@ -20,7 +20,6 @@ from vrtspike.cluster.signals import EXIT_INTERRUPTED, process_number
 from vrtspike.config.checking import validate
 from vrtspike.config.documents import Document, KeyPath, nested
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import atomic_path, file_digest
 from vrtspike.io.weights import UNREADABLE, load_trained
 from vrtspike.runs.names import BEST_WEIGHTS
@@ -28,6 +27,7 @@ from vrtspike.sst.dataset import SSTTask
 from vrtspike.sst.grid import Area
 from vrtspike.sst.model import RecursiveAttentionTransformer as RecursiveAttentionTransformer
 from vrtspike.sst.model import place_on_grid
+from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.training.fit import fit
 
 MODEL_SAVE_PATH = "models"

@@ -15,10 +15,10 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from vrtspike.config.fields import NonNegative, Positive, PositiveFloat
-from vrtspike.errors import ConfigError, DataError
 from vrtspike.sst.grid import Area
 from vrtspike.sst.settings import CORRELATION, MONTHS, RMSE, Span, Years, month_name
 from vrtspike.sst.store import PreparedStore, prepared_store
+from vrtspike.system.errors import ConfigError, DataError
 
 SampleBatch = dict[str, torch.Tensor]
 

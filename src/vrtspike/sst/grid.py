@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vrtspike.errors import ConfigError, DataError
+from vrtspike.system.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     import xarray

@@ -14,11 +14,11 @@ from torch import nn
 from torch.nn import functional
 
 from vrtspike.config.fields import FractionBelowOne, Positive
-from vrtspike.errors import ConfigError
 from vrtspike.monitoring.timing import section
 from vrtspike.sst.grid import Grid
 from vrtspike.sst.settings import MODELS, MONTHS, SSTSettings
 from vrtspike.sst.store import PreparedStore
+from vrtspike.system.errors import ConfigError
 
 HARMONICS = 8
 """Waves around a circle of latitude that tell places apart; half as many from pole to pole."""

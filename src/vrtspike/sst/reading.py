@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import xarray
 
-from vrtspike.errors import DataError
 from vrtspike.sst.settings import MONTHS, month_name
+from vrtspike.system.errors import DataError
 
 SST, ICE = "sst", "siconc"
 FINAL = 1

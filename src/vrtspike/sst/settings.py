@@ -25,9 +25,9 @@ from vrtspike.config.fields import (
 )
 from vrtspike.config.problems import Metric
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.errors import DataError
 from vrtspike.io.manifests import ManifestKind
 from vrtspike.sst.grid import Area
+from vrtspike.system.errors import DataError
 
 Degrees = tuple[float, float]
 Span = tuple[int, int]

@@ -35,13 +35,13 @@ import numpy as np
 import xarray
 from numpy.typing import NDArray
 
-from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_path, json_digest, write_json
 from vrtspike.io.locks import locked
 from vrtspike.io.manifests import file_entry, read_manifest
 from vrtspike.sst.grid import CELLS, Area, Grid
 from vrtspike.sst.reading import FINAL, ICE, SST, find_files, read_months
 from vrtspike.sst.settings import MONTHS, PREPARED, Years, month_name, years_within
+from vrtspike.system.errors import DataError
 
 ICE_SHARE = 0.15
 """Concentration from which a cell counts as covered by ice, as is usual for its extent."""

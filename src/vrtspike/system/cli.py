@@ -15,7 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from vrtspike.errors import (
+from vrtspike.system.cpus import available_cpus
+from vrtspike.system.endings import EndedBySignal, exit_on_signals, exit_with_snakemake
+from vrtspike.system.errors import (
     EXIT_USER_ERROR,
     UserError,
     describe_full_disk,
@@ -23,8 +25,6 @@ from vrtspike.errors import (
     is_text,
     shown,
 )
-from vrtspike.system.cpus import available_cpus
-from vrtspike.system.endings import EndedBySignal, exit_on_signals, exit_with_snakemake
 from vrtspike.system.surroundings import expand_home, set_default_user, write_fault
 
 _NOT_WRITABLE = (

@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
-from vrtspike.errors import RunError
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.monitoring.records import CacheUse
+from vrtspike.system.errors import RunError
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.workers import Workers, init_worker, start_forkserver
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from vrtspike.config.run_schema import TrainSettings
-from vrtspike.errors import RunError
 from vrtspike.io.files import atomic_path
+from vrtspike.system.errors import RunError
 
 if TYPE_CHECKING:
     from torch.distributed.checkpoint.stateful import Stateful

@@ -19,7 +19,6 @@ from vrtspike.config.checking import validate
 from vrtspike.config.documents import document_of
 from vrtspike.config.problems import Problem, find_problem
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.errors import RunError
 from vrtspike.io.files import json_digest
 from vrtspike.monitoring.display import LOG_FILE, Display
 from vrtspike.monitoring.memory import gpu_categories, write_snapshot
@@ -27,6 +26,7 @@ from vrtspike.monitoring.timing import TimingLogger
 from vrtspike.runs.folder import lock_run
 from vrtspike.runs.identity import RunIdentity, result_settings
 from vrtspike.runs.names import LOGS, WEIGHTS
+from vrtspike.system.errors import RunError
 from vrtspike.training.batches import (
     ShuffledBatches,
     SizedDataset,

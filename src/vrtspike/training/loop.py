@@ -21,9 +21,9 @@ from torch.profiler import profile, schedule
 
 from vrtspike.cluster.signals import StopRequest
 from vrtspike.config.run_schema import MAIN_METRIC, RunSettings
-from vrtspike.errors import RunError
 from vrtspike.monitoring.timing import TimingLogger, section
 from vrtspike.runs.names import BEST_WEIGHTS, LOGS
+from vrtspike.system.errors import RunError
 from vrtspike.system.progress_bar import format_duration
 from vrtspike.training.batches import seed_everything
 from vrtspike.training.checkpoints import (

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vrtspike.config.run_schema import shown_settings
-from vrtspike.errors import RunError
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.flatten import flatten
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import LOGS
+from vrtspike.system.errors import RunError
 
 if TYPE_CHECKING:
     from mlflow.utils.async_logging.run_operations import RunOperations

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from vrtspike.config.documents import read_yaml
-from vrtspike.errors import EXIT_USER_ERROR, ConfigError, UserError
+from vrtspike.system.errors import EXIT_USER_ERROR, ConfigError, UserError
 
 RERUN_REASONS: dict[str, str] = {}
 """Reasons for making files again, by path; Snakemake only says "forced"."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vrtspike.errors import first_few
+from vrtspike.system.errors import first_few
 from vrtspike.system.progress_bar import format_duration
 
 _INPUT_RERUN = "what it reads is made again"

@@ -15,11 +15,11 @@ from typing import Any
 from vrtspike.config.problems import PROBLEMS, find_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import Workflow
-from vrtspike.errors import UserError
 from vrtspike.io.files import read_json
 from vrtspike.io.flatten import flat_settings
 from vrtspike.io.manifests import ManifestKind, contents_digest, read_manifest
 from vrtspike.runs.provenance import code_digests
+from vrtspike.system.errors import UserError
 
 Preset = Callable[[Any], str]
 """From the wildcards of a job to the name of its preset."""

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Literal
 
 from vrtspike.cluster.launch import require_machines
-from vrtspike.errors import RunError, is_disk_full, list_faults
 from vrtspike.io.files import file_mark, writes_to
 from vrtspike.io.locks import describe_process, lock_file, locked
 from vrtspike.system.endings import SNAKEMAKE_PROCESS, exit_with_snakemake, process_identity
+from vrtspike.system.errors import RunError, is_disk_full, list_faults
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 
 _SUFFIX = ".plan"

@@ -14,12 +14,12 @@ from vrtspike.config.loading import check_training
 from vrtspike.config.problems import find_problem
 from vrtspike.config.run_schema import split_seed
 from vrtspike.config.workflow import Workflow
-from vrtspike.errors import UserError, first_few
 from vrtspike.io.flatten import unequal
 from vrtspike.io.pretrained import PUBLISHED
 from vrtspike.runs.code import code_changes
 from vrtspike.runs.identity import RunIdentity, result_settings, weight_digests
 from vrtspike.runs.names import WEIGHTS
+from vrtspike.system.errors import UserError, first_few
 
 _DATA_PARTS = len(Path("dataset/bins/dataset.json").parts)
 """Number of last parts of a manifest's path that identify the data set."""

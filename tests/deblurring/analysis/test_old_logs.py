@@ -9,8 +9,8 @@ import pytest
 from vrtspike.analysis.performance import write_analysis
 from vrtspike.deblurring.analysis.old_logs import analyze_old_logs, old_log_files
 from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import RunError
 from vrtspike.monitoring.timing_layout import step_text
+from vrtspike.system.errors import RunError
 
 BLOCK = """\
 ================================================================================

@@ -12,9 +12,9 @@ from vrtspike.deblurring.analysis.published import (
 )
 from vrtspike.deblurring.evaluation.protocols import PROTOCOLS
 from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import write_json
 from vrtspike.runs.identity import RunIdentity
+from vrtspike.system.errors import ConfigError, RunError
 
 
 def publish(results, name: str, spikes: bool, **summary):

@@ -21,8 +21,8 @@ from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.deblurring.data.raw.spikes import write_spikes
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
 from vrtspike.deblurring.video import read_video
-from vrtspike.errors import ConfigError, DataError
 from vrtspike.io.images import write_png
+from vrtspike.system.errors import ConfigError, DataError
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.deblurring.evaluation.conftest import small_run
 from vrtspike.commands.main import run_command
-from vrtspike.errors import UserError
+from vrtspike.system.errors import UserError
 
 __all__ = ["small_run"]
 

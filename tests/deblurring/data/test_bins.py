@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from vrtspike.deblurring.data.bins import bin_edges, most_bins
 from vrtspike.deblurring.data.exposure import middle_frame
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
-from vrtspike.errors import DataError
+from vrtspike.system.errors import DataError
 
 
 def bin_steps(frames, bins):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from vrtspike.deblurring.data.exposure import Exposure, exposure_table, read_exposures
-from vrtspike.errors import DataError
+from vrtspike.system.errors import DataError
 
 
 def test_a_table_is_read_as_it_was_written(tmp_path):

@@ -9,8 +9,8 @@ from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.gate.accept import accept, alignment_rows
 from vrtspike.deblurring.data.manifests import contents_digest
 from vrtspike.deblurring.data.store.writing import build_store, verify_store
-from vrtspike.errors import DataError
 from vrtspike.io.files import write_json
+from vrtspike.system.errors import DataError
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ import pytest
 from tests.concurrency import wait_until
 from vrtspike.deblurring.data.manifests import INGEST_SHARD
 from vrtspike.deblurring.data.shard_jobs import SequenceStage, make_shard
-from vrtspike.errors import DataError, RunError
 from vrtspike.io.files import write_json
 from vrtspike.io.manifests import read_manifest
+from vrtspike.system.errors import DataError, RunError
 
 NAMES = ["test/c", "train/a", "train/b.1"]
 

@@ -6,7 +6,7 @@ import pytest
 
 from vrtspike.deblurring.data.shards import members, shard_count, shard_names, shard_of
 from vrtspike.deblurring.settings.workflow import ShardSettings
-from vrtspike.errors import DataError
+from vrtspike.system.errors import DataError
 
 NAMES = [f"{split}/s{number:04d}" for split in ("train", "test") for number in range(500)]
 

@@ -16,9 +16,9 @@ from vrtspike.deblurring.data.clips.clips import ClipDataset, prepare_batch
 from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import DataError
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import read_rgb, write_png
+from vrtspike.system.errors import DataError
 
 BINS = 8
 

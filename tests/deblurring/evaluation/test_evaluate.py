@@ -28,9 +28,9 @@ from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.video import read_video
 from vrtspike.deblurring.visuals import GAP, LABEL_HEIGHT
-from vrtspike.errors import ConfigError, DataError
 from vrtspike.io.images import luma, read_gray, read_rgb
 from vrtspike.runs.published import read_published
+from vrtspike.system.errors import ConfigError, DataError
 
 CPU = torch.device("cpu")
 FRAMES = [f"{number:06d}" for number in range(1, 6)]

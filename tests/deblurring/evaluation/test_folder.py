@@ -17,8 +17,8 @@ from vrtspike.deblurring.evaluation.restore import torch_compute
 from vrtspike.deblurring.evaluation.tiling import Tiling
 from vrtspike.deblurring.evaluation.trained import TrainedModel, load
 from vrtspike.deblurring.video import read_video, video_file, video_rate
-from vrtspike.errors import ConfigError, DataError, RunError
 from vrtspike.io.images import read_rgb, write_png
+from vrtspike.system.errors import ConfigError, DataError, RunError
 
 NAMES = [f"{number:06d}" for number in range(1, 6)]
 

@@ -24,8 +24,8 @@ from vrtspike.deblurring.evaluation.given_clips import (
 )
 from vrtspike.deblurring.evaluation.pictures import array_pictures, open_pictures
 from vrtspike.deblurring.video import video_file
-from vrtspike.errors import DataError
 from vrtspike.io.images import write_png
+from vrtspike.system.errors import DataError
 
 STEPS = 56
 

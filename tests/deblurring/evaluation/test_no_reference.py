@@ -15,7 +15,7 @@ from vrtspike.deblurring.data.exposure import Exposure, exposure_table
 from vrtspike.deblurring.data.raw.layouts.s_sdm import RSB
 from vrtspike.deblurring.data.raw.spikes import write_spikes
 from vrtspike.deblurring.evaluation.no_reference import load_no_reference, no_reference_figures
-from vrtspike.errors import ConfigError, DataError
+from vrtspike.system.errors import ConfigError, DataError
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from tests.deblurring.evaluation.conftest import arrays, write_light_run
 from vrtspike.commands.main import run_command
 from vrtspike.deblurring.evaluation.onnx_model import TOLERANCE, export_model
 from vrtspike.deblurring.evaluation.trained import load
-from vrtspike.errors import ConfigError, DataError, RunError
+from vrtspike.system.errors import ConfigError, DataError, RunError
 
 pytestmark = pytest.mark.slow
 

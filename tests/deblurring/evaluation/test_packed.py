@@ -14,10 +14,10 @@ from vrtspike.analysis.evaluation_files import EvaluationJob
 from vrtspike.commands.main import run_command
 from vrtspike.deblurring.evaluation.evaluate import evaluate_run
 from vrtspike.deblurring.evaluation.trained import load
-from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import file_digest
 from vrtspike.reporting.packed import find_model
 from vrtspike.runs.published import read_published
+from vrtspike.system.errors import ConfigError, RunError
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import pytest
 from vrtspike.deblurring.evaluation import pictures
 from vrtspike.deblurring.evaluation.pictures import array_pictures, open_pictures
 from vrtspike.deblurring.video import read_video, video_file
-from vrtspike.errors import DataError
 from vrtspike.io.images import write_png
+from vrtspike.system.errors import DataError
 
 
 def gray(level: int, height: int = 16, width: int = 24) -> np.ndarray:

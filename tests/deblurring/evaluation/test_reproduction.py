@@ -18,7 +18,7 @@ from vrtspike.deblurring.evaluation.evaluate import reproduce_vrt
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.weights import load_vrt
 from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import DataError, RunError
+from vrtspike.system.errors import DataError, RunError
 
 pytestmark = pytest.mark.shared
 

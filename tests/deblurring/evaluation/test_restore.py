@@ -17,8 +17,8 @@ from vrtspike.deblurring.evaluation.sources import stored_sequence
 from vrtspike.deblurring.evaluation.tiling import Tiling, tiling_for
 from vrtspike.deblurring.models.restorer import repeat_pixels
 from vrtspike.deblurring.settings.schema import TileSettings
-from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import file_digest, write_json
+from vrtspike.system.errors import ConfigError, RunError
 
 CPU = torch.device("cpu")
 

@@ -28,8 +28,8 @@ from vrtspike.deblurring.evaluation.tiling import (
     tiling_for,
 )
 from vrtspike.deblurring.models import build_model
-from vrtspike.errors import RunError
 from vrtspike.monitoring.memory import StorageCounter
+from vrtspike.system.errors import RunError
 
 CLIP_SHAPE = (7, 26, 38)
 

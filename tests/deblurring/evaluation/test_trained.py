@@ -14,8 +14,8 @@ from vrtspike.deblurring.evaluation.tiling import Tiling, bytes_per_pixel
 from vrtspike.deblurring.evaluation.trained import TrainedModel, load
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import file_digest
+from vrtspike.system.errors import ConfigError, RunError
 
 CPU = torch.device("cpu")
 

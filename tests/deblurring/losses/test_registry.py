@@ -12,8 +12,8 @@ from vrtspike.deblurring import perceptual
 from vrtspike.deblurring.losses.registry import LOSSES, build_terms
 from vrtspike.deblurring.perceptual import build_lpips
 from vrtspike.deblurring.settings.losses import LossSettings
-from vrtspike.errors import DataError
 from vrtspike.io.pretrained import BACKBONES
+from vrtspike.system.errors import DataError
 
 CPU = torch.device("cpu")
 

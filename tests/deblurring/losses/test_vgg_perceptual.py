@@ -6,7 +6,7 @@ from torch import nn
 from torchvision.models import vgg16
 
 from vrtspike.deblurring.losses.vgg_perceptual import Perceptual
-from vrtspike.errors import ConfigError
+from vrtspike.system.errors import ConfigError
 
 
 @pytest.fixture(scope="module")

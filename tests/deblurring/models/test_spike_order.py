@@ -10,7 +10,7 @@ import torch
 
 from vrtspike.deblurring.models import VRTSpike
 from vrtspike.deblurring.models.spike_order import derangements
-from vrtspike.errors import ConfigError
+from vrtspike.system.errors import ConfigError
 
 
 @pytest.mark.parametrize("random", [False, True])

@@ -12,8 +12,8 @@ from safetensors.torch import save_file
 from tests.deblurring.models.checks import published_state_dict
 from vrtspike.deblurring.models.vrt import VRT
 from vrtspike.deblurring.models.weights import load_spynet, load_vrt
-from vrtspike.errors import RunError
 from vrtspike.io.weights import read_weights
+from vrtspike.system.errors import RunError
 
 Build = Callable[..., VRT]
 

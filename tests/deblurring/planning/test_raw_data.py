@@ -30,7 +30,7 @@ from vrtspike.deblurring.settings.workflow import (
     SimulatedSequence,
     SimulateSettings,
 )
-from vrtspike.errors import ConfigError
+from vrtspike.system.errors import ConfigError
 from vrtspike.workflow.messages import Notices
 
 

@@ -20,8 +20,8 @@ from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.datasets import Dataset, DeblurringWorkflow
 from vrtspike.deblurring.planning import RawData, damaged_sequences
 from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import DataError
 from vrtspike.io.files import read_json, write_json
+from vrtspike.system.errors import DataError
 
 NAMES = ["test/c", "train/a", "train/b"]
 SHARD = "0-of-1"

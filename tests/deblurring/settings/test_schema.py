@@ -6,7 +6,7 @@ import pytest
 
 from vrtspike.config.documents import parse_overrides
 from vrtspike.config.loading import build_settings
-from vrtspike.errors import ConfigError
+from vrtspike.system.errors import ConfigError
 
 SHUFFLED = "MODEL.SPIKE_ORDER=shuffled"
 

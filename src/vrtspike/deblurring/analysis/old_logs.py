@@ -27,9 +27,9 @@ from vrtspike.analysis.performance import Analysis
 from vrtspike.analysis.run_logs import STEP_COLUMNS, TIMING_COLUMNS, RunLogs
 from vrtspike.deblurring.metrics.registry import METRICS
 from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import RunError
 from vrtspike.monitoring.timing_layout import ROOT
 from vrtspike.runs.published import PublishedRun
+from vrtspike.system.errors import RunError
 
 _VRT = f"{FORWARD}/vrt"
 _OWN = ("data", "forward", "loss", "backward", "sync", "optimizer", "other")

@@ -25,10 +25,10 @@ from vrtspike.config.run_schema import split_seed
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import ConfigError, DataError, list_faults
 from vrtspike.io.files import atomic_write_text
 from vrtspike.plotting.pages import Table, markdown_table, texts, write_page
 from vrtspike.runs.published import PublishedRun, read_published
+from vrtspike.system.errors import ConfigError, DataError, list_faults
 
 FILE = Path(__file__).with_suffix(".csv")
 UNKNOWN = "unknown"

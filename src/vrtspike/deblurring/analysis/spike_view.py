@@ -25,9 +25,9 @@ from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.recordings import find_sensor, sensor_file
 from vrtspike.deblurring.data.raw.spikes import PackedSpikes, count_spike_frames
 from vrtspike.deblurring.video import video_file
-from vrtspike.errors import DataError
 from vrtspike.io.images import read_gray
 from vrtspike.plotting.drawing import drawn_figure, show_text
+from vrtspike.system.errors import DataError
 
 WINDOW = 9
 """Steps of the window that slides."""

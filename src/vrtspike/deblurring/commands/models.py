@@ -12,8 +12,8 @@ from vrtspike.cluster.gpus import DEVICE_NAMES, DeviceName
 from vrtspike.deblurring.commands.recordings import add_sensor
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.evaluation.precision import PRECISIONS
-from vrtspike.errors import ConfigError
 from vrtspike.system.cli import EXIT_STOPPED, add_output, positive_int
+from vrtspike.system.errors import ConfigError
 
 _GPU_TIMEOUT_S = 30.0
 """For a GPU that may be about to be free; a person who waits can choose the CPU."""

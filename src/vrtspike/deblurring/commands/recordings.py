@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
-from vrtspike.errors import ConfigError, DataError, list_faults
 from vrtspike.system.cli import add_output, positive_int
+from vrtspike.system.errors import ConfigError, DataError, list_faults
 
 ADVICE = "Delete these stores with their manifests and run the workflow again."
 

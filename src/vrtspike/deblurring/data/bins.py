@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.exposure import Exposure
-from vrtspike.errors import DataError
+from vrtspike.system.errors import DataError
 
 
 def most_bins(exposure: Exposure) -> int:

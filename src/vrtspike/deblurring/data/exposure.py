@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from vrtspike.errors import DataError, list_faults
+from vrtspike.system.errors import DataError, list_faults
 
 TABLE = "exposures.csv"
 COLUMNS = ("frame", "start", "stop", "sharp")

@@ -31,10 +31,10 @@ from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.versions import source_version
 from vrtspike.deblurring.data.store.writing import build_store
-from vrtspike.errors import DataError, RunError, UserError, list_faults
 from vrtspike.io.files import json_digest, write_json
 from vrtspike.io.manifests import ManifestKind, read_manifest
 from vrtspike.runs.provenance import code_digests
+from vrtspike.system.errors import DataError, RunError, UserError, list_faults
 from vrtspike.system.processes import for_each
 
 Entry = dict[str, Any]

@@ -11,7 +11,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 
-from vrtspike.errors import DataError
+from vrtspike.system.errors import DataError
 
 
 def shard_names(count: int) -> list[str]:

@@ -65,10 +65,10 @@ from vrtspike.deblurring.rgb_images import Image, to_uint8
 from vrtspike.deblurring.settings import Settings, deblurring_settings
 from vrtspike.deblurring.video import video_file
 from vrtspike.deblurring.visuals import comparison
-from vrtspike.errors import RunError
 from vrtspike.io.files import replaced_folder
 from vrtspike.io.images import write_png
 from vrtspike.system.cpus import available_cpus
+from vrtspike.system.errors import RunError
 
 FrameImages = Mapping[Kind, NDArray[Any]]
 """What is compared of one frame, all (H, W, 3) RGB of one size and uint8, but for a result that a

@@ -32,10 +32,10 @@ from vrtspike.deblurring.metrics.psnr import psnr
 from vrtspike.deblurring.metrics.ssim import ssim
 from vrtspike.deblurring.rgb_images import Image
 from vrtspike.deblurring.video import FRAMES_PER_SECOND, video_file, video_rate
-from vrtspike.errors import ConfigError, DataError, list_faults
 from vrtspike.io.files import finite_or_null, read_mapping, write_json
 from vrtspike.io.images import read_rgb, write_png
 from vrtspike.runs.identity import RunIdentity
+from vrtspike.system.errors import ConfigError, DataError, list_faults
 
 if TYPE_CHECKING:
     from vrtspike.deblurring.evaluation.trained import TrainedModel

@@ -33,9 +33,9 @@ from vrtspike.deblurring.data.store.voxels import GainMeter, voxelize_packed
 from vrtspike.deblurring.evaluation.pictures import Pictures, open_pictures
 from vrtspike.deblurring.evaluation.sources import Frames, FrameSource
 from vrtspike.deblurring.settings import deblurring_settings
-from vrtspike.errors import ConfigError, DataError, list_faults
 from vrtspike.io.images import luma
 from vrtspike.runs.identity import RunIdentity
+from vrtspike.system.errors import ConfigError, DataError, list_faults
 
 _TIMED = 8
 """Frames, about, whose place in time is looked for."""

@@ -26,8 +26,8 @@ from vrtspike.deblurring.data.store.voxels import GainMeter
 from vrtspike.deblurring.evaluation.given_clips import FrameSpikes
 from vrtspike.deblurring.rgb_images import Image
 from vrtspike.deblurring.spike_images import tfp
-from vrtspike.errors import ConfigError, DataError
 from vrtspike.io.images import luma, shrink
+from vrtspike.system.errors import ConfigError, DataError
 
 SMOOTHING = 2.0
 """Standard deviation of the Gaussian that re-blurred frames are compared after, in spike pixels."""

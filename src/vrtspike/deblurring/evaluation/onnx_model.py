@@ -24,10 +24,10 @@ from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.evaluation.restore import Batch
 from vrtspike.deblurring.evaluation.trained import TrainedModel
 from vrtspike.deblurring.models.restorer import Restorer
-from vrtspike.errors import ConfigError, RunError
 from vrtspike.io.files import atomic_path
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.system.cpus import available_cpus
+from vrtspike.system.errors import ConfigError, RunError
 
 METADATA = "vrtspike"
 """Entry of an ONNX file's metadata: JSON with the settings of the run, and what restoring asks."""

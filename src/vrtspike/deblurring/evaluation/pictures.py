@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.raw.numbering import frame_order
 from vrtspike.deblurring.video import read_video
-from vrtspike.errors import DataError, list_faults
 from vrtspike.io.images import read_rgb
+from vrtspike.system.errors import DataError, list_faults
 
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp")
 KEPT_FRAMES = 32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vrtspike.errors import ConfigError
+from vrtspike.system.errors import ConfigError
 
 if TYPE_CHECKING:
     import torch

@@ -22,7 +22,7 @@ from vrtspike.deblurring.metrics.registry import METRICS
 from vrtspike.deblurring.metrics.ssim import SSIM, ssim_3d, ssim_of_values, ssim_uniform
 from vrtspike.deblurring.rgb_images import PEAK, studio_luma
 from vrtspike.deblurring.settings.schema import ProtocolName, TileSettings
-from vrtspike.errors import ConfigError
+from vrtspike.system.errors import ConfigError
 
 Values: TypeAlias = NDArray[Any]
 """A frame (H, W, 3) in 0..255: uint8, or float64 where a protocol does not round."""

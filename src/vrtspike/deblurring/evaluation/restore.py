@@ -20,9 +20,9 @@ from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, cut, tile_un
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.rgb_images import to_uint8
 from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import ConfigError
 from vrtspike.io.weights import load_trained
 from vrtspike.runs.published import require_published
+from vrtspike.system.errors import ConfigError
 
 Batch: TypeAlias = Mapping[str, NDArray[Any]]
 """Tiles of a clip, as cameras give them (:func:`restore_frames`)."""

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from vrtspike.deblurring.settings.model import ModelSettings
 from vrtspike.deblurring.settings.schema import Settings, TileSettings
-from vrtspike.errors import ConfigError, RunError
 from vrtspike.monitoring.process_memory import MEGABYTE, system_memory
+from vrtspike.system.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
     import torch

@@ -25,12 +25,12 @@ from vrtspike.deblurring.evaluation.restore import (
 )
 from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, fit_tiling
 from vrtspike.deblurring.settings import Settings, deblurring_settings
-from vrtspike.errors import DataError, RunError
 from vrtspike.io.files import file_digest
 from vrtspike.reporting.packed import find_model
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.published import read_finished
+from vrtspike.system.errors import DataError, RunError
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,8 +11,8 @@ from torch import nn
 from vrtspike.deblurring.losses.term import Term
 from vrtspike.deblurring.perceptual import read_backbone
 from vrtspike.deblurring.settings.losses import VggSettings
-from vrtspike.errors import ConfigError
 from vrtspike.io.pretrained import VGG16
+from vrtspike.system.errors import ConfigError
 from vrtspike.training.batches import mix_seed
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vrtspike.deblurring.metrics.metric import ImageMetric, needs_nothing
 from vrtspike.deblurring.rgb_images import PEAK, Image, require_pair, studio_luma
-from vrtspike.errors import DataError
+from vrtspike.system.errors import DataError
 
 SSIM_WINDOW = 11
 SSIM_SIGMA = 1.5

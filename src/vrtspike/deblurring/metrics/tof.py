@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from vrtspike.deblurring.metrics.metric import ImageMetric, needs_nothing
 from vrtspike.deblurring.rgb_images import Image, require_pair
-from vrtspike.errors import DataError
+from vrtspike.system.errors import DataError
 
 BLOCK = 32
 """What is compared has sides of a multiple of this many pixels."""

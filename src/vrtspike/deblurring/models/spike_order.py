@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from vrtspike.errors import ConfigError
+from vrtspike.system.errors import ConfigError
 
 
 def derangements(clips: int, frames: int, *, random: bool) -> Tensor:

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from vrtspike.deblurring.models.attention import WindowAttention, relative_position_index
 from vrtspike.deblurring.models.vrt import VRT
-from vrtspike.errors import RunError
 from vrtspike.io.weights import load_strictly
+from vrtspike.system.errors import RunError
 
 _DERIVED = (".attn.relative_position_index", ".attn.position_bias")
 

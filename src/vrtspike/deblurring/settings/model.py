@@ -22,7 +22,7 @@ from vrtspike.config.fields import (
     weights,
 )
 from vrtspike.deblurring.settings.names import ModelName
-from vrtspike.errors import ConfigError
+from vrtspike.system.errors import ConfigError
 
 STAGES = 7
 """Stages before the reconstruction groups of stage 8."""

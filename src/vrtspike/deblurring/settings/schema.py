@@ -33,7 +33,7 @@ from vrtspike.deblurring.settings.model import ModelSettings, with_vrt_arguments
 from vrtspike.deblurring.settings.names import LayoutName, MetricName
 from vrtspike.deblurring.settings.train import VideoTrainSettings
 from vrtspike.deblurring.settings.workflow import VideoWorkflow
-from vrtspike.errors import ConfigError
+from vrtspike.system.errors import ConfigError
 
 SHUFFLED_CLIP_LEN = 3
 """Frames of the shortest training clips whose spikes can be shuffled: two frames can only change

@@ -22,7 +22,7 @@ from vrtspike.deblurring.data.store.reading import (
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.data.store.writing import write_store
 from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import ConfigError, DataError
+from vrtspike.system.errors import ConfigError, DataError
 
 FRAMES = {"train/a": 6, "train/b": 4, "test/c": 5}
 

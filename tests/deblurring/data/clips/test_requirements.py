@@ -8,7 +8,7 @@ from vrtspike.deblurring.data.clips.requirements import (
     require_spikes,
 )
 from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import ConfigError
+from vrtspike.system.errors import ConfigError
 
 
 def test_only_a_model_with_spikes_needs_them():

@@ -6,8 +6,8 @@ import pytest
 
 from vrtspike.deblurring.data.gate.accept import accept
 from vrtspike.deblurring.data.manifests import INGESTED
-from vrtspike.errors import DataError
 from vrtspike.io.files import write_json
+from vrtspike.system.errors import DataError
 
 A, B, C = "train/a", "train/b", "test/c"
 

@@ -19,8 +19,8 @@ from vrtspike.deblurring.data.gate.alignment import (
 )
 from vrtspike.deblurring.data.raw.spikes import PackedSpikes, pack_rows, read_spikes
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
-from vrtspike.errors import DataError
 from vrtspike.io.images import read_gray, shrink
+from vrtspike.system.errors import DataError
 
 
 def moving(seed, count, height=128, width=192, speed=3):

@@ -17,8 +17,8 @@ from vrtspike.deblurring.data.raw.layouts.files import sensor_size
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes, synthesize_blur
-from vrtspike.errors import DataError
 from vrtspike.io.images import read_rgb, write_png
+from vrtspike.system.errors import DataError
 
 SENSOR = (120, 160)
 OFFSET = 6.5

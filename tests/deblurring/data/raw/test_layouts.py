@@ -17,8 +17,8 @@ from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS, find_sequence
 from vrtspike.deblurring.data.raw.recordings import find_sensor, sensor_file
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
-from vrtspike.errors import DataError
 from vrtspike.io.files import write_json
+from vrtspike.system.errors import DataError
 
 SPLIT, NAME = "train", "GOPR0001_11_00"
 

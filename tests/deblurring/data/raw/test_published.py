@@ -19,8 +19,8 @@ from vrtspike.deblurring.data.store.voxels import voxelize
 from vrtspike.deblurring.data.store.writing import build_store
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import DataError
 from vrtspike.io.files import read_json, write_json
+from vrtspike.system.errors import DataError
 
 BINS = 8
 

@@ -19,8 +19,8 @@ from vrtspike.deblurring.data.raw.spikes import (
     read_spikes,
     write_spikes,
 )
-from vrtspike.errors import DataError
 from vrtspike.io.images import read_gray, shrink
+from vrtspike.system.errors import DataError
 
 
 @pytest.mark.parametrize(("height", "width"), [(4, 16), (4, 12), (8, 3)])  # rows may share bytes

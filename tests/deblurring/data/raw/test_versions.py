@@ -9,8 +9,8 @@ import pytest
 from tests.deblurring.data.prepared import check
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.versions import folder_version, input_version, source_version
-from vrtspike.errors import DataError
 from vrtspike.io.files import write_json
+from vrtspike.system.errors import DataError
 
 SPLIT, NAME = "train", "GOPR0001_11_00"
 

@@ -5,8 +5,8 @@ import pytest
 
 from tests.deblurring.data.prepared import check
 from vrtspike.deblurring.data.simulation.demo import SCENES, make_demo_data
-from vrtspike.errors import DataError
 from vrtspike.io.images import read_rgb
+from vrtspike.system.errors import DataError
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from vrtspike.deblurring.data.simulation.sensor import (
     simulate_spikes,
     synthesize_blur,
 )
-from vrtspike.errors import DataError
 from vrtspike.io.images import luma
+from vrtspike.system.errors import DataError
 
 
 def test_spike_rate_is_grey_over_theta():

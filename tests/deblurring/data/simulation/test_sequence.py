@@ -11,8 +11,8 @@ from vrtspike.deblurring.data.simulation.sequence import (
     frame_folders,
     write_sequence,
 )
-from vrtspike.errors import DataError
 from vrtspike.io.images import read_rgb, write_png
+from vrtspike.system.errors import DataError
 
 
 def video(count, seed=0):

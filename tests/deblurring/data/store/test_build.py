@@ -18,9 +18,9 @@ from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.data.store.writing import build_store
 from vrtspike.deblurring.settings import Settings
-from vrtspike.errors import DataError
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import read_rgb
+from vrtspike.system.errors import DataError
 
 THETA = {"train/a": 2.0, "train/b": 3.0, "test/c": 4.0}
 """Thresholds of the sensors of the sequences; ``a`` and ``c`` show one scene."""

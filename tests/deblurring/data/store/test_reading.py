@@ -19,8 +19,8 @@ from vrtspike.deblurring.data.store import reading
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.reading import Store, trim_memory
 from vrtspike.deblurring.data.store.writing import write_store
-from vrtspike.errors import DataError
 from vrtspike.monitoring.records import CacheUse
+from vrtspike.system.errors import DataError
 
 # Several files of several frames each, the last not full; sizes that are no multiples of chunks.
 LAYOUT = layout_of((12, 16, 9, 16, 16, 16, 12), (106, 68), (53, 34))

@@ -7,8 +7,8 @@ from tests.deblurring.data.prepared import layout_of, random_frames
 from vrtspike.commands.main import run_command
 from vrtspike.deblurring.data.manifests import DATASET, STORE
 from vrtspike.deblurring.data.store.writing import verify_store, write_store
-from vrtspike.errors import DataError
 from vrtspike.io.files import read_json, write_json
+from vrtspike.system.errors import DataError
 
 LAYOUT = layout_of((16, 12), (96, 256), (48, 128))
 

@@ -14,7 +14,7 @@ from vrtspike.deblurring.data.store.voxels import (
     histogram_statistics,
     voxelize,
 )
-from vrtspike.errors import DataError
+from vrtspike.system.errors import DataError
 
 
 def test_statistics_of_a_constant_are_refused():

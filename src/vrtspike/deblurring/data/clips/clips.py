@@ -21,7 +21,7 @@ from vrtspike.deblurring.data.raw.spikes import PackedSpikes
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.data.store.voxels import Statistics, normalize_counts, voxelize_packed
-from vrtspike.errors import DataError, list_faults
+from vrtspike.system.errors import DataError, list_faults
 
 if TYPE_CHECKING:
     from vrtspike.deblurring.settings.schema import DataSettings

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from vrtspike.deblurring.data.clips.requirements import require_spikes
 from vrtspike.deblurring.data.manifests import DATASET, STORE
 from vrtspike.deblurring.data.store.voxels import Statistics, histogram_statistics
-from vrtspike.errors import ConfigError, DataError, RunError
 from vrtspike.io.files import json_digest, read_json
 from vrtspike.io.manifests import read_manifest
 from vrtspike.runs.names import STATISTICS
+from vrtspike.system.errors import ConfigError, DataError, RunError
 
 if TYPE_CHECKING:
     from vrtspike.deblurring.settings.schema import DataSettings, Settings

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from vrtspike.errors import ConfigError
+from vrtspike.system.errors import ConfigError
 
 if TYPE_CHECKING:
     from vrtspike.deblurring.settings import Settings

@@ -8,8 +8,8 @@ from typing import Any
 
 from vrtspike.deblurring.data.bins import bin_edges
 from vrtspike.deblurring.data.manifests import ACCEPTED, INGESTED, recorded_exposure
-from vrtspike.errors import DataError, list_faults, named_faults
 from vrtspike.io.manifests import read_manifest
+from vrtspike.system.errors import DataError, list_faults, named_faults
 
 OF_EXPOSURE = {
     "t0": "t0",

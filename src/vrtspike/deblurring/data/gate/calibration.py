@@ -32,9 +32,9 @@ from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE
 from vrtspike.deblurring.data.raw.recordings import find_sensor, sensor_file
 from vrtspike.deblurring.data.raw.spikes import Sensor, count_spike_frames
 from vrtspike.deblurring.data.simulation.sequence import frame_files
-from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_write_text, write_json
 from vrtspike.io.images import read_gray, read_rgb, shrink, write_png
+from vrtspike.system.errors import DataError
 
 SPIKES = "spike.dat"
 STATIC_STEPS = 2000

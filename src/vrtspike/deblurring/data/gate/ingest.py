@@ -37,9 +37,9 @@ from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.data.raw.numbering import find_jumps, frame_order
 from vrtspike.deblurring.data.raw.recordings import Recording, find_recordings, sequence_sensor
 from vrtspike.deblurring.data.raw.spikes import Sensor, frame_scale
-from vrtspike.errors import DataError
 from vrtspike.io.images import read_rgb
 from vrtspike.io.manifests import file_entry
+from vrtspike.system.errors import DataError
 
 CENTER_PRECISION = 3.0
 """Steps by which the centre of one exposure may be missed; half a source frame less (a file cut by

@@ -15,7 +15,7 @@ from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE, Area, Sequen
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.data.raw.spikes import Sensor, count_spike_frames, npz_sensor
-from vrtspike.errors import DataError
+from vrtspike.system.errors import DataError
 
 _FOLDERS_ABOVE = 4
 

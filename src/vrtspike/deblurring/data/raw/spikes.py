@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.raw.layouts.files import Area
-from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_write_bytes, file_mark, placeholder_fault, refuse_pipe
+from vrtspike.system.errors import DataError
 
 MOST_SCALE = 32
 """Largest numerator of the frame's size over the sensor's: crops are multiples of it."""

@@ -16,7 +16,7 @@ from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.folders import in_other_case
 from vrtspike.deblurring.data.raw.layouts.layout import Layout, Places, advice
 from vrtspike.deblurring.data.raw.layouts.registry import AUTO, find_layout
-from vrtspike.errors import DataError, is_text, list_faults, named_faults, shown
+from vrtspike.system.errors import DataError, is_text, list_faults, named_faults, shown
 
 UNUSABLE = frozenset("{}")
 """What may not occur in the name of a sequence."""

@@ -14,9 +14,9 @@ from typing import Any
 
 from vrtspike.deblurring.data.manifests import INGESTED
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
-from vrtspike.errors import DataError
 from vrtspike.io.files import json_digest
 from vrtspike.io.manifests import is_unchanged, read_manifest, size_and_date
+from vrtspike.system.errors import DataError
 
 _BLOCKS = 9
 _BLOCK = 4096

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.simulation.sensor import Simulation
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
-from vrtspike.errors import DataError
+from vrtspike.system.errors import DataError
 
 FRAME_RATE = 240.0
 FRAMES_PER_EXPOSURE = 11

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from vrtspike.config.fields import Positive, key
 from vrtspike.deblurring.settings.workflow import SimulateSettings
-from vrtspike.errors import DataError
 from vrtspike.io.images import luma, shrink
+from vrtspike.system.errors import DataError
 
 Frame = NDArray[np.uint8]
 """A picture (H, W, 3) RGB or (H, W) grey, gamma-coded."""

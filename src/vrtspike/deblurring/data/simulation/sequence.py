@@ -27,9 +27,9 @@ from vrtspike.deblurring.data.simulation.sensor import (
     stream_spikes,
     synthesize_blur,
 )
-from vrtspike.errors import DataError
 from vrtspike.io.files import atomic_path, atomic_write_text, replaced_folder
 from vrtspike.io.images import encode_png, read_rgb
+from vrtspike.system.errors import DataError
 
 FRAME_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp")
 

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.store.layout import SCHEMA, StoreLayout
-from vrtspike.errors import DataError
 from vrtspike.io.files import read_json
 from vrtspike.monitoring.records import CacheUse
+from vrtspike.system.errors import DataError
 
 if TYPE_CHECKING:
     from vrtspike.deblurring.settings.schema import DataSettings

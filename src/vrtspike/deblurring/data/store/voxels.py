@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from vrtspike.deblurring.data.bins import bin_edges
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.raw.spikes import PackedSpikes, pack_rows
-from vrtspike.errors import DataError
 from vrtspike.io.images import luma, shrink
+from vrtspike.system.errors import DataError
 
 if TYPE_CHECKING:
     import torch

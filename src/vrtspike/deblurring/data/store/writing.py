@@ -22,10 +22,10 @@ from vrtspike.deblurring.data.raw.versions import changed_files
 from vrtspike.deblurring.data.store.layout import SCHEMA, StoreLayout
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.data.store.voxels import GainMeter, Histogram, add_to_histogram
-from vrtspike.errors import DataError, list_faults
 from vrtspike.io.files import atomic_path, folder_size, json_digest, write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.io.manifests import read_manifest
+from vrtspike.system.errors import DataError, list_faults
 
 _BLOCK_BYTES = 16_384
 """Blosc decodes blocks of this size. It would take a whole chunk for one, and the memory that it

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from vrtspike.errors import DataError
+from vrtspike.system.errors import DataError
 
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg")
 SPIKE_SUFFIXES = (".dat", ".npz")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from vrtspike.deblurring.data.raw.layouts.files import SPIKE_SUFFIXES
-from vrtspike.errors import DataError, is_text, shown
+from vrtspike.system.errors import DataError, is_text, shown
 
 FOREIGN = frozenset(
     {"__MACOSX", "@eaDir", "#recycle", "lost+found", "$RECYCLE.BIN", "System Volume Information"}

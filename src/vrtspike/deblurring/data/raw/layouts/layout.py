@@ -29,7 +29,7 @@ from vrtspike.deblurring.data.raw.layouts.folders import (
     numbered,
 )
 from vrtspike.deblurring.data.raw.numbering import frame_numbers
-from vrtspike.errors import DataError
+from vrtspike.system.errors import DataError
 
 NESTED = "__"
 """Joins the names of the two folders, one in the other, that are one sequence."""

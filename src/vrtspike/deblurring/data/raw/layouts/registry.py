@@ -12,7 +12,7 @@ from vrtspike.deblurring.data.raw.layouts import s_sdm, spk_gopro, spk_x4k, stre
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
-from vrtspike.errors import DataError
+from vrtspike.system.errors import DataError
 
 MODULES = (
     spk_gopro,

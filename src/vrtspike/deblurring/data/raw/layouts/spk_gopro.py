@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
-from vrtspike.errors import DataError
+from vrtspike.system.errors import DataError
 
 STEPS_PER_SOURCE_FRAME = 8
 """Spike steps from one of GoPro's frames of 240 a second to the next."""
