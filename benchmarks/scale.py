@@ -100,11 +100,12 @@ def measure_programs(folder: Path, sequences: int) -> list[Row]:
     write_json(folder / "survey.json", {**survey, "sequences": found})
     surveyed = ("--survey", "survey.json", *ingested)
     stores = ("--accepted", "accepted.json", "--stores", str(RESULTS / "k8"))
+    manifest = str(RESULTS / "k8/dataset.json")
     rows: list[Row] = []
     for program, *arguments in (
         ("accept", *surveyed, "--output", "accepted.json"),
         ("alignment_table", *surveyed, "--table", "a.csv", "--plot", "a.svg"),
-        ("dataset_statistics", *stores, "--dataset", "many", "--output", "dataset.json"),
+        ("dataset_statistics", *stores, "--dataset", "many", "--output", manifest),
     ):
         seconds, megabytes = measure(folder, program, *arguments)
         rows.append((f"{program}: CPU time", seconds, "s"))

@@ -24,7 +24,7 @@ def manifest(name, faults=(), pictures="123", count=9, has_spikes=True):
     ]
     return {
         **{"schema": INGESTED.schema, "faults": list(faults), "rgb_size": [96, 128]},
-        **dict(zip(("split", "sequence"), name.split("/"), strict=True)),
+        **dict(zip(("split", "sequence"), name.rsplit("/", 1), strict=True)),
         "frames": [{**frame, "spikes": spikes if has_spikes else None} for frame in frames],
         "spikes": has_spikes,
     }
@@ -133,3 +133,6 @@ def test_training_frames_in_the_test_split_may_be_allowed(gate):
     assert (allowed["sequences"], allowed["overlaps"]) == ([C, A], {C: A})
     same = gate(both[:1], splits=("train", "train"), test_on_training_frames=True)
     assert same["overlaps"] == {A: A}
+    nested = [manifest(f"sub/{name}", pictures="S") for name in (A, C)]
+    found = gate(nested, splits=("sub/train", "sub/test"), test_on_training_frames=True)
+    assert found["overlaps"] == {f"sub/{C}": f"sub/{A}"}

@@ -163,8 +163,8 @@ def _overlaps(pictures: Mapping[str, list[str]], splits: tuple[str, str]) -> dic
     """Test sequences with training frames: for each of these the training sequence it is of."""
     training: dict[str, str] = {}
     for name, found in pictures.items():
-        if _split(name) == splits[0]:
-            training = dict.fromkeys(found, name) | training
+        for picture in found if _split(name) == splits[0] else ():
+            training.setdefault(picture, name)
     training.pop("", None)  # a picture of one colour is no evidence
     overlaps = {
         name: [training[picture] for picture in found if picture in training]
@@ -175,7 +175,8 @@ def _overlaps(pictures: Mapping[str, list[str]], splits: tuple[str, str]) -> dic
 
 
 def _split(name: str) -> str:
-    return name.partition("/")[0]
+    """The split of a sequence, which may be a path, or one named alone."""
+    return name.rpartition("/")[0] or name
 
 
 def _unmet(
