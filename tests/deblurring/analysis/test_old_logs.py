@@ -177,7 +177,12 @@ def test_what_is_no_log_is_refused(tmp_path):
     (tmp_path / "a.log").write_text("hello\nTotal: nothing\n")
     with pytest.raises(RunError, match="no line of a known layout"):
         analyze_old_logs(tmp_path)
-    for line in ("前向传播总耗时: 1.2.3ms\n", "Step 1\n  forward : 1.2.3ms\nTotal\n"):
+    garbled = (
+        "前向传播总耗时: 1.2.3ms\n",
+        "Step 1\n  forward : 1.2.3ms\nTotal\n",
+        "[Step 1] Memory - Process: 1.2.3MB, System: 1/2GB (50%)\n",
+    )
+    for line in garbled:
         (tmp_path / "a.log").write_text(line)
-        with pytest.raises(RunError, match=r"a time in ms is no number \(.*'1\.2\.3'\); mend"):
+        with pytest.raises(RunError, match=r"a figure is no number \(.*'1\.2\.3'\); correct"):
             analyze_old_logs(tmp_path)

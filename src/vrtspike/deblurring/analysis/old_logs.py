@@ -68,9 +68,9 @@ _FIELDS = {
     "data_ms": rf"\bdata_time[=: ]+{_NUMBER} ?ms",
 }
 _MEMORY = re.compile(
-    r"\[(?:Step (?P<step>\d+)|After dataset creation)\] Memory - Process: (?P<process_mb>\d+\.?\d*)"
-    r"MB.*System: [\d.]+/(?P<total_gb>\d+\.?\d*)GB \((?P<system_percent>\d+\.?\d*)%\)"
-    r"|- Hit Rate: (?P<hit_percent>\d+\.?\d*)%"
+    r"\[(?:Step (?P<step>\d+)|After dataset creation)\] Memory - Process: (?P<process_mb>[\d.]+)MB"
+    r".*System: [\d.]+/(?P<total_gb>[\d.]+)GB \((?P<system_percent>[\d.]+)%\)"
+    r"|- Hit Rate: (?P<hit_percent>[\d.]+)%"
 )
 
 
@@ -167,17 +167,17 @@ def analyze_old_logs(path: Path, settings: Settings | None = None) -> Analysis:
         settings: what the run was trained with; None for the defaults, which a note says.
 
     Raises:
-        RunError: if there are none, nothing in them is known, or a time is garbled.
+        RunError: if there are none, nothing in them is known, or a figure is garbled.
     """
     files = old_log_files(path)
     text = "\n".join(file.read_text(encoding="utf-8-sig", errors="replace") for file in files)
     try:
         times = [*_block_times(text), *_printed_times(text)]
+        progress, memory = _progress(text), _memory(text)
     except ValueError as error:
         raise RunError(
-            f"{path}: a time in ms is no number ({error}); mend that line, or remove its step"
+            f"{path}: a figure is no number ({error}); correct that line, or remove its step"
         ) from error
-    progress, memory = _progress(text), _memory(text)
     if not times and progress.empty and memory.empty:
         raise RunError(
             f"{path}: no line of a known layout; expected blocks of times ('Step 1', "
