@@ -183,8 +183,18 @@ def read_summary(path: Path) -> dict[str, Any]:
     return found
 
 
+def evaluation_folder(folder: Path) -> Path:
+    """Where the evaluation of a run is, by the run's result folder.
+
+    >>> evaluation_folder(Path("/results/train/demo"))
+    PosixPath('/results/evaluate/demo')
+    """
+    folder = folder.absolute()
+    return folder.parent.parent / "evaluate" / folder.name
+
+
 def find_evaluation(folder: Path, run: PublishedRun) -> Summary | None:
-    """The evaluation of a run, ``<results>/evaluate/<preset>``; None without one.
+    """The evaluation of a run in its :func:`evaluation_folder`; None without one.
 
     Args:
         folder: the run's result folder, ``<results>/train/<preset>``.
@@ -193,7 +203,7 @@ def find_evaluation(folder: Path, run: PublishedRun) -> Summary | None:
     Raises:
         RunError: if the summary is damaged, or was changed after the evaluation.
     """
-    path = folder.absolute().parent.parent / "evaluate" / folder.absolute().name / SUMMARY
+    path = evaluation_folder(folder) / SUMMARY
     if not path.is_file():
         return None
     summary = read_summary(path)

@@ -80,7 +80,7 @@ def measure_data(dataset: Dataset) -> DataSize:
         sequences[sequence["split"]] += 1
         frames[sequence["split"]] += sequence["frames"]
     files = find_sequence(
-        *(dataset.root, surveyed(known)[0], dataset.blur_dir, dataset.layout, dataset.spike_root)
+        dataset.root, surveyed(known)[0], dataset.blur_dir, dataset.layout, dataset.spike_root
     )
     root = Path(dataset.root)
     height, width, _ = read_rgb(root / next(iter(files.sharp.values()))).shape

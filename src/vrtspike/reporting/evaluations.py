@@ -18,6 +18,7 @@ from vrtspike.analysis.evaluation_files import (
     SEQUENCES,
     SUMMARY,
     VIDEOS,
+    evaluation_folder,
     find_evaluation,
 )
 from vrtspike.analysis.evaluations import column_name, metrics_of_task, test_frames
@@ -59,7 +60,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
     summary = find_evaluation(folder, run)
     if summary is None:
         return {"reason": f"not evaluated: no {SUMMARY} of run {run.fingerprint}; {_ADVICE}"}
-    folder = folder.parent.parent / "evaluate" / folder.name
+    folder = evaluation_folder(folder)
     if missing := [name for name in REQUIRED if name not in summary]:
         raise RunError(
             f"{folder / SUMMARY}: keys {', '.join(missing)} are missing; {_ADVICE}, or have the "

@@ -125,11 +125,12 @@ class WindowAttention(Recomputed):
         counts = [count * clips for count in windows.counts]
         heads = (t.unflatten(3, (self.heads, -1)).flatten(0, 1).transpose(1, 2) for t in (q, k, v))
         parts = zip(windows.masks, *(t.split(counts) for t in heads), strict=True)
+        learned = bias is not None and bias.requires_grad and not q.is_cuda
+        recompute = self.attention == "recompute" or (self.attention == "auto" and learned)
         results = []
         for mask, queries, keys, values in parts:
             corner = mask[None, :tokens, :tokens]
-            learned = bias is not None and bias.requires_grad and not q.is_cuda
-            if self.attention == "recompute" or (self.attention == "auto" and learned):
+            if recompute:
                 results.append(recomputed_attention(queries, keys, values, corner, bias))
             else:
                 scores_bias = corner if bias is None else bias + corner
