@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from vrtspike.analysis.findings import advice
 from vrtspike.commands import hardware
 from vrtspike.commands import preset_advice as module
 from vrtspike.commands.hardware import GpuKind, Machine, measure_speed, named_gpu
@@ -39,6 +40,16 @@ def fits(advice):
     return {fit.name: fit for fit in advice.fits}
 
 
+def symptoms(fit):
+    return [reason.symptom for reason in fit.reasons]
+
+
+def cures(advice):
+    """What the text proposes for presets that do not fit."""
+    _, _, after = "\n".join(advice.lines).partition("where a preset does not fit:\n")
+    return re.findall(r"^  (.+)$", after.partition("\n\n")[0], re.MULTILINE)
+
+
 TINY = GpuKind("A100", 1, 8.0)
 
 
@@ -60,8 +71,9 @@ TINY = GpuKind("A100", 1, 8.0)
 def test_the_best_preset_that_fits_is_recommended(project, asked, command, preset, reason):
     found = ask(*asked)
     assert (found.command or "nothing").endswith(command or "nothing")
-    assert reason in "; ".join(fits(found)[preset].reasons)
-    assert bool(reason) == bool(fits(found)[preset].reasons)
+    against = "; ".join(symptoms(fits(found)[preset]))
+    assert reason in against
+    assert bool(reason) == bool(against)
 
 
 def test_memory_and_hours_are_counted(project):
@@ -81,7 +93,7 @@ def test_a_full_disk(project, monkeypatch):
     monkeypatch.setattr(module, "free_bytes", lambda path: 30 * GB)
     # 29.3 GB of stores and four checkpoints of 0.29 GB.
     found = ask("A100")
-    assert fits(found)["baseline"].reasons == ["needs 30 GB of disk, 30 are free"]
+    assert symptoms(fits(found)["baseline"]) == ["needs 30 GB of disk, 30 are free"]
     assert found.command == "make demo"
     # Stores that are there already need no more space.
     monkeypatch.setattr(module, "folder_size", lambda folder: (1, 2 * GB))
@@ -101,6 +113,21 @@ def test_what_a_person_reads(project):
     assert ask("A100", hours=0).lines[-1] == "nothing to recommend: no preset fits"
 
 
+def test_what_helps_is_told_once(project):
+    found = ask("A6000", hours=100)
+    against = {name: symptoms(fit) for name, fit in fits(found).items() if fit.reasons}
+    long = "takes more than 100 hours"
+    assert against["low_memory"] == against["opt"] == [long]
+    assert against["fast"] == ["needs 49 of 48 GiB of GPU memory", long]
+    entries = advice()["presets"]
+    kinds = ["hours", "gpu_memory", "weights"]
+    assert cures(found) == [entries[kind]["cure"] for kind in kinds]
+    for path in (project / "config/presets").glob("*.yaml"):
+        if path.stem not in {"baseline", "demo"}:
+            path.unlink()
+    assert not cures(ask("A6000"))
+
+
 def test_a_preset_of_ones_own(project):
     presets = project / "config/presets"
     (presets / "mine.yaml").write_text("BASE: baseline\nDATA: {USE_RAM_CACHE: false}\n")
@@ -111,9 +138,10 @@ def test_a_preset_of_ones_own(project):
     assert not known["mine"].reasons
     # 3 GiB for CUDA, and 0.15 for each of 12 + 6 workers.
     assert known["mine"].memory_gib == pytest.approx(5.7)
-    assert known["wrong"].reasons == ["its file is wrong"]
+    assert symptoms(known["wrong"]) == ["its file is wrong"]
     text = "\n".join(found.lines)
     assert re.search(r"^odd +no: the cost of its model was never counted$", text, re.MULTILINE)
+    assert {"cost", "file"} <= {cure.partition(":")[0] for cure in cures(found)}
 
 
 def test_elsewhere_there_is_no_configuration(tmp_path, monkeypatch):

@@ -42,6 +42,17 @@ def advice() -> Mapping[str, Any]:
     return found
 
 
+def advice_texts(section: str, name: str, **values: object) -> dict[str, str]:
+    """The texts of an entry of ``advice.yaml``, such as ``symptom`` and ``cure``.
+
+    Args:
+        section: ``machine`` or ``presets``.
+        name: of the entry.
+        values: for the names in braces.
+    """
+    return {key: text.format(**values) for key, text in advice()[section][name].items()}
+
+
 @dataclass(frozen=True)
 class Finding:
     """One thing to change.

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from vrtspike.analysis.findings import advice_texts
 from vrtspike.commands.hardware import Machine, free_bytes
 from vrtspike.config.problems import find_problem
 from vrtspike.config.run_schema import RunSettings
@@ -72,6 +73,19 @@ class PresetData:
 
 
 @dataclass(frozen=True)
+class Reason:
+    """Why a preset does not fit.
+
+    Attributes:
+        symptom: with figures.
+        cure: what to do.
+    """
+
+    symptom: str
+    cure: str
+
+
+@dataclass(frozen=True)
 class Fit:
     """Resources that a preset needs, and whether they are available.
 
@@ -84,7 +98,7 @@ class Fit:
     """
 
     name: str
-    reasons: Sequence[str]
+    reasons: Sequence[Reason]
     cost: TrainingCost | None = None
     memory_gib: float = 0.0
     hours: float = 0.0
@@ -123,7 +137,7 @@ def advise(workflow: Workflow, machine: Machine, max_hours: float) -> Advice:
         assess(name, settings, data[datasets[name]], machine, free, max_hours)
         for name, settings in presets.items()
     ]
-    fits += [Fit(name, ["its file is wrong"]) for name in workflow.broken]
+    fits += [Fit(name, [reason("broken")]) for name in workflow.broken]
     batches = dict(batch_advice(workflow, fits, machine))
     on = "no GPU" if gpu is None else f"{gpu.count} x {gpu.name} with {gpu.memory_gib:.0f} GiB"
     lines = [
@@ -136,6 +150,8 @@ def advise(workflow: Workflow, machine: Machine, max_hours: float) -> Advice:
         lines += _data_lines(each, dict.fromkeys(one.DATA.NUM_VOXEL_BINS for one in takers))
     if fits:
         lines += ["", *_table(fits, machine)]
+    if cures := dict.fromkeys(each.cure for fit in fits for each in fit.reasons):
+        lines += ["", "where a preset does not fit:", *(f"  {cure}" for cure in cures)]
     if batches:
         lines += ["", "samples of a micro-step, and the learning rate by the square-root rule:"]
         lines += [f"  {name:<14}{text}" for name, text in batches.items()]
@@ -147,13 +163,13 @@ def advise(workflow: Workflow, machine: Machine, max_hours: float) -> Advice:
         )
     fitting = {fit.name: data[datasets[fit.name]] for fit in fits if not fit.reasons}
     train = f"snakemake --cores {machine.cpus} train_"
-    command, reason = recommend(fitting, presets, train)
+    command, why = recommend(fitting, presets, train)
     if not presets and batches:
         command = f"{train}{shlex.quote(next(iter(batches)))}"
-        reason = "its batches fit; hours are estimated for the deblurring only"
+        why = "its batches fit; hours are estimated for the deblurring only"
     if command is None:
-        return Advice([*lines, f"nothing to recommend: {reason}"], fits, None)
-    return Advice([*lines, f"recommended: {command}", f"because {reason}"], fits, command)
+        return Advice([*lines, f"nothing to recommend: {why}"], fits, None)
+    return Advice([*lines, f"recommended: {command}", f"because {why}"], fits, command)
 
 
 def find_data(results: Path, dataset: Dataset) -> PresetData:
@@ -194,7 +210,7 @@ def assess(
         frames, sequences = frames * trained // max(1, sequences), trained
     cost = training_cost(name, settings, sequences, frames, gpus)
     if cost is None:
-        return Fit(name, ["the cost of its model was never counted"])
+        return Fit(name, [reason("uncounted")])
     memory = _memory_gib(settings, cost, gpus, machine.cpus)
     efficiency = _MULTI_GPU_EFFICIENCY if gpus > 1 else 1.0
     hours = cost.clips * cost.run_tflop / machine.tflops / efficiency / 3600
@@ -202,16 +218,21 @@ def assess(
     disk += cost.checkpoint_gib(settings.TRAIN.KEEP_LAST) * 2**30
     reasons = []
     if gpu is not None and cost.gpu_gib > _USABLE * gpu.memory_gib:
-        reasons.append(f"needs {cost.gpu_gib:.0f} of {gpu.memory_gib:.0f} GiB of GPU memory")
+        reasons.append(reason("gpu_memory", needed=cost.gpu_gib, there=gpu.memory_gib))
     if memory > machine.memory_gib:
-        reasons.append(f"needs {memory:.0f} of {machine.memory_gib:.0f} GiB of memory")
+        reasons.append(reason("memory", needed=memory, there=machine.memory_gib))
     if hours > max_hours:
-        reasons.append(f"takes more than {max_hours:.0f} hours")
+        reasons.append(reason("hours", most=max_hours))
     if disk > free:
-        reasons.append(f"needs {disk / GB:.0f} GB of disk, {free / GB:.0f} are free")
+        reasons.append(reason("disk", needed=disk / GB, free=free / GB))
     weights = training_weights(settings).items()
-    reasons += [f"{key}: {path} is not there" for key, path in weights if not path.is_file()]
+    reasons += [reason("weights", key=k, path=path) for k, path in weights if not path.is_file()]
     return Fit(name, reasons, cost, memory, hours)
+
+
+def reason(name: str, **values: object) -> Reason:
+    """A reason against a preset, with ``values``, from the section ``presets`` of advice.yaml."""
+    return Reason(**advice_texts("presets", name, **values))
 
 
 def _memory_gib(settings: Settings, cost: TrainingCost, gpus: int, cpus: int) -> float:
@@ -326,6 +347,5 @@ def _table(fits: Sequence[Fit], machine: Machine) -> Iterator[str]:
             gpu = "-" if machine.gpu is None else f"{fit.cost.gpu_gib:.1f} GiB"
             memory = f"{fit.memory_gib:.1f} GiB"
             cells = [gpu, memory, f"{fit.cost.steps:,}", f"{fit.hours:,.2f}"]
-        yield _ROW.format(
-            fit.name, *cells, f"no: {'; '.join(fit.reasons)}" if fit.reasons else "yes"
-        )
+        against = "; ".join(each.symptom for each in fit.reasons)
+        yield _ROW.format(fit.name, *cells, f"no: {against}" if against else "yes")

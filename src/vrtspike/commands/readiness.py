@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from vrtspike.analysis.findings import advice
+from vrtspike.analysis.findings import advice_texts
 from vrtspike.commands.hardware import GpuKind, find_gpus, free_bytes
 from vrtspike.commands.preset_advice import PresetData, find_data
 from vrtspike.config.problems import find_problem
@@ -69,8 +69,8 @@ def fault(symptom: str, found: str, state: State = "broken", **values: object) -
         state: of the result.
         values: for the texts of ``advice.yaml``.
     """
-    entry = advice()["machine"][symptom]
-    return Check(entry["check"].format(**values), state, found, entry["cure"].format(**values))
+    entry = advice_texts("machine", symptom, **values)
+    return Check(entry["check"], state, found, entry["cure"])
 
 
 def all_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Iterator[Check | str]:

@@ -82,7 +82,7 @@ def test_simulating_many_folders_names_every_fault_at_the_end(script, tmp_path):
     assert "short: 2 frames do not fill one exposure" in message
     spikes = tmp_path / "out/train/sound/spike"
     assert (spikes / "000001.dat").is_file()
-    # Files that are not written anew are nobody's to remove.
+    # Files that are not written again are nobody's to remove.
     (spikes / "000002.dat").touch()
     assert "spike: found 000002.dat, expected nothing but the 1 files" in script(*command, status=2)
     assert (spikes / "000002.dat").is_file()
