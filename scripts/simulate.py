@@ -26,8 +26,8 @@ from vrtspike.deblurring.data.simulation.sequence import (
     write_sequence,
 )
 from vrtspike.io.images import read_rgb
-from vrtspike.system.cli import HelpFormatter, run
-from vrtspike.system.errors import ConfigError, DataError, list_faults
+from vrtspike.system.cli import HelpFormatter, positive_int, run
+from vrtspike.system.errors import ConfigError, DataError, list_faults, named_faults
 from vrtspike.system.progress_bar import progress_bar
 
 FRAMES_PER_EXPOSURE = 11
@@ -62,9 +62,9 @@ def main() -> None:
         help="data set with blurry and sharp frames; --output is then what DATA.SPIKE_ROOT names",
     )
     parser.add_argument(
-        "--splits", nargs="+", default=["train", "test"], help="those of a data set of pairs"
+        "--splits", nargs="+", help="those of a data set of pairs; default: train test"
     )
-    parser.add_argument("--layout", choices=[AUTO, *LAYOUTS], default=AUTO, help="of the pairs")
+    parser.add_argument("--layout", choices=[AUTO, *LAYOUTS], help=f"of the pairs; default: {AUTO}")
     parser.add_argument("--output", type=Path, required=True, help="folder of the data set")
     parser.add_argument("--split", help="split of sequences that have none; default: train")
     parser.add_argument(
@@ -72,7 +72,7 @@ def main() -> None:
     )
     parser.add_argument(
         "--frames-per-exposure",
-        type=int,
+        type=positive_int,
         help="frames averaged into a blurry one; default: the number in a name such as "
         f"GOPR0372_07_00, else {FRAMES_PER_EXPOSURE}",
     )
@@ -100,6 +100,8 @@ def main() -> None:
     arguments = parser.parse_args()
     # Refused before anything is read.
     refuse_idle_options(arguments)
+    arguments.splits = arguments.splits or ["train", "test"]
+    arguments.layout = arguments.layout or AUTO
     if arguments.steps_per_frame is None:
         steps = STEPS_OF_PAIRS if arguments.pairs else STEPS_PER_SOURCE_FRAME
         arguments.steps_per_frame = steps
@@ -147,7 +149,8 @@ def refuse_idle_options(arguments: argparse.Namespace) -> None:
         ConfigError: naming them.
     """
     idle = {
-        "source": ["sequence"],
+        "frames": ["splits", "layout"],
+        "source": ["sequence", "splits", "layout"],
         "pairs": ["sequence", "split", "frames_per_exposure", "gamma"],
     }
     for mode, names in idle.items():
@@ -202,6 +205,9 @@ def simulate_spikes_of_pairs(arguments: argparse.Namespace, how: Simulation) -> 
     found = survey(root, arguments.splits, "blur", arguments.layout)
     if found["spikes"]:
         raise DataError(f"{root}: has spikes already; expected a data set without any")
+    if excluded := named_faults(found["excluded"]):
+        advice = "Fix them, or leave a split out (--splits)."
+        raise DataError(list_faults(f"{root}: nothing was simulated", excluded, advice))
     for number, sequence in enumerate(found["sequences"]):
         split, name = sequence["split"], sequence["name"]
         folder = arguments.output / split / name

@@ -7,7 +7,7 @@ from vrtspike.system.errors import DataError
 
 
 def test_a_table_is_read_as_it_was_written(tmp_path):
-    exposures = {"000001": Exposure(20, 117, 68), "000014": Exposure(200, 297, 248.5)}
+    exposures = {"000001": Exposure(20, 117, 68), "14": Exposure(1234500, 1234600, 1234567.5)}
     path = tmp_path / "exposures.csv"
     path.write_text(exposure_table(exposures))
     assert path.read_text().splitlines()[1] == "000001,20,117,68"

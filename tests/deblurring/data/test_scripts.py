@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import subprocess
 import sys
 
@@ -71,6 +72,10 @@ def test_simulating_many_folders_names_every_fault_at_the_end(script, tmp_path):
     gap.unlink()
     idle = script(*command, "--sequence", "a", status=2)
     assert "found --sequence with --source, which changes nothing there" in idle
+    frames = ["simulate", "--frames", tmp_path / "frames/train/sound", "--output", tmp_path / "out"]
+    idle = script(*frames, "--layout", "reds", "--splits", "train", status=2)
+    assert "found --splits and --layout with --frames, which changes nothing there" in idle
+    assert "expected 1 or more" in script(*command, "--frames-per-exposure", 0, status=2)
     assert "error: --theta: Input should be greater than 0" in script(
         *command, "--theta", 0, status=2
     )
@@ -86,3 +91,18 @@ def test_simulating_many_folders_names_every_fault_at_the_end(script, tmp_path):
     (spikes / "000002.dat").touch()
     assert "spike: found 000002.dat, expected nothing but the 1 files" in script(*command, status=2)
     assert (spikes / "000002.dat").is_file()
+
+
+def test_pairs_of_which_frames_are_missing_are_not_simulated(script, dataset, tmp_path):
+    for folder in dataset.glob("*/*/spike"):
+        shutil.rmtree(folder)
+    command = ["simulate", "--pairs", dataset, "--output", tmp_path / "out"]
+    sequence = dataset / SEQUENCES[0]
+    (sequence / "sharp/000002.png").unlink()
+    assert "has no partner in sharp" in script(*command, status=2)
+    (sequence / "blur/000002.png").unlink()
+    assert "frame numbers jump from 000001 to 000003" in script(*command, status=2)
+    shutil.rmtree(sequence / "blur")
+    message = script(*command, status=2)
+    assert f"nothing was simulated (1):\n  - {SEQUENCES[0]}: no blurry frames" in message
+    assert not (tmp_path / "out").exists()

@@ -50,7 +50,7 @@ def test_a_sequence_stays_in_its_shard_on_every_machine_and_from_run_to_run():
     assert shard_of("train/\udcff", 8) in shard_names(8)
 
 
-@pytest.mark.parametrize("name", ["2-of-2", "a-of-2", "1of2", "0-of-0", "0-of-1/", ""])
+@pytest.mark.parametrize("name", ["2-of-2", "a-of-2", "1of2", "0-of-0", "00-of-1", "0-of-1/", ""])
 def test_what_names_no_shard_is_refused(name):
     with pytest.raises(DataError, match="names no shard"):
         members(name, NAMES)

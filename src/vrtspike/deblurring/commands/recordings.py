@@ -106,11 +106,14 @@ def calibrate(arguments: argparse.Namespace) -> int:
     save(arguments.output, found, picture)
     print(f"homography: {found.residual_pixels:.2f} sensor pixels are left")
     if found.offset_steps is not None:
-        spread = "" if found.residual_steps is None else f" +- {found.residual_steps:.2f}"
+        steps = found.residual_steps
+        spread = " (a single frame, error unknown)" if steps is None else f" +- {steps:.2f}"
         print(
             f"time offset: {found.offset_steps:+.2f}{spread} steps, correlation "
             f"{found.correlation:.2f}"
         )
+    else:
+        print("time offset: not measured (--moving), exposures are taken as they are said")
     print(f"picture: {arguments.output / 'calibration.png'}")
     for fault in found.faults:
         print(f"! {fault}")

@@ -106,7 +106,7 @@ def read_exposures(path: Path) -> dict[str, Exposure]:
 def exposure_table(exposures: Mapping[str, Exposure]) -> str:
     """The contents of a table; the inverse of :func:`read_exposures`."""
     lines = [
-        f"{name},{exposure.start},{exposure.stop},{exposure.sharp:g}"
+        f"{name},{exposure.start},{exposure.stop},{exposure.sharp:.15g}"
         for name, exposure in exposures.items()
     ]
     return "\n".join([",".join(COLUMNS), *lines, ""])

@@ -41,7 +41,7 @@ def members(shard: str, sequences: Iterable[str]) -> list[str]:
         DataError: if the shard has another name than one of :func:`shard_names`.
     """
     found = re.fullmatch(r"(\d+)-of-(\d+)", shard)
-    if found is None or int(found[1]) >= int(found[2]):
+    if found is None or shard not in shard_names(int(found[2])):
         raise DataError(f"{shard!r} names no shard; expected for example 0-of-1 or 3-of-8")
     return sorted(name for name in sequences if shard_of(name, int(found[2])) == shard)
 

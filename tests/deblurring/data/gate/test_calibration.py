@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import cv2
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from tests.deblurring.data.scenes import film
 from vrtspike.commands.main import run_command
 from vrtspike.deblurring.data.exposure import TABLE, Exposure, exposure_table, read_exposures
-from vrtspike.deblurring.data.gate.calibration import calibrate, find_homography
+from vrtspike.deblurring.data.gate.calibration import apply, calibrate, find_homography
 from vrtspike.deblurring.data.raw.layouts.files import sensor_size
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
@@ -136,6 +137,28 @@ def test_a_poor_calibration_is_said_and_nothing_resampled(scenes, tmp_path, caps
     write_scene(tmp_path / "before", {"1": still}, simulate_spikes([still] * 30))
     found, _ = calibrate(tmp_path / "before", scenes / "data/train/moving", SENSOR)
     assert "moving scene correlate by 0.5" in "".join(found.faults)
+
+
+def test_recordings_that_cannot_be_resampled_are_named_and_nothing_is_written(scenes, tmp_path):
+    shutil.copytree(scenes / "static", tmp_path / "static")
+    write_png(tmp_path / "static/blur/2.png", np.zeros((8, 8, 3), np.uint8))
+    with pytest.raises(DataError, match=r"2\.png: 8 x 8, expected .* 240 x 320"):
+        calibrate(tmp_path / "static", None, SENSOR)
+    found, _ = calibrate(scenes / "static", None, SENSOR)
+    source, output = tmp_path / "data/train/moving", tmp_path / "out"
+    shutil.copytree(scenes / "data/train/moving", source)
+    exposures = read_exposures(source / TABLE)
+    with pytest.raises(DataError, match=r"frame 4: -40\.00 steps later .* from step -18 to 70"):
+        apply(replace(found, offset_steps=-40.0), tmp_path / "data", output)
+    (source / TABLE).write_text(exposure_table({"16": exposures["16"]}))
+    assert apply(found, tmp_path / "data", output) == [output / "train/moving"]
+    source.rename(source.with_name("renamed"))
+    with pytest.raises(DataError, match=r"out/train/moving: no sequence of .* has this name"):
+        apply(found, tmp_path / "data", output)
+    (source.with_name("renamed") / "spike.dat").unlink()
+    with pytest.raises(DataError, match=r"renamed/spike\.dat: no such file"):
+        apply(found, tmp_path / "data", tmp_path / "other")
+    assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.shared

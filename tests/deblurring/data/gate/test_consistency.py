@@ -145,7 +145,7 @@ BACKWARDS = "its beginning is more like the frame after .* time runs backwards"
         (
             (1, 2, 3, 4, 5),
             lambda spikes: np.roll(spikes, 5, axis=1),
-            r"1\.dat: .* by -5 rows down .* calibrate .*likewise 5 of 5 exposures\)",
+            r"1\.dat: .* by -5 rows down .* calibrate .*\(5 of 5 exposures\)",
         ),
     ],
 )

@@ -93,6 +93,8 @@ def test_spikes_that_a_root_of_their_own_lacks_are_asked_for_there(dataset, tmp_
 def test_a_file_beside_or_above_the_spikes_may_give_the_sensor_size(dataset, place):
     assert find_sequence(dataset, f"{SPLIT}/{NAME}", "blur").sensor_file is None
     (dataset / place / "config.yaml").write_text("spike_h: 250\nspike_w: 400\n")
+    if place != f"{SPLIT}/{NAME}/spike":  # that of something else
+        (dataset / f"{SPLIT}/{NAME}/spike/config.yaml").write_text("fps: 20000\n")
     found = find_sequence(dataset, f"{SPLIT}/{NAME}", "blur").sensor_file
     assert sensor_size(dataset / found) == (250, 400)
 
@@ -160,6 +162,15 @@ def test_a_table_beside_the_folders_of_sequences_belongs_to_none(tmp_path):
     PUBLISHED["kair"].write(tmp_path)
     (tmp_path / "train_GT_blurred/exposures.csv").touch()
     assert find_sequence(tmp_path, "train/a", "blur").exposures is None
+    (tmp_path / "train_GT/a/exposures.csv").touch()
+    assert find_sequence(tmp_path, "train/a", "blur").exposures == "train_GT/a/exposures.csv"
+
+
+def test_only_a_nested_sequence_is_two_folders(dataset):
+    (dataset / SPLIT / NAME).rename(dataset / SPLIT / "walk__1")
+    found = survey(dataset, ["train", "test"], "blur")
+    assert found["excluded"] == {}
+    assert len(find_sequence(dataset, f"{SPLIT}/walk__1", "blur").blur) == 3
 
 
 def test_a_split_may_lie_in_a_folder_of_its_own(tmp_path):

@@ -14,7 +14,7 @@ from vrtspike.deblurring.data.raw.numbering import find_jumps, frame_numbers, fr
         (["a_9", "b_10"], None),
         (["9_left", "10_left"], None),
         (["night", "day"], None),
-        ([], []),
+        ([], None),
     ],
 )
 def test_numbers_alone_or_after_a_common_prefix(names, numbers):
@@ -31,6 +31,7 @@ def test_numbers_alone_or_after_a_common_prefix(names, numbers):
         ([1, 2, 4], 1, [(2, 4)]),
         ([5, 5], 1, [(5, 5)]),
         ([5], 1, []),
+        ([1, 3, "4b", 5, 6], 1, [(1, 3), (3, "4b"), ("4b", 5)]),
     ],
 )
 def test_the_usual_step_and_what_differs_from_it(numbers, step, places):

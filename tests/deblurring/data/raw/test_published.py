@@ -100,6 +100,7 @@ def test_spikes_of_another_length_than_the_layout_says_are_refused(tmp_path, nam
     ("line", "fault"),
     [
         ("0000,20,76,50.5", "no line for frame 0001; add it"),
+        ("0000,20,76,48\n0001,20,76,48", "the same exposure for the frames 0000 and 0001"),
         ("0001,20,9999,50.5", "frame 0001: found stop 9999, expected at most 192"),
         ("0007,20,76,50.5", "found 1 lines without a frame, the first of 0007; remove them"),
         ("0001,20,9,50.5", "exposures.csv: lines that are no exposure"),

@@ -107,8 +107,11 @@ def test_names_and_contents_of_a_folder_count_and_dates_do_not(tmp_path):
         versions.append(folder_version(tmp_path))
     (tmp_path / "000002.png").rename(tmp_path / "000009.png")
     versions.append(folder_version(tmp_path))
-    (tmp_path / "000009.png").unlink()
-    assert len({*versions, folder_version(tmp_path)}) == 6
+    (tmp_path / "train").mkdir()
+    (tmp_path / "000009.png").rename(tmp_path / "train/000009.png")
+    versions.append(folder_version(tmp_path))
+    (tmp_path / "train/000009.png").unlink()
+    assert len({*versions, folder_version(tmp_path)}) == 7
 
 
 def test_a_pipe_is_refused_at_once(tmp_path):

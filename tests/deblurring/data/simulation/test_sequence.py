@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.deblurring.data.prepared import check
+from tests.deblurring.data.scenes import film
 from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.simulation.sensor import Simulation, simulate_spikes, synthesize_blur
 from vrtspike.deblurring.data.simulation.sequence import (
@@ -35,6 +36,14 @@ def test_exposures_abut_and_the_sensor_runs_through(tmp_path):
         np.testing.assert_array_equal(read_rgb(tmp_path / "s" / "sharp" / f"{name}.png"), part[1])
         spikes = read_spikes(tmp_path / "s" / "spike" / f"{name}.dat", 8, 12)
         np.testing.assert_array_equal(spikes, whole[24 * n : 24 * n + 24])
+
+
+def test_a_sensor_of_another_scale_is_told_to_those_who_read(tmp_path):
+    for scale in (4, 2):
+        how = Simulation(DOWNSCALE=scale)
+        write_sequence(tmp_path / "train/s", film(1, 22), frames_per_exposure=11, how=how)
+        manifest = check(tmp_path, "train/s")
+        assert (manifest["faults"], manifest["spike_size"]) == ([], [96 // scale, 128 // scale])
 
 
 def test_gamma_goes_to_its_own_folder(tmp_path):
@@ -121,6 +130,8 @@ def test_folders_of_frames_in_the_known_trees(tmp_path):
         write_frames(tmp_path / name, "0000.png")
     (tmp_path / "linked").symlink_to(tmp_path / "plain")
     (tmp_path / "train/loop").symlink_to(tmp_path)
+    for foreign in (".thumbnails/normal", "train/@eaDir"):
+        write_frames(tmp_path / foreign, "0000.png")
     found = frame_folders(tmp_path, "valid")
     assert {(f.split, f.sequence, f.frames_per_exposure) for f in found} == set(names.values())
     (single,) = frame_folders(tmp_path / "plain")

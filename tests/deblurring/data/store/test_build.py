@@ -15,11 +15,12 @@ from vrtspike.deblurring.data.clips.dataset import load_dataset
 from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.simulation.sensor import Simulation
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
+from vrtspike.deblurring.data.store import writing
 from vrtspike.deblurring.data.store.reading import Store
-from vrtspike.deblurring.data.store.writing import build_store
+from vrtspike.deblurring.data.store.writing import build_store, write_store
 from vrtspike.deblurring.settings import Settings
 from vrtspike.io.files import read_json, write_json
-from vrtspike.io.images import read_rgb
+from vrtspike.io.images import read_rgb, write_png
 from vrtspike.system.errors import DataError
 
 THETA = {"train/a": 2.0, "train/b": 3.0, "test/c": 4.0}
@@ -74,6 +75,19 @@ def test_raw_files_that_changed_since_ingestion_are_refused(dataset, tmp_path):
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(DataError, match=r"changed since ingestion(.|\n)*sharp/000002\.png"):
         build_store(dataset, manifest, 32, tmp_path / "changed.json")
+
+
+def test_raw_files_that_change_while_they_are_read_are_refused(dataset, tmp_path, monkeypatch):
+    (manifest,) = checked(dataset, SEQUENCES[:1], tmp_path)
+
+    def replacing(path, layout, frames):
+        write_png(dataset / SEQUENCES[0] / "blur/000001.png", np.zeros((96, 128, 3), np.uint8))
+        return write_store(path, layout, frames)
+
+    monkeypatch.setattr(writing, "write_store", replacing)
+    with pytest.raises(DataError, match=r"blur/000001\.png"):
+        build_store(dataset, manifest, 32, tmp_path / "new.json")
+    assert not (tmp_path / "new.json").exists()
 
 
 def test_statistics_are_exactly_those_of_the_training_split(folder):

@@ -47,8 +47,8 @@ def decimated(
     """Counts of a sensor with a higher threshold that sees the same light.
 
     After n spikes of the original sensor, such an integrate-and-fire pixel has fired
-    floor((n + waiting) / m) times: exactly so for a whole m. Exposures of successive frames abut,
-    so its charge runs on from frame to frame.
+    floor((n + waiting) / m) times: exactly so for a whole m. Its charge
+    runs on from frame to frame, as if exposures abutted.
 
     Args:
         counts: uint8 (T, K, h, w), spikes per bin of successive frames.

@@ -19,7 +19,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.deblurring.data.exposure import TABLE, exposure_table, read_exposures
+from vrtspike.deblurring.data.exposure import TABLE, Exposure, exposure_table, read_exposures
 from vrtspike.deblurring.data.gate.alignment import (
     DOUBTED,
     MIN_CORRELATION,
@@ -32,7 +32,7 @@ from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE
 from vrtspike.deblurring.data.raw.recordings import find_sensor, sensor_file
 from vrtspike.deblurring.data.raw.spikes import Sensor, count_spike_frames
 from vrtspike.deblurring.data.simulation.sequence import frame_files
-from vrtspike.io.files import atomic_write_text, write_json
+from vrtspike.io.files import atomic_write_text, replaced_folder, write_json
 from vrtspike.io.images import read_gray, read_rgb, shrink, write_png
 from vrtspike.system.errors import DataError
 
@@ -117,7 +117,10 @@ def calibrate(
     """
     spikes = static / SPIKES
     sensor = find_sensor(spikes, sensor_size, sensor_file(spikes))
-    frames = [read_gray(path) for path in frame_files(static / "blur")[:STATIC_FRAMES]]
+    files = frame_files(static / "blur")[:STATIC_FRAMES]
+    frames = [read_gray(path) for path in files]
+    for path, frame in zip(files, frames, strict=True):
+        _require_size(path, frame, frames[0].shape)
     gray: NDArray[np.float32] = np.stack(frames).mean(axis=0, dtype=np.float32)
     steps = min(STATIC_STEPS, count_spike_frames(spikes, *sensor.size))
     rate = sensor.read(spikes, count=steps).picture() / np.float32(steps)
@@ -172,7 +175,13 @@ def find_homography(gray: NDArray[np.float32], rate: NDArray[np.float32]) -> Mat
     seen, shown = (band_pass(_unit(picture)) for picture in (rate, small))
     stop = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 200, 1e-7)
     begin = first.astype(np.float32)
-    _, warp = cv2.findTransformECC(seen, shown, begin, cv2.MOTION_HOMOGRAPHY, stop)
+    try:
+        _, warp = cv2.findTransformECC(seen, shown, begin, cv2.MOTION_HOMOGRAPHY, stop)
+    except cv2.error as error:  # it does not converge
+        raise DataError(
+            f"static scene: {inliers} features of frames and spikes fit together, but not their "
+            "pixels: is it the same scene, in the same light?"
+        ) from error
     found: Matrix = _same_view(gray.shape, small.shape) @ warp.astype(np.float64)
     return found / found[2, 2]
 
@@ -266,37 +275,61 @@ def apply(found: Calibration, root: Path, output: Path) -> list[Path]:
         the folders of the sequences that were written.
 
     Raises:
-        DataError: if there are no sequences, or a frame has another size.
+        DataError: if there are no sequences, one has no frames or no spikes, or exposures that
+            leave them, a frame has another size, or the output holds other sequences.
     """
-    sources = sorted(path.parent for path in root.glob(f"*/*/{SPIKES}"))
+    sources = sorted({p.parent for p in root.glob("*/*/*") if p.name in ("blur", SPIKES)})
     if not sources:
         raise DataError(f"{root}: no <split>/<sequence>/{SPIKES} in it")
+    exposures = {source: _moved_exposures(found, source) for source in sources}
+    targets = {output / source.relative_to(root): source for source in sources}
+    others = {path.parent for path in output.glob(f"*/*/{TABLE}")} - targets.keys()
+    if others:
+        raise DataError(f"{min(others)}: no sequence of {root} has this name; remove the folder")
     homography = np.array(found.homography)
     rows, columns = found.file_size
-    offset = found.offset_steps or 0.0
     atomic_write_text(output / SENSOR_FILE, f"spike_h: {rows}\nspike_w: {columns}\n")
-    written = []
-    for source in sources:
-        target = output / source.relative_to(root)
-        for part in ("blur", "sharp"):
-            for path in frame_files(source / part) if (source / part).is_dir() else ():
-                picture = read_rgb(path)
-                if picture.shape[:2] != tuple(found.frame_size):
-                    raise DataError(
-                        f"{path}: {picture.shape[0]} x {picture.shape[1]}, expected the size of "
-                        f"the calibration's, {found.frame_size[0]} x {found.frame_size[1]}"
-                    )
-                seen = on_sensor(picture, homography, found.sensor_size)
-                write_png(target / part / f"{path.stem}.png", seen)
-        # The shutter opens with a step, the sharp instant need not.
-        exposures = {
-            name: each.moved(round(offset))._replace(sharp=each.sharp + offset)
-            for name, each in read_exposures(source / TABLE).items()
-        }
-        atomic_write_text(target / TABLE, exposure_table(exposures))
-        shutil.copyfile(source / SPIKES, target / SPIKES)
-        written.append(target)
-    return written
+    for target, source in targets.items():
+        with replaced_folder(target) as folder:
+            for part in ("blur", "sharp"):
+                for path in frame_files(source / part) if (source / part).is_dir() else ():
+                    picture = read_rgb(path)
+                    _require_size(path, picture, found.frame_size)
+                    seen = on_sensor(picture, homography, found.sensor_size)
+                    write_png(folder / part / f"{path.stem}.png", seen)
+            atomic_write_text(folder / TABLE, exposure_table(exposures[source]))
+            shutil.copyfile(source / SPIKES, folder / SPIKES)
+    return list(targets)
+
+
+def _moved_exposures(found: Calibration, source: Path) -> dict[str, Exposure]:
+    """The exposures of a recording at their right times."""
+    frame_files(source / "blur")
+    if not (source / SPIKES).is_file():
+        raise DataError(f"{source / SPIKES}: no such file; expected the spikes of the sequence")
+    total = count_spike_frames(source / SPIKES, *found.file_size)
+    # The shutter opens with a step, the sharp instant need not.
+    offset = found.offset_steps or 0.0
+    exposures = {
+        name: each.moved(round(offset))._replace(sharp=each.sharp + offset)
+        for name, each in read_exposures(source / TABLE).items()
+    }
+    for name, exposure in exposures.items():
+        if exposure.start < 0 or exposure.stop > total:
+            raise DataError(
+                f"{source / TABLE}, frame {name}: {offset:+.2f} steps later it is exposed from "
+                f"step {exposure.start} to {exposure.stop}, but {SPIKES} has {total} steps; remove "
+                "the frame and its line"
+            )
+    return exposures
+
+
+def _require_size(path: Path, picture: NDArray[np.uint8], size: Sequence[int]) -> None:
+    if picture.shape[:2] != tuple(size):
+        raise DataError(
+            f"{path}: {picture.shape[0]} x {picture.shape[1]}, expected the size of the "
+            f"calibration's frames, {size[0]} x {size[1]}"
+        )
 
 
 def _same_view(frame: Sequence[int], sensor: Sequence[int]) -> Matrix:

@@ -33,8 +33,8 @@ from vrtspike.deblurring.data.gate.consistency import (
 )
 from vrtspike.deblurring.data.manifests import INGESTED
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
-from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
-from vrtspike.deblurring.data.raw.numbering import find_jumps, frame_order
+from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS, frame_faults
+from vrtspike.deblurring.data.raw.numbering import frame_order
 from vrtspike.deblurring.data.raw.recordings import Recording, find_recordings, sequence_sensor
 from vrtspike.deblurring.data.raw.spikes import Sensor, frame_scale
 from vrtspike.io.images import read_rgb
@@ -65,15 +65,10 @@ def ingest_sequence(
         The ingest manifest, but for ``source_version`` and ``recipe``; its list ``faults`` is empty
         where the sequence can be used. ``frames`` holds those that can be read.
     """
-    base, layout = Path(root), LAYOUTS[files.layout]
+    base = Path(root)
     names = sorted(set(files.blur) & set(files.sharp), key=frame_order)
     checks = _Checks(base, files)
-    checks.faults += [*files.faults, *_partners(files)]
-    checks.faults += [
-        f"frame numbers jump from {name} to {following}: frames are missing; put them back, or "
-        "make two sequences of it"
-        for name, following in find_jumps(names, layout.step, layout.numbers)[1]
-    ]
+    checks.faults += [*files.faults, *frame_faults(files)]
     checks.check(names, spike_size)
     sensor = checks.sensor
     return {
@@ -91,22 +86,6 @@ def ingest_sequence(
         # Of files and sizes that all frames share there is one fault.
         "faults": list(dict.fromkeys(checks.faults)),
     }
-
-
-def _partners(files: SequenceFiles) -> list[str]:
-    """Frames that lack their blurry, sharp or spike partner."""
-    parts = {files.blur_dir: set(files.blur), "sharp": set(files.sharp)}
-    if files.spikes and files.stream is None:
-        parts["spike"] = set(files.spikes)
-    everything = set().union(*parts.values())
-    if not everything:
-        return [f"{files.split}/{files.name}: no frames at all"]
-    return [
-        f"frame {name} is in {', '.join(part for part in parts if name in parts[part])} but has no "
-        f"partner in {', '.join(part for part in parts if name not in parts[part])}"
-        for name in sorted(everything, key=frame_order)
-        if not all(name in present for present in parts.values())
-    ]
 
 
 class _Checks:
@@ -164,7 +143,7 @@ class _Checks:
         # Where something moves, the exposure of another frame alone is shifted, too.
         compared = sum(frame["spikes"] is not None for frame in self.frames)
         if 2 * len(self._moved) > compared:
-            more = f" (likewise {len(self._moved)} of {compared} exposures)"
+            more = f" ({len(self._moved)} of {compared} exposures)"
             self.faults.append(f"{self._moved[0]}{more}")
         self.faults += self._consistency.finish()
         self.faults += _time_faults(

@@ -19,32 +19,39 @@ def frame_order(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
-def frame_numbers(names: Sequence[str]) -> list[int] | None:
+Numbers = Sequence[int | None]
+"""Those in the names of frames; None for a name that is of another kind than most."""
+
+
+def frame_numbers(names: Sequence[str]) -> Numbers | None:
     """The numbers of frames that are named by them, alone or after one common prefix.
 
     Args:
         names: without suffixes, such as ``000226`` or ``frame_226``.
 
     Returns:
-        a number for each name; None where the names are of another kind.
+        a number for each name; None where most names are of another kind, and in place of the
+        number of a single such name.
 
-    >>> frame_numbers(["frame_8", "frame_16"])
-    [8, 16]
+    >>> frame_numbers(["frame_8", "frame_16", "cover"])
+    [8, 16, None]
     >>> frame_numbers(["left_1", "right_1"]) is None
     True
     """
     found = [re.fullmatch(r"(.*?)(\d+)", name) for name in names]
-    if None in found or len({match[1] for match in found if match}) > 1:
+    prefixes = Counter(match[1] for match in found if match)
+    prefix = next((each for each, count in prefixes.items() if 2 * count > len(names)), None)
+    if prefix is None:
         return None
-    return [int(match[2]) for match in found if match]
+    return [int(match[2]) if match and match[1] == prefix else None for match in found]
 
 
 def find_jumps(
     names: Sequence[str],
     step: int | None = None,
-    read: Callable[[Sequence[str]], list[int] | None] = frame_numbers,
+    read: Callable[[Sequence[str]], Numbers | None] = frame_numbers,
 ) -> tuple[int, list[tuple[str, str]]]:
-    """Neighbours whose numbers do not differ by ``step``.
+    """Neighbours whose numbers do not differ by ``step``, or one of which has none.
 
     Args:
         names: as for :func:`frame_numbers`, in the order of their numbers.
@@ -59,7 +66,7 @@ def find_jumps(
     (1, [('02', '04')])
     """
     numbers = read(names)
-    steps = [b - a for a, b in pairwise(numbers)] if numbers else []
+    steps = [None if a is None or b is None else b - a for a, b in pairwise(numbers or ())]
     if step is None:
         # Twice the same number is a jump even if it is frequent.
         counts = Counter(found for found in steps if found) or Counter([1])

@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vrtspike.deblurring.data.exposure import Exposure, read_exposures
-from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE, Area, SequenceFiles, sensor_size
+from vrtspike.deblurring.data.raw.layouts.files import (
+    SENSOR_FILE,
+    Area,
+    SequenceFiles,
+    sensor_size,
+    tells_size,
+)
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.data.raw.spikes import Sensor, count_spike_frames, npz_sensor
@@ -23,8 +29,7 @@ _FOLDERS_ABOVE = 4
 def sensor_file(spikes: Path) -> Path | None:
     """The ``config.yaml`` in the folder of a spike file, or in one above, that gives a size."""
     folders = list(spikes.absolute().parents)[:_FOLDERS_ABOVE]
-    files = [folder / SENSOR_FILE for folder in folders]
-    return next((file for file in files if file.is_file() and sensor_size(file)), None)
+    return next(filter(tells_size, (folder / SENSOR_FILE for folder in folders)), None)
 
 
 def find_sensor(
@@ -151,4 +156,11 @@ def find_recordings(
             found[name] = Recording(path, total, exposure)
         except DataError as error:
             faults.append(str(error))
+    first: dict[Recording, str] = {}
+    for name, recording in found.items():
+        if (other := first.setdefault(recording, name)) != name:
+            faults.append(
+                f"{root / str(table)}: found the same exposure for the frames {other} and {name}; "
+                "correct one"
+            )
     return found, list(dict.fromkeys(faults))

@@ -63,17 +63,23 @@ def changed_files(root: str | os.PathLike[str], manifest: dict[str, Any]) -> lis
 def folder_version(*folders: Path) -> str:
     """Digest of the files below folders, see :func:`input_version`; empty if there are none.
 
-    Touching a file changes nothing; another picture under the same name does.
+    Touching a file changes nothing; another picture under the same name does, and so does another
+    name or place below its folder.
     """
-    files = (path for folder in folders for path in folder.rglob("*") if path.is_file())
-    seen = sorted(path for path in files if not path.name.startswith("."))
-    return input_version(seen) if seen else ""
+    files = {
+        path: path.relative_to(folder).as_posix()
+        for folder in folders
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.startswith(".")
+    }
+    return json_digest([[*files.values()], input_version([*files])]) if files else ""
 
 
 def input_version(files: Sequence[Path]) -> str:
     """Digest of the names and sizes of files, and of blocks of their contents.
 
-    Blocks from the beginning to the end are read, which tells recordings of equal size apart.
+    Blocks from the beginning to the end are read, which tells recordings of equal size apart; of a
+    large file that is edited in place, what lies between them is not noticed.
     """
     return json_digest([(file.name, *_sample(file)) for file in files])
 

@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.exposure import TABLE, Exposure, exposure_table, middle_frame
-from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
+from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE, SequenceFiles
+from vrtspike.deblurring.data.raw.layouts.folders import FOREIGN
+from vrtspike.deblurring.data.raw.layouts.registry import frame_faults
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import (
     STEPS_PER_SOURCE_FRAME,
     spk_gopro_exposure,
@@ -29,7 +31,7 @@ from vrtspike.deblurring.data.simulation.sensor import (
 )
 from vrtspike.io.files import atomic_path, atomic_write_text, replaced_folder
 from vrtspike.io.images import encode_png, read_rgb
-from vrtspike.system.errors import DataError
+from vrtspike.system.errors import DataError, list_faults
 
 FRAME_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp")
 
@@ -90,7 +92,8 @@ def frame_folders(root: Path, split: str = "train") -> list[FrameFolder]:
     for name, below, files in os.walk(root, followlinks=True):
         # A link to a folder that it stands in would lead round and round.
         here = Path(name).resolve()
-        below[:] = sorted(b for b in below if not here.is_relative_to(Path(name, b).resolve()))
+        own = (b for b in below if b not in FOREIGN and not b.startswith("."))
+        below[:] = sorted(b for b in own if not here.is_relative_to(Path(name, b).resolve()))
         if any(Path(file).suffix.lower() in FRAME_SUFFIXES for file in files):
             folder = Path(name)
             parts = folder.relative_to(root).parts or (root.resolve().name,)
@@ -131,6 +134,9 @@ def simulate_pairs(
     Raises:
         DataError: if frames are missing, unreadable or unfit.
     """
+    if faults := [*files.faults, *frame_faults(files)]:
+        title = f"{files.split}/{files.name} cannot be simulated"
+        raise DataError(list_faults(title, faults, "Fix its files."))
     names = sorted(files.sharp, key=frame_order)
     # The scene stands still before the first frame as it does after the last one.
     frames = (read_rgb(root / files.sharp[name]) for name in (names[0], *names))
@@ -216,6 +222,9 @@ def write_sequence(
                     f"expected nothing but the {len(names)} files that are written again; give "
                     "another folder, or remove this one"
                 )
+    if how.DOWNSCALE != SPK_GOPRO.DOWNSCALE or (folder / SENSOR_FILE).exists():
+        rows, columns = interval.shape[1:]
+        atomic_write_text(folder / SENSOR_FILE, f"spike_h: {rows}\nspike_w: {columns}\n")
     is_rate = how.STEPS_PER_FRAME == STEPS_PER_SOURCE_FRAME
     if is_rate and exposure == spk_gopro_exposure(exposure.steps):
         (folder / TABLE).unlink(missing_ok=True)

@@ -43,7 +43,7 @@ SHARD_BYTES = 12_000_000
 SHARD_FRAMES = 32
 """Most frames of a file."""
 SCHEMA = 4
-"""Version of the format and of what is in it: another law of bins is another version, too."""
+"""Version of the format and of what is in it: another rule of bins is another version, too."""
 
 
 @dataclass(frozen=True)

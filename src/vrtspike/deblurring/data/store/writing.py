@@ -49,7 +49,7 @@ def build_store(
     """Decode the frames of a sequence, count its spikes if any, and write store and manifest.
 
     The store stands beside the manifest, ``<sequence>.zarr``, and is complete before the manifest
-    appears. One frame is held in memory at a time.
+    appears. The frames of one of its files are held in memory at a time.
 
     Args:
         root: the data set's folder.
@@ -57,7 +57,7 @@ def build_store(
         bins: K, at most what the shortest exposure can fill.
         output: the store's manifest to write.
         context: most steps of the closed shutter that bins take in, on each side.
-        recipe: what the store is made with, see :func:`vrtspike.deblurring.data.shard_jobs.recipe`.
+        recipe: what the store is made with, as shard_jobs.Building says.
 
     Returns:
         The store's manifest.
@@ -70,10 +70,7 @@ def build_store(
     name = f"{manifest['split']}/{manifest['sequence']}"
     if manifest["faults"]:
         raise DataError(list_faults(f"{name} has faults", manifest["faults"], "Fix them first."))
-    if changed := changed_files(root, manifest):
-        raise DataError(
-            list_faults(f"files of {name} changed since ingestion", changed, "Run ingest again.")
-        )
+    _refuse_changed(root, manifest)
     exposures, totals = list[Exposure](), list[int]()
     for spikes in (frame["spikes"] for frame in manifest["frames"] if manifest["spikes"]):
         exposure = recorded_exposure(spikes)
@@ -92,6 +89,7 @@ def build_store(
     store = output.with_suffix(".zarr")
     histogram: Histogram = {}
     digest, gain = write_store(store, layout, _frames(Path(root), manifest, layout, histogram))
+    _refuse_changed(root, manifest)  # while they were read
     files, nbytes = folder_size(store)
     contents = {
         "schema": STORE.schema,
@@ -107,6 +105,12 @@ def build_store(
     }
     write_json(output, contents)
     return contents
+
+
+def _refuse_changed(root: str | Path, manifest: dict[str, Any]) -> None:
+    if changed := changed_files(root, manifest):
+        title = f"files of {manifest['split']}/{manifest['sequence']} changed since ingestion"
+        raise DataError(list_faults(title, changed, "Run ingest again."))
 
 
 def _frames(

@@ -34,7 +34,8 @@ class Area:
 
 @dataclass(frozen=True)
 class SequenceFiles:
-    """What lies in a sequence's folder. Paths are relative to the data set's root, POSIX style."""
+    """What lies in a sequence's folder. Paths are relative to the data set's root, POSIX style;
+    those below DATA.SPIKE_ROOT are absolute."""
 
     split: str
     name: str
@@ -54,7 +55,7 @@ class SequenceFiles:
     exposures: str | None = None
     """A table of exposures, which goes before what the layout knows."""
     faults: tuple[str, ...] = ()
-    """Files that claim the same frame."""
+    """What names show to be wrong, such as two files for a frame."""
 
     @property
     def has_spikes(self) -> bool:
@@ -66,6 +67,11 @@ class SequenceFiles:
         """All files the sequence consists of, sorted."""
         single = [path for path in (self.stream, self.sensor_file, self.exposures) if path]
         return sorted([*self.blur.values(), *self.sharp.values(), *self.spikes.values(), *single])
+
+
+def tells_size(path: Path) -> bool:
+    """Whether a ``config.yaml`` is there and names a sensor's size; others hold other things."""
+    return path.is_file() and b"spike_" in path.read_bytes()
 
 
 def sensor_size(path: Path) -> tuple[int, int] | None:

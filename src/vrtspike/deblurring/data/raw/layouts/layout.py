@@ -21,6 +21,7 @@ from vrtspike.deblurring.data.raw.layouts.files import (
     SPIKE_SUFFIXES,
     Area,
     SequenceFiles,
+    tells_size,
 )
 from vrtspike.deblurring.data.raw.layouts.folders import (
     FOREIGN,
@@ -28,7 +29,7 @@ from vrtspike.deblurring.data.raw.layouts.folders import (
     naming_closed_folders,
     numbered,
 )
-from vrtspike.deblurring.data.raw.numbering import frame_numbers
+from vrtspike.deblurring.data.raw.numbering import Numbers, frame_numbers
 from vrtspike.system.errors import DataError
 
 NESTED = "__"
@@ -95,7 +96,7 @@ class Layout:
     more_sharp: bool = False
     exposure: Callable[[int], Exposure] | None = None
     step: int | None = 1
-    numbers: Callable[[Sequence[str]], list[int] | None] = frame_numbers
+    numbers: Callable[[Sequence[str]], Numbers | None] = frame_numbers
     scale: int = 2
     sensor: tuple[int, int] | None = None
     area: Area | None = None
@@ -145,7 +146,8 @@ class Layout:
         >>> layout.places("train", "walk", "blur").blur
         'walk/blur/'
         """
-        parts = {"split": split, "sequence": _path(name), "gamma": blur_dir.removeprefix("blur")}
+        gamma = blur_dir.removeprefix("blur")
+        parts = {"split": split, "sequence": self._path(name), "gamma": gamma}
         above, prefix = _above(spike_root), self.prefix.format(**parts)
         blur, sharp, spike = (
             f"{pattern.format(**parts)}/{prefix}" if pattern else ""
@@ -222,9 +224,9 @@ class Layout:
         spikes = numbered(root, spike, SPIKE_SUFFIXES, known, faults) if spike else {}
         spikes.pop("spike", None)
         stream = _only(root, [f"{s}{suffix}" for s in streams for suffix in SPIKE_SUFFIXES], faults)
-        own = [part for part in (spike, blur, *(f"{each}/" for each in streams)) if part]
+        own = [part for part in (spike, blur, sharp, *(f"{each}/" for each in streams)) if part]
         above = (f"{PurePosixPath(part).parent}/" for part in own)
-        own += (folder for folder in above if f"/{_path(name)}/" in f"/{folder}")
+        own += (folder for folder in above if f"/{self._path(name)}/" in f"/{folder}")
         spikes_at = PurePosixPath(spike or (streams[0] if streams else blur))
         sensors = (f"{folder}/{SENSOR_FILE}" for folder in (spikes_at, *spikes_at.parents))
         return SequenceFiles(
@@ -236,10 +238,14 @@ class Layout:
             sharp=sharps,
             spikes=spikes,
             stream=stream,
-            sensor_file=next((p for p in sensors if (root / p).is_file()), None),
+            sensor_file=next((p for p in sensors if tells_size(root / p)), None),
             exposures=_only(root, [f"{part}{TABLE}" for part in dict.fromkeys(own)], faults),
             faults=tuple(faults),
         )
+
+    def _path(self, name: str) -> str:
+        """The folder of a sequence, or two."""
+        return name.replace(NESTED, "/") if self.is_nested else name
 
 
 def advice(layout: Layout, blur_dir: str) -> str:
@@ -254,11 +260,6 @@ def advice(layout: Layout, blur_dir: str) -> str:
 def _above(spike_root: str | None) -> str:
     """What stands before the paths of spikes under a root of their own."""
     return "" if spike_root is None else f"{Path(spike_root).absolute().as_posix()}/"
-
-
-def _path(name: str) -> str:
-    """The folders of a sequence."""
-    return name.replace(NESTED, "/")
 
 
 def _own_entries(folder: str | Path, foreign: set[str]) -> Iterator[os.DirEntry[str]]:

@@ -12,6 +12,7 @@ from vrtspike.deblurring.data.raw.layouts import s_sdm, spk_gopro, spk_x4k, stre
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
+from vrtspike.deblurring.data.raw.numbering import find_jumps, frame_order
 from vrtspike.system.errors import DataError
 
 MODULES = (
@@ -66,3 +67,27 @@ def find_sequence(
     base = Path(root)
     split, _, name = sequence.rpartition("/")
     return find_layout(base, split, layout).find(base, split, name, blur_dir, spike_root)
+
+
+def frame_faults(files: SequenceFiles) -> list[str]:
+    """Frames that lack their blurry, sharp or spike partner, and gaps in their numbers."""
+    parts = {files.blur_dir: set(files.blur), "sharp": set(files.sharp)}
+    if files.spikes and files.stream is None:
+        parts["spike"] = set(files.spikes)
+    everything = set().union(*parts.values())
+    if not everything:
+        return [f"{files.split}/{files.name}: no frames at all"]
+    lacking = [
+        f"frame {name} is in {', '.join(part for part in parts if name in parts[part])} but has no "
+        f"partner in {', '.join(part for part in parts if name not in parts[part])}"
+        for name in sorted(everything, key=frame_order)
+        if not all(name in present for present in parts.values())
+    ]
+    layout = LAYOUTS[files.layout]
+    names = sorted(set(files.blur) & set(files.sharp), key=frame_order)
+    jumps = [
+        f"frame numbers jump from {name} to {following}: frames are missing; put them back, or "
+        "make two sequences of it"
+        for name, following in find_jumps(names, layout.step, layout.numbers)[1]
+    ]
+    return lacking + jumps
