@@ -18,7 +18,7 @@ from vrtspike.deblurring.data.raw.layouts.files import sensor_size
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes, synthesize_blur
-from vrtspike.io.images import read_rgb, write_png
+from vrtspike.io.images import read_gray, read_rgb, write_png
 from vrtspike.system.errors import DataError
 
 SENSOR = (120, 160)
@@ -107,6 +107,11 @@ def test_scenes_that_do_not_tell_are_refused(scenes, tmp_path):
     with pytest.raises(DataError, match=r"0 features .* many details"):
         find_homography(gray, gray[: SENSOR[0], : SENSOR[1]])
     still = film(3, 1, 2 * SENSOR[0], 2 * SENSOR[1])[0]
+    negative = read_gray(scenes / "static/blur/1.png").astype(np.float32)
+    negative[:, 110:] = np.clip(255 - 2 * (negative[:, 110:] - 64), 0, 255)
+    rate = simulate_spikes([still] * 30).mean(axis=0, dtype=np.float32)
+    with pytest.raises(DataError, match=r"\d+ features .* but not their pixels"):
+        find_homography(negative, rate)
     exposures = {"1": Exposure(100, 188, 144)}
     write_scene(tmp_path / "still", {"1": still}, simulate_spikes([still] * 50), exposures)
     with pytest.raises(DataError, match="nothing moves"):
@@ -130,7 +135,9 @@ def test_a_poor_calibration_is_said_and_nothing_resampled(scenes, tmp_path, caps
     words = ["--static", str(tmp_path / "static"), "--sensor", *map(str, SENSOR)]
     more = ["--data", str(scenes / "data"), "-o", str(tmp_path / "out")]
     assert run_command(["calibrate", *words, *more]) == 1
-    assert "! frames show 8" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "! frames show 8" in out
+    assert "time offset: not measured (--moving)" in out
     assert not (tmp_path / "out/train").exists()
     # Cameras that were moved after the static scene.
     still = film(3, 1, 2 * SENSOR[0], 2 * SENSOR[1])[0]
