@@ -155,10 +155,17 @@ def test_recordings_that_cannot_be_resampled_are_named_and_nothing_is_written(sc
     source, output = tmp_path / "data/train/moving", tmp_path / "out"
     shutil.copytree(scenes / "data/train/moving", source)
     exposures = read_exposures(source / TABLE)
-    with pytest.raises(DataError, match=r"frame 4: -40\.00 steps later .* from step -18 to 70"):
-        apply(replace(found, offset_steps=-40.0), tmp_path / "data", output)
-    (source / TABLE).write_text(exposure_table({"16": exposures["16"]}))
+    for offset, fault in (
+        (-40.0, "4: -40.00 .* -18 to 70"),
+        (160.0, r"16: \+160.00 .* 365, .* 320"),
+    ):
+        with pytest.raises(DataError, match=f"frame {fault}"):
+            apply(replace(found, offset_steps=offset), tmp_path / "data", output)
     assert apply(found, tmp_path / "data", output) == [output / "train/moving"]
+    (source / "blur/4.png").unlink()
+    (source / TABLE).write_text(exposure_table({"16": exposures["16"]}))
+    apply(found, tmp_path / "data", output)
+    assert [path.name for path in (output / "train/moving/blur").iterdir()] == ["16.png"]
     source.rename(source.with_name("renamed"))
     with pytest.raises(DataError, match=r"out/train/moving: no sequence of .* has this name"):
         apply(found, tmp_path / "data", output)

@@ -12,6 +12,7 @@ from vrtspike.deblurring.data.raw.numbering import find_jumps, frame_numbers, fr
         (["a_9", "a_10"], [9, 10]),
         (["cam2_09", "cam2_10"], [9, 10]),
         (["a_9", "b_10"], None),
+        (["a_9", "a_10", "b_11"], [9, 10, None]),
         (["9_left", "10_left"], None),
         (["night", "day"], None),
         ([], None),
