@@ -157,7 +157,7 @@ def test_recordings_that_cannot_be_resampled_are_named_and_nothing_is_written(sc
     exposures = read_exposures(source / TABLE)
     for offset, fault in (
         (-40.0, "4: -40.00 .* -18 to 70"),
-        (160.0, r"16: \+160.00 .* 365, .* 320"),
+        (160.0, r"16: \+160.00 .* 366, .* 320"),
     ):
         with pytest.raises(DataError, match=f"frame {fault}"):
             apply(replace(found, offset_steps=offset), tmp_path / "data", output)
