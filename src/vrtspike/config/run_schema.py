@@ -87,7 +87,7 @@ class TrainSettings(Section):
     EMA: Fraction = key("Decay of the weights' moving average; 0 is off", 0.0, lt=1)
     EARLY_STOPPING: EarlyStoppingSettings | None = key("Stop early", None)
     SAVE_EVERY_STEPS: Positive = operational("Optimiser steps between checkpoints", 500)
-    KEEP_LAST: Positive = operational("Checkpoints kept besides the best", 3)
+    KEEP_LAST: Positive = operational("Checkpoints kept", 3)
 
     @property
     def epochs(self) -> int:

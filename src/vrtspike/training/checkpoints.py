@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from torch.distributed.checkpoint.stateful import Stateful
 
 FORMAT = "vrtspike-checkpoint-2"
-BEST = "best.pt"
 _DAMAGE = (RuntimeError, ValueError, EOFError, pickle.UnpicklingError, zipfile.BadZipFile)
 """Errors raised for a damaged file."""
 
@@ -42,15 +41,10 @@ def save_checkpoint(folder: str | Path, state: dict[str, Any], keep: int) -> Non
         state: tensors, numbers, strings and plain containers of them, with ``step``.
         keep: number of checkpoints to keep, this one included.
     """
-    write_checkpoint(checkpoint_path(folder, state["step"]), state)
+    with atomic_path(checkpoint_path(folder, state["step"])) as temporary:
+        torch.save({"format": FORMAT, **state}, temporary)
     for _, old in list_checkpoints(folder)[keep:]:
         old.unlink()
-
-
-def write_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    """Write a checkpoint; replaces the previous one atomically."""
-    with atomic_path(path) as temporary:
-        torch.save({"format": FORMAT, **state}, temporary)
 
 
 def read_checkpoint(path: str | Path) -> dict[str, Any]:

@@ -27,12 +27,10 @@ from vrtspike.system.errors import RunError
 from vrtspike.system.progress_bar import format_duration
 from vrtspike.training.batches import seed_everything
 from vrtspike.training.checkpoints import (
-    BEST,
     latest_checkpoint,
     micro_batches_per_step,
     restore,
     save_checkpoint,
-    write_checkpoint,
 )
 from vrtspike.training.distributed import AllReduce, Ranks, accumulate, replicate
 from vrtspike.training.optimizers import (
@@ -305,8 +303,6 @@ class Trainer:
             self.log.pictures(step, pictures)
         if is_best:
             self.log.weights(model, BEST_WEIGHTS)
-            if self.ranks.is_main:
-                write_checkpoint(self.log.checkpoints / BEST, self._state())
         figures = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
         self.display.show(f"validation after step {step}: {figures}{' (best)' * is_best}")
         if self._is_finished() and self.progress.epoch_samples > 0:
@@ -375,7 +371,6 @@ class Trainer:
         return {
             "step": self.progress.step,
             "fingerprint": self.log.fingerprint,
-            "settings": self.settings.model_dump(mode="json"),
             "micro_batches": self.micro_batches,
             "optimizer_type": type(self.optimizer).__name__,
             **{name: part.state_dict() for name, part in self.parts.items()},
