@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -120,6 +121,7 @@ def test_a_folder_belongs_to_one_problem(finished):
     [
         ({"settings": {"DATA": {"NUM_VOXEL_BINS": 4}}}, "unknown section DATA"),
         ({"dataset_parameters": {"count": torch.ones(1)}}, "JSON values"),
+        ({"dataset_parameters": {"noise": math.inf}}, "JSON values"),
         ({"settings": {"TRAIN": {"EARLY_STOPPING": {}}}}, "give validation_parameters"),
         ({"settings": {"TRAIN": {"DISTILL": {}}}}, r"unknown key TRAIN\.DISTILL"),
     ],

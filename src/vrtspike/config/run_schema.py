@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, field_validator, model_validator
 
 from vrtspike.config.documents import Document, document_of
 from vrtspike.config.fields import (
-    Fraction,
+    FractionBelowOne,
     NonNegative,
     NonNegativeFloat,
     Positive,
@@ -33,7 +33,7 @@ class OptimSettings(Section):
 
     TYPE: Literal["adamw", "adamw8bit"] = key("adamw8bit keeps its moments in 8 bits", "adamw")
     LR: PositiveFloat = key("Learning rate at the end of the warm-up", 2e-4)
-    BETAS: tuple[Fraction, Fraction] = key("Decay of the two moments", (0.9, 0.99))
+    BETAS: tuple[FractionBelowOne, FractionBelowOne] = key("Decay of the two moments", (0.9, 0.99))
     WEIGHT_DECAY: NonNegativeFloat = key("Decoupled weight decay", 1e-4)
     PAGED: bool = operational("adamw8bit: moments in paged memory", False)
 
@@ -84,10 +84,19 @@ class TrainSettings(Section):
         "Scale the learning rate with the global batch over BASE_BATCH_SIZE", "none"
     )
     BASE_BATCH_SIZE: Positive = key("Global batch that OPTIM.LR is meant for", 6)
-    EMA: Fraction = key("Decay of the weights' moving average; 0 is off", 0.0, lt=1)
+    EMA: FractionBelowOne = key("Decay of the weights' moving average; 0 is off", 0.0)
     EARLY_STOPPING: EarlyStoppingSettings | None = key("Stop early", None)
     SAVE_EVERY_STEPS: Positive = operational("Optimiser steps between checkpoints", 500)
     KEEP_LAST: Positive = operational("Checkpoints kept", 3)
+
+    @model_validator(mode="after")
+    def _check_average(self) -> Self:
+        if self.EMA > 0 and self.PRECISION == "bf16-true":
+            raise ValueError(
+                "TRAIN.EMA: an average of bfloat16 weights hardly moves, its steps are rounded "
+                "away; set TRAIN.PRECISION to bf16-mixed, or TRAIN.EMA to 0"
+            )
+        return self
 
     @property
     def epochs(self) -> int:

@@ -317,7 +317,7 @@ def _dotted(thing: Callable[..., object]) -> str:
 def _fingerprint(parts: dict[str, Any]) -> str:
     try:
         return json_digest(parts)[:12]
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise RunError(
             f"parameters of models and data sets must be JSON values, which identify the run: "
             f"{error}"
