@@ -61,7 +61,7 @@ class WorkflowSettings(Section):
         "Presets and sweeps to train again if their code has changed", ()
     )
     WEIGHTS_URL: str | None = operational(
-        "Folder from which published weights are fetched; null: where they are published",
+        "URL (https, file:///...) from which published weights are fetched; null: the publisher's",
         None,
     )
 
