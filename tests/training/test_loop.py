@@ -236,11 +236,17 @@ def test_validation_that_no_checkpoint_knows_is_not_recorded_twice(tmp_path):
     assert records(tmp_path / "whole") == records(tmp_path / "cut")
 
 
-def test_a_run_never_changes_its_optimiser(tmp_path):
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"OPTIM": {"TYPE": "adamw8bit"}}, "AdamW, found AdamW8bit"),
+        ({"PRECISION": "16-mixed"}, "another half precision"),  # as mixed on an old GPU
+    ],
+)
+def test_a_run_never_changes_its_optimiser_or_precision(tmp_path, change, message):
     train(tmp_path, forecast_settings({"MAX_STEPS": 4}))
-    other = forecast_settings({"OPTIM": {"TYPE": "adamw8bit"}})
-    with pytest.raises(RunError, match="AdamW, found AdamW8bit"):
-        forecast_trainer(tmp_path, other)
+    with pytest.raises(RunError, match=message):
+        forecast_trainer(tmp_path, forecast_settings(change))
 
 
 def test_timings_cover_the_step(tmp_path):

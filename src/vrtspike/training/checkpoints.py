@@ -125,10 +125,10 @@ def restore(
         checkpoint: from :func:`read_checkpoint`.
         fingerprint: identifies what the run computes.
         parts: the objects with a state, by their keys in a checkpoint; ``optimizer`` must keep its
-            type for the whole run.
+            type for the whole run, and ``precision`` must go on to scale the loss, or not to.
 
     Raises:
-        RunError: if it belongs to another run or another optimiser.
+        RunError: if it belongs to another run, another optimiser or another half precision.
     """
     if checkpoint["fingerprint"] != fingerprint:
         raise RunError(
@@ -140,6 +140,11 @@ def restore(
         raise RunError(
             f"{folder}: the run was started with the optimiser {then}, found {now}; a run cannot "
             "change its optimiser. Install bitsandbytes, or remove it, as it was at the start"
+        )
+    if bool(checkpoint["precision"]) != bool(parts["precision"].state_dict()):
+        raise RunError(
+            f"{folder}: TRAIN.PRECISION mixed was another half precision on the device of the "
+            "start; continue on one of that kind, or remove the folder to begin again"
         )
     for name, part in parts.items():
         part.load_state_dict(checkpoint[name])

@@ -97,8 +97,6 @@ class Trainer:
             parameter_groups(groups, self.learning_rate, problem.rate_factors), train.OPTIM
         )
         self.average: AveragedModel | None = None
-        if train.EMA > 0:
-            self.average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(train.EMA))
         self.progress = Progress()
         self.parts: dict[str, Stateful] = {
             "progress": self.progress,
@@ -106,7 +104,8 @@ class Trainer:
             "precision": self.precision.scaler,
             "optimizer": self.optimizer,
         }
-        if self.average is not None:
+        if train.EMA > 0:
+            self.average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(train.EMA))
             self.parts["average"] = self.average
         self._resume(checkpoint)
         if train.COMPILE_MODEL:
