@@ -21,7 +21,6 @@ from vrtspike.system.errors import ConfigError
     ("name", "inside", "outside"),
     [
         ("DATA.NUM_VOXEL_BINS", 255, 256),
-        ("DATA.NORM", "{MEAN: 0, STD: 1}", "{MEAN: .inf, STD: 1}"),
         ("TRAIN.OPTIM.LR", 1, ".inf"),
         ("TRAIN.OPTIM.BETAS", "[0, 0]", "[0.9, 1.0]"),
         ("TRAIN", "{EMA: 0, PRECISION: bf16-true}", "{EMA: 0.9, PRECISION: bf16-true}"),

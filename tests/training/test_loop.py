@@ -236,17 +236,12 @@ def test_validation_that_no_checkpoint_knows_is_not_recorded_twice(tmp_path):
     assert records(tmp_path / "whole") == records(tmp_path / "cut")
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"OPTIM": {"TYPE": "adamw8bit"}}, "AdamW, found AdamW8bit"),
-        ({"PRECISION": "16-mixed"}, "another half precision"),  # as mixed on an old GPU
-    ],
-)
-def test_a_run_never_changes_its_optimiser_or_precision(tmp_path, change, message):
+def test_a_run_never_changes_its_optimiser_or_precision(tmp_path):
     train(tmp_path, forecast_settings({"MAX_STEPS": 4}))
-    with pytest.raises(RunError, match=message):
-        forecast_trainer(tmp_path, forecast_settings(change))
+    with pytest.raises(RunError, match="AdamW, found AdamW8bit"):
+        forecast_trainer(tmp_path, forecast_settings({"OPTIM": {"TYPE": "adamw8bit"}}))
+    with pytest.raises(RunError, match="another half precision"):  # as mixed on an older GPU
+        forecast_trainer(tmp_path, forecast_settings({"PRECISION": "16-mixed"}))
 
 
 def test_timings_cover_the_step(tmp_path):

@@ -43,13 +43,7 @@ from vrtspike.training.optimizers import (
     trainable_groups,
 )
 from vrtspike.training.precision import Precision
-from vrtspike.training.progress import (
-    Progress,
-    Speed,
-    StepResult,
-    estimate_arithmetic,
-    validate,
-)
+from vrtspike.training.progress import Progress, Speed, StepResult, estimate_arithmetic, validate
 from vrtspike.training.run_log import RunLog
 from vrtspike.training.tasks import Batch, Trainable
 
@@ -279,7 +273,6 @@ class Trainer:
     def _validate(self, stop: StopRequest) -> bool:
         """Validate and keep the best weights; returns False if a request to stop interrupted it."""
         step = self.progress.step
-        every = self.settings.LOG.VISUALS_EVERY_STEPS
         with section("validation"):
             model = self.trained_model()
             found = validate(model, self.problem, self.ranks, self.precision, stop)
@@ -298,7 +291,7 @@ class Trainer:
             metrics, self.task.metric, watched, getattr(self.task, "lower_is_better", ())
         )
         self.log.write("validation", step, self._epoch(), metrics)
-        if every is None or step % every == 0:
+        if step % (self.settings.LOG.VISUALS_EVERY_STEPS or 1) == 0:
             self.log.pictures(step, pictures)
         if is_best:
             self.log.weights(model, BEST_WEIGHTS)
