@@ -197,7 +197,7 @@ class Trainer:
         done = self.progress.step
         number = done * self.micro_batches + micro * self.ranks.world_size + self.ranks.rank
         seed_everything(self.settings.SEED, number)
-        with accumulate(self.replica, exchange=micro == steps - 1):
+        with accumulate(self.replica, sync=micro == steps - 1):
             with section("forward"), self.precision.autocast():
                 output = self.task.forward(self.replica, batch)
             with section("loss"), self.precision.exact():
