@@ -106,7 +106,7 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
      {"keys": {"DATALOADER.TRAIN_PREFETCH_FACTOR": 6}}),
     ("waiting for data", WAITS,
      loader(PIN_MEMORY=False, PERSISTENT_WORKERS=False, TRAIN_WORKERS=0, TRAIN_PREFETCH_FACTOR=8),
-     {"keys": {"DATALOADER.TRAIN_WORKERS": "auto", "DATALOADER.PERSISTENT_WORKERS": True}}),
+     {"keys": {"DATALOADER.TRAIN_WORKERS": "auto"}}),
     ("waiting for data", WAITS | ON_GPU,
      loader(PIN_MEMORY=False, TOTAL_WORKERS=3, TRAIN_PREFETCH_FACTOR=8),
      {"keys": {"DATALOADER.TOTAL_WORKERS": "auto", "DATALOADER.PIN_MEMORY": True}}),
@@ -134,7 +134,7 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
     ("cache misses", COLD | {"data_share": 0.3}, {"DATA": {"USE_RAM_CACHE": False}}, None),
     ("system memory nearly full", {"system_percent": 95.0}, {}, {"weight": 0.95}),
     ("memory grows", {"process_mb": 4e3, "growth_mb": 1e3, "growth_steps": 500}, {},
-     {"keys": {"DATALOADER.PERSISTENT_WORKERS": False}, "figure":
+     {"keys": {}, "change": "fewer workers", "figure":
       "1000 MB more within 500 steps, of 4000 MB at most"}),
     # From 30 to 90 percent: three times as fast.
     ("GPU idle", {"gpu_utilisation": 30.0}, {},

@@ -21,6 +21,9 @@ from vrtspike.system.errors import ConfigError
     ("name", "inside", "outside"),
     [
         ("DATA.NUM_VOXEL_BINS", 255, 256),
+        ("TRAIN.OPTIM.LR", 1, ".inf"),
+        ("TRAIN.OPTIM.BETAS", "[0, 0]", "[0.9, 1.0]"),
+        ("TRAIN", "{EMA: 0, PRECISION: bf16-true}", "{EMA: 0.9, PRECISION: bf16-true}"),
         ("DATA.NORM", "{MEAN: 0, STD: 0.1}", "{MEAN: 0}"),
         ("DATALOADER.TOTAL_WORKERS", "cpu*1", "cpu*1.1"),
         ("DATALOADER.TOTAL_WORKERS", "cpu*.5", "cpu*2"),

@@ -18,6 +18,7 @@ GRID:
   TRAIN.OPTIM.BETAS: [[0.9, 0.9], [0.9, 0.99]]
 LIST:
   - {TRAIN.EMA: 0.99, TRAIN.BATCH_SIZE: 2}
+  - {}
 """
 
 
@@ -49,6 +50,7 @@ def test_a_grid_is_all_combinations_and_a_list_stands_as_it_is(folder):
         (2e-3, 0.9, *rest),
         (2e-3, 0.99, *rest),
         (own.TRAIN.OPTIM.LR, own.TRAIN.OPTIM.BETAS[1], 0.99, 2),
+        (own.TRAIN.OPTIM.LR, own.TRAIN.OPTIM.BETAS[1], *rest),
     ]
     assert set(members) <= set(workflow.trainings)
     assert not set(members) & set(workflow.folder_names)
@@ -58,7 +60,7 @@ def test_a_member_keeps_its_name_when_others_come_or_go(folder):
     before = list(load().sweep("rates").members)
     (folder / "sweeps/rates.yaml").write_text(SWEEP.replace("[1.0e-3, ", "[5.0e-4, 1.0e-3, "))
     after = list(load().sweep("rates").members)
-    assert len(after) == 7
+    assert len(after) == 8
     assert [name for name in after if name in before] == before
 
 
@@ -69,15 +71,18 @@ def test_a_member_keeps_its_name_when_others_come_or_go(folder):
         ("BASE: small\nGRID: {TRAIN.OPTIM.RATE: [1]}\n", "unknown key TRAIN.OPTIM.RATE"),
         ("BASE: small\nGRID: {TRAIN.OPTIM.LR: [-1]}\n", "TRAIN.OPTIM.LR"),
         ("BASE: small\nGRID: {SEED: 1}\n", "GRID.SEED: .*list"),
+        ("BASE: small\nGRID: {SEED: []}\nLIST: [{SEED: 1}]\n", "GRID.SEED: .* at least 1 item"),
+        ("BASE: small\nGRID: {TRAIN.MAX_GRAD_NORM: [1.0, .inf]}\n", "found inf; .* finite"),
+        ("BASE: small\nLIST: [{SEED: 2020-01-01}]\n", "SEED: found .*2020.* not a valid JSON"),
         ("BASE: small\nGRIDS: {SEED: [1]}\n", "unknown key GRIDS; did you mean GRID"),
         ("BASE: small\n", "found no values"),
-        ("BASE: small\nLIST: [{SEED: 1}, {SEED: 1}]\n", "found .* twice"),
+        ("BASE: small\nLIST: [{}, {SEED: 1}, {}]\n", "found {} twice"),
     ],
 )
 def test_a_wrong_sweep_blocks_itself_alone_and_says_why(folder, text, message):
     (folder / "sweeps/wrong.yaml").write_text(text)
     workflow = load()
-    assert len(workflow.sweep("rates").members) == 5
+    assert len(workflow.sweep("rates").members) == 6
     assert list(workflow.sweeps) == ["rates", "wrong"]
     with pytest.raises(ConfigError, match=message) as error:
         workflow.sweep("wrong")

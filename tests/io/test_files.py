@@ -150,7 +150,9 @@ def test_a_full_disk_replaces_the_error_of_a_library(tmp_path):
 
 @pytest.mark.parametrize("stem", ["a" * 230, "场" * 75])
 def test_the_longest_names_have_temporary_ones(tmp_path, stem):
+    (tmp_path / f"{stem}.zarr").write_text("a file, which a folder replaces, too")
     for number in range(2):
         with replaced_folder(tmp_path / f"{stem}.zarr") as folder:
             (folder / "chunk").write_text(str(number))
     assert (tmp_path / f"{stem}.zarr/chunk").read_text() == "1"
+    assert len([*tmp_path.iterdir()]) == 1

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from http.client import IncompleteRead
 from pathlib import Path
+from unittest.mock import Mock
+from urllib.request import HTTPHandler
 
 import pytest
 
@@ -30,15 +33,18 @@ def test_fetches_and_verifies(source, tmp_path):
     weights.verify_weights(path)
 
 
-def test_refuses_another_file_and_leaves_nothing(source, tmp_path):
+def test_refuses_another_file_and_leaves_nothing(source, tmp_path, monkeypatch):
     (source / NAME).write_bytes(b"something else")
     path = tmp_path / "new" / NAME
     with pytest.raises(DataError, match=r"expected [0-9a-f]{64}; this is not the published file"):
         weights.fetch_weights(path, source.as_uri())
     assert list(path.parent.iterdir()) == []
     (source / NAME).unlink()
-    with pytest.raises(DataError, match="fetch the file on another machine and put it at"):
-        weights.fetch_weights(path, source.as_uri())
+    faults = Mock(side_effect=[ConnectionResetError("gone"), IncompleteRead(b"")])
+    monkeypatch.setattr(HTTPHandler, "http_open", faults)
+    for place in (source.as_uri(), str(source), "http://reset", "http://cut"):
+        with pytest.raises(DataError, match="fetch the file on another machine and put it at"):
+            weights.fetch_weights(path, place)
 
 
 def test_verification_names_what_is_wrong(tmp_path):

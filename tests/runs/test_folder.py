@@ -11,13 +11,7 @@ import psutil
 import pytest
 
 from vrtspike.io.files import write_json
-from vrtspike.runs.folder import (
-    RunRecord,
-    is_finished,
-    lock_run,
-    read_record,
-    set_aside,
-)
+from vrtspike.runs.folder import RunRecord, is_finished, lock_run, read_record, set_aside
 from vrtspike.system.errors import RunError
 
 USER, HOST = psutil.Process().username(), socket.gethostname()

@@ -130,6 +130,8 @@ def test_validation_has_every_sample_on_one_process_and_rounds_enough_for_all(sa
     assert [part.rounds for part in parts] == [max(map(len, found))] * world
     # In validation, augmentation and crops are those of one epoch.
     assert {epoch for part in parts for batch in part for epoch in batch[0].tolist()} == {0}
+    with pytest.raises(RunError, match="the validation split has no samples"):
+        ValidationBatches(Recorder(0), settings, loading(0), ALONE)
 
 
 def test_reading_draws_nothing_from_the_global_generator():

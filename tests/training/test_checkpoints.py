@@ -6,7 +6,6 @@ import torch
 from vrtspike.config.run_schema import TrainSettings
 from vrtspike.system.errors import RunError
 from vrtspike.training.checkpoints import (
-    BEST,
     FORMAT,
     checkpoint_path,
     latest_checkpoint,
@@ -14,7 +13,6 @@ from vrtspike.training.checkpoints import (
     micro_batches_per_step,
     read_checkpoint,
     save_checkpoint,
-    write_checkpoint,
 )
 
 
@@ -25,15 +23,13 @@ def save(folder, *steps, keep=3):
 
 def test_newest_is_read_and_old_ones_are_removed(tmp_path):
     assert latest_checkpoint(tmp_path) is None
-    write_checkpoint(tmp_path / BEST, {"step": 5})
     save(tmp_path, 5, 10, 15, keep=2)
     assert [step for step, _ in list_checkpoints(tmp_path)] == [15, 10]
     state = latest_checkpoint(tmp_path)
     assert state["step"] == 15
     assert torch.equal(state["weights"], torch.full((1000,), 15))
-    kept = ["best.pt", "step_00000010.pt", "step_00000015.pt"]
+    kept = ["step_00000010.pt", "step_00000015.pt"]
     assert sorted(path.name for path in tmp_path.iterdir()) == kept
-    assert read_checkpoint(tmp_path / BEST)["step"] == 5
 
 
 @pytest.mark.parametrize("length", [0, 1, 100, 3000, -700, -100, -1])

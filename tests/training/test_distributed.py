@@ -152,6 +152,6 @@ def test_a_replaced_replica_leaves_nothing_behind(group):
     model.bias.requires_grad_(True)
     replica = replicate(model, alone, AllReduce())
     assert remembered() is None
-    with accumulate(replica, exchange=True):
+    with accumulate(replica, sync=True):
         replica(torch.ones(1, 2)).sum().backward()
     assert (model.weight.grad.tolist(), model.bias.grad.tolist()) == ([[1.0, 1.0]], [1.0])

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +25,20 @@ TRAIN = {
     "PRECISION": "bf16-mixed",
     "OPTIM": {"LR": 1e-2},
 }
+CLASSES = {"model_class": Forecaster, "dataset_class": Waves}
 
 
-def run(folder: Path, task: ForecastTask | None = None, seed: int = 0, **train: Any) -> Outcome:
+def run(
+    folder: Path, task: Any = None, seed: int = 0, identity: Any = None, **train: Any
+) -> Outcome:
     return fit(
         folder,
         task or ForecastTask(),
-        model_class=Forecaster,
+        **CLASSES,
         model_parameters={"width": 8},
-        dataset_class=Waves,
         dataset_parameters={"count": 10},
         validation_parameters={"count": 4},
+        identity=identity,
         settings={
             "SEED": seed,
             "TRAIN": TRAIN | train,
@@ -93,10 +97,9 @@ def test_the_run_describes_itself(finished):
     # Three convolutions of 3 x 3 with a bias each.
     assert record["parameters"] == 9 * (3 * 8 + 8 * 8 + 8 * 2) + 8 + 8 + 2
     assert (record["total_steps"], record["step"], record["processes"]) == (7, 7, 1)
-    checkpoint = torch.load(finished[0] / "checkpoints" / "best.pt", weights_only=True)
+    checkpoint = torch.load(finished[0] / "checkpoints" / "step_00000007.pt", weights_only=True)
     # What a launcher has to know before it chooses GPUs.
     assert record["micro_batches"] == checkpoint["micro_batches"]
-    assert checkpoint["settings"]["TRAIN"]["OPTIM"]["LR"] == 1e-2
     assert checkpoint["fingerprint"] == record["fingerprint"]
 
 
@@ -112,8 +115,11 @@ def test_the_seed_decides_the_first_weights(tmp_path):
 
 
 def test_a_folder_belongs_to_one_problem(finished):
-    with pytest.raises(RunError, match="belong to run"):
-        run(finished[0], OPTIM={"LR": 1e-3})
+    weighted = ForecastTask()
+    weighted.weight = 2.0
+    for other in ({"OPTIM": {"LR": 1e-3}}, {"identity": {"data": "others"}}, {"task": weighted}):
+        with pytest.raises(RunError, match="belong to run"):
+            run(finished[0], **other)
 
 
 @pytest.mark.parametrize(
@@ -121,19 +127,23 @@ def test_a_folder_belongs_to_one_problem(finished):
     [
         ({"settings": {"DATA": {"NUM_VOXEL_BINS": 4}}}, "unknown section DATA"),
         ({"dataset_parameters": {"count": torch.ones(1)}}, "JSON values"),
+        ({"dataset_parameters": {"noise": float("inf")}}, "JSON values"),
+        ({"identity": {"digest": b"a"}}, "JSON values"),
+        ({"model_class": lambda: Forecaster(8)}, "named class or function"),
+        ({"dataset_class": partial(Waves, 4)}, "named class or function"),
         ({"settings": {"TRAIN": {"EARLY_STOPPING": {}}}}, "give validation_parameters"),
         ({"settings": {"TRAIN": {"DISTILL": {}}}}, r"unknown key TRAIN\.DISTILL"),
     ],
 )
 def test_what_is_unknown_or_has_no_effect_is_refused(tmp_path, options, message):
     with pytest.raises(UserError, match=message):
-        fit(tmp_path, ForecastTask(), model_class=Forecaster, dataset_class=Waves, **options)
+        fit(tmp_path, ForecastTask(), **CLASSES | options)
 
 
 def test_full_memory_leaves_a_snapshot_and_advice(tmp_path):
     with pytest.raises(RunError, match=r"(?s)20 GiB.*TRAIN\.BATCH_SIZE.*out_of_memory\.json"):
         # In the third step.
-        run(tmp_path, Disturbed(5, torch.OutOfMemoryError("tried to allocate 20 GiB")))
+        run(tmp_path, Disturbed(5, torch.OutOfMemoryError("tried to allocate 20 GiB")), identity={})
     snapshot = json.loads((tmp_path / "logs" / "out_of_memory.json").read_text())
     assert snapshot["process_mb"] > 0
     assert snapshot["categories"]["parameters_mb"] == pytest.approx(0.0, abs=0.1)
@@ -146,7 +156,7 @@ def test_full_memory_leaves_a_snapshot_and_advice(tmp_path):
 def test_a_model_that_does_not_compile_is_told_with_the_key(tmp_path):
     error = InductorError(AssertionError("sizes"), None)
     with pytest.raises(RunError, match=r"AssertionError: sizes\); set TRAIN\.COMPILE_MODEL: false"):
-        run(tmp_path, Disturbed(1, error))
+        run(tmp_path, Disturbed(1, error), identity={})
 
 
 def test_the_example_of_the_guide_learns(tmp_path, repository):

@@ -119,6 +119,7 @@ def test_a_signal_to_all_processes_leaves_the_step_its_batches(tmp_path, name):
         ({"TOTAL_WORKERS": "cpu*0.7"}, 1, 10, 7, 3, 7),  # 0.7 * 10 is less than 7 in binary
         ({"TOTAL_WORKERS": "cpu*0.6"}, 2, 10, 4, 2, 8),  # 6 -> 3 each, but at least 4
         ({"TOTAL_WORKERS": 24}, 3, 40, 8, 4, 24),
+        ({"TOTAL_WORKERS": 3}, 2, 64, 1, 1, 2),  # a number may be lower
         ({"TOTAL_WORKERS": "auto"}, 4, 12, 3, 1, 12),  # the bound beats the 4 for each
         ({}, 0, 2, 2, 1, 2),  # no GPU: one process
         ({}, 1, 1, 0, 0, 0),  # one CPU: the training process reads itself

@@ -151,9 +151,7 @@ def growing_memory(run: Run, limit: Limits) -> Iterator[Observation]:
     """A run whose memory grows."""
     growth, own = run.figures.memory.growth_mb, run.figures.memory.process_mb
     if growth > max(limit["mb"], limit["share"] * own):
-        persists = run.settings.DATALOADER.PERSISTENT_WORKERS
-        keys = {"DATALOADER.PERSISTENT_WORKERS": False} if persists else {}
-        yield Observation(growth / own, keys=keys)
+        yield Observation(growth / own)
 
 
 def data_wait(run: Run, limit: Limits) -> Iterator[Observation]:
@@ -174,7 +172,6 @@ def _faster_data(run: Run) -> Keys:
         twice = min(MAX_PREFETCH, 2 * loader.TRAIN_PREFETCH_FACTOR)
         keys["DATALOADER.TRAIN_PREFETCH_FACTOR"] = twice
     off = {
-        "DATALOADER.PERSISTENT_WORKERS": not loader.PERSISTENT_WORKERS,
         "DATALOADER.PIN_MEMORY": run.figures.memory.has_gpu and not loader.PIN_MEMORY,
         "DATA.USE_PRECOMPUTED_VOXELS": settings.value("MODEL.USE_SPIKE")
         and not settings.value("DATA.USE_PRECOMPUTED_VOXELS"),

@@ -19,9 +19,9 @@ _WEIGHTS = "weights"
 
 
 class Section(BaseModel):
-    """A mapping of the configuration: frozen, and unknown keys are errors."""
+    """A mapping of the configuration: frozen; unknown keys and infinite numbers are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 def key(description: str, default: Any = ..., **limits: Any) -> Any:  # noqa: ANN401 - a field

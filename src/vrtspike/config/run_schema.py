@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, field_validator, model_validator
 
 from vrtspike.config.documents import Document, document_of
 from vrtspike.config.fields import (
-    Fraction,
+    FractionBelowOne,
     NonNegative,
     NonNegativeFloat,
     Positive,
@@ -33,7 +33,7 @@ class OptimSettings(Section):
 
     TYPE: Literal["adamw", "adamw8bit"] = key("adamw8bit keeps its moments in 8 bits", "adamw")
     LR: PositiveFloat = key("Learning rate at the end of the warm-up", 2e-4)
-    BETAS: tuple[Fraction, Fraction] = key("Decay of the two moments", (0.9, 0.99))
+    BETAS: tuple[FractionBelowOne, FractionBelowOne] = key("Decay of the two moments", (0.9, 0.99))
     WEIGHT_DECAY: NonNegativeFloat = key("Decoupled weight decay", 1e-4)
     PAGED: bool = operational("adamw8bit: moments in paged memory", False)
 
@@ -84,10 +84,10 @@ class TrainSettings(Section):
         "Scale the learning rate with the global batch over BASE_BATCH_SIZE", "none"
     )
     BASE_BATCH_SIZE: Positive = key("Global batch that OPTIM.LR is meant for", 6)
-    EMA: Fraction = key("Decay of the weights' moving average; 0 is off", 0.0, lt=1)
+    EMA: FractionBelowOne = key("Decay of the weights' moving average; 0 is off", 0.0)
     EARLY_STOPPING: EarlyStoppingSettings | None = key("Stop early", None)
     SAVE_EVERY_STEPS: Positive = operational("Optimiser steps between checkpoints", 500)
-    KEEP_LAST: Positive = operational("Checkpoints kept besides the best", 3)
+    KEEP_LAST: Positive = operational("Checkpoints kept", 3)
 
     @property
     def epochs(self) -> int:
@@ -105,14 +105,14 @@ class DataloaderSettings(Section):
     """Worker processes and prefetching."""
 
     TOTAL_WORKERS: NonNegative | str = operational(
-        "Workers of the machine: auto (80 % of the CPUs), 'cpu*0.9', or a number", "auto"
+        "Training workers of the machine: auto (80 % of the CPUs), 'cpu*0.9', or a number", "auto"
     )
     TRAIN_WORKERS: NonNegative | Literal["auto"] = operational("Training workers per GPU", "auto")
     VAL_WORKERS: NonNegative | Literal["auto"] = operational("Validation workers per GPU", "auto")
     TRAIN_PREFETCH_FACTOR: Positive = operational("Batches a training worker reads ahead", 4)
     VAL_PREFETCH_FACTOR: Positive = operational("Batches a validation worker reads ahead", 2)
     PIN_MEMORY: bool = operational("Page-locked host memory for copies to the GPU", True)
-    PERSISTENT_WORKERS: bool = operational("Keep workers from one epoch to the next", True)
+    PERSISTENT_WORKERS: bool = operational("Keep validation workers for the next validation", True)
     SHUFFLE_BLOCK: Positive = key("Successive samples that stay together in shuffling; 1: none", 1)
     DROP_LAST: bool = key("Drop an epoch's last, incomplete batch", True)
 
@@ -130,7 +130,7 @@ class LogSettings(Section):
     TENSORBOARD: bool = operational("Write TensorBoard files", True)
     VAL_EVERY_STEPS: Positive = operational("Optimiser steps between validations", 1000)
     VISUALS_EVERY_STEPS: Positive | None = operational(
-        "Optimiser steps between pictures; null: at every validation", None
+        "Pictures of validations at multiples of this step; null: of all", None
     )
     MEMORY_EVERY_STEPS: Positive = operational("Optimiser steps between memory lines", 100)
     ENABLE_TIMING_LOG: bool = operational("Measure sections of a step", True)
@@ -268,7 +268,12 @@ class RunSettings(Section):
         return found
 
     @model_validator(mode="after")
-    def _check_early_stopping_metric(self) -> Self:
+    def _check_training(self) -> Self:
+        if self.TRAIN.EMA > 0 and self.TRAIN.PRECISION == "bf16-true":
+            raise ValueError(
+                "TRAIN.EMA: an average of bfloat16 weights hardly moves, its steps are rounded "
+                "away; set TRAIN.PRECISION to bf16-mixed, or TRAIN.EMA to 0"
+            )
         stopping, known = self.TRAIN.EARLY_STOPPING, (MAIN_METRIC, *(self.watched or ()))
         if stopping is not None and self.watched and stopping.METRIC not in known:
             raise ValueError(

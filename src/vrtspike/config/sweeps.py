@@ -6,7 +6,9 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field, JsonValue
 
 from vrtspike.config.checking import validate
 from vrtspike.config.documents import document_of, nested, read_yaml
@@ -25,10 +27,13 @@ Values = Mapping[str, Any]
 """Values by key, such as ``{"TRAIN.OPTIM.LR": 0.001}``."""
 
 
+_Choices = Annotated[list[JsonValue], Field(min_length=1)]
+
+
 class _SweepFile(Section):
     BASE: str = key("Name of the preset whose keys are changed")
-    GRID: dict[str, list[Any]] = key("Values of each key; all combinations are tried", {})
-    LIST: list[dict[str, Any]] = key("Combinations that are tried, as they stand", [])
+    GRID: dict[str, _Choices] = key("Values of each key; all combinations are tried", {})
+    LIST: list[dict[str, JsonValue]] = key("Combinations that are tried, as they stand", [])
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,7 @@ def sweep_values(path: Path) -> tuple[str, dict[str, Values]]:
     grid = itertools.product(*given.GRID.values()) if given.GRID else ()
     combinations = [dict(zip(given.GRID, values, strict=True)) for values in grid]
     members: dict[str, Values] = {}
-    for values in [*combinations, *filter(None, given.LIST)]:
+    for values in [*combinations, *given.LIST]:
         name = f"{path.stem}-{json_digest(values)[:6]}"
         if name in members:
             raise ConfigError(f"{path}: found {values} twice; remove one")

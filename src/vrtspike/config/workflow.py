@@ -61,7 +61,7 @@ class WorkflowSettings(Section):
         "Presets and sweeps to train again if their code has changed", ()
     )
     WEIGHTS_URL: str | None = operational(
-        "Folder from which published weights are fetched; null: where they are published",
+        "URL (https, file:///...) from which published weights are fetched; null: the publisher's",
         None,
     )
 
@@ -92,13 +92,13 @@ class Training(NamedTuple):
 
     Attributes:
         origin: preset file, or member of a sweep.
-        model: name of the training of the first seed.
+        first_seed: name of the training of the first seed.
         variant: of the ablation.
         seed: number that is added to SEED.
     """
 
     origin: str
-    model: str
+    first_seed: str
     variant: Variant | None
     seed: int
 
@@ -150,19 +150,19 @@ class Workflow:
         for origin, settings in known.items():
             ablation = settings.ablation if settings and origin in self.presets else None
             for variant in (None, *(ablation.variants if ablation else ())):
-                model = origin + (variant.suffix if variant else "")
-                for number, name in enumerate(seed_names(model, settings.SEEDS if settings else 1)):
+                first = origin + (variant.suffix if variant else "")
+                for number, name in enumerate(seed_names(first, settings.SEEDS if settings else 1)):
                     if name in found:
                         raise ConfigError(
                             f"{Path(self.settings.PRESET_DIR, name)}.yaml: {name} is also the name "
                             "of a preset derived from another one; rename the file"
                         )
-                    found[name] = Training(origin, model, variant, number)
+                    found[name] = Training(origin, first, variant, number)
         return found
 
     def seeds(self, preset: str) -> list[str]:
         """The trainings of a preset with all its seeds; only itself for a training of one seed."""
-        return [name for name, each in self.trainings.items() if preset in (name, each.model)]
+        return [name for name, each in self.trainings.items() if preset in (name, each.first_seed)]
 
     @property
     def seeded(self) -> list[str]:

@@ -123,7 +123,7 @@ class TrainingCost:
         return self.largest.state_gib + self.batch * self.largest.clip_gib
 
     def checkpoint_gib(self, kept: int) -> float:
-        """Disk that the checkpoints of a run take, the best and its weights included."""
+        """Disk that the checkpoints of a run take, with the one that is being written."""
         return (kept + 1) * _CHECKPOINT * self.largest.parameters / GIB
 
 

@@ -41,9 +41,10 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary name beside ``path``; on success it is synced and renamed over ``path``.
 
     The body creates a file or a directory under the temporary name. If it raises, the temporary
-    file is removed and ``path`` is unchanged. A directory at ``path`` is renamed first and removed
-    at the end. Temporary files of killed processes in the same folder are removed after a day
-    (:func:`remove_leftovers`), once in each process.
+    file is removed and ``path`` is unchanged. What a directory replaces is renamed first and
+    removed at the end; between two renames there is nothing at ``path``. Temporary files of killed
+    processes in the same folder are removed after a day (:func:`remove_leftovers`), once in each
+    process.
 
     Args:
         path: of the finished file or directory; its parent is created.
@@ -111,7 +112,7 @@ def _replace_directory(temporary: Path, target: Path) -> None:
     if target.exists():
         target.rename(old)
     temporary.rename(target)
-    shutil.rmtree(old, ignore_errors=True)
+    _remove(old)
 
 
 def file_mark(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:

@@ -23,7 +23,8 @@ def _decode(path: Path) -> NDArray[np.uint8]:
     """Decode an 8-bit image, with its stored channels; JPEGs are rotated by their EXIF tag.
 
     Raises:
-        DataError: if the file cannot be read, is damaged, even in part, or is not 8-bit.
+        DataError: if the file cannot be read, is cut or a damaged PNG, or is not 8-bit. Of damaged
+            JPEG files most are found; TIFF and WebP have no checksums.
     """
     try:
         refuse_pipe(path)

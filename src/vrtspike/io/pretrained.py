@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-import urllib.error
+import http.client
 import urllib.request
 from pathlib import Path
 from typing import Literal
@@ -65,16 +64,14 @@ def fetch_weights(path: Path, source: str = SOURCE) -> None:
     address = f"{source}/{path.name}"
     with atomic_path(path) as temporary:
         try:
-            with (
-                urllib.request.urlopen(address, timeout=60) as response,
-                temporary.open("wb") as stream,
-            ):
-                shutil.copyfileobj(response, stream)
-        except (urllib.error.URLError, TimeoutError) as error:
+            with urllib.request.urlopen(address, timeout=60) as response:
+                contents = response.read()
+        except (OSError, http.client.HTTPException, ValueError) as error:
             raise DataError(
                 f"{address}: cannot be fetched ({error}); fetch the file on another machine and "
                 f"put it at {path}"
             ) from error
+        temporary.write_bytes(contents)
         _compare(temporary, address)
 
 

@@ -71,8 +71,8 @@ class SystemMemory:
         available: free memory and page cache, within the container's limit.
         page_cache: cached contents of files.
         shared_total: size of ``/dev/shm``; None if there is none.
-        shared_used: used bytes of it.
-        has_limit: whether it is the container's.
+        shared_used: used part of it.
+        has_limit: whether ``total`` is the container's limit.
     """
 
     total: float

@@ -172,11 +172,10 @@ class BaseTrainer:
         if "learning_rate" not in taken:
             parameters.pop("learning_rate", None)
         first_weights = save_path if self.pre_model is True else self.pre_model
-        entering = {"data": store.digest}
+        identity = {"data": store.digest}
 
         @wraps(self.model_class)
-        def build(entering: Mapping[str, str], **parameters: Any) -> nn.Module:  # noqa: ANN401
-            # ``entering`` tells this run from one of other data or first weights.
+        def build(**parameters: Any) -> nn.Module:  # noqa: ANN401
             model = self.model_class(**parameters)
             place_on_grid(model, **store.placement)
             if first_weights:
@@ -184,17 +183,18 @@ class BaseTrainer:
             return model
 
         # Made once before anything starts, so that what does not fit is told at once.
-        build({}, **parameters)
+        build(**parameters)
         if first_weights:
-            entering["pre_model"] = file_digest(first_weights)
+            identity["pre_model"] = file_digest(first_weights)
         outcome = fit(
             self.folder,
             SSTTask(store.weights, store.fields["deviation"], dataset.offset),
             model_class=build,
-            model_parameters={**parameters, "entering": entering},
+            model_parameters=parameters,
             dataset_class=self.dataset_class,
             dataset_parameters={**given, "split": "train"},
             validation_parameters={**given, "split": "val"},
+            identity=identity,
             settings=self._settings(len(dataset)),
         )
         if outcome.status == "interrupted":

@@ -54,7 +54,8 @@ def for_each(
     """
     if not items:
         return
-    # Forked children need not import modules; the caller has no threads.
+    # Forked children need not import modules; the caller has at most the thread of
+    # exit_with_process, which waits and holds nothing.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     others = set(multiprocessing.active_children())
     processes = min(processes, len(items))

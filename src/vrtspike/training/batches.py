@@ -143,11 +143,16 @@ class ValidationBatches:
         settings: batch size and the section DATALOADER.
         workers: of this machine.
         ranks: the processes of the run.
+
+    Raises:
+        RunError: if there are no samples.
     """
 
     def __init__(
         self, dataset: SizedDataset, settings: RunSettings, workers: Workers, ranks: Ranks
     ) -> None:
+        if len(dataset) == 0:
+            raise RunError("the validation split has no samples; add data, or leave validation out")
         size, loader = settings.TRAIN.VAL_BATCH_SIZE, settings.DATALOADER
         mine = [(0, index) for index in range(ranks.rank, len(dataset), ranks.world_size)]
         keys = [mine[start : start + size] for start in range(0, len(mine), size)]

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from torch.distributed.checkpoint.stateful import Stateful
 
 FORMAT = "vrtspike-checkpoint-2"
-BEST = "best.pt"
 _DAMAGE = (RuntimeError, ValueError, EOFError, pickle.UnpicklingError, zipfile.BadZipFile)
 """Errors raised for a damaged file."""
 
@@ -42,15 +41,10 @@ def save_checkpoint(folder: str | Path, state: dict[str, Any], keep: int) -> Non
         state: tensors, numbers, strings and plain containers of them, with ``step``.
         keep: number of checkpoints to keep, this one included.
     """
-    write_checkpoint(checkpoint_path(folder, state["step"]), state)
+    with atomic_path(checkpoint_path(folder, state["step"])) as temporary:
+        torch.save({"format": FORMAT, **state}, temporary)
     for _, old in list_checkpoints(folder)[keep:]:
         old.unlink()
-
-
-def write_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    """Write a checkpoint; replaces the previous one atomically."""
-    with atomic_path(path) as temporary:
-        torch.save({"format": FORMAT, **state}, temporary)
 
 
 def read_checkpoint(path: str | Path) -> dict[str, Any]:
@@ -131,10 +125,10 @@ def restore(
         checkpoint: from :func:`read_checkpoint`.
         fingerprint: identifies what the run computes.
         parts: the objects with a state, by their keys in a checkpoint; ``optimizer`` must keep its
-            type for the whole run.
+            type for the whole run, and ``precision`` must go on to scale the loss, or not to.
 
     Raises:
-        RunError: if it belongs to another run or another optimiser.
+        RunError: if it belongs to another run, another optimiser or another half precision.
     """
     if checkpoint["fingerprint"] != fingerprint:
         raise RunError(
@@ -146,6 +140,11 @@ def restore(
         raise RunError(
             f"{folder}: the run was started with the optimiser {then}, found {now}; a run cannot "
             "change its optimiser. Install bitsandbytes, or remove it, as it was at the start"
+        )
+    if bool(checkpoint["precision"]) != bool(parts["precision"].state_dict()):
+        raise RunError(
+            f"{folder}: TRAIN.PRECISION mixed was another half precision on the device of the "
+            "start; continue on one of that kind, or remove the folder to begin again"
         )
     for name, part in parts.items():
         part.load_state_dict(checkpoint[name])

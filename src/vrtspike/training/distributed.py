@@ -118,8 +118,8 @@ def replicate(model: nn.Module, ranks: Ranks, exchange: AllReduce) -> nn.Module:
     return replica
 
 
-def accumulate(replica: nn.Module, *, exchange: bool) -> AbstractContextManager[None]:
-    """Around forward and backward of a micro-step; gradients are averaged if ``exchange``."""
-    if exchange or not isinstance(replica, DistributedDataParallel):
+def accumulate(replica: nn.Module, *, sync: bool) -> AbstractContextManager[None]:
+    """Around forward and backward of a micro-step; gradients are averaged if ``sync``."""
+    if sync or not isinstance(replica, DistributedDataParallel):
         return nullcontext()
     return replica.no_sync()

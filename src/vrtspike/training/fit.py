@@ -240,6 +240,7 @@ def fit(
     model_parameters: Mapping[str, Any] | None = None,
     dataset_parameters: Mapping[str, Any] | None = None,
     validation_parameters: Mapping[str, Any] | None = None,
+    identity: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     rate_factors: Mapping[str, float] | None = None,
     device: str | None = None,
@@ -255,13 +256,15 @@ def fit(
         folder: of the run: checkpoints, logs, weights.
         task: loss and metrics of a batch.
         model_class: called with ``model_parameters``; its method ``compile`` is called for
-            TRAIN.COMPILE_MODEL.
-        dataset_class: makes a map-style data set, called with ``dataset_parameters``. Worker
-            processes import it, so define it at the top level of a module; if that is the script
-            itself, put the training under ``if __name__ == "__main__":``.
+            TRAIN.COMPILE_MODEL. A named class or function, no lambda or ``partial``.
+        dataset_class: likewise; makes a map-style data set, called with ``dataset_parameters``.
+            Worker processes import it, so define it at the top level of a module; if that is the
+            script itself, put the training under ``if __name__ == "__main__":``.
         model_parameters: JSON values.
         dataset_parameters: JSON values.
         validation_parameters: likewise, for the validation data; None for no validation.
+        identity: JSON values that decide the result besides these: the task's parameters, the
+            contents of the data; None takes the task's attributes.
         settings: any of SEED, DETERMINISTIC, DATALOADER, TRAIN and LOG, as in a preset.
         rate_factors: factors on the learning rate, by the parameter groups of the model's method
             ``rate_groups()``.
@@ -269,8 +272,8 @@ def fit(
 
     Raises:
         ConfigError: if a setting is wrong.
-        RunError: if the folder holds a run of other parameters or settings, a parameter is no
-            JSON value, or a setting would have no effect.
+        RunError: if the folder holds checkpoints of other parameters or settings, these or the
+            task's attributes are no JSON values, or a setting would have no effect.
     """
     folder = Path(folder)
     model_parameters, dataset_parameters = model_parameters or {}, dataset_parameters or {}
@@ -281,8 +284,8 @@ def fit(
         "dataset": [_dotted(dataset_class), dataset_parameters],
         "settings": {name: result_settings(known)[name] for name in _SECTIONS},
     }
-    if rate_factors:
-        parts["rates"] = dict(rate_factors)
+    further = {"rates": rate_factors, "identity": vars(task) if identity is None else identity}
+    parts |= {name: dict(given) for name, given in further.items() if given}
     run = RunIdentity(type(task).__name__, known, _dotted(dataset_class), _fingerprint(parts))
 
     def build(ranks: Ranks, workers: Workers) -> Trainable:
@@ -311,14 +314,20 @@ def _validated_settings(settings: Mapping[str, Any], validated: bool) -> RunSett
 
 
 def _dotted(thing: Callable[..., object]) -> str:
-    return f"{thing.__module__}.{getattr(thing, '__qualname__', type(thing).__qualname__)}"
+    name = getattr(thing, "__qualname__", "<lambda>")
+    if name.endswith("<lambda>"):
+        raise RunError(
+            f"{thing}: expected a named class or function, which identifies the run; what it is "
+            "given goes into model_parameters or dataset_parameters"
+        )
+    return f"{thing.__module__}.{name}"
 
 
 def _fingerprint(parts: dict[str, Any]) -> str:
     try:
         return json_digest(parts)[:12]
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise RunError(
-            f"parameters of models and data sets must be JSON values, which identify the run: "
-            f"{error}"
+            "parameters of models and data sets, and attributes of the task where there is no "
+            f"identity, must be JSON values, which identify the run: {error}"
         ) from error

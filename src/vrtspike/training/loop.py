@@ -27,12 +27,10 @@ from vrtspike.system.errors import RunError
 from vrtspike.system.progress_bar import format_duration
 from vrtspike.training.batches import seed_everything
 from vrtspike.training.checkpoints import (
-    BEST,
     latest_checkpoint,
     micro_batches_per_step,
     restore,
     save_checkpoint,
-    write_checkpoint,
 )
 from vrtspike.training.distributed import AllReduce, Ranks, accumulate, replicate
 from vrtspike.training.optimizers import (
@@ -45,13 +43,7 @@ from vrtspike.training.optimizers import (
     trainable_groups,
 )
 from vrtspike.training.precision import Precision
-from vrtspike.training.progress import (
-    Progress,
-    Speed,
-    StepResult,
-    estimate_arithmetic,
-    validate,
-)
+from vrtspike.training.progress import Progress, Speed, StepResult, estimate_arithmetic, validate
 from vrtspike.training.run_log import RunLog
 from vrtspike.training.tasks import Batch, Trainable
 
@@ -99,8 +91,6 @@ class Trainer:
             parameter_groups(groups, self.learning_rate, problem.rate_factors), train.OPTIM
         )
         self.average: AveragedModel | None = None
-        if train.EMA > 0:
-            self.average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(train.EMA))
         self.progress = Progress()
         self.parts: dict[str, Stateful] = {
             "progress": self.progress,
@@ -108,7 +98,8 @@ class Trainer:
             "precision": self.precision.scaler,
             "optimizer": self.optimizer,
         }
-        if self.average is not None:
+        if train.EMA > 0:
+            self.average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(train.EMA))
             self.parts["average"] = self.average
         self._resume(checkpoint)
         if train.COMPILE_MODEL:
@@ -206,7 +197,7 @@ class Trainer:
         done = self.progress.step
         number = done * self.micro_batches + micro * self.ranks.world_size + self.ranks.rank
         seed_everything(self.settings.SEED, number)
-        with accumulate(self.replica, exchange=micro == steps - 1):
+        with accumulate(self.replica, sync=micro == steps - 1):
             with section("forward"), self.precision.autocast():
                 output = self.task.forward(self.replica, batch)
             with section("loss"), self.precision.exact():
@@ -282,7 +273,6 @@ class Trainer:
     def _validate(self, stop: StopRequest) -> bool:
         """Validate and keep the best weights; returns False if a request to stop interrupted it."""
         step = self.progress.step
-        every = self.settings.LOG.VISUALS_EVERY_STEPS
         with section("validation"):
             model = self.trained_model()
             found = validate(model, self.problem, self.ranks, self.precision, stop)
@@ -301,12 +291,10 @@ class Trainer:
             metrics, self.task.metric, watched, getattr(self.task, "lower_is_better", ())
         )
         self.log.write("validation", step, self._epoch(), metrics)
-        if every is None or step % every == 0:
+        if step % (self.settings.LOG.VISUALS_EVERY_STEPS or 1) == 0:
             self.log.pictures(step, pictures)
         if is_best:
             self.log.weights(model, BEST_WEIGHTS)
-            if self.ranks.is_main:
-                write_checkpoint(self.log.checkpoints / BEST, self._state())
         figures = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
         self.display.show(f"validation after step {step}: {figures}{' (best)' * is_best}")
         if self._is_finished() and self.progress.epoch_samples > 0:
@@ -375,7 +363,6 @@ class Trainer:
         return {
             "step": self.progress.step,
             "fingerprint": self.log.fingerprint,
-            "settings": self.settings.model_dump(mode="json"),
             "micro_batches": self.micro_batches,
             "optimizer_type": type(self.optimizer).__name__,
             **{name: part.state_dict() for name, part in self.parts.items()},

@@ -34,7 +34,7 @@ class StepResult:
 
     Attributes:
         losses: weighted terms, averaged over micro-steps and processes.
-        learning_rate: of the first parameter group.
+        learning_rate: of the step; that of a parameter group is this times its factor.
         gradient_norm: before clipping.
         skipped: whether the update was skipped because the gradients were not finite.
         samples: samples of the step, of all processes.

@@ -156,9 +156,9 @@ class RunLog:
         """Write weights to a file of the run's folder."""
         if not self._enabled:
             return
-        state = {
-            key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()
-        }
+        found = model.state_dict().items()
+        # Copied from a CPU, too: tied weights must not share memory in the file.
+        state = {key: value.detach().to("cpu", copy=True).contiguous() for key, value in found}
         with atomic_path(self.folder / name) as path:
             save_file(state, path, metadata={"fingerprint": self.fingerprint})
 

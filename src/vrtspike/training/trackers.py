@@ -85,7 +85,7 @@ class Mlflow:
         experiment: its name; it is created if it does not exist.
         run: the run.
         run_id: of the run to continue; None starts a new one.
-        warn: called with a message if figures could not be sent; the training continues.
+        warn: called with a message if the last figures could not be sent; the training continues.
 
     Raises:
         RunError: if the run cannot be started.
@@ -136,7 +136,7 @@ def open_trackers(run: RunIdentity, folder: Path, warn: Callable[[str], None]) -
     Args:
         run: the run.
         folder: its folder, with the run IDs of an earlier start.
-        warn: called with a message if figures could not be sent.
+        warn: called with a message if the last figures could not be sent.
 
     Raises:
         RunError: if a tracker cannot start.

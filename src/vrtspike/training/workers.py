@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vrtspike.config.run_schema import DataloaderSettings, RunSettings
 
 MIN_WORKERS = 4
-"""Training workers of each GPU at least, if there are CPUs for them."""
+"""Training workers of each GPU at least, if there are CPUs for them and no number is given."""
 
 _MAX_SOCKET_FOLDER = 107 - len("/pymp-12345678/listener-12345678")
 """Longest folder, in bytes, whose Unix sockets have paths that the system accepts."""
@@ -62,10 +62,11 @@ validation loader:
 def resolve_workers(settings: DataloaderSettings, gpus: int, cpus: int | None = None) -> Workers:
     """Numbers of worker processes for this machine from the DATALOADER settings.
 
-    TOTAL_WORKERS (``auto``: 80 % of the CPUs) is divided among the GPUs. Each gets at least 4, but
-    all together at most as many as this process may use CPUs. Validation gets half of a GPU's
-    training workers. TRAIN_WORKERS and VAL_WORKERS replace these numbers within the same limit.
-    With a single CPU, or if 0 workers are set, the training process loads the data itself.
+    TOTAL_WORKERS (``auto``: 80 % of the CPUs) is divided among the GPUs. Each gets at least 4 of a
+    share and 1 of a number, but all together at most as many as this process may use CPUs.
+    Validation gets half as many, besides. TRAIN_WORKERS and VAL_WORKERS replace these numbers
+    within the same limit. With a single CPU, or if 0 workers are set, the training process loads
+    the data itself.
 
     Args:
         settings: DATALOADER.
@@ -79,8 +80,8 @@ def resolve_workers(settings: DataloaderSettings, gpus: int, cpus: int | None = 
     cpus = available_cpus() if cpus is None else cpus
     gpus = max(1, gpus)
     most = cpus // gpus if cpus > 1 else 0
-    total = _total_workers(settings.TOTAL_WORKERS, cpus)
-    shared = max(MIN_WORKERS, total // gpus) if total > 0 else 0
+    total = _total_workers(settings.TOTAL_WORKERS, cpus, gpus)
+    shared = max(1, total // gpus) if total > 0 else 0
     train = shared if settings.TRAIN_WORKERS == "auto" else settings.TRAIN_WORKERS
     train = min(train, most)
     val = max(1, train // 2) if train > 0 else 0
@@ -89,12 +90,12 @@ def resolve_workers(settings: DataloaderSettings, gpus: int, cpus: int | None = 
     return Workers(cpus=cpus, gpus=gpus, train=train, val=val)
 
 
-def _total_workers(requested: int | str, cpus: int) -> int:
+def _total_workers(requested: int | str, cpus: int, gpus: int) -> int:
     if isinstance(requested, int):
         return requested
     share = AUTO_SHARE if requested == "auto" else float(requested.removeprefix("cpu*"))
     # Rounded first, because 0.7 * 10 is 6.999... in binary.
-    return max(1, int(round(share * cpus, 6)))
+    return max(MIN_WORKERS * gpus, int(round(share * cpus, 6)))
 
 
 def start_forkserver(modules: Sequence[str]) -> None:
