@@ -61,7 +61,6 @@ def test_both_recipes_install_the_same_from_the_lock(docker, apptainer):
     assert packages.endswith("--requirement requirements.lock")
     assert "--no-deps" in own
     assert ("ENV", "PYTHONPATH=src") in docker
-    assert "export PYTHONPATH=src\n" in apptainer["environment"]
 
 
 def test_all_that_is_copied_is_there_and_sent_to_the_builder(repository, docker, apptainer):

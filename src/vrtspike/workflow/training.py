@@ -108,12 +108,13 @@ class Trainings:
         ]
         return ", ".join(changes)
 
+    def changed_code(self, preset: str) -> list[str] | None:
+        """The files of code that have changed since a preset was trained; None if not known."""
+        return code_changes(self.result(preset), self._program, self._workflow.preset(preset).TASK)
+
     def code_notice(self, preset: str) -> str | None:
-        """A notice on code that has changed since a preset was trained; None if none has."""
-        if not self.is_trained(preset):
-            return None
-        task = self._workflow.preset(preset).TASK
-        changed = code_changes(self.result(preset), self._program, task)
+        """A notice on code that has changed since a preset was trained; None if none is known."""
+        changed = self.changed_code(preset)
         if not changed:
             return None
         return (
