@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-LINES = {"src": 20_500, "tests": 23_900, "benchmarks": 1_310}
+LINES = {"src": 20_500, "tests": 24_000, "benchmarks": 1_310}
 """At most so many lines of Python, without blanks, comments and docstrings."""
 FILES = 237
 """At most so many Python files of ``src``."""
