@@ -55,6 +55,6 @@ def published_vrt(wildcards):
     )
 
     settings = DEBLURRING.preset(PUBLISHED_VRT)
-    weights = require_published_weights(settings)
+    require_published_weights(settings)
     require_published_frames(settings, "blur", vrt_on_gopro())
-    return ancient(str(weights))
+    return ancient(settings.MODEL.VRT.PRETRAINED)
