@@ -21,11 +21,11 @@ rule demo:
         *code("demo_summary.py", uses=METRICS),
         benchmarks=demo_benchmarks(*DEMO_PRESETS),
         folder=f"{RESULTS}/benchmarks",
-        reuse=f"--trained {RESULTS}/train/light_demo",
+        reuse=["--trained", f"{RESULTS}/train/light_demo"],
     shell:
         "python scripts/demo_summary.py --summaries {input.summaries:q}"
         " --benchmarks {params.benchmarks:q} --benchmark-folder {params.folder:q}"
-        " {params.reuse} --output {output:q} > {log:q} 2>&1"
+        " {params.reuse:q} --output {output:q} > {log:q} 2>&1"
 
 
 use rule demo as sst_demo with:
@@ -43,4 +43,4 @@ use rule demo as sst_demo with:
     params:
         benchmarks=demo_benchmarks("sst_demo"),
         folder=f"{RESULTS}/benchmarks",
-        reuse="",
+        reuse=[],

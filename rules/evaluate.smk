@@ -22,7 +22,7 @@ rule evaluate:
     threads: evaluation_threads
     resources:
         gpu=1,
-        mem_mb=16000,
+        mem_mb=memory(16000),
     params:
         code=problem_code("evaluate", "evaluate.py"),
         settings=settings(evaluation_settings),

@@ -27,7 +27,7 @@ rule simulate:
     benchmark:
         "<benchmarks>/simulate/{split}/{sequence}.tsv"
     resources:
-        mem_mb=2000,
+        mem_mb=memory(2000),
     params:
         *code("simulate.py"),
         options=lambda wildcards: simulation_options(
@@ -49,7 +49,7 @@ rule calibrate:
         "<benchmarks>/calibrate.tsv"
     retries: 0
     resources:
-        mem_mb=4000,
+        mem_mb=memory(4000),
     params:
         *code("calibrate.py"),
         options=calibration_options(DEBLURRING.settings.CALIBRATE),

@@ -21,7 +21,7 @@ checkpoint prepare:
     wildcard_constraints:
         prepared=one_of(WORKFLOW.prepared),
     resources:
-        mem_mb=4000,
+        mem_mb=memory(4000),
     params:
         code=problem_code("prepare", "prepare.py", preset_of_data),
         settings=settings(data_settings, preset_of_data),

@@ -14,7 +14,7 @@ rule reproduce_vrt:
     threads: evaluation_threads
     resources:
         gpu=1,
-        mem_mb=16000,
+        mem_mb=memory(16000),
     params:
         *code("reproduce_vrt.py"),
         preset=PUBLISHED_VRT,

@@ -14,7 +14,7 @@ rule page:
         "<benchmarks>/page.tsv"
     threads: 4
     resources:
-        mem_mb=4000,
+        mem_mb=memory(4000),
     params:
         *code("report_page.py", uses=SHOWN),
         results=results_folder,

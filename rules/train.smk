@@ -21,7 +21,7 @@ rule train:
     threads: training_threads
     resources:
         **TRAINING_DEVICES,
-        mem_mb=32000,
+        mem_mb=memory(32000),
     params:
         # Not settings and code: input_weights compares the settings with those of the run, and
         # changed code causes no new training.

@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 
 from vrtspike.cluster.launch import gpus_option, launch
-from vrtspike.system.cli import add_preset, run
+from vrtspike.system.cli import add_preset, positive_int, run
 
 
 def main() -> int:
@@ -28,7 +28,10 @@ def main() -> int:
         "--gpus", type=gpus_option, help="auto, or a number; 0: CPU (default: GPUS)"
     )
     parser.add_argument(
-        "--most-gpus", type=int, metavar="N", help="upper limit for auto (default: all free ones)"
+        "--most-gpus",
+        type=positive_int,
+        metavar="N",
+        help="upper limit for auto (default: all free ones)",
     )
     parser.add_argument(
         "--retrain",

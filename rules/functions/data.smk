@@ -110,9 +110,14 @@ def sequences_of_shard(wildcards):
     return ALL_CORES if size is None else max(1, size)
 
 
-def shard_memory(wildcards, threads):
-    """Memory of a job on a shard in megabytes, for a number of processes."""
-    return 500 + 500 * threads
+def shard_memory(wildcards, threads, attempt):
+    """Memory of a job on a shard in megabytes, for a number of processes; a retry asks for more."""
+    return (500 + 500 * threads) * attempt
+
+
+def memory(megabytes):
+    """Memory of a job in megabytes; a retry asks for more."""
+    return lambda wildcards, attempt: megabytes * attempt
 
 
 @user_errors()

@@ -25,17 +25,17 @@ def evaluation_threads(wildcards):
     return DEVICES.threads(1, given_cores())
 
 
-def demo_benchmarks(name, *datasets):
+def demo_benchmarks(*presets):
     """The benchmarks of the demo's jobs; with `resources`, so that they do not cause reruns."""
 
     def benchmarks(wildcards, resources):
         folder = Path(RESULTS, "benchmarks")
         named = [
             pattern
-            for each in (name, *datasets)
+            for each in presets
             for pattern in (f"{each}*.tsv", f"*/{each}.tsv", f"*/{each}/*.tsv")
         ]
-        own = {folder / f"{name}.tsv"}
+        own = {folder / f"{presets[0]}.tsv"}
         return sorted(
             {str(path) for each in named for path in folder.glob(each)}
             - set(map(str, own))
@@ -55,6 +55,6 @@ def published_vrt(wildcards):
     )
 
     settings = DEBLURRING.preset(PUBLISHED_VRT)
-    weights = require_published_weights(settings)
+    require_published_weights(settings)
     require_published_frames(settings, "blur", vrt_on_gopro())
-    return ancient(str(weights))
+    return ancient(settings.MODEL.VRT.PRETRAINED)

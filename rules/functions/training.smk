@@ -60,8 +60,9 @@ def input_weights(wildcards):
     It also refuses missing files, and forces the rerun of stale trainings.
     """
     preset = wildcards.preset
-    TRAININGS.require_files(preset, retrain=preset in RETRAINED)
-    change = "asked for" if preset in RETRAINED else TRAININGS.change(preset)
+    asked = preset in RETRAINED and TRAININGS.changed_code(preset) != []
+    TRAININGS.require_files(preset, retrain=asked)
+    change = "asked for" if asked else TRAININGS.change(preset)
     weights = TRAININGS.result(preset) / "weights.safetensors"
     if change:
         SNAKEMAKE.force_rerun(str(weights), change)
@@ -70,6 +71,8 @@ def input_weights(wildcards):
         SNAKEMAKE.force_rerun(str(weights), "no result yet")
     elif notice := TRAININGS.code_notice(preset):
         NOTICES.add(notice)
+    elif preset in RETRAINED:
+        NOTICES.add(f"{preset}: its code has not changed; RETRAIN does nothing")
     trained = TRAININGS.weights(preset, "trained").values()
     fetched = TRAININGS.weights(preset, "downloaded").values()
     return [*map(str, trained), *(ancient(str(path)) for path in fetched)]

@@ -1,8 +1,8 @@
-"""Snakemake's Slurm plugin, which waits for a controller that does not answer.
+"""Snakemake's Slurm plugin, made to tolerate an unreachable controller (``slurmctld``).
 
-The plugin forgets every job, and the run never ends, when its questions get no answer for a minute;
-a job that the controller no longer lists counts as running for ever; and a submission that meets no
-controller is a failed job. So jobs are asked for here, and such submissions are repeated.
+The plugin drops all jobs, and the run never ends, if queries fail for a minute; a job that the
+controller no longer lists counts as running for ever; and a submission that meets no controller is
+a failed job. So jobs are queried here, and such submissions are repeated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from vrtspike.cluster.scheduler import FAILURE_REASONS, explain, is_permanent, query
 from vrtspike.io.files import file_mark
 
-AGAIN_S = 10.0
+RETRY_S = 10.0
 """Seconds until a question without an answer is repeated."""
 _LIST = ("squeue", "--noheader", "--array", "--states=all", "--format=%i|%T", "--name")
 _RECORDS = ("sacct", "--allocations", "--noheader", "--parsable2", "--format=JobID,State", "--jobs")
@@ -42,7 +42,7 @@ class Executor(SlurmExecutor):
     def __init__(self, workflow: Any, logger: Any) -> None:  # noqa: ANN401 - Snakemake's
         # The thread that asks begins within the constructor of the plugin.
         self._over = threading.Event()
-        self._is_away = False
+        self._unreachable = False
         self._changed = time.monotonic()
         self._results: dict[Any, dict[str, object]] = {}
         self._unsubmitted: list[Job] = []
@@ -68,7 +68,7 @@ class Executor(SlurmExecutor):
         if refused := _REFUSED.search(msg):
             said = "; ".join(map(str.strip, refused[1].strip().splitlines()))
             if _UNAVAILABLE.search(said):
-                self._hear(said)
+                self._report_controller(said)
                 self._unsubmitted.append(job.job)
                 return
             more["why"] = f"Slurm refused it: {said}"
@@ -83,25 +83,25 @@ class Executor(SlurmExecutor):
             self.next_seconds_between_status_checks = 1.0
             return
         answer = query([*_LIST, self.run_uuid])
-        self._hear(answer.fault)
+        self._report_controller(answer.fault)
         states = _read(answer.text or "")
-        if not self._is_away:
+        if not self._unreachable:
             waiting, self._unsubmitted = self._unsubmitted, []
             for unsubmitted in waiting:
                 self.run_job(unsubmitted)
             if unlisted := sorted({str(job.external_jobid) for job in active_jobs} - set(states)):
                 states |= _read(query([*_RECORDS, ",".join(unlisted)]).text or "")
         for job in active_jobs:
-            if self._is_away or self._goes_on(job, states.get(str(job.external_jobid))):
+            if self._unreachable or self._is_active(job, states.get(str(job.external_jobid))):
                 yield job
         rest_s = min(max(1.0, 0.1 * (time.monotonic() - self._changed)), 60.0)
-        self.next_seconds_between_status_checks = AGAIN_S if self._is_away else rest_s
+        self.next_seconds_between_status_checks = RETRY_S if self._unreachable else rest_s
 
     async def sleep(self) -> None:
         """Wait for the next look, or for the end of the run, which waits for this thread."""
         self._over.wait(self.next_seconds_between_status_checks)
 
-    def _goes_on(self, job: SubmittedJobInfo, state: str | None) -> bool:
+    def _is_active(self, job: SubmittedJobInfo, state: str | None) -> bool:
         """Report a job that has ended; returns whether it has not."""
         number = str(job.external_jobid)
         state = state or self._state_by_results(job)
@@ -131,14 +131,14 @@ class Executor(SlurmExecutor):
         before = self._results[job.job.jobid]
         if all(mark not in (None, before.get(at)) for at, mark in _result_marks(job.job).items()):
             return "COMPLETED"
-        timeout_s = max(2 * AGAIN_S, self.workflow.execution_settings.latency_wait)
+        timeout_s = max(2 * RETRY_S, self.workflow.execution_settings.latency_wait)
         return "LOST" if time.monotonic() - since >= timeout_s else "UNLISTED"
 
-    def _hear(self, fault: str) -> None:
+    def _report_controller(self, fault: str) -> None:
         """Tell once that the controller does not answer, and once that it is back."""
-        if bool(fault) != self._is_away:
-            self._is_away = bool(fault)
-            news = f"does not answer ({fault}). Jobs go on; it is asked again every {AGAIN_S:g} s"
+        if bool(fault) != self._unreachable:
+            self._unreachable = bool(fault)
+            news = f"does not answer ({fault}). Jobs go on; it is asked again every {RETRY_S:g} s"
             self.logger.warning(f"Slurm's controller {news if fault else 'answers again'}")
 
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:

@@ -213,6 +213,12 @@ def test_a_job_that_has_been_missing_for_long_has_failed(site, monkeypatch):
     assert state(job) == "failed"
 
 
+def test_a_job_of_grid_engine_in_error_state_is_not_running():
+    told = "job_number: 7\nerror reason    1:  can't open the output file\n"
+    found = [kind for kind in ("active", "ended") if re.search(SYSTEMS["sge"][kind], told)]
+    assert found == ["ended"]
+
+
 def test_a_refused_job_shows_the_message_of_the_batch_system(site, monkeypatch):
     (site.folder / "refuse").touch()
     with pytest.raises(RunError, match=r"refused the job \(qsub .*:\nno such queue"):

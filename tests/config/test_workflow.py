@@ -228,13 +228,13 @@ def test_early_stopping_watches_metrics_of_the_problem(folder, task, metric):
 def test_the_home_folder_is_read_in_keys_that_are_paths(folder, monkeypatch):
     monkeypatch.setenv("HOME", "/home/ada")
     (folder / "over.yaml").write_text(
-        "RESULTS: ~/results\nDATA: {SPIKE_ROOT: ~/spikes}\nDEMO: {ROOT: ./~}\n"
+        "RESULTS: ~//results/\nDATA: {SPIKE_ROOT: ~/spikes}\nDEMO: {ROOT: ./~}\n"
         "CALIBRATE: {DATA: ~/own}\nSETTINGS: {MODEL: {VRT: {PRETRAINED: ~/vrt.pth}}}\n"
     )
     workflow = load_workflow(["config.yaml", "over.yaml"], {"RUNS": "~"})
     found = workflow.settings.model_dump()
     assert (found["RESULTS"], found["RUNS"]) == ("/home/ada/results", "/home/ada")
-    assert (found["DEMO"]["ROOT"], found["CALIBRATE"]["DATA"]) == ("./~", "/home/ada/own")
+    assert (found["DEMO"]["ROOT"], found["CALIBRATE"]["DATA"]) == ("~", "/home/ada/own")
     assert workflow.preset("plain").value("DATA.SPIKE_ROOT") == "/home/ada/spikes"
     assert workflow.preset("plain").value("MODEL.VRT.PRETRAINED") == "/home/ada/vrt.pth"
     with pytest.raises(ConfigError, match="RESULTS: found ~nobody-is-called-so/r, but no"):

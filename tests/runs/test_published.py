@@ -52,7 +52,8 @@ def test_only_the_evaluation_can_be_replaced(publish):
 
 
 def test_only_finished_runs_are_published(tmp_path):
-    write_json(tmp_path / "run" / "run.json", {"status": "interrupted"})
-    with pytest.raises(RunError, match="the run is interrupted"):
-        publish_run(tmp_path / "run", tmp_path / "out")
+    for status, fault in (("interrupted", "the run is i"), ("finished", "no such file; remove")):
+        write_json(tmp_path / "run" / "run.json", {"status": status})
+        with pytest.raises(RunError, match=fault):
+            publish_run(tmp_path / "run", tmp_path / "out")
     assert not (tmp_path / "out").exists()

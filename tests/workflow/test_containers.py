@@ -60,6 +60,7 @@ def test_both_recipes_install_the_same_from_the_lock(docker, apptainer):
     assert {"gcc", "libc6-dev", "git"} <= set(system.split())
     assert packages.endswith("--requirement requirements.lock")
     assert "--no-deps" in own
+    assert ("ENV", "PYTHONPATH=src") in docker
 
 
 def test_all_that_is_copied_is_there_and_sent_to_the_builder(repository, docker, apptainer):

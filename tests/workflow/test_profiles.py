@@ -35,7 +35,10 @@ def test_what_a_rule_is_given_is_given_to_a_rule(profile, repository):
     given = profile["set-threads"].keys() | profile["set-resources"].keys()
     assert given <= rules
     # Without a number these would ask for every core of a machine.
-    assert {*SHARED, "train", "evaluate"} <= profile["set-threads"].keys()
+    assert {*SHARED, "train", "evaluate", "reproduce_vrt"} <= profile["set-threads"].keys()
+    for each in (profile["default-resources"], *profile["set-resources"].values()):
+        assert "* attempt" in each["mem_mb"]
+    assert not re.search(r"mem_mb=\d", text)  # a rule's own goes before the profile's
 
 
 BSUB = """\
@@ -53,10 +56,11 @@ def test_what_a_job_asks_for_reaches_the_batch_system(repository, tmp_path):
         **{f"resources.{name}": str(value).strip("'") for name, value in defaults.items()},
         **{"rule": "train", "jobid": "3", "threads": "6", "resources.mem_mb": "8000"},
         **{"resources.runtime": "95", "resources.gpu": "2", "resources.queue": "long"},
-        **{"resources.account": "lab"},
+        **{"resources.account": "lab", "resources.batch_extra": "-l 'place=a b'"},
     }
     template = profile["cluster-generic-submit-cmd"]
-    command = re.sub(r"\{([\w.]+)\}", lambda found: values[found[1]], template)
+    quoted = {f"{name}:q": shlex.quote(value) for name, value in values.items()}
+    command = re.sub(r"\{([\w.:]+)\}", lambda found: (values | quoted)[found[1]], template)
     (tmp_path / "bsub").write_text(BSUB)
     (tmp_path / "bsub").chmod(0o755)
     (tmp_path / "job.sh").touch()
@@ -69,7 +73,7 @@ def test_what_a_job_asks_for_reaches_the_batch_system(repository, tmp_path):
     asked = " ".join((tmp_path / "asked").read_text().split())
     for words_of_lsf in (
         *("-J vrtspike-train-3", "-n 6", "rusage[mem=8000MB]", "-W 95", "-gpu num=2", "-q long"),
-        "-P lab",
+        "-P lab -l place=a b",
     ):
         assert words_of_lsf in asked, words_of_lsf
 

@@ -219,6 +219,9 @@ CASES: dict[str, Case] = {
         ("evaluate_tiny", "--config", "RETRAIN=tiny"),
         reasons={"train tiny": "asked for", "evaluate tiny": AGAIN},
     ),
+    "no code to train again with": Case(
+        lambda project: None, ("train_tiny", "--config", "RETRAIN=tiny"), reasons={}
+    ),
     "lost survey": Case(
         deleted("results/data/tiny/survey.json"),
         ("train_tiny",),

@@ -128,7 +128,7 @@ def test_changes_since_a_training_are_those_of_its_settings_json(here):
     assert trainings(p=GIVEN).change("p") == "the data have changed"
     assert trainings(q=GIVEN).change("q") == ""
     Path("results/train/p/settings.json").write_text("{")
-    assert trainings(p=GIVEN).change("p") == ""
+    assert trainings(p=GIVEN).change("p") == "settings.json cannot be read"
 
 
 def test_changed_code_of_a_trained_preset_is_one_line(here):

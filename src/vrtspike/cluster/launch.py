@@ -34,6 +34,7 @@ from vrtspike.runs.folder import is_finished, lock_run, read_record, set_aside
 from vrtspike.runs.identity import identify
 from vrtspike.runs.names import LAUNCHER_LOCK
 from vrtspike.runs.published import publish
+from vrtspike.system.cli import positive_int
 from vrtspike.system.endings import describe_status
 from vrtspike.system.errors import first_few
 from vrtspike.system.processes import stop_with_parent
@@ -48,8 +49,15 @@ _STATUS = {0: "finished", EXIT_INTERRUPTED: "interrupted"}
 
 
 def gpus_option(text: str) -> int | Literal["auto"]:
-    """``auto`` or a number of GPUs, from a command line."""
-    return "auto" if text == "auto" else int(text)
+    """``auto`` or a number of GPUs, from a command line.
+
+    >>> gpus_option("auto"), gpus_option("0")
+    ('auto', 0)
+    >>> gpus_option("-1")
+    Traceback (most recent call last):
+    argparse.ArgumentTypeError: found -1, expected 0 or more
+    """
+    return "auto" if text == "auto" else positive_int(text, least=0)
 
 
 def launch(
@@ -111,6 +119,7 @@ def launch(
             messages.note(f"result: {output} (the run was finished before)")
             return 0
         limit = time_limit(os.environ)
+        starts = len((read_record(folder) or {"starts": []})["starts"])
         command, hook_status = settings.LOG.ON_END, 1
         try:
             status = train(
@@ -131,15 +140,15 @@ def launch(
                 run_end_hook(command, preset, folder, output, hook_status, messages)
     # A job that made no step would make none when it is queued again.
     can_continue = status == EXIT_INTERRUPTED and limit is not None and limit.reached
-    if can_continue and has_advanced(folder) and requeue(os.environ):
+    if can_continue and has_advanced(folder, starts) and requeue(os.environ):
         messages.show("this job is queued again, where training continues")
     return status
 
 
-def has_advanced(folder: Path) -> bool:
-    """Whether a run has made a step since its last start."""
+def has_advanced(folder: Path, starts: int) -> bool:
+    """Whether a run has begun again since it had so many starts, and has made a step since."""
     record = read_record(folder) or {"step": 0, "starts": [{"step": 0}]}
-    return bool(record["step"] > record["starts"][-1]["step"])
+    return len(record["starts"]) > starts and record["step"] > record["starts"][-1]["step"]
 
 
 def _report_code_changes(

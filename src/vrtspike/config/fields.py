@@ -7,6 +7,7 @@ stale), or the path of *weights* (whose contents count, not the path).
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -49,8 +50,8 @@ def decides_results(field: FieldInfo) -> bool:
     return field.json_schema_extra not in ({_OPERATIONAL: True}, {_WEIGHTS: True})
 
 
-Place = Annotated[str, AfterValidator(expand_home)]
-"""A path; a leading ``~`` is expanded."""
+Place = Annotated[str, AfterValidator(lambda text: text and str(Path(expand_home(text))))]
+"""A path as Snakemake compares it: without ``./``, ``//`` and a last ``/``; ``~`` is expanded."""
 Positive = Annotated[int, Field(ge=1)]
 NonNegative = Annotated[int, Field(ge=0)]
 PositiveFloat = Annotated[float, Field(gt=0)]

@@ -29,7 +29,7 @@ NEUTRAL_MODULES = (
 """Code that changes no weights: logs, launching, files. Settings are compared by their values. A
 problem's settings name further modules of its package (``neutral_modules``)."""
 
-SCHEMA = 2
+SCHEMA = 3
 
 
 @cache
@@ -80,7 +80,7 @@ def code_changes(folder: Path, program: Path, task: str) -> list[str] | None:
         task: the problem that is trained for.
 
     Returns:
-        None if ``code.json`` is missing, damaged or of another version.
+        None if ``code.json`` is missing or damaged.
     """
     try:
         then = dict(read_json(folder / CODE)["files"])

@@ -12,8 +12,11 @@ file                        contents                                     where
 ``weights.safetensors``     the weights of the last step                 run folder and published
 ``best.safetensors``        the weights of the best validation           run folder
 ``checkpoints/``            the state for exact resume                   run folder
-``logs/memory.jsonl``       memory, GPU, cache (``memory.jsonl``)        run folder (published)
+``logs/memory.jsonl``       memory, GPU, cache                           run folder
+``memory.jsonl``            the same                                     published
 ``logs/timing_*.jsonl``     time of each step, a file per start          run folder
+``logs/timing_*.log``       the same as text                             run folder
+``logs/profile_*``          operations of LOG.PROFILE_STEPS              run folder
 ``timing.jsonl``            each step once                               published
 ``pictures/``               a clip of each validation                    run folder
 ``tensorboard/``            the same as curves                           run folder

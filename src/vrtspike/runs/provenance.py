@@ -116,8 +116,22 @@ def _summary(path: Path, contents: bytes, definition: str) -> tuple[str, list[st
         rest = [each for each in rest if each not in found]
         nodes = (node for each in found for node in ast.walk(each))
         names |= {node.id for node in nodes if isinstance(node, ast.Name)}
-    text = "\n".join(map(ast.unparse, used))
-    return hashlib.sha256(text.encode()).hexdigest(), sorted(_imports(used, path))
+    return hashlib.sha256(_text(used).encode()).hexdigest(), sorted(_imports(used, path))
+
+
+def _text(node: object) -> str:
+    """A syntax tree as text that is the same in every Python, unlike those that ``ast`` makes."""
+    if isinstance(node, list):
+        return f"[{', '.join(map(_text, node))}]"
+    if isinstance(node, ast.JoinedStr):
+        # Each Python cuts the text between the values in its own places.
+        parts = (v.value if isinstance(v, ast.Constant) else f"\0{_text(v)}\0" for v in node.values)
+        return ascii("".join(map(str, parts)))
+    if not isinstance(node, ast.AST):
+        return ascii(node)
+    # New fields are empty in old code.
+    fields = [(name, value) for name, value in ast.iter_fields(node) if value not in (None, [])]
+    return f"{type(node).__name__}({', '.join(f'{name}={_text(value)}' for name, value in fields)})"
 
 
 def _defined_names(statement: ast.stmt) -> set[str]:

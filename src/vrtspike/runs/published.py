@@ -114,7 +114,7 @@ def publish(folder: Path, output: Path) -> None:
     was resumed; ``run.json`` has the SHA-256 of :data:`DIGESTED` files.
 
     Raises:
-        RunError: if the run is not finished.
+        RunError: if the run is not finished, or lacks files.
     """
     # Imported here: a training starts without it.
     import pandas as pd
@@ -126,6 +126,8 @@ def publish(folder: Path, output: Path) -> None:
     logs = folder / names.LOGS
     with replaced_folder(output) as temporary:
         for name in _COPIED:
+            if not (folder / name).is_file():
+                raise RunError(f"{folder / name}: no such file; remove {folder} to train it again")
             shutil.copyfile(folder / name, temporary / name)
         digests = {name: file_digest(temporary / name) for name in DIGESTED}
         write_json(temporary / names.RECORD, {**record, "digests": digests})

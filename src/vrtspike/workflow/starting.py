@@ -12,8 +12,8 @@ import contextlib
 import os
 import shlex
 import signal
-import socket
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
@@ -133,8 +133,9 @@ def reserve_files(folder: Path, files: Collection[str], show: Callable[[str], No
 
 
 def _write_plan(folder: Path, files: Collection[str]) -> None:
-    path = folder / f"{socket.gethostname()}-{os.getpid()}{_SUFFIX}"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+    # Containers may have the same host name and process ID.
+    descriptor, name = tempfile.mkstemp(_SUFFIX, dir=folder)
+    path = Path(name)
     lock_file(descriptor, path)
     # It stays open, and thus locked, until this process ends.
     os.write(descriptor, "\n".join([describe_process(), *sorted(files)]).encode())

@@ -18,7 +18,7 @@ from vrtspike.io.flatten import unequal
 from vrtspike.io.pretrained import PUBLISHED
 from vrtspike.runs.code import code_changes
 from vrtspike.runs.identity import RunIdentity, result_settings, weight_digests
-from vrtspike.runs.names import WEIGHTS
+from vrtspike.runs.names import SETTINGS, WEIGHTS
 from vrtspike.system.errors import UserError, first_few
 
 _DATA_PARTS = len(Path("dataset/bins/dataset.json").parts)
@@ -72,7 +72,7 @@ class Trainings:
         Raises:
             ConfigError: naming keys and paths.
         """
-        if not (retrain or self._run(preset) is None or self.change(preset)):
+        if not (retrain or not self.is_trained(preset) or self.change(preset)):
             return
         check_training(self._workflow.preset(preset), preset, self.weights(preset, "given"))
 
@@ -84,9 +84,12 @@ class Trainings:
         Returns:
             the changes in a line; empty if there are none, or no run.
         """
-        run = self._run(preset)
-        if run is None:
+        if not self.is_trained(preset):
             return ""
+        try:
+            run = RunIdentity.read(self.result(preset))
+        except UserError:
+            return f"{SETTINGS} cannot be read"
         settings = (run.settings, self._workflow.preset(preset))
         differing = unequal(*map(result_settings, settings))
         changes = [f"{key} {then} -> {now}" for key, (then, now) in sorted(differing.items())]
@@ -105,25 +108,19 @@ class Trainings:
         ]
         return ", ".join(changes)
 
+    def changed_code(self, preset: str) -> list[str] | None:
+        """The files of code that have changed since a preset was trained; None if not known."""
+        return code_changes(self.result(preset), self._program, self._workflow.preset(preset).TASK)
+
     def code_notice(self, preset: str) -> str | None:
-        """A notice on code that has changed since a preset was trained; None if none has."""
-        if not self.is_trained(preset):
-            return None
-        task = self._workflow.preset(preset).TASK
-        changed = code_changes(self.result(preset), self._program, task)
+        """A notice on code that has changed since a preset was trained; None if none is known."""
+        changed = self.changed_code(preset)
         if not changed:
             return None
         return (
             f"{preset} was trained by other code: {first_few(changed)}. Its weights "
             f"stay; to train it again: snakemake train_{preset} --config RETRAIN={preset}"
         )
-
-    def _run(self, preset: str) -> RunIdentity | None:
-        """The run that trained a preset; None if there is none that this version can read."""
-        try:
-            return RunIdentity.read(self.result(preset)) if self.is_trained(preset) else None
-        except UserError:
-            return None
 
 
 def retrained(workflow: Workflow) -> frozenset[str]:
