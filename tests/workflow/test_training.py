@@ -12,7 +12,7 @@ from vrtspike.deblurring.settings import Settings
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.runs.code import training_code, write_code
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.system.errors import ConfigError
+from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.workflow.training import Trainings, retrained
 
 
@@ -128,6 +128,10 @@ def test_changes_since_a_training_are_those_of_its_settings_json(here):
     assert trainings(p=GIVEN).change("p") == "the data have changed"
     assert trainings(q=GIVEN).change("q") == ""
     Path("results/train/p/settings.json").write_text("{")
+    with pytest.raises(RunError, match=r"settings\.json: damaged, .* remove the folder to train"):
+        trainings(p=GIVEN).change("p")
+    # A run of the preset is there, from which the result is published again.
+    give("runs/p/abc/run.json", b"{}")
     assert trainings(p=GIVEN).change("p") == "settings.json cannot be read"
 
 

@@ -71,7 +71,7 @@ class RunIdentity:
                 f"{path}: no such file; expected the folder of a run (runs/<preset>/<fingerprint>) "
                 "or of its published result (results/train/<preset>)"
             )
-        return cls.parse(read_mapping(path, "train the preset again"), path)
+        return cls.parse(read_mapping(path, "remove the folder to train the preset again"), path)
 
     @classmethod
     def parse(cls, found: Mapping[str, Any], path: Path) -> RunIdentity:
@@ -95,7 +95,8 @@ class RunIdentity:
         except (ConfigError, KeyError, ValueError) as error:
             raise RunError(
                 f"{path}: invalid settings of a run, or those of another version of this project "
-                f"({error}); train the preset again, or use the version that trained it"
+                f"({error}); remove the folder to train the preset again, or use the version that "
+                "trained it"
             ) from error
 
 

@@ -17,6 +17,7 @@ from vrtspike.config.workflow import Workflow
 from vrtspike.io.flatten import unequal
 from vrtspike.io.pretrained import PUBLISHED
 from vrtspike.runs.code import code_changes
+from vrtspike.runs.folder import latest_run
 from vrtspike.runs.identity import RunIdentity, result_settings, weight_digests
 from vrtspike.runs.names import SETTINGS, WEIGHTS
 from vrtspike.system.errors import UserError, first_few
@@ -83,12 +84,18 @@ class Trainings:
 
         Returns:
             the changes in a line; empty if there are none, or no run.
+
+        Raises:
+            RunError: if a result says no more what it was trained with, and no run is there from
+                which it can be published again: training again would remove its weights.
         """
         if not self.is_trained(preset):
             return ""
         try:
             run = RunIdentity.read(self.result(preset))
         except UserError:
+            if latest_run(Path(self._workflow.settings.RUNS) / preset) is None:
+                raise
             return f"{SETTINGS} cannot be read"
         settings = (run.settings, self._workflow.preset(preset))
         differing = unequal(*map(result_settings, settings))
