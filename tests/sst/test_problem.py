@@ -119,8 +119,9 @@ def test_the_network_is_code_of_training_and_evaluation(repository):
 @pytest.mark.slow
 def test_figures_of_the_years_that_validation_looked_at_say_so(store, tmp_path):
     model = {"D_MODEL": 16, "NUM_HEADS": 2, "NUM_LAYERS": 1, "DIM_FEEDFORWARD": 8}
+    data = DATA | {"SEQ_LEN": 6}  # so that there are 17 start months
     asked = SSTSettings.model_validate(
-        {"TASK": "sst", "DATA": DATA, "MODEL": model, "TEST": {"SPLIT": "val"}}
+        {"TASK": "sst", "DATA": data, "MODEL": model, "TEST": {"SPLIT": "val"}}
     )
     weights = tmp_path / "weights.safetensors"
     network = build_model(asked, store)
@@ -129,10 +130,14 @@ def test_figures_of_the_years_that_validation_looked_at_say_so(store, tmp_path):
     save_file(network.state_dict(), weights)
     run = PublishedRun("sea", asked, str(store.path), "0123")
     cpu = torch.device("cpu")
-    problem.evaluate(EvaluationJob(weights, run, store.path, tmp_path / "out", cpu))
+    told = problem.evaluate(EvaluationJob(weights, run, store.path, tmp_path / "out", cpu))
     table = pd.read_csv(tmp_path / "out/sequences.csv")
     assert (table["rmse"] > 1.1 * table["rmse_persistence"]).all()
-    (warning,) = read_json(tmp_path / "out/summary.json")["warnings"]
+    summary = read_json(tmp_path / "out/summary.json")
+    (warning,) = summary["warnings"]
     assert warning.startswith("chosen on the validation split: validation looked at it")
     assert warning in (tmp_path / "out/metrics.html").read_text()
     assert matplotlib.image.imread(tmp_path / "out/pictures/error_maps.png").std() > 0.05
+    assert "too few start months to tell from " in told[1]
+    assert "interval" not in told[1]
+    assert summary["leads"][0]["p"] is summary["leads"][0]["low_k"] is None
