@@ -38,6 +38,13 @@ def test_figures_of_all_metrics_with_the_baseline(tmp_path):
     assert found["choice"].startswith("of every sequence")
 
 
+def test_the_metric_that_ranks_the_worst_frames_comes_first(tmp_path):
+    worst = [{"sequence": "GOPR1", "frame": "000001", "lpips": 0.25}]
+    found = read(make_evaluation(tmp_path, "a"), worst=worst)
+    assert [metric["name"] for metric in found["metrics"]] == ["lpips", "psnr"]
+    assert found["frame_rows"][0] == ["GOPR1", "000001", 0.5, 0.25]
+
+
 def test_tables_keep_names_as_texts(tmp_path):
     folder = make_evaluation(tmp_path, "a", ("007", "街道"))
     found = read(folder)

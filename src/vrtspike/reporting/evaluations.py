@@ -48,7 +48,8 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
         run: the run; an evaluation of another one does not count.
 
     Returns:
-        entries of the summary on the test frames; ``metrics``, in the order of the problem;
+        entries of the summary on the test frames; ``metrics``, first the one by which the
+        evaluation ranked frames and examples, the others in the order of the problem;
         ``sequence_rows``, one per sequence; ``frame_rows``: sequence, frame, and both
         figures of the first metric, of every ``frame_step``-th frame; ``worst``: sequence, frame,
         figure; ``examples``, worst first, with the paths of their ``files`` by kind;
@@ -71,9 +72,12 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
         _of_protocol(read_table(folder / name, _ADVICE), of_frames["protocol"])
         for name in (FRAMES, SEQUENCES)
     )
+    worst = summary.get("worst") or ()
+    ranking = worst[0] if worst else ()
+    by_rank = sorted(metrics_of_task(summary).items(), key=lambda each: each[0] not in ranking)
     metrics = [
         _metric(metric, summary, of_frames["protocol"])
-        for name, metric in metrics_of_task(summary).items()
+        for name, metric in by_rank
         if name in summary["metrics"]
     ]
     step = max(1, math.ceil(len(frames) / MAX_FRAMES))
@@ -89,7 +93,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
         "frame_step": step,
         "worst": [
             (each["sequence"], each["frame"], each[name])
-            for each in summary.get("worst") or ()
+            for each in worst
             for name in each.keys() - {"sequence", "frame"}
         ],
         **_examples(folder / EXAMPLES),
