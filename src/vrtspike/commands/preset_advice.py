@@ -292,6 +292,8 @@ def advise_batch(settings: RunSettings, fixed: float, sample: float, usable: flo
         batch = before * growth
         larger = rate * math.sqrt(growth)
         how = f" TRAIN.OPTIM.LR={larger:.3g} ({rate:g} x sqrt({batch}/{before}))"
+        if train.SCALE_LR != "none":
+            how = " (TRAIN.SCALE_LR scales the rate)"
     keys = f"TRAIN.BATCH_SIZE={batch}"
     if steps > 1 or train.GRADIENT_ACCUMULATION_STEPS > 1:
         keys += f" TRAIN.GRADIENT_ACCUMULATION_STEPS={steps}"
