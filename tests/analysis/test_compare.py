@@ -181,3 +181,15 @@ def test_figures_of_different_frames_are_told(publish, tmp_path, key):
     assert "different frames" not in comparison_text([runs[0], runs[2]], "text")
     write_comparison(runs, tmp_path / "compare")
     assert told in (tmp_path / "compare/table.html").read_text()
+
+
+def test_data_sets_of_one_name_and_other_contents_are_told(publish, tmp_path):
+    runs = []
+    for name, bins in (("one", 8), ("two", 8), ("three", 4)):
+        path = evaluation(tmp_path / "evaluate" / name, name, 31.5) / "summary.json"
+        data = {"dataset": "gopro", "dataset_digest": f"of {name}", "bins": bins}
+        write_json(path, read_json(path) | data)
+        runs += find_candidates([publish(name)])
+    told = "Data sets of one name differ in contents (dataset_digest): so may the frames."
+    assert told in comparison_text(runs[:2], "text")
+    assert told not in comparison_text(runs[1:], "text")
