@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from vrtspike.analysis.evaluation_files import EvaluationJob
+from vrtspike.analysis.evaluation_files import EvaluationJob, write_evaluation
 from vrtspike.io.files import read_json
 from vrtspike.runs.code import training_code
 from vrtspike.runs.identity import RunIdentity
@@ -114,6 +114,19 @@ def test_the_network_is_code_of_training_and_evaluation(repository):
     assert network not in training_code(scripts / "train.py", "deblurring")
     uses = ["vrtspike.sst.problem.evaluate"]
     assert "vrtspike/sst/model.py" in code_digests(scripts / "evaluate.py", uses=uses)
+
+
+def test_a_gain_is_of_the_leads_at_which_both_have_a_figure(store, tmp_path):
+    run = PublishedRun("sea", settings(), str(store.path), "0123")
+    job = EvaluationJob(tmp_path, run, store.path, tmp_path, torch.device("cpu"))
+    columns = ["sequence", "frame", "rmse_baseline", "rmse", "acc_baseline", "acc"]
+    rows = [("a", "1", 0.5, 0.25, np.nan, 0.5), ("b", "1", np.nan, 0.75, np.nan, 0.25)]
+    table = pd.DataFrame(rows, columns=columns)
+    assert write_evaluation(job, "test", table, table)["metrics"] == {
+        "rmse": {"baseline": 0.5, "forecast": 0.25, "gain": 0.25},
+        # Where none has both, each stands for itself.
+        "acc": {"baseline": None, "forecast": 0.375, "gain": None},
+    }
 
 
 @pytest.mark.slow
