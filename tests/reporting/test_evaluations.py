@@ -75,6 +75,13 @@ def test_figures_of_another_protocol_are_called_by_it(tmp_path):
     assert (own["protocol"], found["protocol"]) == ("own", "vrt")
 
 
+def test_frames_without_any_figure_of_the_first_metric_have_gaps(tmp_path):
+    path = make_evaluation(tmp_path, "a") / "frames.csv"
+    empty = {"protocol": "own", "psnr": None, "psnr_blur": None}
+    pd.read_csv(path, dtype=str).assign(**empty).to_csv(path, index=False)
+    assert read(path.parent)["frame_rows"][0] == ["GOPR1", "000001", None, None]
+
+
 def test_an_evaluation_of_an_earlier_version_or_another_problem_is_read(tmp_path):
     folder = make_evaluation(tmp_path, "a", spikes=False)
     files = read(folder)["examples"][0]["files"]

@@ -82,6 +82,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
     ]
     step = max(1, math.ceil(len(frames) / MAX_FRAMES))
     shown = ["sequence", "frame", *(metrics[0]["columns"] if metrics else ())]
+    drawn = frames.reindex(columns=shown).iloc[::step]
     return {
         **of_frames,
         "seconds_per_frame": summary.get("seconds_per_frame"),
@@ -89,7 +90,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
         "warnings": summary.get("warnings", []),
         "spikes_note": summary.get("spikes_alone_note", ""),
         "sequence_rows": records(sequences),
-        "frame_rows": [[*row.values()] for row in records(frames[shown].iloc[::step])],
+        "frame_rows": [[*row.values()] for row in records(drawn)],
         "frame_step": step,
         "worst": [
             (each["sequence"], each["frame"], each[name])
