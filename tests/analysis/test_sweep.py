@@ -5,6 +5,7 @@ import json
 import pandas as pd
 import pytest
 
+from tests.published_runs import write_lines
 from vrtspike.analysis.sweep import parallel_coordinates, write_sweep
 from vrtspike.deblurring.metrics.psnr import PSNR
 from vrtspike.system.errors import RunError
@@ -59,10 +60,9 @@ def test_means_over_seeds_and_what_looked_at_the_test_split(publish, tmp_path):
     assert table.at["rates-b", "psnr spread"] == 0
     assert "chosen on the test split" in (tmp_path / "out/table.html").read_text()
     # Of two seeds one ended without a figure, or was not validated.
-    validated = '{{"kind": "validation", "step": {}, "psnr": {}}}\n'.format
-    ended = validated(1, 30.0) + validated(2, "null")
-    for lines in (ended, '{"kind": "train", "step": 1, "loss": 1.0}\n'):
-        (folders[1] / "metrics.jsonl").write_text(lines)
+    for kind in ("validation", "train"):
+        lines = [{"kind": kind, "step": 1, "psnr": 30.0}, {"kind": kind, "step": 2, "psnr": None}]
+        write_lines(folders[1] / "metrics.jsonl", lines)
         table = write_sweep(folders, values, tmp_path / "out", "rates").set_index("preset")
         assert table["psnr"].isna().to_dict() == {"rates-b": False, "rates-a": True}
     with pytest.raises(RunError, match="sweep rates: no run of rates-c"):

@@ -174,7 +174,6 @@ MICRO = "TRAIN.BATCH_SIZE={} TRAIN.GRADIENT_ACCUMULATION_STEPS={}"
         # Twice 16 fit, four times do not; more than four times are not asked for.
         (16, 1, 0.5, 24.0, f"40 fit: {RATE.format(32, 0.00141)} (0.001 x sqrt(32/16))"),
         (16, 1, 0.001, 5.0, f"1000 fit: {RATE.format(64, 0.002)} (0.001 x sqrt(64/16))"),
-        (16, 1, 0.5, 24.0, "40 fit: TRAIN.BATCH_SIZE=32 (TRAIN.SCALE_LR scales the rate)"),
         # Three fit, and so do four, which are no part of six.
         (1, 6, 5.0, 24.9, f"4 fit: {MICRO.format(3, 2)}, 6 samples a step"),
         (1, 6, 5.0, 40.0, f"7 fit: {MICRO.format(6, 1)}, 6 samples a step"),
@@ -185,7 +184,6 @@ MICRO = "TRAIN.BATCH_SIZE={} TRAIN.GRADIENT_ACCUMULATION_STEPS={}"
 )
 def test_batches_and_rates(batch, micro_steps, sample, usable, text):
     train = {"BATCH_SIZE": batch, "GRADIENT_ACCUMULATION_STEPS": micro_steps, "OPTIM": {"LR": 1e-3}}
-    train["SCALE_LR"] = "sqrt" if "SCALE_LR" in text else "none"
     settings = RunSettings.model_validate({"TRAIN": train})
     found = advise_batch(settings, fixed=4.0, sample=sample, usable=usable)
     assert found.startswith(text) if text else not found

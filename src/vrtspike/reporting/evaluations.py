@@ -73,7 +73,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
         for name in (FRAMES, SEQUENCES)
     )
     worst = summary.get("worst") or ()
-    ranking = worst[0] if worst else ()
+    ranking = next(iter(worst), ())
     by_rank = sorted(metrics_of_task(summary).items(), key=lambda each: each[0] not in ranking)
     metrics = [
         _metric(metric, summary, of_frames["protocol"])
