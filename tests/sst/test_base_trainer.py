@@ -305,7 +305,7 @@ def test_the_examples_run(tmp_path, repository, shared, source):
     )
     assert told.count("========== RATransformer, Global ==========") == 1
     assert "epoch 1: 0:" in told
-    assert re.search(r"(better|worse) than|not distinguishable from", told)
+    assert "too few start months to tell from" in told  # in a single year
     assert "persistence" in (tmp_path / "scores.csv").read_text()
 
 
