@@ -45,6 +45,8 @@ def stored(path, changes):
         # Of an earlier version.
         ({"samples/s": 2.5, "memory MB": 900.0}, []),
         ({"psnr_y restored": 33.0}, ["psnr_y restored: no longer measured, the baseline is 3"]),
+        # A metric that was removed or renamed.
+        ({"msssim restored": 0.99}, ["msssim restored: no longer measured, the baseline is 0.99"]),
     ],
 )
 def test_metrics_are_judged_in_their_own_direction(tmp_path, runs, changes, told):

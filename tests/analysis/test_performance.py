@@ -37,6 +37,13 @@ def test_tables_hold_what_was_logged_and_nothing_else_is_written(analysed):
     assert pd.read_csv(output / "throughput.csv")["samples_per_second"].tolist()[1:] == [2.0] * 4
 
 
+def test_what_is_proposed_of_a_seed_of_a_variant_builds_on_its_preset(publish, tmp_path):
+    (tmp_path / "slow.yaml").write_text("TRAIN: {EPOCHS: 7}\n")
+    analyze_run(publish("slow-without-spikes-seed-2", MODEL={"USE_SPIKE": False}), tmp_path)
+    found = load_preset(tmp_path / PROPOSED)
+    assert (found.TRAIN.EPOCHS, found.MODEL.USE_SPIKE) == (7, False)
+
+
 def test_findings_name_figures_and_keys(analysed):
     findings, output = analysed
     assert [finding.symptom for finding in findings] == [

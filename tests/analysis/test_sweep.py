@@ -5,6 +5,7 @@ import json
 import pandas as pd
 import pytest
 
+from tests.published_runs import write_lines
 from vrtspike.analysis.sweep import parallel_coordinates, write_sweep
 from vrtspike.deblurring.metrics.psnr import PSNR
 from vrtspike.system.errors import RunError
@@ -58,9 +59,11 @@ def test_means_over_seeds_and_what_looked_at_the_test_split(publish, tmp_path):
     assert table.at["rates-a", "psnr spread"] == pytest.approx(abs(first - second) / 2**0.5)
     assert table.at["rates-b", "psnr spread"] == 0
     assert "chosen on the test split" in (tmp_path / "out/table.html").read_text()
-    # Of two seeds one was not validated.
-    (folders[1] / "metrics.jsonl").write_text('{"kind": "train", "step": 1, "loss": 1.0}\n')
-    table = write_sweep(folders, values, tmp_path / "out", "rates").set_index("preset")
-    assert table["psnr"].isna().to_dict() == {"rates-b": False, "rates-a": True}
+    # Of two seeds one ended without a figure, or was not validated.
+    for kind in ("validation", "train"):
+        lines = [{"kind": kind, "step": 1, "psnr": 30.0}, {"kind": kind, "step": 2, "psnr": None}]
+        write_lines(folders[1] / "metrics.jsonl", lines)
+        table = write_sweep(folders, values, tmp_path / "out", "rates").set_index("preset")
+        assert table["psnr"].isna().to_dict() == {"rates-b": False, "rates-a": True}
     with pytest.raises(RunError, match="sweep rates: no run of rates-c"):
         write_sweep(folders, VALUES | {}, tmp_path / "out", "rates")

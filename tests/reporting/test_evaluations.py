@@ -68,6 +68,16 @@ def test_figures_of_another_protocol_are_called_by_it(tmp_path):
     assert (own["protocol"], found["protocol"]) == ("own", "vrt")
 
 
+def test_frames_are_drawn_by_the_metric_that_ranks_the_worst_also_where_it_has_gaps(tmp_path):
+    path = make_evaluation(tmp_path, "a") / "frames.csv"
+    empty = {"protocol": "own", "psnr": None, "psnr_blur": None}
+    pd.read_csv(path, dtype=str).assign(**empty).to_csv(path, index=False)
+    assert read(path.parent)["frame_rows"][0] == ["GOPR1", "000001", None, None]
+    found = read(path.parent, worst=[{"sequence": "GOPR1", "frame": "000001", "lpips": 0.25}])
+    assert [metric["name"] for metric in found["metrics"]] == ["lpips", "psnr"]
+    assert found["frame_rows"][0] == ["GOPR1", "000001", 0.5, 0.25]
+
+
 def test_an_evaluation_of_an_earlier_version_or_another_problem_is_read(tmp_path):
     folder = make_evaluation(tmp_path, "a", spikes=False)
     files = read(folder)["examples"][0]["files"]

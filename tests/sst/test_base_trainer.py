@@ -177,6 +177,8 @@ def test_a_start_that_is_no_model_of_this_kind_is_refused(trained, store, tmp_pa
     smaller = TINY | {"d_model": 8}
     with pytest.raises(RunError, match="weights of another model"):
         trainer(store, tmp_path, pre_model=trained[0].save_path, model_params=smaller).train()
+    with pytest.raises(RunError, match=r"model.pkl: .* another class \(Own"):
+        read_model(trained[0].save_path, Own)
 
 
 class Harm:
@@ -216,8 +218,10 @@ def test_a_model_of_ones_own_is_trained(store, tmp_path):
 
 REFUSED: dict[str, dict[str, Any]] = {
     "uid: found '../x', expected a word": {"uid": "../x"},
+    "uid: found '..', expected a word": {"uid": ".."},
     "trainer_params: batchsize: unknown; did you mean batch_size?": {"batchsize": 8},
     "trainer_params: epochs: TRAIN.EPOCHS: found 0": {"epochs": 0},
+    "trainer_params: precision: TRAIN.PRECISION: found [16]": {"precision": [16]},
     "trainer_params: batch_size: TRAIN.BATCH_SIZE: found None": {"batch_size": None},
     "trainer_params: use_fp16: TRAIN.PRECISION: found 'O1'": {"use_fp16": "O1"},
     "says precision '32', another name '16-mixed'": {"use_fp16": True, "precision": "32"},
@@ -301,7 +305,7 @@ def test_the_examples_run(tmp_path, repository, shared, source):
     )
     assert told.count("========== RATransformer, Global ==========") == 1
     assert "epoch 1: 0:" in told
-    assert re.search(r"(better|worse) than|not distinguishable from", told)
+    assert "too few start months to tell from" in told  # in a single year
     assert "persistence" in (tmp_path / "scores.csv").read_text()
 
 

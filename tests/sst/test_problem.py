@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from vrtspike.analysis.evaluation_files import EvaluationJob
+from vrtspike.analysis.evaluation_files import EvaluationJob, write_evaluation
 from vrtspike.io.files import read_json
 from vrtspike.runs.code import training_code
 from vrtspike.runs.identity import RunIdentity
@@ -116,11 +116,23 @@ def test_the_network_is_code_of_training_and_evaluation(repository):
     assert "vrtspike/sst/model.py" in code_digests(scripts / "evaluate.py", uses=uses)
 
 
+def test_a_gain_is_of_the_leads_at_which_both_have_a_figure(store, tmp_path):
+    run = PublishedRun("sea", settings(), str(store.path), "0123")
+    job = EvaluationJob(tmp_path, run, store.path, tmp_path, torch.device("cpu"))
+    columns = ["frame", "sequence", "rmse_baseline", "rmse", "acc_baseline", "acc"]
+    rows = [("a", "1", 0.5, 0.25, np.nan, 0.5), ("b", "1", np.nan, 0.75, np.nan, 0.25)]
+    table = pd.DataFrame(rows, columns=columns)
+    found = write_evaluation(job, "test", table, table)["metrics"]
+    assert found["rmse"] == {"baseline": 0.5, "forecast": 0.25, "gain": 0.25}
+    # Where none has both, each stands for itself.
+    assert found["acc"] == {"baseline": None, "forecast": 0.375, "gain": None}
+
+
 @pytest.mark.slow
 def test_figures_of_the_years_that_validation_looked_at_say_so(store, tmp_path):
     model = {"D_MODEL": 16, "NUM_HEADS": 2, "NUM_LAYERS": 1, "DIM_FEEDFORWARD": 8}
     asked = SSTSettings.model_validate(
-        {"TASK": "sst", "DATA": DATA, "MODEL": model, "TEST": {"SPLIT": "val"}}
+        {"TASK": "sst", "DATA": DATA | {"SEQ_LEN": 6}, "MODEL": model, "TEST": {"SPLIT": "val"}}
     )
     weights = tmp_path / "weights.safetensors"
     network = build_model(asked, store)
@@ -129,10 +141,14 @@ def test_figures_of_the_years_that_validation_looked_at_say_so(store, tmp_path):
     save_file(network.state_dict(), weights)
     run = PublishedRun("sea", asked, str(store.path), "0123")
     cpu = torch.device("cpu")
-    problem.evaluate(EvaluationJob(weights, run, store.path, tmp_path / "out", cpu))
+    told = problem.evaluate(EvaluationJob(weights, run, store.path, tmp_path / "out", cpu))
     table = pd.read_csv(tmp_path / "out/sequences.csv")
     assert (table["rmse"] > 1.1 * table["rmse_persistence"]).all()
-    (warning,) = read_json(tmp_path / "out/summary.json")["warnings"]
+    summary = read_json(tmp_path / "out/summary.json")
+    (warning,) = summary["warnings"]
     assert warning.startswith("chosen on the validation split: validation looked at it")
     assert warning in (tmp_path / "out/metrics.html").read_text()
     assert matplotlib.image.imread(tmp_path / "out/pictures/error_maps.png").std() > 0.05
+    # Of 17 start months.
+    assert "too few start months to tell from " in told[1]
+    assert summary["leads"][0]["p"] is summary["leads"][0]["low_k"] is None

@@ -92,6 +92,9 @@ def write_evaluation(
 ) -> dict[str, Any]:
     """Write tables and summary of an evaluation, with means over its sequences.
 
+    Both means of a metric are over the sequences that have both figures, so that the gain compares
+    like with like; where none has both, each is over all that have it.
+
     Args:
         job: its folder already contains pictures and page.
         split: of the data.
@@ -106,7 +109,8 @@ def write_evaluation(
     problem = evaluated_problem(run.settings.TASK)
     figures = {}
     for metric in problem.METRICS.values():
-        before, after = (float(sequences[column].mean()) for column in metric.columns)
+        rows = sequences[[*metric.columns]]
+        before, after = map(float, rows.dropna().mean().fillna(rows.mean()))
         kinds = (before, after, metric.gain(after, before))
         figures[metric.name] = dict(zip(metric.kinds, kinds, strict=True))
     summary = {

@@ -72,6 +72,9 @@ def test_frames(summary: Summary) -> dict[str, Any]:
 def frames_note(evaluations: Mapping[str, Summary | None]) -> str:
     """Warnings of evaluations, and a warning if the runs have different test frames.
 
+    Frames of one name and number may differ where the data sets do; the number of bins alone
+    changes a data set, but no frame.
+
     Args:
         evaluations: by the name of the run.
     """
@@ -91,6 +94,12 @@ def frames_note(evaluations: Mapping[str, Summary | None]) -> str:
         notes.append(
             "The runs were evaluated on different frames, their metrics cannot be compared ("
             f"{'; '.join(each)})."
+        )
+    columns = ["dataset", "bins", "dataset_digest"]
+    data = pd.DataFrame([*found.values()], columns=columns).groupby(columns[:2], dropna=False)
+    if (data["dataset_digest"].nunique() > 1).any():
+        notes.append(
+            "Data sets of one name differ in contents (dataset_digest): so may the frames."
         )
     return " ".join(notes)
 

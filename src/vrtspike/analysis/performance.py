@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -12,6 +13,7 @@ from vrtspike.analysis.figures import RunFigures, run_figures, summarize_section
 from vrtspike.analysis.findings import Finding, find, findings_table, preset_text, proposed_keys
 from vrtspike.analysis.run_logs import RunLogs, read_run_logs
 from vrtspike.config.problems import Metric, find_problem
+from vrtspike.config.run_schema import split_seed
 from vrtspike.io.files import atomic_write_text, finite_or_null, write_json
 from vrtspike.monitoring.timing_layout import ROOT
 from vrtspike.plotting.drawing import drawn_figure, show_text
@@ -100,7 +102,7 @@ def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) ->
     }
     write_json(output / f"{FINDINGS}.json", contents)
     atomic_write_text(output / f"{FINDINGS}.csv", table.to_csv(index=False))
-    atomic_write_text(output / PROPOSED, preset_text(run.name, keys, findings))
+    atomic_write_text(output / PROPOSED, preset_text(run.name, _base(run), keys, findings))
     note = "" if findings else "Nothing to fix: no symptom crossed its limit."
     note = " ".join([note, *analysis.notes]).strip()
     write_page(
@@ -118,6 +120,21 @@ def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) ->
             ),
         ],
     )
+
+
+def _base(run: PublishedRun) -> dict[str, Any]:
+    """Keys that make a run's preset: the file that a seed or a variant is derived from.
+
+    Of a log of another program only the problem is known.
+    """
+    if not run.fingerprint:
+        return {"TASK": run.settings.TASK}
+    name, ablation = split_seed(run.name)[0], run.settings.ablation
+    for variant in ablation.variants if ablation else ():
+        if name.endswith(variant.suffix):
+            key, _, _ = variant.override.partition("=")
+            return {"BASE": name.removesuffix(variant.suffix), key: run.settings.value(key)}
+    return {"BASE": name}
 
 
 def figures_table(figures: RunFigures, metrics: Mapping[str, Metric]) -> pd.DataFrame:

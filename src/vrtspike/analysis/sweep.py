@@ -80,7 +80,7 @@ def _row(
     """Values and metrics of a member; not a number if a seed has no figure."""
     row: dict[str, Any] = {"preset": name, **{key: str(value) for key, value in values.items()}}
     logs = [read_run_logs(folder).validation.reindex(columns=list(metrics)) for _, folder in runs]
-    ends = [log.astype("float64").ffill().tail(1) for log in logs]
+    ends = [log.astype("float64").tail(1) for log in logs]
     last = pd.concat(ends, ignore_index=True).reindex(range(len(runs)))
     for metric in metrics:
         row |= {metric: last[metric].mean(skipna=False)}

@@ -19,7 +19,7 @@ from vrtspike.training.progress import measure_peak
 GPU_FLOP_PER_BYTE = 4.2
 """FLOP/s of a training step relative to the bytes/s of the GPU's memory, which limit most
 operations: on an H100 3.5 (``reproduce``), 4.2 (``baseline``), 4.4 (``light``), 5.2 (``compact``);
-``benchmarks/gpu.py``. Of its matrix products a step takes 1 to 2 %."""
+``benchmarks/gpu.py``. It is 1 to 2 % of those of a large matrix product."""
 TRAINING_EFFICIENCY = 0.48
 """FLOP/s of a training step relative to a matrix product: measured with ``demo`` on two cores, 0.38
 to 0.48 under load."""
@@ -44,21 +44,14 @@ class GpuKind:
         name: of the first GPU.
         count: number of usable GPUs.
         memory_gib: of the smallest GPU.
+        bandwidth: TB/s of its memory by the data sheet; None for GPUs of this machine, which are
+            measured: one name stands for cards of several speeds, and for parts of them.
     """
 
     name: str
     count: int
     memory_gib: float
-
-    @property
-    def bandwidth(self) -> float | None:
-        """TB/s of its memory by the data sheet; None for a GPU that is not in :data:`GPUS`.
-
-        >>> GpuKind("NVIDIA H100 80GB HBM3", 1, 80).bandwidth, GpuKind("T4", 1, 16).bandwidth
-        (3.35, None)
-        """
-        words = self.name.replace("-", " ").split()
-        return next((rate for kind, (_, rate) in GPUS.items() if kind in words), None)
+    bandwidth: float | None = None
 
 
 @dataclass(frozen=True)
@@ -109,7 +102,7 @@ def named_gpu(name: str, count: int) -> GpuKind:
     kind = name.upper()
     if kind not in GPUS:
         raise RunError(f"--gpu {name}: expected {', '.join(GPUS)}; or run on that machine")
-    return GpuKind(kind, count, GPUS[kind][0])
+    return GpuKind(kind, count, *GPUS[kind])
 
 
 def free_bytes(path: Path) -> int:
@@ -120,7 +113,7 @@ def free_bytes(path: Path) -> int:
 def measure_speed(gpu: GpuKind | None) -> tuple[float, str]:
     """TFLOP/s of a training step, and their source in words.
 
-    On a GPU by its data sheet or else measured here, or measured on all CPUs.
+    By the data sheet of a GPU that was named, or measured on a GPU or on all CPUs of this machine.
 
     Args:
         gpu: of this machine or of another one; None for the CPUs of this machine.

@@ -278,6 +278,10 @@ def advise_batch(settings: RunSettings, fixed: float, sample: float, usable: flo
         fixed: GiB that a training takes by itself.
         sample: GiB for each sample of a micro-step.
         usable: GiB of the device that may be filled.
+
+    >>> train = {"BATCH_SIZE": 16, "GRADIENT_ACCUMULATION_STEPS": 1, "SCALE_LR": "sqrt"}
+    >>> advise_batch(RunSettings.model_validate({"TRAIN": train}), 4.0, 0.5, 24.0)
+    '40 fit: TRAIN.BATCH_SIZE=32 (TRAIN.SCALE_LR scales the rate)'
     """
     train = settings.TRAIN
     before, rate = train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS, train.OPTIM.LR
@@ -292,6 +296,8 @@ def advise_batch(settings: RunSettings, fixed: float, sample: float, usable: flo
         batch = before * growth
         larger = rate * math.sqrt(growth)
         how = f" TRAIN.OPTIM.LR={larger:.3g} ({rate:g} x sqrt({batch}/{before}))"
+        if train.SCALE_LR != "none":
+            how = " (TRAIN.SCALE_LR scales the rate)"
     keys = f"TRAIN.BATCH_SIZE={batch}"
     if steps > 1 or train.GRADIENT_ACCUMULATION_STEPS > 1:
         keys += f" TRAIN.GRADIENT_ACCUMULATION_STEPS={steps}"

@@ -29,14 +29,18 @@ def add_pack(parser: argparse.ArgumentParser) -> None:
 
 
 def pack(arguments: argparse.Namespace) -> None:
-    """Write a finished run as one folder for publication.
+    """Write a finished run of the deblurring as one folder for publication.
 
     It contains weights, settings, statistics, the figures of its evaluation with their protocol,
     and a model card for the Hugging Face hub (`hf upload OWNER/NAME FOLDER`).
     `vrtspike restore` and `vrtspike.load` take such a folder, or OWNER/NAME, in place of a run.
     """
+    from vrtspike.deblurring.settings import deblurring_settings
     from vrtspike.reporting.packed import pack_run
+    from vrtspike.runs.published import read_published
 
+    # What takes a packed folder restores frames.
+    deblurring_settings(read_published(arguments.run_path).settings)
     for missing in pack_run(arguments.run_path, arguments.output, arguments.licence):
         print(f"note: {missing}")
     size = sum(path.stat().st_size for path in arguments.output.iterdir())

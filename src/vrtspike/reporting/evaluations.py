@@ -48,7 +48,8 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
         run: the run; an evaluation of another one does not count.
 
     Returns:
-        entries of the summary on the test frames; ``metrics``, in the order of the problem;
+        entries of the summary on the test frames; ``metrics``, first the one by which the
+        evaluation ranked frames and examples, the others in the order of the problem;
         ``sequence_rows``, one per sequence; ``frame_rows``: sequence, frame, and both
         figures of the first metric, of every ``frame_step``-th frame; ``worst``: sequence, frame,
         figure; ``examples``, worst first, with the paths of their ``files`` by kind;
@@ -71,13 +72,17 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
         _of_protocol(read_table(folder / name, _ADVICE), of_frames["protocol"])
         for name in (FRAMES, SEQUENCES)
     )
+    worst = summary.get("worst") or ()
+    ranking = next(iter(worst), ())
+    by_rank = sorted(metrics_of_task(summary).items(), key=lambda each: each[0] not in ranking)
     metrics = [
         _metric(metric, summary, of_frames["protocol"])
-        for name, metric in metrics_of_task(summary).items()
+        for name, metric in by_rank
         if name in summary["metrics"]
     ]
     step = max(1, math.ceil(len(frames) / MAX_FRAMES))
     shown = ["sequence", "frame", *(metrics[0]["columns"] if metrics else ())]
+    drawn = frames.reindex(columns=shown).iloc[::step]
     return {
         **of_frames,
         "seconds_per_frame": summary.get("seconds_per_frame"),
@@ -85,11 +90,11 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
         "warnings": summary.get("warnings", []),
         "spikes_note": summary.get("spikes_alone_note", ""),
         "sequence_rows": records(sequences),
-        "frame_rows": [[*row.values()] for row in records(frames[shown].iloc[::step])],
+        "frame_rows": [[*row.values()] for row in records(drawn)],
         "frame_step": step,
         "worst": [
             (each["sequence"], each["frame"], each[name])
-            for each in summary.get("worst") or ()
+            for each in worst
             for name in each.keys() - {"sequence", "frame"}
         ],
         **_examples(folder / EXAMPLES),

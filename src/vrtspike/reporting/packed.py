@@ -6,6 +6,7 @@ The folder suits the Hugging Face hub, and can be read like the run itself
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Mapping
@@ -28,7 +29,9 @@ _HUB = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def pack_run(folder: Path, output: Path, licence: str) -> list[str]:
-    """Write a run's result as a folder for publication, without paths, hosts and logs.
+    """Write a run's result as a folder for publication, without hosts and logs.
+
+    Of absolute paths only the last part stays.
 
     Args:
         folder: ``results/train/<preset>``; its evaluation is in ``results/evaluate/<preset>``.
@@ -53,7 +56,9 @@ def pack_run(folder: Path, output: Path, licence: str) -> list[str]:
         for name in (WEIGHTS, STATISTICS):
             if (folder / name).is_file():
                 shutil.copyfile(folder / name, temporary / name)
-        write_json(temporary / SETTINGS, run.contents() | {"dataset": Path(run.dataset).name})
+        # Of an absolute path the last part.
+        settings = re.sub(r'"/(?:[^"]*/)?([^"/]+)/?"', r'"\1"', json.dumps(run.contents()))
+        write_json(temporary / SETTINGS, json.loads(settings))
         if figures is not None:
             write_json(temporary / FIGURES, figures)
         digests = {path.name: file_digest(path) for path in sorted(temporary.iterdir())}

@@ -31,7 +31,7 @@ from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.training.fit import fit
 
 MODEL_SAVE_PATH = "models"
-"""Folder of saved models, where nobody says another."""
+"""A folder for saved models, for ``save_path``; nothing falls back on it."""
 PARAMETERS: Mapping[str, tuple[str, Any]] = {
     "epochs": ("TRAIN.EPOCHS", 100),
     "max_steps": ("TRAIN.MAX_STEPS", None),
@@ -88,13 +88,13 @@ def read_model(
     try:
         contents = torch.load(path, map_location="cpu", weights_only=True)
         facts, _ = contents.pop("facts"), contents.pop("weights")
-        grid = {name: values.numpy() for name, values in contents.items()}
+        model = model_class(**facts["model_params"])
+        place_on_grid(model, **{name: values.numpy() for name, values in contents.items()})
     except UNREADABLE as error:
         raise RunError(
-            f"{path}: no model that a trainer saved, or damaged ({error}); train it again"
+            f"{path}: no model that a trainer saved, damaged, or of another class ({error}); give "
+            "its class, or train it again"
         ) from error
-    model = model_class(**facts["model_params"])
-    place_on_grid(model, **grid)
     load_trained(model, path)
     return model.eval(), facts
 
@@ -142,7 +142,7 @@ class BaseTrainer:
     def __post_init__(self) -> None:
         """Check the parameters of the trainer."""
         path, uid = Path(self.save_path), str(self.uid)
-        if not uid or Path(uid).name != uid:
+        if uid in ("", "..") or Path(uid).name != uid:
             raise ConfigError(f"uid: found {uid!r}, expected a word that can name a folder")
         self.folder = path.with_name(f"{path.stem}_runs") / uid
         # Paths become text: all of it is kept with the model, and names the run.
@@ -255,7 +255,8 @@ def preset_values(given: Mapping[str, Any], learning_rate: object) -> dict[str, 
             raise ConfigError(f"{place}: unknown; did you mean {near}? docs/sst.md has all of them")
         key = PARAMETERS[own][0]
         path: KeyPath = tuple(key.split("."))
-        value = meanings.get(given[name], given[name])
+        # Not looked up: a value that is refused below, such as a list, may have no hash.
+        value = next((new for old, new in meanings.items() if old == given[name]), given[name])
         if path in places and values[key] != value:
             raise ConfigError(
                 f"{place} says {own} {value!r}, another name {values[key]!r}; give one of them"

@@ -107,7 +107,7 @@ def linear_inverse(
 
     Returns:
         a function from anomalies (..., row, column) to those some months later,
-        (lead, ..., row, column); 0 where the weight is.
+        (lead, ..., row, column); 0 where the weight is 0.
     """
     scale = weights**0.5
     scaled = (training.fillna(0) * scale).transpose("time", *CELLS).data

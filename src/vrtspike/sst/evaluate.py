@@ -33,7 +33,7 @@ from vrtspike.analysis.evaluation_files import (
     chosen_on,
     write_evaluation,
 )
-from vrtspike.io.files import replaced_folder
+from vrtspike.io.files import finite_or_null, replaced_folder
 from vrtspike.plotting.drawing import drawn_figure
 from vrtspike.plotting.pages import Table, write_page
 from vrtspike.sst.baselines import BASELINES, fit_baselines, trend_line
@@ -57,6 +57,8 @@ _DRAWN = {
 NINO34 = Area("Niño 3.4", lon=[-170, -120], lat=[-5, 5])
 BLOCK = 12
 """Start months of a block; a quarter of them where there are fewer than four blocks."""
+FEWEST = 18
+"""Start months below which :func:`compare` gives no intervals and no verdicts."""
 RESAMPLES = 1000
 LEVEL = 0.95
 _VALUES = 2_000_000
@@ -169,8 +171,14 @@ def compare(means: xarray.Dataset) -> tuple[xarray.Dataset, pd.DataFrame]:
         ``difference_k`` of the RMSE has an interval (``low_k``, ``high_k``) and ``p``, twice the
         share of resamples on the other side of 0, the estimate itself counted as one of them, so
         that it is never 0 (Davison and Hinkley, 1997).
+
+        All of them are NaN of fewer than :data:`FEWEST` samples. Of simulated forecasts that are
+        equally good, whose errors correlate with those of the month before by 0.5 to 0.7, one was
+        called better in all cases of 1 start month, 44 to 58 % of 4, 33 to 45 % of 12, 27 to 39 %
+        of 18, 23 to 29 % of 48, 18 to 23 % of 60.
     """
-    table, drawn = skill(means), skill(means.isel(sample=block_choices(means.sizes["sample"])))
+    table, samples = skill(means), means.sizes["sample"]
+    drawn = skill(means.isel(sample=block_choices(samples))).where(samples >= FEWEST)
     ends = drawn.quantile([(1 - LEVEL) / 2, (1 + LEVEL) / 2], "resample", skipna=False)
     for name in ends:
         table[f"{name}_low"], table[f"{name}_high"] = ends[name].drop_vars("quantile")
@@ -180,7 +188,9 @@ def compare(means: xarray.Dataset) -> tuple[xarray.Dataset, pd.DataFrame]:
     beyond = np.minimum((difference >= 0).sum("resample"), (difference <= 0).sum("resample"))
     low, high = beside["difference_k_low"], beside["difference_k_high"]
     found = np.select(
-        [high < 0, low > 0], ["better than", "worse than"], "not distinguishable from"
+        [high.isna(), high < 0, low > 0],
+        ["too few start months to tell from", "better than", "worse than"],
+        "not distinguishable from",
     )
     columns = {
         "verdict": found + " " + beside["system"].map(BASELINES),
@@ -190,7 +200,7 @@ def compare(means: xarray.Dataset) -> tuple[xarray.Dataset, pd.DataFrame]:
         "difference_k": beside["difference_k"],
         "low_k": low,
         "high_k": high,
-        "p": np.minimum(1, 2 * (np.asarray(beyond) + 1) / (RESAMPLES + 1)),
+        "p": np.minimum(1, 2 * (np.asarray(beyond) + 1) / (RESAMPLES + 1)) + 0 * high,
     }
     return table, pd.DataFrame(columns)
 
@@ -303,10 +313,11 @@ def write_results(job: EvaluationJob, found: Evaluation, **facts: JsonValue) -> 
     samples = found.dataset
     store, verdicts = samples.store, found.verdicts.reset_index()
     frames, sequences = metric_tables(found)
+    enough = len(samples) >= FEWEST
     told = [
         f"{row.lead} ahead: RMSE {row.rmse_k:.3f} K, {row.verdict} ({row.baseline_k:.3f} K; "
-        f"difference {row.difference_k:+.3f} K, 95 % interval {row.low_k:+.3f} to "
-        f"{row.high_k:+.3f}, p = {row.p:.3f})"
+        f"difference {row.difference_k:+.3f} K"
+        f"{f', 95 % interval {row.low_k:+.3f} to {row.high_k:+.3f}, p = {row.p:.3f}' * enough})"
         for row in verdicts.itertuples()
     ]
     first, last = getattr(store.years, samples.split.upper())
@@ -340,7 +351,7 @@ def write_results(job: EvaluationJob, found: Evaluation, **facts: JsonValue) -> 
         warnings=warnings,
         figures=[{"file": f"{PICTURES}/{n}", "caption": c} for n, c in CAPTIONS.items()],
         masked=found.masked,
-        leads=verdicts.to_dict("records"),
+        leads=finite_or_null(verdicts.to_dict("records")),
         **facts,
     )
     return [f"{job.run.name}, {title}: {note}", *(f"  {line}" for line in told)]

@@ -119,9 +119,10 @@ def evaluation_weights(settings: SSTSettings) -> dict[str, Path]:
 
 @cache
 def memory(settings: SSTSettings) -> tuple[float, float]:
-    """Counted with a region that is all sea: on land are fewer tokens. Half precision needs less.
+    """GiB of a training in float32: by itself, and for each sample of a micro-step.
 
-    Weights, gradients and two moments of the optimiser stay, whatever the samples.
+    By itself are weights, gradients and two moments of the optimiser. The region is counted as all
+    sea: land makes fewer tokens. Half precision needs less.
     """
     import torch
 

@@ -46,7 +46,7 @@ METRICS = {
         CORRELATION,
         "anomaly correlation",
         "forecast and observed anomalies in kelvin about the climatology of the training years, "
-        "weighted by the area of open sea, uncentred",
+        "weighted by the area of open sea, uncentred; means over the leads at which both have one",
     ),
 }
 """By name, the most important first; ``baseline`` is the one of the lowest RMSE."""

@@ -8,7 +8,8 @@ array           shape       type    contents
 ``siconc``      (N, H, W)   float32 share of the sea that is ice, where the files have it
 ``sea``         (H, W)      bool    true where there is sea in every month
 ``climatology`` (12, H, W)  float32 mean of each calendar month over the training years, kelvin;
-                                    NaN where that is forecast and measured in no year
+                                    NaN where the cell was open sea in less than half of them, or
+                                    in one alone: it is then masked in that calendar month
 ``deviation``   (12, H, W)  float32 standard deviation of the same months about it, kelvin
 ``trend``       (H, W)      float32 linear trend of the training years' anomalies, kelvin a year
 ``middle``      (H, W)      float32 the month at which the line of the trend is 0

@@ -109,6 +109,7 @@ def write_light_run(small_run: SmallRun, train: Path, *, use_spike: bool = True)
     naf = {"WIDTH": 8, "ENCODER_BLOCKS": [1], "MIDDLE_BLOCKS": 1, "DECODER_BLOCKS": [1]}
     naf["NEIGHBOUR_BINS"] = 2
     chosen["MODEL"] = {"TYPE": "spike_nafnet", "NAF": naf, "USE_SPIKE": use_spike}
+    chosen["DATA"]["ROOT"] = str(small_run.raw)
     chosen["TEST"]["TILE"]["FRAMES"] = 8  # whole clips, as the file computes them
     settings = Settings.model_validate(chosen)
     torch.manual_seed(3)

@@ -16,7 +16,9 @@ from vrtspike.deblurring.evaluation.evaluate import evaluate_run
 from vrtspike.deblurring.evaluation.trained import load
 from vrtspike.io.files import file_digest
 from vrtspike.reporting.packed import find_model
+from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.published import read_published
+from vrtspike.sst.settings import SSTSettings
 from vrtspike.system.errors import ConfigError, RunError
 
 
@@ -67,7 +69,7 @@ def test_figures_and_card_say_what_was_measured_and_nothing_of_this_machine(
     texts = "".join(
         path.read_text() for path in packed.iterdir() if path.suffix in (".json", ".md")
     )
-    for word in (str(small_run.dataset.parent), "node-17"):
+    for word in (str(small_run.dataset.parent), str(small_run.raw.parent), "node-17"):
         assert word not in texts
     digests = json.loads((packed / "run.json").read_text())["digests"]
     assert digests == {
@@ -104,6 +106,9 @@ def test_what_is_missing_is_said_and_what_is_there_is_left(small_run, packed, tm
         run_command(words)
     (tmp_path / "train/alone/weights.safetensors").unlink()
     with pytest.raises(RunError, match=r"weights\.safetensors: no such file"):
+        run_command([*words[:-1], str(tmp_path / "other")])
+    RunIdentity("alone", SSTSettings(TASK="sst"), "", "").write(tmp_path / "train/alone")
+    with pytest.raises(ConfigError, match="TASK is sst; this is for presets of the deblurring"):
         run_command([*words[:-1], str(tmp_path / "other")])
     assert not (tmp_path / "other").exists()
 
