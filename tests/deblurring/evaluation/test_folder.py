@@ -165,6 +165,9 @@ def test_frames_of_something_else_are_not_mixed_in(small_run, model, asked, whol
             restore(other, changed)
 
     refused(replace(moved, simulate_spikes=True, spikes=None), "frames restored with other spikes")
+    (tmp_path / "moved/config.yaml").write_text("spike_h: 12\nspike_w: 16\n")
+    refused(moved, "with other spikes")
+    (tmp_path / "moved/config.yaml").unlink()
     refused(asked, "with other model", replace(model, weights="others"))
     refused(asked, "with other precision", replace(model, precision="bfloat16"))
     spikes = tmp_path / "moved/spike/000003.dat"

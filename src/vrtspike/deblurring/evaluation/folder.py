@@ -46,7 +46,7 @@ SIDE_BY_SIDE = "side_by_side.mp4"
 RECORD = "restore.json"
 MADE = (RESTORED, VIDEO, SIDE_BY_SIDE)
 """What is written beside the record."""
-SCHEMA = 4
+SCHEMA = 5
 
 NO_SPIKES = "none, the model takes none"
 
@@ -222,7 +222,7 @@ def _identity(model: TrainedModel, request: Request, source: GivenClip) -> dict[
             "from": NO_SPIKES if spikes is None else spikes.origin,
             "version": input_version([] if spikes is None else spikes.files),
             "layout": request.layout,
-            "sensor": request.sensor and list(request.sensor),
+            "sensor": spikes and spikes.sensor and str(spikes.sensor),
         },
         "precision": model.precision,
     }

@@ -27,7 +27,7 @@ from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.deblurring.data.raw.recordings import find_recordings, find_sensor, sensor_file
-from vrtspike.deblurring.data.raw.spikes import PackedSpikes, frame_scale, pack_rows
+from vrtspike.deblurring.data.raw.spikes import PackedSpikes, Sensor, frame_scale, pack_rows
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
 from vrtspike.deblurring.data.store.voxels import GainMeter, voxelize_packed
 from vrtspike.deblurring.evaluation.pictures import Pictures, open_pictures
@@ -80,6 +80,7 @@ class ClipSpikes:
         ratio: pixels of a frame for each spike pixel along each side.
         frames: those of each frame.
         files: those of the spikes, and their table of exposures if there is one.
+        sensor: what the files are read as; None for spikes in memory and simulated ones.
     """
 
     origin: str
@@ -87,6 +88,7 @@ class ClipSpikes:
     ratio: Fraction
     frames: Sequence[FrameSpikes]
     files: Sequence[Path] = ()
+    sensor: Sensor | None = None
 
 
 @dataclass(frozen=True)
@@ -180,7 +182,8 @@ def recorded_spikes(
         FrameSpikes(recording.exposure, recording.total, partial(read, file), file)
         for file, recording in zip(paths, found.values(), strict=True)
     ]
-    return ClipSpikes("recorded", str(path), ratio, frames, [*dict.fromkeys(paths), *tables])
+    inputs = [*dict.fromkeys(paths), *tables]
+    return ClipSpikes("recorded", str(path), ratio, frames, inputs, known)
 
 
 def _ratio(pictures: Pictures, sensor: tuple[int, int]) -> Fraction:
