@@ -199,6 +199,9 @@ def test_results_are_not_written_over_their_input(model, whole, option, place):
 
 def test_anew_replaces_what_this_program_has_made(model, asked, whole):
     shutil.copytree(whole[0].output, asked.output)
+    with pytest.raises(ConfigError, match="--tile: found 33"):
+        restore(model, replace(asked, tile=33, overwrite=True))
+    assert len(pictures(asked.output / "restored")) == len(NAMES)
     (asked.output / "notes.txt").touch()
     (asked.output / "restored" / "000009.png").touch()
     record = restore(model, replace(asked, tile=40, overwrite=True))
