@@ -392,7 +392,7 @@ def test_teacher_guides_the_student(place, result, tmp_path):
     student = build_model(settings).eval()
     losses = task.losses(task.forward(student, batch), batch, step=0)
     assert losses.keys() == {"charbonnier", "distillation"}
-    expected = load_teacher(teacher, settings, CPU)(batch.blur, batch.voxels)
+    expected = load_teacher(teacher, CPU)(batch.blur, batch.voxels)
     distance = charbonnier(student(batch.blur, batch.voxels), expected)
     torch.testing.assert_close(losses["distillation"], 0.5 * distance)
     sum(losses.values()).backward()
@@ -404,11 +404,20 @@ def test_teacher_guides_the_student(place, result, tmp_path):
     assert losses.keys() == {"charbonnier"}
 
 
-def test_a_teacher_of_other_voxels_is_refused(place, result, tmp_path):
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("NUM_VOXEL_BINS=8", r"= \(4, 0, .*\), this preset has \(8, 0, "),
+        ("CONTEXT_STEPS=8", r"= \(4, 0, .*\), this preset has \(4, 8, "),
+        ("NORM={MEAN: 0.1, STD: 0.2}", r"this preset has \(4, 0, \(0\.1, 0\.2\)\)"),
+    ],
+)
+def test_a_teacher_of_other_voxels_is_refused(place, result, tmp_path, key, told):
     publish(result, tmp_path / "teacher")
-    settings = load_preset(place / "presets" / "tiny.yaml", ["DATA.NUM_VOXEL_BINS=8"])
-    with pytest.raises(RunError, match=r"DATA\.NUM_VOXEL_BINS = 4, this preset has 8"):
-        load_teacher(tmp_path / "teacher", settings, CPU)
+    overrides = [f"DATA.{key}", f"TRAIN.DISTILL.TEACHER={tmp_path / 'teacher'}"]
+    settings = load_preset(place / "presets" / "tiny.yaml", overrides)
+    with pytest.raises(ConfigError, match=rf"TEACHER \S+: found .* {told}"):
+        identify("tiny", settings, place / "k4" / "dataset.json")
 
 
 @pytest.mark.parametrize(
