@@ -428,7 +428,7 @@ def test_a_teacher_of_other_voxels_is_refused(place, result, tmp_path, key, told
         ("no weights", r"weights\.safetensors: no such checkpoint"),
     ],
 )
-def test_a_missing_or_damaged_teacher_is_named(place, result, tmp_path, damage, message):
+def test_a_missing_or_damaged_teacher_is_named(result, tmp_path, damage, message):
     teacher = tmp_path / "teacher"
     publish(result, teacher)
     kept = teacher / "settings.json"
@@ -438,8 +438,6 @@ def test_a_missing_or_damaged_teacher_is_named(place, result, tmp_path, damage, 
         write_json(kept, chosen)
     else:
         (kept if damage == "no settings" else teacher / "weights.safetensors").unlink()
-    settings = load_preset(place / "presets" / "tiny.yaml", [f"TRAIN.DISTILL.TEACHER={teacher}"])
-    dataset = load_dataset(place / "k4" / "dataset.json")
     with pytest.raises(RunError, match=message) as caught:
-        build_task(settings, dataset, CPU)
+        load_teacher(teacher, CPU)
     assert str(caught.value).startswith(f"TRAIN.DISTILL.TEACHER {teacher}: the teacher is missing")

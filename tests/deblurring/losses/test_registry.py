@@ -10,6 +10,7 @@ from torchvision.models.vgg import cfgs, make_layers
 from tests.shipped import video_presets
 from vrtspike.deblurring import perceptual
 from vrtspike.deblurring.losses.registry import LOSSES, build_terms
+from vrtspike.deblurring.losses.vgg_perceptual import RELUS
 from vrtspike.deblurring.perceptual import build_lpips
 from vrtspike.deblurring.settings.losses import LossSettings
 from vrtspike.io.pretrained import BACKBONES
@@ -29,6 +30,15 @@ def test_a_weight_switches_a_term_on_and_zero_switches_it_off(name):
     assert {key: term.WEIGHT for key, term in settings.active.items()} == {name: 0.5}
     with pytest.raises(ValueError, match="at least one must be positive"):
         LossSettings.model_validate({**others, name: {"WEIGHT": 0.0}})
+
+
+@pytest.mark.parametrize(("key", "value"), [("EVERY", 2), ("LAYERS", []), ("LAYERS", ["relu3_4"])])
+def test_losses_that_a_step_could_not_compute_are_refused(key, value):
+    alone = {"CHARBONNIER": {"WEIGHT": 0}, "VGG_PERCEPTUAL": {"WEIGHT": 1, "LAYERS": [*RELUS]}}
+    LossSettings.model_validate(alone)
+    alone["VGG_PERCEPTUAL"][key] = value
+    with pytest.raises(ValueError, match=key):
+        LossSettings.model_validate(alone)
 
 
 def test_absent_weights_are_an_error_before_training(tmp_path):

@@ -111,7 +111,7 @@ def write_results(
 
 
 def _warnings(dataset: DatasetManifest, run: RunIdentity) -> list[str]:
-    """What a reader of the figures has to know of the data: which they are, and how they were used."""
+    """What a reader of the figures has to know: other data, and how the test split was used."""
     data = deblurring_settings(run.settings).DATA
     split, found = data.VAL_SPLIT, []
     if dataset.digest != run.dataset_digest:
