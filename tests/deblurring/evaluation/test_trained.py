@@ -135,7 +135,7 @@ def test_folders_that_hold_no_finished_run_are_told(small_run, tmp_path):
             load(place, device="cpu")
 
 
-def test_full_memory_is_told(model, sequence):
+def test_full_memory_and_what_is_no_picture_are_told(model, sequence):
     frames, spikes = arrays(sequence)
 
     def compute(batch):
@@ -144,6 +144,9 @@ def test_full_memory_is_told(model, sequence):
     full = replace(model, compute=compute)
     with pytest.raises(RunError, match=r"memory .* is full with .*--tile.*no byte left"):
         full.restore(frames, spikes, tile=32)
+    broken = replace(model, compute=lambda tiles: tiles["blur"].transpose(0, 1, 4, 2, 3) * np.nan)
+    with pytest.raises(RunError, match="frame 000001: the model gives values that are not finite"):
+        broken.restore(frames, spikes)
 
 
 @pytest.mark.gpu
