@@ -101,11 +101,11 @@ def check_data(manifest: Path, settings: Settings) -> None:
 def training_weights(settings: Settings) -> dict[str, Path]:
     """The files a training reads, by the key that asks for them."""
     vrt, distill, folder = settings.MODEL.VRT, settings.TRAIN.DISTILL, Path(settings.WEIGHTS.DIR)
-    named = {
-        "MODEL.VRT.PRETRAINED": vrt.PRETRAINED,
-        "MODEL.VRT.SPYNET": vrt.SPYNET,
-        TEACHER: None if distill is None else Path(distill.TEACHER) / WEIGHTS,
-    }
+    named: dict[str, str | Path | None] = {}
+    if settings.MODEL.TYPE == "vrt_spike":
+        named |= {"MODEL.VRT.PRETRAINED": vrt.PRETRAINED, "MODEL.VRT.SPYNET": vrt.SPYNET}
+    if distill is not None:
+        named[TEACHER] = Path(distill.TEACHER) / WEIGHTS
     for name, term in settings.LOSS.active.items():
         if term.backbone is not None:
             named[f"LOSS.{name}"] = folder / BACKBONES[term.backbone]
