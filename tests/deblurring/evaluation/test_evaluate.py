@@ -128,8 +128,7 @@ def test_figures_are_those_of_the_models_output_against_the_sharp_files(
 def test_other_statistics_and_luma(small_run, restored, tmp_path):
     """The run's statistics count, not those of the data; psnr_y is of Y."""
     train = shutil.copytree(small_run.train, tmp_path / "train")
-    statistics = {"mean": 0.1, "std": 0.05, "count": 0}
-    write_json(train / "statistics.json", {"statistics": statistics})
+    write_json(train / "statistics.json", {"statistics": {"mean": 0.1, "std": 0.05, "count": 0}})
     summary = evaluate(replace(small_run, train=train), tmp_path, "TEST.METRICS=[psnr_y]")
     other = restored_by_hand(small_run, "b", 0.1, 0.05)
     assert np.abs(other.astype(int) - restored["b"]).mean() > 1

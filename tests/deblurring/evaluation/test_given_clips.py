@@ -20,6 +20,7 @@ from vrtspike.deblurring.evaluation.given_clips import (
     array_spikes,
     doubts,
     given_clip,
+    recorded_spikes,
     simulated_spikes,
 )
 from vrtspike.deblurring.evaluation.pictures import array_pictures, open_pictures
@@ -163,7 +164,7 @@ def test_a_single_step_is_not_compared_with_its_frame(tmp_path):
     assert len(doubts(recorded_clip(tmp_path / "blur", tmp_path / "spike", 1))) == 1
 
 
-def test_arrays_give_what_their_files_give(stored, sequence):
+def test_arrays_give_what_their_files_give(stored, sequence, tmp_path, monkeypatch):
     frames, spikes = arrays(sequence)
     expected = stored.read(slice(1, 4))
     whole = np.concatenate(spikes)
@@ -185,6 +186,10 @@ def test_arrays_give_what_their_files_give(stored, sequence):
     assert wide["bin_steps"].sum(axis=1).tolist() == [STEPS + 8, STEPS + 16]
     total = wide["counts"][1].sum(axis=0)
     np.testing.assert_array_equal(total, whole[STEPS - 8 : 2 * STEPS + 8].sum(axis=0))
+    # Frames in memory lie beside no table.
+    (tmp_path / "exposures.csv").touch()
+    monkeypatch.chdir(tmp_path)
+    assert len(recorded_spikes(pictures, sequence / "spike").files) == len(frames)
 
 
 @pytest.mark.parametrize(

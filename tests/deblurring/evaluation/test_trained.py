@@ -15,7 +15,7 @@ from vrtspike.deblurring.evaluation.trained import TrainedModel, load
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.settings import Settings
 from vrtspike.io.files import file_digest
-from vrtspike.system.errors import ConfigError, RunError
+from vrtspike.system.errors import ConfigError, DataError, RunError
 
 CPU = torch.device("cpu")
 
@@ -72,6 +72,10 @@ def test_arrays_are_restored_as_files_are(model, sequence):
     assert 0 < np.abs(tiled.astype(int) - expected).mean() < 2
     simulated = model.restore(frames, simulate_spikes=True)
     assert 0 < np.abs(simulated.astype(int) - expected).mean()
+    with pytest.raises(DataError, match=r"exposures: found \[\], expected one for each"):
+        model.restore(frames, spikes, exposures=[])
+    with pytest.raises(ConfigError, match="exposures: only spikes in memory take them"):
+        model.restore(frames, simulate_spikes=True, exposures=[])
 
 
 def test_half_precision_is_near_and_not_equal(small_run, model, sequence):

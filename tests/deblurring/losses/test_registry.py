@@ -28,17 +28,16 @@ def test_a_weight_switches_a_term_on_and_zero_switches_it_off(name):
     others = {other: {"WEIGHT": 0.0} for other in LossSettings.model_fields if other != name}
     settings = LossSettings.model_validate({**others, name: {"WEIGHT": 0.5}})
     assert {key: term.WEIGHT for key, term in settings.active.items()} == {name: 0.5}
-    with pytest.raises(ValueError, match="at least one must be positive"):
+    with pytest.raises(ValueError, match="at least one WEIGHT must be positive"):
         LossSettings.model_validate({**others, name: {"WEIGHT": 0.0}})
 
 
-@pytest.mark.parametrize(("key", "value"), [("EVERY", 2), ("LAYERS", []), ("LAYERS", ["relu3_4"])])
-def test_losses_that_a_step_could_not_compute_are_refused(key, value):
+def test_losses_that_a_step_could_not_compute_are_refused():
     alone = {"CHARBONNIER": {"WEIGHT": 0}, "VGG_PERCEPTUAL": {"WEIGHT": 1, "LAYERS": [*RELUS]}}
     LossSettings.model_validate(alone)
-    alone["VGG_PERCEPTUAL"][key] = value
-    with pytest.raises(ValueError, match=key):
-        LossSettings.model_validate(alone)
+    for key, value in (("EVERY", 2), ("LAYERS", []), ("LAYERS", ["relu3_4"])):
+        with pytest.raises(ValueError, match=key):
+            LossSettings.model_validate({**alone, "VGG_PERCEPTUAL": {"WEIGHT": 1, key: value}})
 
 
 def test_absent_weights_are_an_error_before_training(tmp_path):

@@ -167,7 +167,7 @@ def recorded_spikes(
     paths = [path] * len(names) if path.is_file() else _partners(path, names)
     known = find_sensor(paths[0], sensor, sensor_file(paths[0]), layout, pictures.size)
     ratio = _ratio(pictures, known.area.size)
-    tables = _find_tables(path, Path(pictures.place))
+    tables = _find_tables(path, pictures.place)
     table = str(tables[0]) if tables else None
     files = {name: str(file) for name, file in zip(names, paths, strict=True)}
     found, faults = find_recordings(Path(), files, known.size, layout, table)
@@ -215,13 +215,13 @@ def _partners(folder: Path, frames: Sequence[str]) -> list[Path]:
     return [folder / Path(found[name]).name for name in frames]
 
 
-def _find_tables(spikes: Path, frames: Path) -> list[Path]:
-    """The table of exposures, if any, in or beside a folder of spikes or of frames.
+def _find_tables(spikes: Path, frames: Path | str) -> list[Path]:
+    """The table of exposures, if any, in or beside a folder of spikes or of frames, if it is one.
 
     Raises:
         DataError: if there are several.
     """
-    places = (spikes.absolute(), frames.absolute())
+    places = [place.absolute() for place in (spikes, frames) if isinstance(place, Path)]
     folders = dict.fromkeys(folder for place in places for folder in (place, place.parent))
     tables = [path for folder in folders if (path := folder / TABLE).is_file()]
     if len(tables) > 1:
@@ -377,7 +377,8 @@ def open_clip(
         exposures: of spikes in memory; None takes those of the layout.
 
     Raises:
-        ConfigError: if the model takes spikes and there are none, or the other way round.
+        ConfigError: if the model takes spikes and there are none, or the other way round; or if
+            exposures are given of others than spikes in memory.
         DataError: if frames or spikes cannot be used.
     """
     settings = deblurring_settings(run.settings)
@@ -390,13 +391,15 @@ def open_clip(
             "--simulate-spikes"
         )
         raise ConfigError(f"the model of run {run.name} ({run.fingerprint}) {takes}")
+    if exposures is not None and (spikes is None or isinstance(spikes, Path)):
+        raise ConfigError(f"exposures: only spikes in memory take them; files have {TABLE}")
     pictures = open_pictures(frames) if isinstance(frames, Path) else frames
     known = LAYOUTS.get(layout or settings.DATA.LAYOUT, SPK_GOPRO)
-    found: ClipSpikes | None
+    found = None
     if simulate_spikes:
         found = simulated_spikes(pictures)
     elif isinstance(spikes, Path):
         found = recorded_spikes(pictures, spikes, sensor, known)
-    else:
-        found = None if spikes is None else array_spikes(pictures, spikes, exposures or known)
+    elif spikes is not None:
+        found = array_spikes(pictures, spikes, known if exposures is None else exposures)
     return given_clip(pictures, found, settings.DATA.NUM_VOXEL_BINS, settings.DATA.CONTEXT_STEPS)
