@@ -13,7 +13,7 @@ from vrtspike.deblurring.models.spike_encoder import SpikeEncoder3D
 from vrtspike.deblurring.models.spike_order import shuffle_frames
 from vrtspike.deblurring.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn
 from vrtspike.deblurring.models.tmsa import TMSABlock
-from vrtspike.deblurring.models.vrt import SCALES, VRT
+from vrtspike.deblurring.models.vrt import NUM_SCALES, VRT
 from vrtspike.deblurring.models.weights import load_spynet, load_vrt
 from vrtspike.io.weights import read_weights
 from vrtspike.monitoring.timing import section
@@ -52,7 +52,7 @@ class VRTSpike(Restorer):
         self.bins, self.shuffled = bins, settings.SPIKE_ORDER == "shuffled"
         if not bins:
             return
-        widths = vrt.settings.EMBED_DIMS[:SCALES]
+        widths = vrt.settings.EMBED_DIMS[:NUM_SCALES]
         checkpoint = vrt.settings.USE_CHECKPOINT_ATTN
         self.spike_encoder = SpikeEncoder3D(bins, widths)
         self.spike_encoder.checkpoint = checkpoint and vrt.settings.USE_CHECKPOINT_FFN
