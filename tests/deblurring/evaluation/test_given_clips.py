@@ -197,7 +197,7 @@ def test_arrays_give_what_their_files_give(stored, sequence, tmp_path, monkeypat
     [
         (lambda parts: parts[:4], "found 4 arrays .* expected one for each of the 5 frames"),
         (lambda parts: np.concatenate(parts)[1:], "arrays of 279 steps .* a multiple of 5 steps"),
-        (lambda parts: [*parts[:4], parts[4].astype(float)], r"\(float64 .*, uint8 \(24, 32\)\)"),
+        (lambda parts: [*parts[:4], parts[4].tolist()], r"\(int64 .*, uint8 \(24, 32\)\)"),
         (lambda parts: [*parts[:4], parts[4] * 2], r"found 5 arrays .* uint8 \(S, h, w\) of 0 and"),
         (lambda parts: [*parts[:4], parts[4][:, 1:]], r"\(uint8 \(23, 32\), .* one sensor"),
         (lambda parts: [part[:, :, 1:] for part in parts], "sensor size 24 x 31 does not fit"),

@@ -252,7 +252,7 @@ def array_spikes(
             spikes = [spikes] if len(spikes) % count else np.split(spikes, count)
         else:
             spikes = [spikes] * count
-    recordings = list(spikes)
+    recordings = [np.asarray(part) for part in spikes]
     kinds = sorted({f"{part.dtype} {part.shape[1:]}" for part in recordings})
     are_spikes = all(
         part.dtype == np.uint8 and part.ndim == 3 and part.max(initial=0) <= 1

@@ -42,8 +42,9 @@ class VRTSpike(Restorer):
     """
 
     not_exported = (
-        "VRT aligns frames by deformable convolutions, for which PyTorch's export to ONNX has no "
-        "operator; a model of MODEL.TYPE spike_nafnet (presets light, light_demo) can be exported"
+        "VRT is not exported: PyTorch's ONNX export has no operator for deformable convolutions, "
+        "which align frames unless PA_FRAMES is 0; a model of MODEL.TYPE spike_nafnet (presets "
+        "light, light_demo) can be exported"
     )
 
     def __init__(self, vrt: VRT, settings: ModelSettings, *, bins: int) -> None:
