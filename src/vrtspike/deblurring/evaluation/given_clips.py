@@ -93,7 +93,10 @@ class ClipSpikes:
 
 @dataclass(frozen=True)
 class GivenClip(FrameSource):
-    """Blurry frames with their spikes, if any: from :func:`given_clip`."""
+    """Blurry frames with their spikes, if any: from :func:`given_clip`.
+
+    At most one reader reads ahead: a video is decoded by one thread at a time.
+    """
 
     pictures: Pictures
     spikes: ClipSpikes | None
