@@ -157,6 +157,7 @@ def backbone(dims: list[int], **vrt: object) -> Settings:
         ),
         (SOUND[:-1], {}, "EMBED_DIMS has 10 entries and VRT_DEPTHS has 11"),
         (SOUND, {"MLP_RATIO": 0.01}, "hidden layer that is not empty"),
+        (SOUND, {"INDEP_RECONSTS": [8, 11]}, r"is \[8, 11\]; expected at most 10"),
         (SOUND, {"INDEP_RECONSTS": [1, 8]}, r"(?s)INDEP_RECONSTS\.0.*equal to 7"),
     ],
 )

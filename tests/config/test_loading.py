@@ -57,6 +57,7 @@ def test_every_shipped_preset_loads(repository):
         ("DATA: {NUM_VOXEL_BINS: 8, K: 9}\n", r":1: DATA.K is 9 and DATA.NUM_VOXEL_BINS is 8"),
         ("MODEL: {LAYERS: 3}\n", r"yaml:1: MODEL.LAYERS is 3, expected .* 4 scales.* remove"),
         ("MODEL: {VRT_DEPTHS: [8, 8]}\n", r"found 2 depths"),
+        ("MODEL: {NAF: {ENCODER_BLOCKS: []}}", r":1: MODEL.NAF.ENCODER_BLOCKS: .* at least 1 item"),
         ("MODEL: {WINDOW_SIZE: [1, 2]}\n", r":1: MODEL.WINDOW_SIZE: found \[1, 2\]"),
         (
             "MODEL: {WINDOW_SIZE: 0}\n",

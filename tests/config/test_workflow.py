@@ -42,8 +42,8 @@ def test_data_sets_have_names_and_kinds_that_tell_apart_what_differs(folder):
     given = dataset(ROOT="b/Go Pro!", SPIKE_SIZE=[3, 8], LAYOUT="kair")
     assert (given.name, given.spike_size, given.layout) == ("Go_Pro", (3, 8), "kair")
     assert dataset(ROOT="data/simulated").kind == "simulated"
-    (folder / "config/presets/other.yaml").write_text("DATA: {ROOT: elsewhere/demo}\n")
-    with pytest.raises(ConfigError, match=r"would both\s+be called 'demo'"):
+    (folder / "config/presets/other.yaml").write_text("DATA: {SPIKE_SIZE: [3, 8]}\n")
+    with pytest.raises(ConfigError, match=r"DATA.SPIKE_SIZE .* would both be called 'go_pro'"):
         _ = deblurring().datasets
 
 

@@ -392,7 +392,7 @@ def test_teacher_guides_the_student(place, result, tmp_path):
     student = build_model(settings).eval()
     losses = task.losses(task.forward(student, batch), batch, step=0)
     assert losses.keys() == {"charbonnier", "distillation"}
-    expected = load_teacher(teacher, settings, CPU)(batch.blur, batch.voxels)
+    expected = load_teacher(teacher, CPU)(batch.blur, batch.voxels)
     distance = charbonnier(student(batch.blur, batch.voxels), expected)
     torch.testing.assert_close(losses["distillation"], 0.5 * distance)
     sum(losses.values()).backward()
@@ -406,9 +406,12 @@ def test_teacher_guides_the_student(place, result, tmp_path):
 
 def test_a_teacher_of_other_voxels_is_refused(place, result, tmp_path):
     publish(result, tmp_path / "teacher")
-    settings = load_preset(place / "presets" / "tiny.yaml", ["DATA.NUM_VOXEL_BINS=8"])
-    with pytest.raises(RunError, match=r"DATA\.NUM_VOXEL_BINS = 4, this preset has 8"):
-        load_teacher(tmp_path / "teacher", settings, CPU)
+    told = {"NUM_VOXEL_BINS=8": "8, 0", "CONTEXT_STEPS=8": "4, 8", "NORM={MEAN: 2, STD: 3}": "4, 0"}
+    for key, ours in told.items():
+        overrides = [f"DATA.{key}", f"TRAIN.DISTILL.TEACHER={tmp_path / 'teacher'}"]
+        settings = load_preset(place / "presets" / "tiny.yaml", overrides)
+        with pytest.raises(ConfigError, match=rf"TEACHER \S+: .* this preset has \({ours}, "):
+            identify("tiny", settings, place / "k4" / "dataset.json")
 
 
 @pytest.mark.parametrize(
@@ -419,7 +422,7 @@ def test_a_teacher_of_other_voxels_is_refused(place, result, tmp_path):
         ("no weights", r"weights\.safetensors: no such checkpoint"),
     ],
 )
-def test_a_missing_or_damaged_teacher_is_named(place, result, tmp_path, damage, message):
+def test_a_missing_or_damaged_teacher_is_named(result, tmp_path, damage, message):
     teacher = tmp_path / "teacher"
     publish(result, teacher)
     kept = teacher / "settings.json"
@@ -429,8 +432,6 @@ def test_a_missing_or_damaged_teacher_is_named(place, result, tmp_path, damage, 
         write_json(kept, chosen)
     else:
         (kept if damage == "no settings" else teacher / "weights.safetensors").unlink()
-    settings = load_preset(place / "presets" / "tiny.yaml", [f"TRAIN.DISTILL.TEACHER={teacher}"])
-    dataset = load_dataset(place / "k4" / "dataset.json")
     with pytest.raises(RunError, match=message) as caught:
-        build_task(settings, dataset, CPU)
+        load_teacher(teacher, CPU)
     assert str(caught.value).startswith(f"TRAIN.DISTILL.TEACHER {teacher}: the teacher is missing")

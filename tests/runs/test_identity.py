@@ -103,6 +103,7 @@ def test_fingerprint_names_settings_and_data_that_decide_the_result(tmp_path):
 def write_teacher(folder: Path, settings: Settings, weights: bytes) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "weights.safetensors").write_bytes(weights)
+    write_json(folder / "statistics.json", {"statistics": STATISTICS})
     RunIdentity("t", settings, "dataset.json", "abc", "d").write(folder)
     return folder
 
@@ -173,6 +174,9 @@ def test_every_key_that_names_weights_is_among_those_of_a_training():
     files = training_weights(every)
     assert named(every, "") == set(files)
     assert files["TRAIN.DISTILL.TEACHER"] == Path("t/weights.safetensors")
+    light = every.MODEL.model_copy(update={"TYPE": "spike_nafnet"})
+    files = training_weights(every.model_copy(update={"MODEL": light}))
+    assert [*files] == ["TRAIN.DISTILL.TEACHER"]
 
 
 @pytest.mark.parametrize(

@@ -85,11 +85,11 @@ class DeblurringWorkflow:
         for preset in self.presets:
             dataset = self.dataset(preset)
             known = result.setdefault(dataset.name, dataset)
-            if known != dataset:
+            if other := next((k for k, v in vars(dataset).items() if v != vars(known)[k]), None):
                 raise ConfigError(
-                    f"preset {preset}: DATA.ROOT {dataset.root!r} and {known.root!r} would both "
-                    f"be called {dataset.name!r}; rename one of the folders, or use "
-                    "another RESULTS folder"
+                    f"preset {preset}: data of DATA.{other.upper()} {vars(dataset)[other]!r} and "
+                    f"{vars(known)[other]!r} would both be called {dataset.name!r}; choose one, or "
+                    "rename one of two folders, or use another RESULTS folder"
                 )
         return result
 

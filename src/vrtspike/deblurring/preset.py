@@ -97,15 +97,15 @@ def build_task(
     distill = settings.TRAIN.DISTILL
     if distill is None:
         return DeblurringTask(statistics, terms, scores)
-    teacher = load_teacher(Path(distill.TEACHER), settings, device)
+    teacher = load_teacher(Path(distill.TEACHER), device)
     return DeblurringTask(statistics, terms, scores, teacher, distill.WEIGHT)
 
 
-def load_teacher(folder: Path, settings: Settings, device: torch.device) -> nn.Module:
+def load_teacher(folder: Path, device: torch.device) -> nn.Module:
     """The trained model in a published result folder, frozen.
 
     Raises:
-        RunError: if it is not there or damaged, or reads other voxels than the student.
+        RunError: if it is not there or damaged.
     """
     try:
         taught = deblurring_settings(RunIdentity.read(folder).settings)
@@ -116,12 +116,6 @@ def load_teacher(folder: Path, settings: Settings, device: torch.device) -> nn.M
             f"of different runs: {error}\nTrain that preset, copy its whole result folder, or "
             "name another one"
         ) from error
-    if settings.DATA.NUM_VOXEL_BINS != taught.DATA.NUM_VOXEL_BINS:
-        raise RunError(
-            f"TRAIN.DISTILL.TEACHER {folder} was trained with DATA.NUM_VOXEL_BINS = "
-            f"{taught.DATA.NUM_VOXEL_BINS}, this preset has {settings.DATA.NUM_VOXEL_BINS}; they "
-            "must be equal"
-        )
     return model.requires_grad_(False)
 
 

@@ -12,6 +12,7 @@ from vrtspike.deblurring.settings import Settings
 from vrtspike.io.manifests import read_manifest
 from vrtspike.io.pretrained import BACKBONES
 from vrtspike.runs.names import WEIGHTS
+from vrtspike.system.errors import ConfigError
 
 if TYPE_CHECKING:
     from vrtspike.analysis.evaluation_files import EvaluationJob
@@ -57,13 +58,15 @@ def dataset_digest(manifest: Path) -> str:
 def check_data(manifest: Path, settings: Settings) -> None:
     """Refuse data that a training cannot use, or its evaluation.
 
-    Without spikes where the model, or its teacher, needs them, without sequences to hold out, or
-    with other blurry frames than a protocol measures.
+    Without spikes where the model, or its teacher, needs them, with other voxels than the teacher
+    has learned from, without sequences to hold out, or with other blurry frames than a protocol
+    measures.
 
     Raises:
-        ConfigError: naming the data set and the key.
+        ConfigError: naming the data set or the teacher, and the key.
+        RunError: if the teacher is damaged.
     """
-    from vrtspike.deblurring.data.clips.dataset import load_dataset
+    from vrtspike.deblurring.data.clips.dataset import load_dataset, read_statistics
     from vrtspike.deblurring.data.clips.requirements import require_spikes
     from vrtspike.deblurring.settings import deblurring_settings
     from vrtspike.runs.identity import RunIdentity
@@ -77,6 +80,17 @@ def check_data(manifest: Path, settings: Settings) -> None:
         folder = files[TEACHER].parent
         taught = deblurring_settings(RunIdentity.read(folder).settings)
         require_spikes(f"{manifest}, with {TEACHER} {folder}", has_spikes, taught)
+        norms = read_statistics(folder), dataset.statistics_for(settings.DATA)
+        theirs, ours = (
+            (data.NUM_VOXEL_BINS, data.CONTEXT_STEPS, norm and (norm.mean, norm.std))
+            for data, norm in zip((taught.DATA, settings.DATA), norms, strict=True)
+        )
+        if taught.MODEL.USE_SPIKE and theirs != ours:
+            raise ConfigError(
+                f"{TEACHER} {folder}: found DATA.NUM_VOXEL_BINS, CONTEXT_STEPS and what voxels are "
+                f"standardised with = {theirs}, this preset has {ours}; they must be equal: choose "
+                "another teacher, or set these keys, and DATA.NORM.MEAN and STD, to its values"
+            )
     if others := [name for name in settings.TEST.PROTOCOL if name != "own"]:
         from vrtspike.deblurring.evaluation.protocols import PROTOCOLS
 
@@ -87,11 +101,11 @@ def check_data(manifest: Path, settings: Settings) -> None:
 def training_weights(settings: Settings) -> dict[str, Path]:
     """The files a training reads, by the key that asks for them."""
     vrt, distill, folder = settings.MODEL.VRT, settings.TRAIN.DISTILL, Path(settings.WEIGHTS.DIR)
-    named = {
-        "MODEL.VRT.PRETRAINED": vrt.PRETRAINED,
-        "MODEL.VRT.SPYNET": vrt.SPYNET,
-        TEACHER: None if distill is None else Path(distill.TEACHER) / WEIGHTS,
-    }
+    named: dict[str, str | Path | None] = {}
+    if settings.MODEL.TYPE == "vrt_spike":
+        named |= {"MODEL.VRT.PRETRAINED": vrt.PRETRAINED, "MODEL.VRT.SPYNET": vrt.SPYNET}
+    if distill is not None:
+        named[TEACHER] = Path(distill.TEACHER) / WEIGHTS
     for name, term in settings.LOSS.active.items():
         if term.backbone is not None:
             named[f"LOSS.{name}"] = folder / BACKBONES[term.backbone]

@@ -52,15 +52,14 @@ def moving_photograph(frames: int, left: int) -> list[np.ndarray]:
 
 
 def small_settings() -> Settings:
-    widths = [8] * 7 + [8] * 4
     return Settings.model_validate(
         {
             "DATA": {"NUM_VOXEL_BINS": BINS, "CLIP_LEN": 3, "CROP_SIZE": 32},
             "MODEL": {
-                "VRT_DEPTHS": [1] * 7 + [1] * 4,
+                "VRT_DEPTHS": [1] * 11,
                 "WINDOW_SIZE": [2, 8, 8],
                 "VRT": {
-                    "EMBED_DIMS": widths,
+                    "EMBED_DIMS": [8] * 11,
                     "NUM_HEADS": 2,
                     "DEFORMABLE_GROUPS": 2,
                     "DROP_PATH_RATE": 0.0,

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -25,9 +26,9 @@ from vrtspike.deblurring.evaluation.summary import summary_lines, write_results
 from vrtspike.deblurring.evaluation.tiling import Progress
 from vrtspike.deblurring.metrics.registry import METRICS
 from vrtspike.deblurring.models import build_model
-from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.video import read_video
 from vrtspike.deblurring.visuals import GAP, LABEL_HEIGHT
+from vrtspike.io.files import write_json
 from vrtspike.io.images import luma, read_gray, read_rgb
 from vrtspike.runs.published import read_published
 from vrtspike.system.errors import ConfigError, DataError
@@ -125,14 +126,10 @@ def test_figures_are_those_of_the_models_output_against_the_sharp_files(
 
 
 def test_other_statistics_and_luma(small_run, restored, tmp_path):
-    """DATA.NORM replaces the data set's statistics; psnr_y is of Y."""
-    tree = small_run.settings.model_dump(mode="json")
-    tree["DATA"]["NORM"] = {"MEAN": 0.1, "STD": 0.05}
-    tree["TEST"]["METRICS"] = ["psnr_y"]
-    run = read_published(small_run.train)
-    run = replace(run, settings=Settings.model_validate(tree))
-    weights = small_run.train / "weights.safetensors"
-    summary = evaluate_run(EvaluationJob(weights, run, small_run.dataset, tmp_path, CPU))
+    """The run's statistics count, not those of the data; psnr_y is of Y."""
+    train = shutil.copytree(small_run.train, tmp_path / "train")
+    write_json(train / "statistics.json", {"statistics": {"mean": 0.1, "std": 0.05, "count": 0}})
+    summary = evaluate(replace(small_run, train=train), tmp_path, "TEST.METRICS=[psnr_y]")
     other = restored_by_hand(small_run, "b", 0.1, 0.05)
     assert np.abs(other.astype(int) - restored["b"]).mean() > 1
     blur, sharp = (raw_frames(small_run, "b", kind) for kind in ("blur", "sharp"))
@@ -271,7 +268,8 @@ def test_the_summary_has_the_means_of_each_protocol_and_what_to_know_of_them(
 ):
     run = read_published(small_run.train)
     data = run.settings.DATA.model_copy(update={"VALIDATION": validation})
-    run = replace(run, settings=run.settings.model_copy(update={"DATA": data}))
+    settings = run.settings.model_copy(update={"DATA": data})
+    run = replace(run, settings=settings, dataset_digest="another")
     columns = ["protocol", "sequence", "frame", "psnr_blur", "psnr"]
     figures = [("b", "1", 30.0), ("b", "2", 30.0), ("b", "3", 30.0), ("c", "1", 34.0)]
     rows = [(name, s, frame, 20.0, psnr) for name in ("own", "vrt") for s, frame, psnr in figures]
@@ -281,6 +279,7 @@ def test_the_summary_has_the_means_of_each_protocol_and_what_to_know_of_them(
     summary = write_results(job, dataset, frames, measured)
     assert summary["metrics"]["psnr"]["restored"] == 32  # over sequences
     assert summary["other_protocols"]["vrt"]["metrics"]["psnr"]["restored"] == 31  # over frames
+    assert summary["warnings"][0].startswith("of other data than it was trained on: ")
     assert ("chosen on the test split" in " ".join(summary["warnings"])) is told
     assert ("chosen on the test split" in (tmp_path / "metrics.html").read_text()) is told
 
@@ -291,7 +290,7 @@ def test_the_summary_says_what_was_measured(small_run, evaluated):
     expected = {
         "dataset": "toy", "dataset_digest": manifest["digest"], "split": "test",
         "device": "cpu", "preset": "small", "fingerprint": "0123456789ab", "blur_dir": "blur",
-        "sequences": 2, "frames": 10, "use_spike": True, "bins": 4,
+        "sequences": 2, "frames": 10, "use_spike": True, "bins": 4, "warnings": [],
     }  # fmt: skip
     assert {key: summary[key] for key in expected} == expected
     assert summary["seconds_per_frame"] > 0

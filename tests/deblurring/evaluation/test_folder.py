@@ -165,6 +165,9 @@ def test_frames_of_something_else_are_not_mixed_in(small_run, model, asked, whol
             restore(other, changed)
 
     refused(replace(moved, simulate_spikes=True, spikes=None), "frames restored with other spikes")
+    (tmp_path / "moved/config.yaml").write_text("spike_h: 12\nspike_w: 16\n")
+    refused(moved, "with other spikes")
+    (tmp_path / "moved/config.yaml").unlink()
     refused(asked, "with other model", replace(model, weights="others"))
     refused(asked, "with other precision", replace(model, precision="bfloat16"))
     spikes = tmp_path / "moved/spike/000003.dat"
@@ -196,6 +199,9 @@ def test_results_are_not_written_over_their_input(model, whole, option, place):
 
 def test_anew_replaces_what_this_program_has_made(model, asked, whole):
     shutil.copytree(whole[0].output, asked.output)
+    with pytest.raises(ConfigError, match="--tile: found 33"):
+        restore(model, replace(asked, tile=33, overwrite=True))
+    assert len(pictures(asked.output / "restored")) == len(NAMES)
     (asked.output / "notes.txt").touch()
     (asked.output / "restored" / "000009.png").touch()
     record = restore(model, replace(asked, tile=40, overwrite=True))

@@ -20,6 +20,7 @@ from vrtspike.deblurring.evaluation.given_clips import (
     array_spikes,
     doubts,
     given_clip,
+    recorded_spikes,
     simulated_spikes,
 )
 from vrtspike.deblurring.evaluation.pictures import array_pictures, open_pictures
@@ -163,7 +164,7 @@ def test_a_single_step_is_not_compared_with_its_frame(tmp_path):
     assert len(doubts(recorded_clip(tmp_path / "blur", tmp_path / "spike", 1))) == 1
 
 
-def test_arrays_give_what_their_files_give(stored, sequence):
+def test_arrays_give_what_their_files_give(stored, sequence, tmp_path, monkeypatch):
     frames, spikes = arrays(sequence)
     expected = stored.read(slice(1, 4))
     whole = np.concatenate(spikes)
@@ -185,6 +186,10 @@ def test_arrays_give_what_their_files_give(stored, sequence):
     assert wide["bin_steps"].sum(axis=1).tolist() == [STEPS + 8, STEPS + 16]
     total = wide["counts"][1].sum(axis=0)
     np.testing.assert_array_equal(total, whole[STEPS - 8 : 2 * STEPS + 8].sum(axis=0))
+    # Frames in memory lie beside no table.
+    (tmp_path / "exposures.csv").touch()
+    monkeypatch.chdir(tmp_path)
+    assert len(recorded_spikes(pictures, sequence / "spike").files) == len(frames)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +197,7 @@ def test_arrays_give_what_their_files_give(stored, sequence):
     [
         (lambda parts: parts[:4], "found 4 arrays .* expected one for each of the 5 frames"),
         (lambda parts: np.concatenate(parts)[1:], "arrays of 279 steps .* a multiple of 5 steps"),
-        (lambda parts: [*parts[:4], parts[4].astype(float)], r"\(float64 .*, uint8 \(24, 32\)\)"),
+        (lambda parts: [*parts[:4], parts[4].tolist()], r"\(int64 .*, uint8 \(24, 32\)\)"),
         (lambda parts: [*parts[:4], parts[4] * 2], r"found 5 arrays .* uint8 \(S, h, w\) of 0 and"),
         (lambda parts: [*parts[:4], parts[4][:, 1:]], r"\(uint8 \(23, 32\), .* one sensor"),
         (lambda parts: [part[:, :, 1:] for part in parts], "sensor size 24 x 31 does not fit"),

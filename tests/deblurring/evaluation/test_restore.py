@@ -68,26 +68,24 @@ def test_tiles_must_fall_on_whole_spike_pixels(clip):
 
 
 def test_without_spikes_the_model_is_given_none(clip):
-    class Blurry(nn.Module):
-        def forward(self, blur: torch.Tensor, voxels: torch.Tensor | None) -> torch.Tensor:
-            assert voxels is None
-            return blur
+    def blurry(blur: torch.Tensor, voxels: torch.Tensor | None) -> torch.Tensor:
+        assert voxels is None
+        return blur
 
     source, _ = clip
-    found = restored(Blurry(), source, None, Tiling(32, 8, 0, 0))
+    found = restored(blurry, source, None, Tiling(32, 8, 0, 0))
     np.testing.assert_array_equal(found, source.read(slice(0, 5))["blur"])
 
 
 def test_the_model_sees_normalised_voxels(clip):
     seen = []
 
-    class Recorder(nn.Module):
-        def forward(self, blur: torch.Tensor, voxels: torch.Tensor) -> torch.Tensor:
-            seen.append(voxels)
-            return blur
+    def record(blur: torch.Tensor, voxels: torch.Tensor) -> torch.Tensor:
+        seen.append(voxels)
+        return blur
 
     source, statistics = clip
-    restored(Recorder(), source, statistics, Tiling(0, 0, 0, 0))
+    restored(record, source, statistics, Tiling(0, 0, 0, 0))
     window = source.read(slice(0, 5))
     rate = window["counts"] / window["bin_steps"][..., None, None]
     expected = (source.gain() * rate - statistics.mean) / statistics.std

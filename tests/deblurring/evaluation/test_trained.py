@@ -15,7 +15,7 @@ from vrtspike.deblurring.evaluation.trained import TrainedModel, load
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.settings import Settings
 from vrtspike.io.files import file_digest
-from vrtspike.system.errors import ConfigError, RunError
+from vrtspike.system.errors import ConfigError, DataError, RunError
 
 CPU = torch.device("cpu")
 
@@ -72,6 +72,10 @@ def test_arrays_are_restored_as_files_are(model, sequence):
     assert 0 < np.abs(tiled.astype(int) - expected).mean() < 2
     simulated = model.restore(frames, simulate_spikes=True)
     assert 0 < np.abs(simulated.astype(int) - expected).mean()
+    with pytest.raises(DataError, match=r"exposures: found \[\], expected one for each"):
+        model.restore(frames, spikes, exposures=[])
+    with pytest.raises(ConfigError, match="exposures: only spikes in memory take them"):
+        model.restore(frames, simulate_spikes=True, exposures=[])
 
 
 def test_half_precision_is_near_and_not_equal(small_run, model, sequence):
@@ -135,7 +139,7 @@ def test_folders_that_hold_no_finished_run_are_told(small_run, tmp_path):
             load(place, device="cpu")
 
 
-def test_full_memory_is_told(model, sequence):
+def test_full_memory_and_what_is_no_picture_are_told(model, sequence):
     frames, spikes = arrays(sequence)
 
     def compute(batch):
@@ -144,6 +148,9 @@ def test_full_memory_is_told(model, sequence):
     full = replace(model, compute=compute)
     with pytest.raises(RunError, match=r"memory .* is full with .*--tile.*no byte left"):
         full.restore(frames, spikes, tile=32)
+    broken = replace(model, compute=lambda tiles: tiles["blur"].transpose(0, 1, 4, 2, 3) * np.nan)
+    with pytest.raises(RunError, match="frame 000001: the model gives values that are not finite"):
+        broken.restore(frames, spikes)
 
 
 @pytest.mark.gpu

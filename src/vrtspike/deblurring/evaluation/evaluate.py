@@ -31,7 +31,7 @@ from vrtspike.deblurring.analysis.published import (
     require_published_weights,
     vrt_on_gopro,
 )
-from vrtspike.deblurring.data.clips.dataset import load_fitting_dataset
+from vrtspike.deblurring.data.clips.dataset import load_fitting_dataset, read_statistics
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.evaluation.examples import Examples
 from vrtspike.deblurring.evaluation.given_clips import given_clip
@@ -96,7 +96,7 @@ def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
         ConfigError: if the data set was built with other bins than the model takes, or has no
             spikes and the model needs them.
         DataError: if the split, a store, or weights that a metric needs are missing.
-        RunError: if the weights belong to another model.
+        RunError: if the weights belong to another model, or the statistics beside them are missing.
     """
     settings, device, output = deblurring_settings(job.run.settings), job.device, job.output
     test, dataset = settings.TEST, load_fitting_dataset(job.dataset, settings)
@@ -110,7 +110,7 @@ def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
     }
     model = load_model(job.weights, settings, device)
 
-    compute = torch_compute(model, dataset.statistics_for(settings.DATA), device)
+    compute = torch_compute(model, read_statistics(job.weights.parent), device)
     started, total = time.monotonic(), sum(entry.frames for entry in entries)
     rows: list[Row] = []
     with contextlib.ExitStack() as opened:

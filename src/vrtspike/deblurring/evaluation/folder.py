@@ -46,7 +46,7 @@ SIDE_BY_SIDE = "side_by_side.mp4"
 RECORD = "restore.json"
 MADE = (RESTORED, VIDEO, SIDE_BY_SIDE)
 """What is written beside the record."""
-SCHEMA = 4
+SCHEMA = 5
 
 NO_SPIKES = "none, the model takes none"
 
@@ -146,20 +146,21 @@ def restore_into(
     """
     output = request.output
     scores = {name: load_no_reference(name) for name in request.no_reference}
+    record = _identity(model, request, source)
+    known = {} if request.overwrite else _known_record(request, record)
+    tiling = Tiling(**known["tiling"]) if known else model.tiling(source, request.tile)
+    # The request has been checked by now.
     if request.overwrite:
         for path in (output / name for name in (RECORD, *MADE)):
             if path.is_dir():
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
-    record = _identity(model, request, source)
-    known = _known_record(request, record)
     files = [output / RESTORED / f"{name}.png" for name in source.names]
     missing = {n for n, path in enumerate(files) if not path.exists()}
     if known:
         count = len(files)
         note(f"{count - len(missing)} of {count} frames are there already, restored before")
-    tiling = Tiling(**known["tiling"]) if known else model.tiling(source, request.tile)
     shape = (len(files), *source.size)
     record |= {
         "paths": {
@@ -222,7 +223,7 @@ def _identity(model: TrainedModel, request: Request, source: GivenClip) -> dict[
             "from": NO_SPIKES if spikes is None else spikes.origin,
             "version": input_version([] if spikes is None else spikes.files),
             "layout": request.layout,
-            "sensor": request.sensor and list(request.sensor),
+            "sensor": spikes and spikes.sensor and str(spikes.sensor),
         },
         "precision": model.precision,
     }

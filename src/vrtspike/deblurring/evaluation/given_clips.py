@@ -27,7 +27,7 @@ from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.deblurring.data.raw.recordings import find_recordings, find_sensor, sensor_file
-from vrtspike.deblurring.data.raw.spikes import PackedSpikes, frame_scale, pack_rows
+from vrtspike.deblurring.data.raw.spikes import PackedSpikes, Sensor, frame_scale, pack_rows
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
 from vrtspike.deblurring.data.store.voxels import GainMeter, voxelize_packed
 from vrtspike.deblurring.evaluation.pictures import Pictures, open_pictures
@@ -80,6 +80,7 @@ class ClipSpikes:
         ratio: pixels of a frame for each spike pixel along each side.
         frames: those of each frame.
         files: those of the spikes, and their table of exposures if there is one.
+        sensor: what the files are read as; None for spikes in memory and simulated ones.
     """
 
     origin: str
@@ -87,11 +88,15 @@ class ClipSpikes:
     ratio: Fraction
     frames: Sequence[FrameSpikes]
     files: Sequence[Path] = ()
+    sensor: Sensor | None = None
 
 
 @dataclass(frozen=True)
 class GivenClip(FrameSource):
-    """Blurry frames with their spikes, if any: from :func:`given_clip`."""
+    """Blurry frames with their spikes, if any: from :func:`given_clip`.
+
+    At most one reader reads ahead: a video is decoded by one thread at a time.
+    """
 
     pictures: Pictures
     spikes: ClipSpikes | None
@@ -165,7 +170,7 @@ def recorded_spikes(
     paths = [path] * len(names) if path.is_file() else _partners(path, names)
     known = find_sensor(paths[0], sensor, sensor_file(paths[0]), layout, pictures.size)
     ratio = _ratio(pictures, known.area.size)
-    tables = _find_tables(path, Path(pictures.place))
+    tables = _find_tables(path, pictures.place)
     table = str(tables[0]) if tables else None
     files = {name: str(file) for name, file in zip(names, paths, strict=True)}
     found, faults = find_recordings(Path(), files, known.size, layout, table)
@@ -180,7 +185,8 @@ def recorded_spikes(
         FrameSpikes(recording.exposure, recording.total, partial(read, file), file)
         for file, recording in zip(paths, found.values(), strict=True)
     ]
-    return ClipSpikes("recorded", str(path), ratio, frames, [*dict.fromkeys(paths), *tables])
+    inputs = [*dict.fromkeys(paths), *tables]
+    return ClipSpikes("recorded", str(path), ratio, frames, inputs, known)
 
 
 def _ratio(pictures: Pictures, sensor: tuple[int, int]) -> Fraction:
@@ -212,13 +218,13 @@ def _partners(folder: Path, frames: Sequence[str]) -> list[Path]:
     return [folder / Path(found[name]).name for name in frames]
 
 
-def _find_tables(spikes: Path, frames: Path) -> list[Path]:
-    """The table of exposures, if any, in or beside a folder of spikes or of frames.
+def _find_tables(spikes: Path, frames: Path | str) -> list[Path]:
+    """The table of exposures, if any, in or beside a folder of spikes or of frames, if it is one.
 
     Raises:
         DataError: if there are several.
     """
-    places = (spikes.absolute(), frames.absolute())
+    places = [place.absolute() for place in (spikes, frames) if isinstance(place, Path)]
     folders = dict.fromkeys(folder for place in places for folder in (place, place.parent))
     tables = [path for folder in folders if (path := folder / TABLE).is_file()]
     if len(tables) > 1:
@@ -249,7 +255,7 @@ def array_spikes(
             spikes = [spikes] if len(spikes) % count else np.split(spikes, count)
         else:
             spikes = [spikes] * count
-    recordings = list(spikes)
+    recordings = [np.asarray(part) for part in spikes]
     kinds = sorted({f"{part.dtype} {part.shape[1:]}" for part in recordings})
     are_spikes = all(
         part.dtype == np.uint8 and part.ndim == 3 and part.max(initial=0) <= 1
@@ -374,7 +380,8 @@ def open_clip(
         exposures: of spikes in memory; None takes those of the layout.
 
     Raises:
-        ConfigError: if the model takes spikes and there are none, or the other way round.
+        ConfigError: if the model takes spikes and there are none, or the other way round; or if
+            exposures are given of others than spikes in memory.
         DataError: if frames or spikes cannot be used.
     """
     settings = deblurring_settings(run.settings)
@@ -387,13 +394,15 @@ def open_clip(
             "--simulate-spikes"
         )
         raise ConfigError(f"the model of run {run.name} ({run.fingerprint}) {takes}")
+    if exposures is not None and (spikes is None or isinstance(spikes, Path)):
+        raise ConfigError(f"exposures: only spikes in memory take them; files have {TABLE}")
     pictures = open_pictures(frames) if isinstance(frames, Path) else frames
     known = LAYOUTS.get(layout or settings.DATA.LAYOUT, SPK_GOPRO)
-    found: ClipSpikes | None
+    found = None
     if simulate_spikes:
         found = simulated_spikes(pictures)
     elif isinstance(spikes, Path):
         found = recorded_spikes(pictures, spikes, sensor, known)
-    else:
-        found = None if spikes is None else array_spikes(pictures, spikes, exposures or known)
+    elif spikes is not None:
+        found = array_spikes(pictures, spikes, known if exposures is None else exposures)
     return given_clip(pictures, found, settings.DATA.NUM_VOXEL_BINS, settings.DATA.CONTEXT_STEPS)

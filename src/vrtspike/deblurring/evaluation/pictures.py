@@ -25,14 +25,14 @@ class Pictures:
     """Frames of one size that can be read piece by piece.
 
     Attributes:
-        place: what messages call them.
+        place: their folder or file; in memory, what messages call them.
         names: of the frames, in order.
         size: height and width.
         read: gives consecutive frames, uint8 (T, H, W, 3) RGB; called from one thread at a time.
         describe: what messages call one frame.
     """
 
-    place: str
+    place: str | Path
     names: Sequence[str]
     size: tuple[int, int]
     read: Callable[[slice], NDArray[np.uint8]]
@@ -64,7 +64,7 @@ def folder_pictures(folder: Path, files: Sequence[Path] | None = None) -> Pictur
         return np.stack(images)
 
     names = [path.stem for path in paths]
-    return Pictures(str(folder), names, (height, width), read, lambda frame: str(paths[frame]))
+    return Pictures(folder, names, (height, width), read, lambda frame: str(paths[frame]))
 
 
 def video_pictures(path: Path) -> Pictures:
@@ -92,7 +92,7 @@ def video_pictures(path: Path) -> Pictures:
     def describe(frame: int) -> str:
         return f"{path}, frame {frame + 1}"
 
-    return Pictures(str(path), numbered(len(sizes)), sizes[0], read, describe)
+    return Pictures(path, numbered(len(sizes)), sizes[0], read, describe)
 
 
 def array_pictures(frames: NDArray[np.uint8]) -> Pictures:

@@ -90,16 +90,11 @@ class Protocol:
         """A restored frame as it is measured.
 
         Args:
-            frame: (3, H, W), nominally in [0, 1].
+            frame: (3, H, W), finite, nominally in [0, 1].
 
         Returns:
             (H, W, 3) in 0..255.
-
-        Raises:
-            ValueError: if a value is not finite.
         """
-        if not np.isfinite(frame).all():
-            raise ValueError("the frames hold values that are not finite")
         values = np.ascontiguousarray(frame.transpose(1, 2, 0))
         if self.rounded:
             return np.rint(values.clip(0, 1) * np.float32(PEAK)).astype(np.uint8)

@@ -22,7 +22,7 @@ from vrtspike.deblurring.rgb_images import to_uint8
 from vrtspike.deblurring.settings import Settings
 from vrtspike.io.weights import load_trained
 from vrtspike.runs.published import require_published
-from vrtspike.system.errors import ConfigError
+from vrtspike.system.errors import ConfigError, RunError
 
 Batch: TypeAlias = Mapping[str, NDArray[Any]]
 """Tiles of a clip, as cameras give them (:func:`restore_frames`)."""
@@ -112,6 +112,8 @@ def restore_frames(
     Raises:
         ConfigError: if tiles would not fall on whole pixels of the sensor.
         DataError: if a frame cannot be read.
+        RunError: if the memory of the device does not suffice, or the model gives values that are
+            not finite.
     """
     ratio, gain = source.ratio, source.gain()
     size, overlap, whole = tiling.size, tiling.overlap, ratio.numerator
@@ -135,7 +137,14 @@ def restore_frames(
         for first in range(0, len(tiles), tiles_at_once):
             group = tiles[first : first + tiles_at_once]
             areas = [(row, column) for (row, _), (column, _) in group]
-            results = compute(_batch(window, areas, ratio, gain))
+            try:
+                results = compute(_batch(window, areas, ratio, gain))
+            except torch.OutOfMemoryError as error:
+                raise RunError(
+                    f"the memory of the device is full with {tiling.describe()}; choose smaller "
+                    "ones (--tile, TEST.TILE.SIZE), lower TEST.BATCH_SIZE, or end other programs: "
+                    f"{error}"
+                ) from error
             done += len(group)
             if progress is not None:
                 progress(done, len(times) * len(tiles))
@@ -147,6 +156,11 @@ def restore_frames(
         for frame in sorted(frame for frame in pending if frame < ready):
             restored = pending.pop(frame)
             if frame in wanted:
+                if not np.isfinite(restored).all():
+                    raise RunError(
+                        f"frame {source.names[frame]}: the model gives values that are not finite; "
+                        "its training has diverged, or --precision has to be float32"
+                    )
                 yield to_uint8(torch.from_numpy(restored)) if rounded else restored
 
 

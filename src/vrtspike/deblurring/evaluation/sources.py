@@ -27,7 +27,7 @@ class FrameSource:
         names: of the frames, in order.
         size: height and width of the frames.
         ratio: pixels of a frame for each spike pixel along each side; 1 where there are no spikes.
-        read: gives consecutive frames; called from several threads.
+        read: gives consecutive frames; called from as many threads as :func:`read_ahead` is given.
         gain: gives the brightness of a spike rate of 1, None without spikes. It is of the whole
             clip (:mod:`~vrtspike.deblurring.data.store.voxels`), so files are all read for it.
     """

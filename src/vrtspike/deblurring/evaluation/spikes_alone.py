@@ -1,8 +1,8 @@
 """What the spikes alone show of a frame: the baseline that a restored frame is compared with.
 
 A classical reconstruction (:mod:`vrtspike.deblurring.spike_images`) at the sharp instant of each
-exposure, from the spikes of that exposure. Its brightness is the spike rate times the gain of the
-sequence, which is fitted to the blurry frames by least squares
+exposure, from the spikes of that exposure without the stored context. Its brightness is the spike
+rate times the gain of the sequence, which is fitted to the blurry frames by least squares
 (:mod:`vrtspike.deblurring.data.store.voxels`); no sharp frame takes part. Spikes have no colour and
 fewer pixels: for metrics the picture is enlarged to the frame by bicubic interpolation and compared
 with the luma of the sharp frame, both as grey RGB images.
@@ -60,11 +60,10 @@ def spikes_alone(store: Store, rate: Reconstruction, frame: int) -> NDArray[np.f
     layout, whole = store.layout, slice(None)
     assert layout.spike_size is not None
     assert store.gain is not None
-    bits = store.read("bits", slice(frame, frame + 1), whole, whole)[
-        0, : layout.spike_frames[frame]
-    ]
+    seen = layout.exposures[frame]
+    bits = store.read("bits", slice(frame, frame + 1), whole, whole)[0, seen.start : seen.stop]
     spikes = np.unpackbits(bits, axis=2, count=layout.spike_size[1], bitorder="little")
-    return rate(spikes, layout.exposures[frame]) * np.float32(PEAK * store.gain)
+    return rate(spikes, seen.moved(-seen.start)) * np.float32(PEAK * store.gain)
 
 
 def to_picture(gray: NDArray[np.float32]) -> NDArray[np.uint8]:

@@ -27,9 +27,10 @@ from vrtspike.deblurring.evaluation.spikes_alone import definition
 from vrtspike.deblurring.metrics.metric import ImageMetric
 from vrtspike.deblurring.metrics.psnr import PSNR
 from vrtspike.deblurring.metrics.registry import METRICS
-from vrtspike.deblurring.settings.schema import DataSettings, deblurring_settings
+from vrtspike.deblurring.settings.schema import deblurring_settings
 from vrtspike.io.files import finite_or_null
 from vrtspike.plotting.pages import Table, write_page
+from vrtspike.runs.identity import RunIdentity
 
 KEYS = ["protocol", "sequence", "frame"]
 
@@ -90,7 +91,7 @@ def write_results(
         "dataset_digest": dataset.digest,
         "split": settings.DATA.VAL_SPLIT,
         "blur_dir": dataset.blur_dir,
-        "warnings": _warnings(dataset, settings.DATA),
+        "warnings": _warnings(dataset, run),
         "use_spike": settings.MODEL.USE_SPIKE,
         "bins": dataset.bins,
         "sequences": int(own["sequence"].nunique()),
@@ -109,10 +110,12 @@ def write_results(
     return summary
 
 
-def _warnings(dataset: DatasetManifest, data: DataSettings) -> list[str]:
-    """What a reader of the figures has to know: how the test split entered the training."""
-    split = data.VAL_SPLIT
-    found = []
+def _warnings(dataset: DatasetManifest, run: RunIdentity) -> list[str]:
+    """What a reader of the figures has to know: other data, and how the test split was used."""
+    data = deblurring_settings(run.settings).DATA
+    split, found = data.VAL_SPLIT, []
+    if dataset.digest != run.dataset_digest:
+        found.append(f"of other data than it was trained on: {dataset.path} has another digest")
     if data.VALIDATION == "test":
         found.append(chosen_on("the test split", "DATA.VALIDATION is test"))
     known = {name: of for name, of in dataset.overlaps.items() if name.startswith(f"{split}/")}

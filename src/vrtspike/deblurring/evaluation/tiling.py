@@ -28,8 +28,9 @@ class Tiling:
 
     Attributes:
         size: largest height and width of a spatial tile in pixels (see :func:`even_side`); 0 takes
-            the whole frame. Even, so that tiles fall on whole pixels of a half-size spike sensor.
-        overlap: pixels shared by neighbouring tiles, even, at most half of ``size``.
+            the whole frame. A multiple of the numerator of the ratio between frame and sensor, so
+            that tiles fall on whole pixels of the sensor.
+        overlap: pixels shared by neighbouring tiles, such a multiple, at most half of ``size``.
         frames: frames of a temporal window; 0 takes the whole clip.
         frames_overlap: frames shared by neighbouring windows, at most half of ``frames``.
         plain: as VRT's test program cuts and joins: all tiles have ``size`` and meet in the middle

@@ -30,7 +30,7 @@ from vrtspike.reporting.packed import find_model
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.published import read_finished
-from vrtspike.system.errors import DataError, RunError
+from vrtspike.system.errors import DataError
 
 
 @dataclass(frozen=True, repr=False)
@@ -146,22 +146,12 @@ class TrainedModel:
             uint8 (H, W, 3) RGB, one per frame that is wanted, in order.
 
         Raises:
-            RunError: if the memory of the device does not suffice.
+            RunError: if the memory of the device does not suffice, or the model gives values that
+                are not finite.
         """
-        try:
-            yield from restore_frames(
-                self.compute,
-                source,
-                tiling,
-                readers=1,
-                wanted=wanted,
-                progress=progress,
-            )
-        except torch.OutOfMemoryError as error:
-            raise RunError(
-                f"the memory of the device is full with {tiling.describe()}; choose smaller ones "
-                f"(--tile), or end other programs: {error}"
-            ) from error
+        return restore_frames(
+            self.compute, source, tiling, readers=1, wanted=wanted, progress=progress
+        )
 
 
 def load(

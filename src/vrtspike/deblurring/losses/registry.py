@@ -39,7 +39,6 @@ def build_terms(settings: LossSettings, weights: Path, device: torch.device) -> 
     Raises:
         DataError: if a term needs weights that are not in that folder or not the published
             ones.
-        ConfigError: if a named layer does not exist.
     """
     terms = [LOSSES[name](term, weights) for name, term in settings.active.items()]
     for term in terms:

@@ -12,7 +12,6 @@ from vrtspike.deblurring.losses.term import Term
 from vrtspike.deblurring.perceptual import read_backbone
 from vrtspike.deblurring.settings.losses import VggSettings
 from vrtspike.io.pretrained import VGG16
-from vrtspike.system.errors import ConfigError
 from vrtspike.training.batches import mix_seed
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -32,9 +31,6 @@ class Perceptual(nn.Module):
     Args:
         features: those of torchvision's VGG-16; they are frozen.
         layers: names such as ``relu3_3``: block, then position in the block.
-
-    Raises:
-        ConfigError: if a layer is not one of VGG-16's.
     """
 
     mean: torch.Tensor
@@ -42,11 +38,6 @@ class Perceptual(nn.Module):
 
     def __init__(self, features: nn.Sequential, layers: tuple[str, ...]) -> None:
         super().__init__()
-        for layer in layers:
-            if layer not in RELUS:
-                raise ConfigError(
-                    f"LOSS.VGG_PERCEPTUAL.LAYERS names {layer!r}; VGG-16 has {', '.join(RELUS)}"
-                )
         ends = sorted({RELUS[layer] + 1 for layer in layers})
         self.slices = nn.ModuleList(features[a:b] for a, b in pairwise([0, *ends]))
         # The features are taken before the in-place activations of the next slice touch them.
@@ -77,7 +68,6 @@ def build_vgg_perceptual(settings: VggSettings, weights: Path) -> Term:
 
     Raises:
         DataError: if the published weights are asked for and missing, or others stand there.
-        ConfigError: if a named layer does not exist.
     """
     # Imported here: it takes time and most small runs do not need it.
     from torchvision.models import vgg16

@@ -16,8 +16,8 @@ from vrtspike.deblurring.models.tmsa import TMSAGroup
 if TYPE_CHECKING:
     from vrtspike.deblurring.settings.model import ModelSettings
 
-SCALES = (0, 1, 2, 3, 2, 1, 0)
-"""Of stages 1 to 7, as powers of two."""
+STAGE_LEVELS = (0, 1, 2, 3, 2, 1, 0)
+"""Log2 of the downsampling of each of stages 1 to 7."""
 _MAX_OFFSET = 10.0
 """Bound of the alignment's offsets in pixels of the frame."""
 
@@ -54,8 +54,8 @@ class Stage(nn.Module):
     def __init__(self, number: int, settings: ModelSettings, drop_paths: Sequence[float]) -> None:
         super().__init__()
         vrt, window, before = settings.VRT, settings.window, max(number - 1, 0)
-        channels, self.scale = vrt.EMBED_DIMS[number], SCALES[number]
-        self.reshape = _reshape(vrt.EMBED_DIMS[before], channels, self.scale - SCALES[before])
+        channels, self.scale = vrt.EMBED_DIMS[number], STAGE_LEVELS[number]
+        self.reshape = _reshape(vrt.EMBED_DIMS[before], channels, self.scale - STAGE_LEVELS[before])
         split = int(len(drop_paths) * vrt.MUL_ATTN_RATIO)
         pair = (2, window[1], window[2])
         self.residual_group1 = TMSAGroup(channels, pair, drop_paths[:split], vrt, mutual=True)

@@ -22,8 +22,8 @@ from vrtspike.deblurring.models.tmsa import TMSABlock
 from vrtspike.deblurring.settings.model import STAGES, ModelSettings
 from vrtspike.monitoring.timing import section
 
-SCALES = 4
-_MULTIPLE = 2 ** (SCALES - 1)
+NUM_SCALES = 4
+_MULTIPLE = 2 ** (NUM_SCALES - 1)
 _WARPED_CHANNELS = 3 + 12 + 12
 
 Fuse = Callable[[int, Tensor], Tensor]
@@ -106,7 +106,7 @@ class VRT(nn.Module):
             each pair of :func:`~vrtspike.deblurring.models.flow.neighbours` from the frame into
             its neighbour.
         """
-        return self.spynet(*neighbours(x), SCALES)
+        return self.spynet(*neighbours(x), NUM_SCALES)
 
     def forward(self, x: Tensor, fuse: Fuse | None = None) -> Tensor:
         """Restore a clip.
@@ -151,7 +151,7 @@ class VRT(nn.Module):
             if self.settings.PA_FRAMES:
                 with section("alignment"):
                     x = stage.align(x, flows[stage.scale])
-            if fuse is not None and number <= SCALES:
+            if fuse is not None and number <= NUM_SCALES:
                 with section(f"fusion{number}"):
                     x = fuse(stage.scale, x)
             outputs.append(x)

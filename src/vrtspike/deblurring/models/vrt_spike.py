@@ -13,7 +13,7 @@ from vrtspike.deblurring.models.spike_encoder import SpikeEncoder3D
 from vrtspike.deblurring.models.spike_order import shuffle_frames
 from vrtspike.deblurring.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn
 from vrtspike.deblurring.models.tmsa import TMSABlock
-from vrtspike.deblurring.models.vrt import SCALES, VRT
+from vrtspike.deblurring.models.vrt import NUM_SCALES, VRT
 from vrtspike.deblurring.models.weights import load_spynet, load_vrt
 from vrtspike.io.weights import read_weights
 from vrtspike.monitoring.timing import section
@@ -42,8 +42,9 @@ class VRTSpike(Restorer):
     """
 
     not_exported = (
-        "VRT aligns frames by deformable convolutions, for which PyTorch's export to ONNX has no "
-        "operator; a model of MODEL.TYPE spike_nafnet (presets light, light_demo) can be exported"
+        "VRT is not exported: PyTorch's ONNX export has no operator for deformable convolutions, "
+        "which align frames unless PA_FRAMES is 0; a model of MODEL.TYPE spike_nafnet (presets "
+        "light, light_demo) can be exported"
     )
 
     def __init__(self, vrt: VRT, settings: ModelSettings, *, bins: int) -> None:
@@ -52,7 +53,7 @@ class VRTSpike(Restorer):
         self.bins, self.shuffled = bins, settings.SPIKE_ORDER == "shuffled"
         if not bins:
             return
-        widths = vrt.settings.EMBED_DIMS[:SCALES]
+        widths = vrt.settings.EMBED_DIMS[:NUM_SCALES]
         checkpoint = vrt.settings.USE_CHECKPOINT_ATTN
         self.spike_encoder = SpikeEncoder3D(bins, widths)
         self.spike_encoder.checkpoint = checkpoint and vrt.settings.USE_CHECKPOINT_FFN

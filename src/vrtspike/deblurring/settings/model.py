@@ -101,7 +101,7 @@ class NAFSettings(Section):
 
     WIDTH: Positive = key("Channels at full size; they double at each scale", 32)
     ENCODER_BLOCKS: tuple[Positive, ...] = key(
-        "Blocks of each scale of the encoder, full size first", (1, 1, 1, 4)
+        "Blocks of each scale of the encoder, full size first", (1, 1, 1, 4), min_length=1
     )
     MIDDLE_BLOCKS: Positive = key("Blocks at the coarsest scale", 4)
     DECODER_BLOCKS: tuple[Positive, ...] = key(
@@ -214,6 +214,11 @@ class ModelSettings(Section):
             faults.append(
                 f"VRT.MLP_RATIO is {vrt.MLP_RATIO}; expected at least {1 / min(widths):.3g}, for a "
                 "hidden layer that is not empty"
+            )
+        if max(vrt.INDEP_RECONSTS, default=0) >= len(widths):
+            faults.append(
+                f"VRT.INDEP_RECONSTS is {list(vrt.INDEP_RECONSTS)}; expected at most "
+                f"{len(widths) - 1}, the last group of VRT_DEPTHS"
             )
         if faults:
             raise ValueError("; ".join(faults))
