@@ -182,7 +182,7 @@ def test_a_model_that_knows_the_answer_is_better(data):
 
     found = evaluate(knows, data)
     assert found.verdicts.loc[3, "verdict"].startswith("better than ")
-    assert found.verdicts.loc[3, "p"] == pytest.approx(2 / 1001)
+    assert found.verdicts.loc[3, "p"] < 0.01
     assert score(found, "acc", MODEL, 3) > 0.999
 
 
@@ -237,6 +237,29 @@ def test_intervals_are_as_wide_as_chance_makes_the_mean():
     # The variance of a mean of such noise, for many months.
     deviation = np.sqrt(1 / months) / (1 - memory)
     assert float((high - low).mean()) / 2 == pytest.approx(1.96 * deviation, rel=0.12)
+
+
+def test_equally_good_forecasts_are_seldom_told_apart():
+    """By quantiles of the resamples it would be one in four."""
+    months, trials, memory = 24, 100, 0.5
+    errors = [np.zeros((7, trials, 8))]
+    for push in np.random.default_rng(1).normal(size=(months + 20, 7, trials, 8)):
+        errors.append(memory * errors[-1] + push)
+    error2 = (np.array(errors[-months:]) ** 2).mean(axis=-1)
+    error2[:, 2:] += 9  # all baselines but one are worse
+    dims, about = ("sample", "system", "lead"), ["climatology", "trend"]
+    one = xarray.DataArray(error2, dims=dims, coords={"system": list(SYSTEMS)})
+    means = one.expand_dims(about=about).to_dataset(name="error2")
+    for name in ("forecast", "observed", "product", "forecast2", "observed2"):
+        means[name] = means["error2"]
+    means["nino34"] = means["nino34_observed"] = one
+    _, verdicts = compare(means)
+    told_apart = ~verdicts["verdict"].str.startswith("not distinguishable")
+    assert told_apart.mean() <= 0.1
+    assert (told_apart == (verdicts["p"] < 0.05)).all()
+    _, verdicts = compare(means.isel(sample=slice(11)))
+    assert verdicts["verdict"].str.startswith("too few start months to tell from ").all()
+    assert verdicts[["low_k", "p"]].isna().all(axis=None)
 
 
 def test_a_model_that_does_what_the_baselines_do_is_not_distinguishable_from_them(found):
