@@ -4,12 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
-from vrtspike.deblurring.visuals import (
-    COLUMN_WIDTH,
-    GAP,
-    LABEL_HEIGHT,
-    comparison,
-)
+from vrtspike.deblurring.visuals import COLUMN_WIDTH, GAP, LABEL_HEIGHT, comparison
 
 
 @pytest.fixture(scope="module")

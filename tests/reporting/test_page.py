@@ -9,11 +9,7 @@ import re
 import pytest
 from plotly.offline import get_plotlyjs
 
-from tests.reporting.results import (
-    make_alignment,
-    make_evaluation,
-    make_run,
-)
+from tests.reporting.results import make_alignment, make_evaluation, make_run
 from vrtspike.io.files import read_json, write_json
 from vrtspike.reporting.page import script_json, verdict, write_report_page
 from vrtspike.reporting.runs import read_run

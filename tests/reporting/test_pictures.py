@@ -8,13 +8,7 @@ import pytest
 
 from tests.reporting.results import picture, write_picture
 from vrtspike.reporting import pictures
-from vrtspike.reporting.pictures import (
-    ERROR_TOP,
-    encode,
-    encode_examples,
-    error_colours,
-    error_map,
-)
+from vrtspike.reporting.pictures import ERROR_TOP, encode, encode_examples, error_colours, error_map
 from vrtspike.system.errors import DataError
 
 

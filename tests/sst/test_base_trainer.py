@@ -17,13 +17,7 @@ from torch import nn
 from tests.sst.conftest import PACIFIC
 from vrtspike.config.documents import nested
 from vrtspike.sst import Area, BaseTrainer, ERA5SSTMonthlyDataset, RecursiveAttentionTransformer
-from vrtspike.sst.base_trainer import (
-    CLIPPING,
-    OTHER_NAMES,
-    PARAMETERS,
-    preset_values,
-    read_model,
-)
+from vrtspike.sst.base_trainer import CLIPPING, OTHER_NAMES, PARAMETERS, preset_values, read_model
 from vrtspike.sst.generate import Globe, write_example
 from vrtspike.system.errors import ConfigError, RunError
 

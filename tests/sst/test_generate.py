@@ -5,15 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vrtspike.sst.generate import (
-    DECAY,
-    FREEZING_K,
-    MEMORY,
-    PERIOD,
-    TREND_K,
-    WEATHER_K,
-    Globe,
-)
+from vrtspike.sst.generate import DECAY, FREEZING_K, MEMORY, PERIOD, TREND_K, WEATHER_K, Globe
 
 LONG = Globe(years=150, step=15.0)
 

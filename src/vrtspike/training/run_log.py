@@ -20,12 +20,7 @@ from torch import nn
 from vrtspike.io.files import atomic_path, remove_leftovers, writes_to
 from vrtspike.io.images import write_png
 from vrtspike.monitoring.display import Display
-from vrtspike.monitoring.memory import (
-    categories_line,
-    measure_memory,
-    memory_line,
-    memory_warnings,
-)
+from vrtspike.monitoring.memory import categories_line, measure_memory, memory_line, memory_warnings
 from vrtspike.monitoring.records import CacheUse, Records, truncate_records
 from vrtspike.runs import names
 from vrtspike.runs.folder import RunRecord, is_finished

@@ -12,12 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from vrtspike.deblurring.data.gate.consistency import (
-    Consistency,
-    FrameView,
-    gray,
-    view_picture,
-)
+from vrtspike.deblurring.data.gate.consistency import Consistency, FrameView, gray, view_picture
 from vrtspike.deblurring.data.raw.versions import input_version
 from vrtspike.deblurring.evaluation.given_clips import GivenClip, doubts, open_clip
 from vrtspike.deblurring.evaluation.no_reference import load_no_reference, no_reference_figures

@@ -15,12 +15,7 @@ from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.bins import bin_table
 from vrtspike.deblurring.data.exposure import TABLE, Exposure
-from vrtspike.deblurring.data.gate.alignment import (
-    align,
-    center_tolerance,
-    mismatch,
-    misplacement,
-)
+from vrtspike.deblurring.data.gate.alignment import align, center_tolerance, mismatch, misplacement
 from vrtspike.deblurring.data.raw.layouts.files import SPIKE_SUFFIXES
 from vrtspike.deblurring.data.raw.layouts.folders import numbered, without_zeros
 from vrtspike.deblurring.data.raw.layouts.layout import Layout

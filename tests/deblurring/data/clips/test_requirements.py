@@ -2,11 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.deblurring.data.clips.requirements import (
-    crop_sizes,
-    largest_crop,
-    require_spikes,
-)
+from vrtspike.deblurring.data.clips.requirements import crop_sizes, largest_crop, require_spikes
 from vrtspike.deblurring.settings import Settings
 from vrtspike.system.errors import ConfigError
 

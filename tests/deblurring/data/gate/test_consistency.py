@@ -13,12 +13,7 @@ import pytest
 from tests.deblurring.data.conftest import SEQUENCES
 from tests.deblurring.data.prepared import check
 from tests.deblurring.data.scenes import film
-from vrtspike.deblurring.data.gate.consistency import (
-    Consistency,
-    FrameView,
-    gray,
-    view_picture,
-)
+from vrtspike.deblurring.data.gate.consistency import Consistency, FrameView, gray, view_picture
 from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.deblurring.data.simulation.demo import load_photograph
 from vrtspike.deblurring.data.simulation.sequence import write_sequence

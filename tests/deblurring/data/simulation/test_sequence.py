@@ -7,11 +7,7 @@ from tests.deblurring.data.prepared import check
 from tests.deblurring.data.scenes import film
 from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.simulation.sensor import Simulation, simulate_spikes, synthesize_blur
-from vrtspike.deblurring.data.simulation.sequence import (
-    frame_files,
-    frame_folders,
-    write_sequence,
-)
+from vrtspike.deblurring.data.simulation.sequence import frame_files, frame_folders, write_sequence
 from vrtspike.io.images import read_rgb, write_png
 from vrtspike.system.errors import DataError
 

@@ -5,15 +5,8 @@ import pytest
 
 from tests.deblurring.data.scenes import film
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
-from vrtspike.deblurring.data.simulation.sensor import (
-    simulate_spikes,
-    synthesize_blur,
-)
-from vrtspike.deblurring.data.store.voxels import (
-    GainMeter,
-    histogram_statistics,
-    voxelize,
-)
+from vrtspike.deblurring.data.simulation.sensor import simulate_spikes, synthesize_blur
+from vrtspike.deblurring.data.store.voxels import GainMeter, histogram_statistics, voxelize
 from vrtspike.system.errors import DataError
 
 
