@@ -129,8 +129,8 @@ def _base(run: PublishedRun) -> dict[str, Any]:
     """
     if not run.fingerprint:
         return {"TASK": run.settings.TASK}
-    name, ablation = split_seed(run.name)[0], run.settings.ablation
-    for variant in ablation.variants if ablation else ():
+    name = split_seed(run.name)[0]
+    for variant in run.settings.ablation.variants if run.settings.ablation else ():
         if name.endswith(variant.suffix):
             key, _, _ = variant.override.partition("=")
             return {"BASE": name.removesuffix(variant.suffix), key: run.settings.value(key)}

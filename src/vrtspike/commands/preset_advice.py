@@ -11,6 +11,7 @@ import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from vrtspike.analysis.findings import advice_texts
@@ -48,6 +49,8 @@ _FLOAT32 = 2.0
 """Memory of float32 relative to half precision, which the table counts."""
 MAX_BATCH_GROWTH = 4
 """Largest factor on the samples of a step; beyond it a run would have too few steps."""
+reason = partial(advice_texts, "presets")
+"""A reason against a preset, by its name and with its values."""
 _ROW = "{:<14} {:>11} {:>11} {:>11} {:>11}   {}"
 
 
@@ -73,32 +76,19 @@ class PresetData:
 
 
 @dataclass(frozen=True)
-class Reason:
-    """Why a preset does not fit.
-
-    Attributes:
-        symptom: with figures.
-        cure: what to do.
-    """
-
-    symptom: str
-    cure: str
-
-
-@dataclass(frozen=True)
 class Fit:
     """Resources that a preset needs, and whether they are available.
 
     Attributes:
         name: of the preset.
-        reasons: why it does not fit; empty if it does.
+        reasons: why it does not fit, ``symptom`` with figures and ``cure``; empty if it does.
         cost: None for a model whose cost was never counted.
         memory_gib: system memory.
         hours: of training.
     """
 
     name: str
-    reasons: Sequence[Reason]
+    reasons: Sequence[Mapping[str, str]]
     cost: TrainingCost | None = None
     memory_gib: float = 0.0
     hours: float = 0.0
@@ -150,7 +140,7 @@ def advise(workflow: Workflow, machine: Machine, max_hours: float) -> Advice:
         lines += _data_lines(each, dict.fromkeys(one.DATA.NUM_VOXEL_BINS for one in takers))
     if fits:
         lines += ["", *_table(fits, machine)]
-    if cures := dict.fromkeys(each.cure for fit in fits for each in fit.reasons):
+    if cures := dict.fromkeys(each["cure"] for fit in fits for each in fit.reasons):
         lines += ["", "where a preset does not fit:", *(f"  {cure}" for cure in cures)]
     if batches:
         lines += ["", "samples of a micro-step, and the learning rate by the square-root rule:"]
@@ -228,11 +218,6 @@ def assess(
     weights = training_weights(settings).items()
     reasons += [reason("weights", key=k, path=path) for k, path in weights if not path.is_file()]
     return Fit(name, reasons, cost, memory, hours)
-
-
-def reason(name: str, **values: object) -> Reason:
-    """A reason against a preset, with ``values``, from the section ``presets`` of advice.yaml."""
-    return Reason(**advice_texts("presets", name, **values))
 
 
 def _memory_gib(settings: Settings, cost: TrainingCost, gpus: int, cpus: int) -> float:
@@ -353,5 +338,5 @@ def _table(fits: Sequence[Fit], machine: Machine) -> Iterator[str]:
             gpu = "-" if machine.gpu is None else f"{fit.cost.gpu_gib:.1f} GiB"
             memory = f"{fit.memory_gib:.1f} GiB"
             cells = [gpu, memory, f"{fit.cost.steps:,}", f"{fit.hours:,.2f}"]
-        against = "; ".join(each.symptom for each in fit.reasons)
+        against = "; ".join(each["symptom"] for each in fit.reasons)
         yield _ROW.format(fit.name, *cells, f"no: {against}" if against else "yes")

@@ -70,11 +70,6 @@ class WindowAttention(Recomputed):
             bias = sine_position_bias(window[1], window[2], channels)
             self.register_buffer("position_bias", bias, persistent=False)
 
-    def extra_repr(self) -> str:
-        """Window, heads and kind, for ``print(model)``."""
-        kind = "mutual and self" if self.mutual else "self"
-        return f"{kind}, window={self.window}, heads={self.heads}"
-
     def forward(self, x: Tensor, windows: Windows, index: Tensor) -> Tensor:
         """Attention in the windows of a map.
 

@@ -58,10 +58,6 @@ class DropPath(nn.Module):
         kept = 1 - self.rate
         return x * x.new_empty(len(x), *(1,) * (x.dim() - 1)).bernoulli_(kept).div_(kept)
 
-    def extra_repr(self) -> str:
-        """The rate, for ``print(model)``."""
-        return f"rate={self.rate:.3g}"
-
 
 class GEGLU(Recomputed):
     """fc2(GELU(fc11(x)) * fc12(x)) over channels.
