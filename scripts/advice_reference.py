@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 
-from vrtspike.analysis.findings import update_tables
+import pandas as pd
+
+from vrtspike.analysis.findings import advice
 from vrtspike.io.files import atomic_write_text
+from vrtspike.plotting.pages import markdown_table
 from vrtspike.system.cli import run
 from vrtspike.system.errors import DataError
 
 PAGES = tuple(Path("docs") / name for name in ("findings.md", "troubleshooting.md"))
+COLUMNS = {"findings": ("symptom", "measured", "reported", "cause")}
+MARKER = re.compile(r"(?<=<!-- from advice.yaml: )(\w+) -->\n(?:\|.*\n)*")
 
 
 def main() -> None:
@@ -21,7 +27,11 @@ def main() -> None:
     arguments = parser.parse_args()
     for page in arguments.pages:
         text = page.read_text(encoding="utf-8")
-        new = update_tables(text)
+        if not MARKER.search(text):
+            raise DataError(
+                f"{page}: no <!-- from advice.yaml: NAME --> in it; expected one above each table"
+            )
+        new = MARKER.sub(lambda match: f"{match[1]} -->\n{table(match[1])}", text)
         if text == new:
             print(f"{page}: up to date")
         elif arguments.check:
@@ -29,6 +39,24 @@ def main() -> None:
         else:
             atomic_write_text(page, new)
             print(f"wrote {page}")
+
+
+def table(name: str) -> str:
+    """The entries of a section as a Markdown table.
+
+    Raises:
+        DataError: if there is no such section.
+    """
+    entries = advice().get(name) or advice()["messages"].get(name)
+    if entries is None:
+        raise DataError(f"<!-- from advice.yaml: {name} -->: there is no section of this name")
+    heads = COLUMNS.get(name, ("symptom", "cure"))
+    # Texts of findings name their limits, others may have braces of their own.
+    rows = [
+        [entry[head].format_map(entry) if "limit" in entry else entry[head] for head in heads]
+        for entry in entries
+    ]
+    return markdown_table(pd.DataFrame(rows, columns=heads), others="---")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -24,14 +23,9 @@ from vrtspike.analysis.figures import RunFigures
 from vrtspike.analysis.rules import WARNING_SHARE, Condition, Run, Severity
 from vrtspike.config.documents import nested
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.plotting.pages import markdown_table
-from vrtspike.system.errors import DataError
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 COLUMNS = ["rank", "severity", "symptom", "figure", "change", "keys", "effect"]
-
-_ADVICE_COLUMNS = {"findings": ("symptom", "measured", "reported", "cause")}
-_MARKER = re.compile(r"(?<=<!-- from advice.yaml: )(\w+) -->\n(?:\|.*\n)*")
 
 
 @cache
@@ -215,27 +209,3 @@ def preset_text(
     stream = io.StringIO()
     YAML().dump(nested({**base, **keys}), stream)
     return "\n".join(lines) + "\n" + stream.getvalue()
-
-
-def update_tables(page: str) -> str:
-    """A Markdown page with the tables after ``<!-- from advice.yaml: NAME -->`` updated.
-
-    Raises:
-        DataError: if the page has no such comment, or names an unknown section.
-    """
-    if not _MARKER.search(page):
-        raise DataError("no <!-- from advice.yaml: NAME --> in it; expected one above each table")
-    return _MARKER.sub(lambda match: f"{match[1]} -->\n{_table(match[1])}", page)
-
-
-def _table(name: str) -> str:
-    entries = advice().get(name) or advice()["messages"].get(name)
-    if entries is None:
-        raise DataError(f"<!-- from advice.yaml: {name} -->: there is no section of this name")
-    heads = _ADVICE_COLUMNS.get(name, ("symptom", "cure"))
-    # Texts of findings name their limits, others may have braces of their own.
-    rows = [
-        [entry[head].format_map(entry) if "limit" in entry else entry[head] for head in heads]
-        for entry in entries
-    ]
-    return markdown_table(pd.DataFrame(rows, columns=heads), others="---")
