@@ -8,7 +8,6 @@ import experiments
 import light_variants
 from experiments import Variant
 from vrtspike.deblurring.settings.schema import load_video_preset
-from vrtspike.io.files import write_json
 
 VARIANTS = {"**it**": Variant({"A": 1}, (0, 7)), "other": Variant({"A": 2}, (0,))}
 RUNS = {
@@ -16,33 +15,6 @@ RUNS = {
     "former": {"0": {"psnr": 28.0, "tof": 3.0}},
     "other": {"0": {"psnr": 27.0, "tof": 4.0}},
 }
-
-
-def test_what_is_known_is_not_measured_again(monkeypatch, repository, tmp_path):
-    trained = []
-
-    class Run:
-        settings = load_video_preset(repository / "config/presets/light_demo.yaml")
-
-    def train(preset, changes, dataset, folder):
-        trained.append((preset, changes))
-        return Run
-
-    def evaluate(job):
-        metrics = {"psnr": {"restored": 31.0, "blurry": 25.0}, "tof": {"restored": 0.5}}
-        write_json(job.output / "summary.json", {"metrics": metrics})
-
-    monkeypatch.setattr(experiments, "trained", train)
-    monkeypatch.setattr(experiments.problem, "evaluate", evaluate)
-    runs = {"**it**": {"0": RUNS["**it**"]["0"]}, "former": {}}
-    crops = lambda settings: {"crop": settings.DATA.CROP_SIZE}  # noqa: E731
-    seen = [
-        len(trained) for _ in experiments.measure_variants("p", VARIANTS, tmp_path, runs, crops)
-    ]
-    assert seen == [1, 2]
-    assert trained == [("p", {"A": 1, "SEED": 7}), ("p", {"A": 2, "SEED": 0})]
-    assert runs["**it**"]["0"] == RUNS["**it**"]["0"]
-    assert runs["other"]["0"] == {"psnr": 31.0, "tof": 0.5, "blurry": 25.0, "crop": 96}
 
 
 def test_the_table_has_means_ranges_and_what_was_measured_before():
