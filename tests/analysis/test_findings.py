@@ -1,4 +1,4 @@
-"""``scripts/advice_reference.py``; ``make check`` runs it on the pages."""
+"""The pages with tables of symptoms, written by ``scripts/advice_reference.py``."""
 
 from __future__ import annotations
 

@@ -75,11 +75,8 @@ def run(model: nn.Module, clip: np.ndarray, tiling: Tiling, **options: object) -
     [
         (10, 4, 2),
         (21, 10, 5),
-        (256, 64, 16),
-        (9, 9, 4),
         (5, 9, 4),
         (11, 3, 0),
-        (6, 5, 1),
         (7, 0, 0),
     ],
 )
