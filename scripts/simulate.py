@@ -32,6 +32,7 @@ from vrtspike.system.progress_bar import progress_bar
 
 FRAMES_PER_EXPOSURE = 11
 STEPS_OF_PAIRS = 88
+SPLITS = ("train", "test")
 SENSOR_KEYS = Simulation.model_fields.keys() - {"ROOT", "SEQUENCES"}
 
 
@@ -62,7 +63,7 @@ def main() -> None:
         help="data set with blurry and sharp frames; --output is then what DATA.SPIKE_ROOT names",
     )
     parser.add_argument(
-        "--splits", nargs="+", help="those of a data set of pairs; default: train test"
+        "--splits", nargs="+", help="those of a data set of pairs; default: train and test if there"
     )
     parser.add_argument("--layout", choices=[AUTO, *LAYOUTS], help=f"of the pairs; default: {AUTO}")
     parser.add_argument("--output", type=Path, required=True, help="folder of the data set")
@@ -100,7 +101,6 @@ def main() -> None:
     arguments = parser.parse_args()
     # Refused before anything is read.
     refuse_idle_options(arguments)
-    arguments.splits = arguments.splits or ["train", "test"]
     arguments.layout = arguments.layout or AUTO
     if arguments.steps_per_frame is None:
         steps = STEPS_OF_PAIRS if arguments.pairs else STEPS_PER_SOURCE_FRAME
@@ -110,7 +110,7 @@ def main() -> None:
         simulate_spikes_of_pairs(arguments, how)
         return
     if arguments.source:
-        refuse_pairs(arguments.source, arguments.splits)
+        refuse_pairs(arguments.source, SPLITS)
         folders = frame_folders(arguments.source, arguments.split or "train")
     else:
         name = arguments.sequence or arguments.frames.resolve().name
@@ -202,12 +202,18 @@ def for_each(
 def simulate_spikes_of_pairs(arguments: argparse.Namespace, how: Simulation) -> None:
     """Simulate the spikes of all sequences of a data set without any."""
     root = arguments.pairs
-    found = survey(root, arguments.splits, "blur", arguments.layout)
+    found = survey(root, arguments.splits or SPLITS, "blur", arguments.layout)
     if found["spikes"]:
         raise DataError(f"{root}: has spikes already; expected a data set without any")
-    if excluded := named_faults(found["excluded"]):
+    # Of the splits that are looked for unasked, one that has no sound sequence is left out.
+    asked = set(arguments.splits or {sequence["split"] for sequence in found["sequences"]})
+    left_out = {n: f for n, f in found["excluded"].items() if not {n, n.rpartition("/")[0]} & asked}
+    excluded = named_faults({n: f for n, f in found["excluded"].items() if n not in left_out})
+    if excluded:
         advice = "Fix them, or leave a split out (--splits)."
         raise DataError(list_faults(f"{root}: nothing was simulated", excluded, advice))
+    for name in left_out:
+        print(f"left out: {name}")
     for number, sequence in enumerate(found["sequences"]):
         split, name = sequence["split"], sequence["name"]
         folder = arguments.output / split / name

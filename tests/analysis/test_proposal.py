@@ -39,7 +39,7 @@ def test_keys_of_several_findings(findings, expected):
 def test_the_text_is_a_preset_that_differs_from_its_base_in_these_keys(tmp_path, keys):
     (tmp_path / "slow.yaml").write_text("TRAIN:\n  EPOCHS: 7\n")
     findings = [finding("waiting", **{key.replace(".", "__"): keys[key] for key in keys})]
-    (tmp_path / "proposed.yaml").write_text(preset_text("slow", {"BASE": "slow"}, keys, findings))
+    (tmp_path / "proposed.yaml").write_text(preset_text("slow", "slow", keys, findings))
     overrides = [f"{key}={value}" for key, value in keys.items()]
     expected = load_preset(tmp_path / "slow.yaml", overrides)
     assert load_preset(tmp_path / "proposed.yaml") == expected
@@ -47,7 +47,7 @@ def test_the_text_is_a_preset_that_differs_from_its_base_in_these_keys(tmp_path,
 
 def test_every_key_stands_with_the_figure_that_proposed_it():
     findings = [FIRST, SECOND, finding("third", TRAIN__COMPILE_MODEL=False)]
-    text = preset_text("slow", {}, proposed_keys(findings), findings)
+    text = preset_text("slow", "", proposed_keys(findings), findings)
     assert set(text.splitlines()[1:4]) == {
         "# Put in: BASE, the preset that it was trained with.",
         "# TRAIN.BATCH_SIZE: first: figure of first",

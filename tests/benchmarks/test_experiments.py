@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 import experiments
-import light_variants
 from experiments import Variant
-from vrtspike.deblurring.settings.schema import load_video_preset
 
 VARIANTS = {"**it**": Variant({"A": 1}, (0, 7)), "other": Variant({"A": 2}, (0,))}
 RUNS = {
@@ -33,8 +31,3 @@ def test_only_the_part_of_a_program_changes_and_an_outdated_page_is_refused(tmp_
     assert text == "before\n<!-- a.py: begin -->\n\nnew\n\n<!-- a.py: end -->\nafter\n"
     with pytest.raises(SystemExit, match=r"page.md is outdated; run: python benchmarks/a.py"):
         experiments.require_current(page, text, "a.py")
-
-
-def test_arithmetic_is_counted_for_one_frame(repository):
-    settings = load_video_preset(repository / "config/presets/light_demo.yaml")
-    assert light_variants.gflop(settings)["gflop"] == pytest.approx(2.727, abs=1e-3)

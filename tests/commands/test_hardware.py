@@ -49,7 +49,7 @@ def test_the_nearest_folder_that_exists(tmp_path):
 
 
 def test_gpus_are_known_by_name():
-    assert named_gpu("a6000", 2) == GpuKind("A6000", 2, 48, 0.768)
+    assert named_gpu("a6000", 2) == GpuKind("A6000", 2, 48)
     with pytest.raises(RunError, match=r"--gpu T4: expected .*A6000"):
         named_gpu("T4", 1)
 

@@ -50,7 +50,7 @@ def cures(advice):
     return re.findall(r"^  (.+)$", after.partition("\n\n")[0], re.MULTILINE)
 
 
-TINY = GpuKind("A100", 1, 8.0, 2.039)
+TINY = GpuKind("A100", 1, 8.0)
 
 
 @pytest.mark.parametrize(

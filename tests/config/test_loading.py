@@ -169,4 +169,6 @@ def test_a_logger_whose_package_is_missing_is_reported(monkeypatch, key, package
         check_training(settings)
     # Another one's absence is no matter.
     absent = {"wandb", "mlflow"} - absent
+    with pytest.raises(ConfigError, match=r"TRAIN\.EMA: an average of bfloat16 weights"):
+        check_training(Settings.model_validate({"TRAIN": {"EMA": 0.9, "PRECISION": "bf16-true"}}))
     check_training(Settings())

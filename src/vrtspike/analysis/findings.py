@@ -188,24 +188,22 @@ def proposed_keys(findings: Sequence[Finding]) -> dict[str, Any]:
     return accepted
 
 
-def preset_text(
-    run: str, base: Mapping[str, Any], keys: Mapping[str, Any], findings: Sequence[Finding]
-) -> str:
+def preset_text(run: str, base: str, keys: Mapping[str, Any], findings: Sequence[Finding]) -> str:
     """A preset file with ``keys``, each with the finding that proposes it.
 
     Args:
         run: its name.
-        base: keys and values that make the run's preset, ``BASE`` among them if it is known.
+        base: the preset that it was trained with; empty if that is no file.
         keys: dotted keys and values.
         findings: which propose them.
     """
     lines = [f"# Proposed from a run of {run}. Save as config/presets/<name>.yaml to use it."]
-    lines += ["# Put in: BASE, the preset that it was trained with."] * ("BASE" not in base)
+    lines += ["# Put in: BASE, the preset that it was trained with."] * (not base)
     if not keys:
         lines.append("# No finding proposes another value; this preset equals its base.")
     for key, value in keys.items():
         origin = next(f for f in findings if key in f.keys and f.keys[key] == value)
         lines.append(f"# {key}: {origin.symptom}: {origin.figure}")
     stream = io.StringIO()
-    YAML().dump(nested({**base, **keys}), stream)
+    YAML().dump({**({"BASE": base} if base else {}), **nested(keys)}, stream)
     return "\n".join(lines) + "\n" + stream.getvalue()

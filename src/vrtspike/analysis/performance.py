@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -102,7 +101,10 @@ def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) ->
     }
     write_json(output / f"{FINDINGS}.json", contents)
     atomic_write_text(output / f"{FINDINGS}.csv", table.to_csv(index=False))
-    atomic_write_text(output / PROPOSED, preset_text(run.name, _base(run), keys, findings))
+    base, ablation = split_seed(run.name)[0], run.settings.ablation
+    if not run.fingerprint or (ablation and ablation.origin(base)):
+        base = ""  # a log of another program, or a variant, which has no file
+    atomic_write_text(output / PROPOSED, preset_text(run.name, base, keys, findings))
     note = "" if findings else "Nothing to fix: no symptom crossed its limit."
     note = " ".join([note, *analysis.notes]).strip()
     write_page(
@@ -120,21 +122,6 @@ def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) ->
             ),
         ],
     )
-
-
-def _base(run: PublishedRun) -> dict[str, Any]:
-    """Keys that make a run's preset: the file that a seed or a variant is derived from.
-
-    Of a log of another program only the problem is known.
-    """
-    if not run.fingerprint:
-        return {"TASK": run.settings.TASK}
-    name = split_seed(run.name)[0]
-    for variant in run.settings.ablation.variants if run.settings.ablation else ():
-        if name.endswith(variant.suffix):
-            key, _, _ = variant.override.partition("=")
-            return {"BASE": name.removesuffix(variant.suffix), key: run.settings.value(key)}
-    return {"BASE": name}
 
 
 def figures_table(figures: RunFigures, metrics: Mapping[str, Metric]) -> pd.DataFrame:

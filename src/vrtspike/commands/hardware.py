@@ -26,14 +26,13 @@ to 0.48 under load."""
 _COPY_BYTES, _COPIES = 1 << 28, 5
 
 GPUS = {
-    "A6000": (48, 0.768),
-    "4090": (24, 1.008),
-    "A100": (80, 2.039),
-    "H100": (80, 3.35),
-    "H200": (141, 4.8),
+    "A6000": ("NVIDIA RTX A6000", 48, 0.768),
+    "4090": ("NVIDIA GeForce RTX 4090", 24, 1.008),
+    "A100": ("NVIDIA A100-SXM4-80GB", 80, 2.039),
+    "H100": ("NVIDIA H100 80GB HBM3", 80, 3.35),
+    "H200": ("NVIDIA H200", 141, 4.8),
 }
-"""GiB of memory, and TB/s that it gives: data sheets of NVIDIA RTX A6000, GeForce RTX 4090, A100
-80 GB SXM, H100 SXM and H200 SXM."""
+"""What the driver calls it, GiB of memory, and TB/s that it gives, by its data sheet."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +43,21 @@ class GpuKind:
         name: of the first GPU.
         count: number of usable GPUs.
         memory_gib: of the smallest GPU.
-        bandwidth: TB/s of its memory by the data sheet; None for GPUs of this machine, which are
-            measured: one name stands for cards of several speeds, and for parts of them.
     """
 
     name: str
     count: int
     memory_gib: float
-    bandwidth: float | None = None
+
+    @property
+    def bandwidth(self) -> float | None:
+        """TB/s of its memory by the data sheet; None for other cards than those of :data:`GPUS`.
+
+        >>> [GpuKind(f"NVIDIA H100 {kind}", 1, 80).bandwidth for kind in ("80GB HBM3", "PCIe")]
+        [3.35, None]
+        """
+        rates = {name: rate for key, (card, _, rate) in GPUS.items() for name in (key, card)}
+        return rates.get(self.name)
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,7 @@ def named_gpu(name: str, count: int) -> GpuKind:
     kind = name.upper()
     if kind not in GPUS:
         raise RunError(f"--gpu {name}: expected {', '.join(GPUS)}; or run on that machine")
-    return GpuKind(kind, count, *GPUS[kind])
+    return GpuKind(kind, count, GPUS[kind][1])
 
 
 def free_bytes(path: Path) -> int:
@@ -113,7 +119,7 @@ def free_bytes(path: Path) -> int:
 def measure_speed(gpu: GpuKind | None) -> tuple[float, str]:
     """TFLOP/s of a training step, and their source in words.
 
-    By the data sheet of a GPU that was named, or measured on a GPU or on all CPUs of this machine.
+    On a GPU by its data sheet or else measured here, or measured on all CPUs.
 
     Args:
         gpu: of this machine or of another one; None for the CPUs of this machine.

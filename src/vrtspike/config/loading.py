@@ -109,7 +109,7 @@ def build_settings(document: Document) -> RunSettings:
 def check_training(
     settings: RunSettings, preset: str = "", weights: Mapping[str, Path] | None = None
 ) -> None:
-    """Refuse missing files that a preset includes, and missing packages of its loggers.
+    """Refuse settings that cannot be trained, and missing files and packages of loggers.
 
     Args:
         settings: of the preset.
@@ -125,6 +125,7 @@ def check_training(
         for key, path in {**settings.named_files, **(weights or {})}.items()
         if path and not Path(path).is_file()
     ]
+    faults += [f"{place}{fault}" for fault in settings.training_faults()]
     faults += [
         f"{place}LOG.{key} needs the package {package}, which is not installed: pip install "
         f"{package}"
@@ -132,7 +133,7 @@ def check_training(
         if getattr(settings.LOG, key) is not None and importlib.util.find_spec(module) is None
     ]
     if faults:
-        raise ConfigError("\n".join([*faults, "Give what is missing, or remove the key."]))
+        raise ConfigError("\n".join([*faults, "Give what is missing, or change the key."]))
 
 
 def require_ablation(preset: str, settings: RunSettings) -> Ablation:

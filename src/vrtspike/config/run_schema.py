@@ -268,12 +268,7 @@ class RunSettings(Section):
         return found
 
     @model_validator(mode="after")
-    def _check_training(self) -> Self:
-        if self.TRAIN.EMA > 0 and self.TRAIN.PRECISION == "bf16-true":
-            raise ValueError(
-                "TRAIN.EMA: an average of bfloat16 weights hardly moves, its steps are rounded "
-                "away; set TRAIN.PRECISION to bf16-mixed, or TRAIN.EMA to 0"
-            )
+    def _check_early_stopping_metric(self) -> Self:
         stopping, known = self.TRAIN.EARLY_STOPPING, (MAIN_METRIC, *(self.watched or ()))
         if stopping is not None and self.watched and stopping.METRIC not in known:
             raise ValueError(
@@ -281,6 +276,15 @@ class RunSettings(Section):
                 f"{', '.join(known)}"
             )
         return self
+
+    def training_faults(self) -> list[str]:
+        """Why no training can begin with these settings; results of such a one can be read."""
+        if self.TRAIN.EMA > 0 and self.TRAIN.PRECISION == "bf16-true":
+            return [
+                "TRAIN.EMA: an average of bfloat16 weights hardly moves, its steps are rounded "
+                "away; set TRAIN.PRECISION to bf16-mixed, or TRAIN.EMA to 0"
+            ]
+        return []
 
     @model_validator(mode="before")
     @classmethod

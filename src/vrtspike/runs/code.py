@@ -80,11 +80,14 @@ def code_changes(folder: Path, program: Path, task: str) -> list[str] | None:
         task: the problem that is trained for.
 
     Returns:
-        None if ``code.json`` is missing or damaged.
+        None if ``code.json`` is missing, damaged or of another version.
     """
     try:
-        then = dict(read_json(folder / CODE)["files"])
+        found = read_json(folder / CODE)
+        schema, then = found["schema"], dict(found["files"])
     except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if schema != SCHEMA:
         return None
     now = training_code(program, task)
     return sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name))

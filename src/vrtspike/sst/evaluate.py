@@ -8,8 +8,8 @@ error, and of forecast and observed anomalies, their products and squares (:func
   the root of the product of their squares, or *centred*, after each field's mean was taken off
   (Wilks, 2011). Anomalies are about the climatology of the training years, or about its linear
   trend, which otherwise correlates by itself.
-- Intervals come from a moving block bootstrap: blocks of consecutive start months are drawn, as
-  neighbouring forecasts are not independent (Künsch, 1989).
+- Intervals are Student's t, with the standard error of a moving block bootstrap: blocks of
+  consecutive start months are drawn, as neighbouring forecasts are not independent (Künsch, 1989).
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ _HIGHEST = 0.99
 _SCORES = (
     "acc_centred: after each field's mean was taken off; _detrended: anomalies about the linear "
     "trend of the training years; nino34: correlation of the index; difference_k: RMSE of the "
-    "model less that of the system; _low and _high: 95 % interval of a moving block bootstrap over "
-    "start months."
+    "model less that of the system; _low and _high: 95 % interval by Student's t, with the "
+    "standard error of a moving block bootstrap over start months."
 )
 
 
@@ -188,16 +188,20 @@ def compare(means: xarray.Dataset) -> tuple[xarray.Dataset, pd.DataFrame]:
     student = stats.t(max(1, samples / block_length(samples) - 1))
     error = drawn.std("resample", ddof=1, skipna=False)
     for name, half in (error * student.ppf((1 + LEVEL) / 2)).items():
-        table[f"{name}_low"], table[f"{name}_high"] = table[name] - half, table[name] + half
+        # Correlations end at 1.
+        most = 1.0 if str(name).startswith(("acc", "nino34")) else np.inf
+        table[f"{name}_low"] = (table[name] - half).clip(-most)
+        table[f"{name}_high"] = (table[name] + half).clip(max=most)
     best = table["rmse_k"].sel(system=list(BASELINES)).idxmin("system")
     beside = table.sel(system=best).to_dataframe()
     standard = error["difference_k"].sel(system=best).to_series()
     # Where nothing differs, nothing varies.
     ratio = (beside["difference_k"].abs() / standard).fillna(0.0)
     low, high = beside["difference_k_low"], beside["difference_k_high"]
+    few, nothing = "too few start months to tell from", "without an RMSE to compare with"
     found = np.select(
         [high.isna(), high < 0, low > 0],
-        ["too few start months to tell from", "better than", "worse than"],
+        [few if samples < FEWEST else nothing, "better than", "worse than"],
         "not distinguishable from",
     )
     columns = {

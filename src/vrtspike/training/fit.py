@@ -17,6 +17,7 @@ from torch import nn
 from vrtspike.cluster.signals import EXIT_INTERRUPTED, StopRequest, report_start
 from vrtspike.config.checking import validate
 from vrtspike.config.documents import document_of
+from vrtspike.config.loading import check_training
 from vrtspike.config.problems import Problem, find_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.files import json_digest
@@ -284,8 +285,10 @@ def fit(
         "dataset": [_dotted(dataset_class), dataset_parameters],
         "settings": {name: result_settings(known)[name] for name in _SECTIONS},
     }
-    further = {"rates": rate_factors, "identity": vars(task) if identity is None else identity}
-    parts |= {name: dict(given) for name, given in further.items() if given}
+    # A task without attributes of its own, such as one with slots, is no JSON value.
+    own: Any = getattr(task, "__dict__", task) if identity is None else dict(identity)
+    further: dict[str, Any] = {"rates": rate_factors and dict(rate_factors), "identity": own}
+    parts |= {name: given for name, given in further.items() if given}
     run = RunIdentity(type(task).__name__, known, _dotted(dataset_class), _fingerprint(parts))
 
     def build(ranks: Ranks, workers: Workers) -> Trainable:
@@ -306,6 +309,7 @@ def _validated_settings(settings: Mapping[str, Any], validated: bool) -> RunSett
         if name not in _SECTIONS:
             raise RunError(f"settings: unknown section {name}; fit takes {', '.join(_SECTIONS)}")
     known = validate(RunSettings, document_of(settings, "settings"), _ADVICE)
+    check_training(known)
     if known.TRAIN.EARLY_STOPPING is not None and not validated:
         raise RunError(
             "TRAIN.EARLY_STOPPING needs validation: give validation_parameters, or remove the key"

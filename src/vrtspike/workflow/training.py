@@ -17,9 +17,8 @@ from vrtspike.config.workflow import Workflow
 from vrtspike.io.flatten import unequal
 from vrtspike.io.pretrained import PUBLISHED
 from vrtspike.runs.code import code_changes
-from vrtspike.runs.folder import latest_run
 from vrtspike.runs.identity import RunIdentity, result_settings, weight_digests
-from vrtspike.runs.names import SETTINGS, WEIGHTS
+from vrtspike.runs.names import WEIGHTS
 from vrtspike.system.errors import UserError, first_few
 
 _DATA_PARTS = len(Path("dataset/bins/dataset.json").parts)
@@ -86,17 +85,12 @@ class Trainings:
             the changes in a line; empty if there are none, or no run.
 
         Raises:
-            RunError: if a result says no more what it was trained with, and no run is there from
-                which it can be published again: training again would remove its weights.
+            RunError: if a result does not say what it was trained with: training again, which
+                would remove its weights, is left to the user.
         """
         if not self.is_trained(preset):
             return ""
-        try:
-            run = RunIdentity.read(self.result(preset))
-        except UserError:
-            if latest_run(Path(self._workflow.settings.RUNS) / preset) is None:
-                raise
-            return f"{SETTINGS} cannot be read"
+        run = RunIdentity.read(self.result(preset))
         settings = (run.settings, self._workflow.preset(preset))
         differing = unequal(*map(result_settings, settings))
         changes = [f"{key} {then} -> {now}" for key, (then, now) in sorted(differing.items())]

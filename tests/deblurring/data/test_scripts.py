@@ -100,9 +100,14 @@ def test_pairs_of_which_frames_are_missing_are_not_simulated(script, dataset, tm
     sequence = dataset / SEQUENCES[0]
     (sequence / "sharp/000002.png").unlink()
     assert "has no partner in sharp" in script(*command, status=2)
-    (sequence / "blur/000002.png").unlink()
-    assert "frame numbers jump from 000001 to 000003" in script(*command, status=2)
     shutil.rmtree(sequence / "blur")
     message = script(*command, status=2)
     assert f"nothing was simulated (1):\n  - {SEQUENCES[0]}: no blurry frames" in message
     assert not (tmp_path / "out").exists()
+    # A split that nobody asked for need not be there.
+    shutil.rmtree(sequence.parent)
+    split = SEQUENCES[0].partition("/")[0]
+    told = script(*command)
+    assert f"left out: {split}" in told
+    assert "spikes of 3 frames" in told
+    assert f"{split}: no sequence folders" in script(*command, "--splits", split, "test", status=2)

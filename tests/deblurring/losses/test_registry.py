@@ -8,13 +8,14 @@ from torchvision.models import alexnet
 from torchvision.models.vgg import cfgs, make_layers
 
 from tests.shipped import video_presets
+from vrtspike.config.loading import check_training
 from vrtspike.deblurring import perceptual
 from vrtspike.deblurring.losses.registry import LOSSES, build_terms
-from vrtspike.deblurring.losses.vgg_perceptual import RELUS
 from vrtspike.deblurring.perceptual import build_lpips
+from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.settings.losses import LossSettings
 from vrtspike.io.pretrained import BACKBONES
-from vrtspike.system.errors import DataError
+from vrtspike.system.errors import ConfigError, DataError
 
 CPU = torch.device("cpu")
 
@@ -28,16 +29,21 @@ def test_a_weight_switches_a_term_on_and_zero_switches_it_off(name):
     others = {other: {"WEIGHT": 0.0} for other in LossSettings.model_fields if other != name}
     settings = LossSettings.model_validate({**others, name: {"WEIGHT": 0.5}})
     assert {key: term.WEIGHT for key, term in settings.active.items()} == {name: 0.5}
-    with pytest.raises(ValueError, match="at least one WEIGHT must be positive"):
+    with pytest.raises(ValueError, match="at least one must be positive"):
         LossSettings.model_validate({**others, name: {"WEIGHT": 0.0}})
 
 
 def test_losses_that_a_step_could_not_compute_are_refused():
-    alone = {"CHARBONNIER": {"WEIGHT": 0}, "VGG_PERCEPTUAL": {"WEIGHT": 1, "LAYERS": [*RELUS]}}
-    LossSettings.model_validate(alone)
-    for key, value in (("EVERY", 2), ("LAYERS", []), ("LAYERS", ["relu3_4"])):
-        with pytest.raises(ValueError, match=key):
-            LossSettings.model_validate({**alone, "VGG_PERCEPTUAL": {"WEIGHT": 1, key: value}})
+    def alone(train: dict[str, object] | None = None, **keys: object) -> Settings:
+        terms = {"CHARBONNIER": {"WEIGHT": 0}, "VGG_PERCEPTUAL": {"WEIGHT": 1, **keys}}
+        return Settings.model_validate({"LOSS": terms, "TRAIN": train or {}})
+
+    with pytest.raises(ValueError, match="LAYERS"):
+        alone(LAYERS=["relu3_4"])
+    # Results of such settings can be read.
+    with pytest.raises(ConfigError, match="LOSS: found EVERY above 1 in all terms"):
+        check_training(alone(EVERY=2))
+    assert not alone({"DISTILL": {"TEACHER": "results/train/a"}}, EVERY=2).training_faults()
 
 
 def test_absent_weights_are_an_error_before_training(tmp_path):

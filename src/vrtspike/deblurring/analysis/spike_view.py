@@ -21,8 +21,9 @@ from vrtspike.deblurring.data.gate.alignment import (
     mismatch,
     order_fault,
 )
+from vrtspike.deblurring.data.raw.layouts.files import sensor_file
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
-from vrtspike.deblurring.data.raw.recordings import find_sensor, sensor_file
+from vrtspike.deblurring.data.raw.recordings import find_sensor
 from vrtspike.deblurring.data.raw.spikes import PackedSpikes, count_spike_frames
 from vrtspike.deblurring.video import video_file
 from vrtspike.io.images import read_gray

@@ -110,7 +110,8 @@ def evaluate_run(job: EvaluationJob) -> dict[str, Any]:
     }
     model = load_model(job.weights, settings, device)
 
-    compute = torch_compute(model, read_statistics(job.weights.parent), device)
+    statistics = read_statistics(job.weights.parent) if settings.MODEL.USE_SPIKE else None
+    compute = torch_compute(model, statistics, device)
     started, total = time.monotonic(), sum(entry.frames for entry in entries)
     rows: list[Row] = []
     with contextlib.ExitStack() as opened:

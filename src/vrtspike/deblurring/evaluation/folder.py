@@ -218,7 +218,7 @@ def _identity(model: TrainedModel, request: Request, source: GivenClip) -> dict[
             "from": NO_SPIKES if spikes is None else spikes.origin,
             "version": input_version([] if spikes is None else spikes.files),
             "layout": request.layout,
-            "sensor": spikes and spikes.sensor and str(spikes.sensor),
+            "sensor": spikes and spikes.sensor and [*spikes.sensor.size],
         },
         "precision": model.precision,
     }

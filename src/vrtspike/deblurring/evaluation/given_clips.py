@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from vrtspike.deblurring.data.bins import bin_table
 from vrtspike.deblurring.data.exposure import TABLE, Exposure
 from vrtspike.deblurring.data.gate.alignment import align, center_tolerance, mismatch, misplacement
-from vrtspike.deblurring.data.raw.layouts.files import SPIKE_SUFFIXES
+from vrtspike.deblurring.data.raw.layouts.files import SPIKE_SUFFIXES, sensor_file
 from vrtspike.deblurring.data.raw.layouts.folders import numbered, without_zeros
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
-from vrtspike.deblurring.data.raw.recordings import find_recordings, find_sensor, sensor_file
+from vrtspike.deblurring.data.raw.recordings import find_recordings, find_sensor
 from vrtspike.deblurring.data.raw.spikes import PackedSpikes, Sensor, frame_scale, pack_rows
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
 from vrtspike.deblurring.data.store.voxels import GainMeter, voxelize_packed

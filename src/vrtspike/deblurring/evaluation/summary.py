@@ -115,7 +115,7 @@ def _warnings(dataset: DatasetManifest, run: RunIdentity) -> list[str]:
     data = deblurring_settings(run.settings).DATA
     split, found = data.VAL_SPLIT, []
     if dataset.digest != run.dataset_digest:
-        found.append(f"of other data than it was trained on: {dataset.path} has another digest")
+        found.append(f"of other data than it was trained on: {dataset.name} has another digest")
     if data.VALIDATION == "test":
         found.append(chosen_on("the test split", "DATA.VALIDATION is test"))
     known = {name: of for name, of in dataset.overlaps.items() if name.startswith(f"{split}/")}

@@ -40,7 +40,7 @@ class VggSettings(TermSettings):
     WEIGHT: NonNegativeFloat = key(
         "Weight in the total loss; 0 (off) is best for PSNR, 0.1 for looks", 0.0
     )
-    LAYERS: tuple[Layer, ...] = key("Feature layers, such as relu3_3", ("relu3_3",), min_length=1)
+    LAYERS: tuple[Layer, ...] = key("Feature layers, such as relu3_3", ("relu3_3",))
     EVERY: Positive = key("Compute it every this many steps", 1)
     WEIGHTS: Literal["pretrained", "random"] = key(
         "Backbone weights: from WEIGHTS.DIR, or random (named so in every log)", "pretrained"
@@ -78,6 +78,6 @@ class LossSettings(Section):
 
     @model_validator(mode="after")
     def _some_term(self) -> Self:
-        if all(getattr(term, "EVERY", 1) > 1 for term in self.active.values()):
-            raise ValueError("at least one WEIGHT must be positive where EVERY is not above 1")
+        if not self.active:
+            raise ValueError("every term has weight 0; at least one must be positive")
         return self

@@ -215,11 +215,6 @@ class ModelSettings(Section):
                 f"VRT.MLP_RATIO is {vrt.MLP_RATIO}; expected at least {1 / min(widths):.3g}, for a "
                 "hidden layer that is not empty"
             )
-        if max(vrt.INDEP_RECONSTS, default=0) >= len(widths):
-            faults.append(
-                f"VRT.INDEP_RECONSTS is {list(vrt.INDEP_RECONSTS)}; expected at most "
-                f"{len(widths) - 1}, the last group of VRT_DEPTHS"
-            )
         if faults:
             raise ValueError("; ".join(faults))
         return self

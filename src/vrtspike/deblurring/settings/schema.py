@@ -300,6 +300,13 @@ class Settings(RunSettings):
         keys = ("MODEL.VRT.USE_CHECKPOINT_FFN", "MODEL.VRT.USE_CHECKPOINT_ATTN")
         return tuple(key for key in keys if self.value(key))
 
+    def training_faults(self) -> list[str]:
+        """As of the engine, and steps without a loss."""
+        every = min(getattr(term, "EVERY", 1) for term in self.LOSS.active.values())
+        lost = every > 1 and self.TRAIN.DISTILL is None
+        fault = "LOSS: found EVERY above 1 in all terms, expected one that every step computes"
+        return super().training_faults() + [fault] * lost
+
     @model_validator(mode="after")
     def _neighbours_have_as_many_bins(self) -> Self:
         wanted, bins = self.MODEL.NAF.NEIGHBOUR_BINS, self.DATA.NUM_VOXEL_BINS

@@ -11,10 +11,10 @@ from tests.deblurring.data.conftest import SEQUENCES
 from tests.deblurring.data.prepared import check
 from tests.deblurring.data.raw.published import PUBLISHED
 from tests.deblurring.data.scenes import film
-from vrtspike.deblurring.data.raw.layouts.files import sensor_size
+from vrtspike.deblurring.data.raw.layouts.files import sensor_file, sensor_size
 from vrtspike.deblurring.data.raw.layouts.layout import advice
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS, find_sequence
-from vrtspike.deblurring.data.raw.recordings import find_sensor, sensor_file
+from vrtspike.deblurring.data.raw.recordings import find_sensor
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.io.files import write_json
@@ -94,7 +94,7 @@ def test_a_file_beside_or_above_the_spikes_may_give_the_sensor_size(dataset, pla
     assert find_sequence(dataset, f"{SPLIT}/{NAME}", "blur").sensor_file is None
     (dataset / place / "config.yaml").write_text("spike_h: 250\nspike_w: 400\n")
     if place != f"{SPLIT}/{NAME}/spike":  # that of something else
-        (dataset / f"{SPLIT}/{NAME}/spike/config.yaml").write_text("fps: 20000\n")
+        (dataset / f"{SPLIT}/{NAME}/spike/config.yaml").write_text("#spike_h\nspike_fps: 2\n")
     found = find_sequence(dataset, f"{SPLIT}/{NAME}", "blur").sensor_file
     assert sensor_size(dataset / found) == (250, 400)
 

@@ -13,6 +13,10 @@ from vrtspike.deblurring.data.raw.numbering import find_jumps, frame_numbers, fr
         (["cam2_09", "cam2_10"], [9, 10]),
         (["a_9", "b_10"], None),
         (["a_9", "a_10", "b_11"], [9, 10, None]),
+        (["8", "9", "10", "cover", "11_1"], [8, 9, 10, None, None]),
+        # Such as times; and of another base.
+        (["1.8", "1.9", "2.0"], None),
+        ([f"{number:02x}" for number in range(16)], None),
         (["9_left", "10_left"], None),
         (["night", "day"], None),
         ([], None),

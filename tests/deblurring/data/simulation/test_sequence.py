@@ -40,6 +40,10 @@ def test_a_sensor_of_another_scale_is_told_to_those_who_read(tmp_path):
         write_sequence(tmp_path / "train/s", film(1, 22), frames_per_exposure=11, how=how)
         manifest = check(tmp_path, "train/s")
         assert (manifest["faults"], manifest["spike_size"]) == ([], [96 // scale, 128 // scale])
+    other = tmp_path / "train/s/config.yaml"
+    other.write_text("camera: mine\n")
+    write_sequence(tmp_path / "train/s", film(1, 22), frames_per_exposure=11)
+    assert other.read_text() == "camera: mine\n"
 
 
 def test_gamma_goes_to_its_own_folder(tmp_path):

@@ -28,8 +28,8 @@ from vrtspike.deblurring.data.gate.alignment import (
     correlation_curve,
     find_peak,
 )
-from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE
-from vrtspike.deblurring.data.raw.recordings import find_sensor, sensor_file
+from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE, sensor_file
+from vrtspike.deblurring.data.raw.recordings import find_sensor
 from vrtspike.deblurring.data.raw.spikes import Sensor, count_spike_frames
 from vrtspike.deblurring.data.simulation.sequence import frame_files
 from vrtspike.io.files import atomic_write_text, replaced_folder, write_json
@@ -314,13 +314,12 @@ def _moved_exposures(found: Calibration, source: Path) -> dict[str, Exposure]:
         name: each.moved(round(offset))._replace(sharp=each.sharp + offset)
         for name, each in read_exposures(source / TABLE).items()
     }
-    for name, exposure in exposures.items():
-        if exposure.start < 0 or exposure.stop > total:
-            raise DataError(
-                f"{source / TABLE}, frame {name}: {offset:+.2f} steps later it is exposed from "
-                f"step {exposure.start} to {exposure.stop}, but {SPIKES} has {total} steps; remove "
-                "the frame and its line"
-            )
+    left = [name for name, each in exposures.items() if each.start < 0 or each.stop > total]
+    if left:
+        raise DataError(
+            f"{source / TABLE}: {offset:+.2f} steps later the exposures of {', '.join(left)} leave "
+            f"the {total} steps of {SPIKES}; remove these frames and their lines"
+        )
     return exposures
 
 

@@ -30,8 +30,8 @@ def frame_numbers(names: Sequence[str]) -> Numbers | None:
         names: without suffixes, such as ``000226`` or ``frame_226``.
 
     Returns:
-        a number for each name; None where most names are of another kind, and in place of the
-        number of a single such name.
+        a number for each name, but None in place of that of a few names of another kind; None
+        where many are, or prefixes hold numbers, too, as in times.
 
     >>> frame_numbers(["frame_8", "frame_16", "cover"])
     [8, 16, None]
@@ -40,8 +40,10 @@ def frame_numbers(names: Sequence[str]) -> Numbers | None:
     """
     found = [re.fullmatch(r"(.*?)(\d+)", name) for name in names]
     prefixes = Counter(match[1] for match in found if match)
-    prefix = next((each for each, count in prefixes.items() if 2 * count > len(names)), None)
-    if prefix is None:
+    prefix, count = next(iter(prefixes.most_common(1)), ("", 0))
+    kinds = Counter(re.sub(r"\d+", "0", each) for each in prefixes)
+    few = min(count - 1, max(2, len(names) // 10))
+    if len(names) - count > few or kinds[re.sub(r"\d+", "0", prefix)] > 1:
         return None
     return [int(match[2]) if match and match[1] == prefix else None for match in found]
 

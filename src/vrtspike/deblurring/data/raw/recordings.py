@@ -11,25 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vrtspike.deblurring.data.exposure import Exposure, read_exposures
-from vrtspike.deblurring.data.raw.layouts.files import (
-    SENSOR_FILE,
-    Area,
-    SequenceFiles,
-    sensor_size,
-    tells_size,
-)
+from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE, Area, SequenceFiles, sensor_size
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.data.raw.spikes import Sensor, count_spike_frames, npz_sensor
 from vrtspike.system.errors import DataError
-
-_FOLDERS_ABOVE = 4
-
-
-def sensor_file(spikes: Path) -> Path | None:
-    """The ``config.yaml`` in the folder of a spike file, or in one above, that gives a size."""
-    folders = list(spikes.absolute().parents)[:_FOLDERS_ABOVE]
-    return next(filter(tells_size, (folder / SENSOR_FILE for folder in folders)), None)
 
 
 def find_sensor(

@@ -11,6 +11,7 @@ from vrtspike.system.errors import DataError
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg")
 SPIKE_SUFFIXES = (".dat", ".npz")
 SENSOR_FILE = "config.yaml"
+_FOLDERS_ABOVE = 4
 
 _SENSOR_KEY = re.compile(
     r"^\s*(spike_h|spike_w)\s*:\s*['\"]?([1-9]\d*)['\"]?\s*(?:#.*)?$", re.MULTILINE
@@ -71,7 +72,17 @@ class SequenceFiles:
 
 def tells_size(path: Path) -> bool:
     """Whether a ``config.yaml`` is there and names a sensor's size; others hold other things."""
-    return path.is_file() and b"spike_" in path.read_bytes()
+    return path.is_file() and bool(_sizes_named(path.read_text("utf-8-sig", errors="replace")))
+
+
+def _sizes_named(text: str) -> list[str]:
+    return re.findall(r"\bspike_[hw]\b", re.sub("#.*", "", text))
+
+
+def sensor_file(spikes: Path) -> Path | None:
+    """The ``config.yaml`` in the folder of a spike file, or in one above, that gives a size."""
+    folders = list(spikes.absolute().parents)[:_FOLDERS_ABOVE]
+    return next(filter(tells_size, (folder / SENSOR_FILE for folder in folders)), None)
 
 
 def sensor_size(path: Path) -> tuple[int, int] | None:
@@ -86,7 +97,7 @@ def sensor_size(path: Path) -> tuple[int, int] | None:
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read ({error})") from error
     found = _SENSOR_KEY.findall(text)
-    mentioned = re.findall(r"\bspike_[hw]\b", re.sub("#.*", "", text))
+    mentioned = _sizes_named(text)
     if not mentioned:
         return None
     sizes = {key: int(value) for key, value in found}
