@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from vrtspike.deblurring.data.raw.layouts.registry import AUTO, LAYOUTS, find_sequence
+from vrtspike.deblurring.data.raw.layouts.registry import AUTO, LAYOUTS, find_sequence, frame_faults
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.simulation.sensor import Simulation
@@ -208,19 +208,22 @@ def simulate_spikes_of_pairs(arguments: argparse.Namespace, how: Simulation) -> 
     # Of the splits that are looked for unasked, one that has no sound sequence is left out.
     asked = set(arguments.splits or {sequence["split"] for sequence in found["sequences"]})
     left_out = {n: f for n, f in found["excluded"].items() if not {n, n.rpartition("/")[0]} & asked}
-    excluded = named_faults({n: f for n, f in found["excluded"].items() if n not in left_out})
-    if excluded:
+    if excluded := named_faults({n: f for n, f in found["excluded"].items() if n not in left_out}):
         advice = "Fix them, or leave a split out (--splits)."
         raise DataError(list_faults(f"{root}: nothing was simulated", excluded, advice))
-    for name in left_out:
-        print(f"left out: {name}")
-    for number, sequence in enumerate(found["sequences"]):
-        split, name = sequence["split"], sequence["name"]
-        folder = arguments.output / split / name
-        with progress_bar(f"simulate {split}/{name}") as progress:
+    for fault in named_faults(left_out):
+        print(f"left out: {fault}")
+    names = [f"{sequence['split']}/{sequence['name']}" for sequence in found["sequences"]]
+    sequences = {name: find_sequence(root, name, "blur", arguments.layout) for name in names}
+    # All are looked at before the first of them is simulated, which takes long.
+    if faults := named_faults({name: frame_faults(files) for name, files in sequences.items()}):
+        raise DataError(list_faults(f"{root}: nothing was simulated", faults, "Fix these."))
+    for number, (name, files) in enumerate(sequences.items()):
+        folder = arguments.output / name
+        with progress_bar(f"simulate {name}") as progress:
             count = simulate_pairs(
                 root,
-                find_sequence(root, f"{split}/{name}", "blur", arguments.layout),
+                files,
                 folder,
                 how.model_copy(update={"SEED": how.SEED + number}),
                 progress=progress,

@@ -75,3 +75,8 @@ def test_the_code_of_training_is_that_of_the_network_and_not_of_the_logs(reposit
     neutral_modules += (f"{folder}/data/manifests", f"{folder}/data/store/writing")
     neutral_modules += (f"{folder}/data/raw", f"{folder}/data/gate")
     assert not any(name.startswith(neutral_modules) for name in found)
+
+
+def test_of_a_record_of_another_version_it_is_told(tmp_path, program):
+    (tmp_path / "code.json").write_text('{"schema": 2, "files": {}}')
+    assert code_changes(tmp_path, program, "sst") == ["code.json of another version"]

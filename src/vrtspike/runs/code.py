@@ -80,7 +80,7 @@ def code_changes(folder: Path, program: Path, task: str) -> list[str] | None:
         task: the problem that is trained for.
 
     Returns:
-        None if ``code.json`` is missing, damaged or of another version.
+        One line for a ``code.json`` of another version, None if it is missing or damaged.
     """
     try:
         found = read_json(folder / CODE)
@@ -88,6 +88,6 @@ def code_changes(folder: Path, program: Path, task: str) -> list[str] | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     if schema != SCHEMA:
-        return None
+        return [f"{CODE} of another version"]
     now = training_code(program, task)
     return sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name))

@@ -100,6 +100,7 @@ def test_pairs_of_which_frames_are_missing_are_not_simulated(script, dataset, tm
     sequence = dataset / SEQUENCES[0]
     (sequence / "sharp/000002.png").unlink()
     assert "has no partner in sharp" in script(*command, status=2)
+    assert not (tmp_path / "out").exists()  # of the other sequences, either
     shutil.rmtree(sequence / "blur")
     message = script(*command, status=2)
     assert f"nothing was simulated (1):\n  - {SEQUENCES[0]}: no blurry frames" in message
@@ -108,6 +109,6 @@ def test_pairs_of_which_frames_are_missing_are_not_simulated(script, dataset, tm
     shutil.rmtree(sequence.parent)
     split = SEQUENCES[0].partition("/")[0]
     told = script(*command)
-    assert f"left out: {split}" in told
+    assert f"left out: {split}: no sequence folders" in told
     assert "spikes of 3 frames" in told
     assert f"{split}: no sequence folders" in script(*command, "--splits", split, "test", status=2)

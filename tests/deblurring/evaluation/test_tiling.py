@@ -75,8 +75,6 @@ def run(model: nn.Module, clip: np.ndarray, tiling: Tiling, **options: object) -
     [
         (10, 4, 2),
         (21, 10, 5),
-        (5, 9, 4),
-        (11, 3, 0),
         (7, 0, 0),
     ],
 )

@@ -41,8 +41,9 @@ def test_losses_that_a_step_could_not_compute_are_refused():
     with pytest.raises(ValueError, match="LAYERS"):
         alone(LAYERS=["relu3_4"])
     # Results of such settings can be read.
-    with pytest.raises(ConfigError, match="LOSS: found EVERY above 1 in all terms"):
-        check_training(alone(EVERY=2))
+    for keys in ({"EVERY": 2}, {"LAYERS": []}):
+        with pytest.raises(ConfigError, match="LOSS: found EVERY above 1, or no LAYERS, in all"):
+            check_training(alone(**keys))
     assert not alone({"DISTILL": {"TEACHER": "results/train/a"}}, EVERY=2).training_faults()
 
 

@@ -302,10 +302,10 @@ class Settings(RunSettings):
 
     def training_faults(self) -> list[str]:
         """As of the engine, and steps without a loss."""
-        every = min(getattr(term, "EVERY", 1) for term in self.LOSS.active.values())
-        lost = every > 1 and self.TRAIN.DISTILL is None
-        fault = "LOSS: found EVERY above 1 in all terms, expected one that every step computes"
-        return super().training_faults() + [fault] * lost
+        terms = [each for each in self.LOSS.active.values() if getattr(each, "LAYERS", True)]
+        every = min((getattr(each, "EVERY", 1) for each in terms), default=2)
+        fault = "LOSS: found EVERY above 1, or no LAYERS, in all terms, expected one of every step"
+        return super().training_faults() + [fault] * (every > 1 and self.TRAIN.DISTILL is None)
 
     @model_validator(mode="after")
     def _neighbours_have_as_many_bins(self) -> Self:
