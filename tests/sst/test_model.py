@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from tests.training.replicas import Case, assert_equal_to_one_process, train_by_two
 from vrtspike.sst.model import RecursiveAttentionTransformer
 from vrtspike.system.errors import ConfigError
 
@@ -158,3 +161,9 @@ def test_numbers_that_make_no_sense_are_refused():
 def test_another_grid_than_the_models_is_refused():
     with pytest.raises(ConfigError, match=r"7 rows and 9 columns.*give it height=7, width=9"):
         small().on_grid(np.ones((ROWS, 9)), LATITUDES, LONGITUDES)
+
+
+def test_two_processes_learn_what_one_learns_from_their_batches(tmp_path: Path):
+    cases: dict[str, Case] = {"forecast": (partial(trained, lead=2), (past(), MONTH))}
+    train_by_two(cases, tmp_path)
+    assert_equal_to_one_process("forecast", cases["forecast"], tmp_path)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
 
+from tests.training.replicas import Case, assert_equal_to_one_process, train_by_two
 from vrtspike.deblurring.models import Restorer, build_model
 from vrtspike.deblurring.models.registry import MODELS
 from vrtspike.deblurring.models.restorer import FLOW
@@ -22,18 +27,48 @@ SMALL = {
         "WIDTH": 8,
         "SPIKE_WIDTH": 8,
         "NEIGHBOUR_BINS": 2,
-        "ENCODER_BLOCKS": [1, 1],
-        "DECODER_BLOCKS": [1, 1],
+        "ENCODER_BLOCKS": [1, 1, 1],
+        "DECODER_BLOCKS": [1, 1, 1],
     },
 }
 
 each_model = pytest.mark.parametrize("name", MODELS)
 
+SENSORS = {"equal": (32, 48), "half": (16, 24), "quarter": (8, 12), "other": (13, 20)}
+"""Sizes of a sensor beside frames of 32 x 48."""
 
-def build(name: str) -> Restorer:
+
+def build(name: str, **model: Any) -> Restorer:
     torch.manual_seed(0)
-    data = {"NUM_VOXEL_BINS": 4, "CLIP_LEN": 2}
-    return build_model(Settings.model_validate({"MODEL": {**SMALL, "TYPE": name}, "DATA": data}))
+    data = {"NUM_VOXEL_BINS": 4, "CLIP_LEN": 3}
+    values = {**SMALL, "TYPE": name, **model}
+    return build_model(Settings.model_validate({"MODEL": values, "DATA": data}))
+
+
+def build_away_from_zero(name: str, **model: Any) -> Restorer:
+    """A model none of whose layers starts at zero, and which draws no random numbers."""
+    vrt = {**SMALL["VRT"], "DROP_PATH_RATE": 0.0}
+    network = build(name, VRT=vrt, **model)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(0.02 * torch.randn_like(parameter))
+    return network
+
+
+def clip_of(sensor: tuple[int, int], frames: int = 2) -> tuple[torch.Tensor, torch.Tensor]:
+    """Two clips of 32 x 48 pixels with their voxels."""
+    torch.manual_seed(1)
+    return torch.rand(2, frames, 3, 32, 48), torch.randn(2, frames, 4, *sensor)
+
+
+def cases_of(name: str) -> dict[str, Case]:
+    """Trainings of a model: with each sensor, with clips of one frame, without spikes."""
+    build_it = partial(build_away_from_zero, name)
+    without = partial(build_away_from_zero, name, USE_SPIKE=False)
+    cases: dict[str, Case] = {sensor: (build_it, clip_of(size)) for sensor, size in SENSORS.items()}
+    cases["one frame"] = build_it, clip_of(SENSORS["half"], frames=1)
+    cases["without spikes"] = without, clip_of(SENSORS["half"])
+    return cases
 
 
 @each_model
@@ -75,6 +110,26 @@ def test_it_says_how_it_computes_and_which_parts_learn_at_other_rates(name):
     # In clips of one frame flow takes no part.
     model(torch.rand(1, 1, 3, 16, 16), torch.randn(1, 1, 4, 16, 16)).sum().backward()
     assert not any(p.grad is not None and p.grad.any() for p in groups[FLOW])
+
+
+@each_model
+def test_every_parameter_has_a_gradient_whatever_the_sensor(name):
+    """Else two processes cannot train: each waits for the gradients of all parameters."""
+    control = partial(build_away_from_zero, name, SPIKE_ORDER="shuffled")
+    cases = {**cases_of(name), "control": (control, clip_of(SENSORS["half"]))}
+    for case, (build_it, inputs) in cases.items():
+        model = build_it()
+        model(*inputs).square().mean().backward()
+        without = [key for key, parameter in model.named_parameters() if parameter.grad is None]
+        assert without == [], case
+
+
+@each_model
+def test_two_processes_learn_what_one_learns_from_their_batches(name, tmp_path: Path):
+    cases = cases_of(name)
+    train_by_two(cases, tmp_path)
+    for case_name, case in cases.items():
+        assert_equal_to_one_process(case_name, case, tmp_path)
 
 
 @pytest.mark.parametrize(

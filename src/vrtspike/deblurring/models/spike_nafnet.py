@@ -82,6 +82,11 @@ def upsample(channels: int) -> nn.Sequential:
     return nn.Sequential(nn.Conv2d(channels, 2 * channels, 1, bias=False), nn.PixelShuffle(2))
 
 
+def round_up(number: int, multiple: int) -> int:
+    """The smallest multiple that is not below a number."""
+    return (number + multiple - 1) // multiple * multiple
+
+
 def pad_end(x: Tensor, height: int, width: int) -> Tensor:
     """Repeat the last row and column until there are as many as asked for.
 
@@ -132,6 +137,11 @@ class SpikePyramid(nn.Module):
         self.downs = nn.ModuleList(downsample(channels, channels) for _ in range(levels - 1))
         self.blocks = nn.ModuleList(NAFBlock(channels) for _ in range(levels))
 
+    @property
+    def multiple(self) -> int:
+        """Height and width of the spikes have to be multiples of this."""
+        return 2 ** len(self.downs)
+
     def forward(self, spikes: Tensor) -> list[Tensor]:
         """(N, inputs, h, w) -> per level l (N, C, h / 2**l, w / 2**l), the finest first."""
         levels = [self.blocks[0](self.stem(spikes))]
@@ -140,18 +150,18 @@ class SpikePyramid(nn.Module):
         return levels
 
 
-def level_for(levels: Sequence[Tensor], finest: int, scale: int) -> Tensor:
-    """The features of a scale of the U-Net: of its resolution, or the finest ones enlarged.
+def resize_by_power(features: Tensor, power: int) -> Tensor:
+    """Features enlarged (bilinear) or reduced (mean) by a power of two.
 
     Args:
-        levels: of a :class:`SpikePyramid`.
-        finest: scale of the U-Net that has the sensor's resolution, 1 for half the frame's size.
-        scale: 0 is full size, 1 half of it.
+        features: (N, C, h, w).
+        power: of the factor of either side, 1 for twice the size, -1 for half of it.
     """
-    if scale >= finest:
-        return levels[scale - finest]
-    factor = 2 ** (finest - scale)
-    return functional.interpolate(levels[0], scale_factor=factor, mode="bilinear")
+    if power > 0:
+        return functional.interpolate(features, scale_factor=2**power, mode="bilinear")
+    if power < 0:
+        return functional.avg_pool2d(features, 2**-power)
+    return features
 
 
 class SpikeNAFNet(Restorer):
@@ -187,7 +197,7 @@ class SpikeNAFNet(Restorer):
                 1 + bins + 2 * self.neighbour_bins, spike_width, len(encoder)
             )
             self.fusion = nn.ModuleList(
-                nn.Conv2d(each + spike_width, each, 1) for each in widths[:-1]
+                nn.Conv2d(channels + spike_width, channels, 1) for channels in widths
             )
             self.readout = nn.Conv2d(spike_width, 3, 3, padding=1)
             start_at_zero(self.readout)
@@ -207,7 +217,7 @@ class SpikeNAFNet(Restorer):
         """
         height, width = blur.shape[-2:]
         multiple = 2 ** len(self.encoder)
-        full = [(side + multiple - 1) // multiple * multiple for side in (height, width)]
+        full = [round_up(side, multiple) for side in (height, width)]
         frames = pad_end(blur.flatten(0, 1), *full)
         spikes = self._encode(blur, voxels, full) if self.bins else []
         restored = frames + self._residual(frames, spikes)
@@ -228,23 +238,53 @@ class SpikeNAFNet(Restorer):
         if list(grids.shape[-2:]) != size:
             grids = functional.interpolate(grids, size, mode="bilinear")
         # The size follows from that of the frames, so that an export knows both to be equal.
-        levels = self.spikes(pad_end(grids, *(side // 2**finest for side in full)))
-        return [level_for(levels, finest, scale) for scale in scales]
+        padded = [round_up(side // 2**finest, self.spikes.multiple) for side in full]
+        return self._levels_of_scales(self.spikes(pad_end(grids, *padded)), finest, full)
+
+    def _levels_of_scales(
+        self, levels: Sequence[Tensor], finest: int, full: Sequence[int]
+    ) -> list[Tensor]:
+        """Spike features for each scale of the U-Net: of its resolution, or else resized.
+
+        The middle takes the coarsest level, which is of its size where the sensor has half the
+        frames' resolution. So each level reaches the picture, whatever the sensor's resolution:
+        a parameter without a gradient would end training on several processes.
+
+        Args:
+            levels: of the :class:`SpikePyramid`, the finest first.
+            finest: scale of the U-Net that has the sensor's resolution, 1 for half of it.
+            full: padded size of the frames.
+        """
+        middle = len(self.encoder)
+        features = []
+        for scale in range(middle + 1):
+            level = len(levels) - 1 if scale == middle else max(scale - finest, 0)
+            resized = resize_by_power(levels[level], finest + level - scale)
+            height, width = (side // 2**scale for side in full)
+            features.append(resized[..., :height, :width])
+        return features
 
     def _residual(self, frames: Tensor, spikes: Sequence[Tensor]) -> Tensor:
         """What is added to padded frames, (N, 3, H', W') -> the same shape."""
         x, skips = self.intro(frames), []
         for scale, down in enumerate(self.downs):
-            if spikes:
-                x = self.fusion[scale](torch.cat((x, spikes[scale]), dim=1))
+            x = self._fuse(x, spikes, scale)
             x = self.encoder[scale](x)
             skips.append(x)
             x = down(x)
+        x = self._fuse(x, spikes, len(self.downs))
         x = self.middle(x)
         for scale in reversed(range(len(skips))):
             x = self.decoder[scale](self.ups[scale](x) + skips[scale])
         x = self.ending(x)
         return x + self.readout(spikes[0]) if spikes else x
+
+    def _fuse(self, x: Tensor, spikes: Sequence[Tensor], scale: int) -> Tensor:
+        """Features of a scale joined with those of its spikes; without spikes as they are."""
+        if not spikes:
+            return x
+        fused: Tensor = self.fusion[scale](torch.cat((x, spikes[scale]), dim=1))
+        return fused
 
 
 def build_spike_nafnet(settings: Settings, pretrained: bool) -> SpikeNAFNet:
