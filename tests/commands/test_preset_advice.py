@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import shutil
 
+import numpy as np
 import pytest
 
 from vrtspike.analysis.findings import advice
@@ -13,6 +14,8 @@ from vrtspike.commands.preset_advice import advise, advise_batch
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import load_workflow, read_workflow
 from vrtspike.deblurring.costs import table
+from vrtspike.deblurring.data.simulation.demo import SCENES, render
+from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.sst.problem import memory
 from vrtspike.system.errors import UserError
 
@@ -58,8 +61,8 @@ TINY = GpuKind("A100", 1, 8.0)
     [
         (["H200"], "train_fast", "reproduce", "MODEL.VRT.PRETRAINED: weights/006_VRT"),
         (["4090"], "train_baseline", "fast", "needs 49 of 24 GiB of GPU memory"),
-        ([TINY], "make demo", "low_memory", "needs 9 of 8 GiB of GPU memory"),
-        ([None, 0, 64.0, 2], "make demo", "baseline", "takes more than 336 hours"),
+        ([TINY], "train_light_small", "low_memory", "needs 9 of 8 GiB of GPU memory"),
+        ([None, 0, 64.0, 2], "train_light_small", "baseline", "takes more than 336 hours"),
         # Who has months may train.
         ([None, 0, 64.0, 2, 1e6], "train_baseline", "baseline", ""),
         # 4 GB (3.73 GiB) of cache, 3 GiB for CUDA, and 0.15 for each of 12 + 6 workers.
@@ -94,10 +97,35 @@ def test_a_full_disk(project, monkeypatch):
     # 29.3 GB of stores and four checkpoints of 0.29 GB.
     found = ask("A100")
     assert symptoms(fits(found)["baseline"]) == ["needs 30 GB of disk, 30 are free"]
-    assert found.command == "make demo"
+    assert found.command == "snakemake --cores 16 train_light_small"
     # Stores that are there already need no more space.
     monkeypatch.setattr(module, "folder_size", lambda folder: (1, 2 * GB))
     assert not fits(ask("A100"))["baseline"].reasons
+
+
+def test_a_small_data_set(project):
+    """Frames below the crops of most presets, clips for a few of their steps only."""
+    root = project / "mine"
+    for number in range(3):
+        frames = list(render(SCENES[number], np.random.default_rng(number), 128, 192, 6 * 11 + 1))
+        write_sequence(root / f"train/scene{number}", frames, frames_per_exposure=11)
+    write_sequence(root / "test/scene3", frames, frames_per_exposure=11)
+    advised = ask("A100", SET=[f"DATA.ROOT={root}"])
+    assert advised.command == "snakemake --cores 16 train_light_small"
+    small = fits(advised)
+    assert symptoms(small["light"]) == [
+        "its crops of 256 x 256 do not fit into frames of 128 x 192"
+    ]
+    # Two of three sequences are trained on, each with two clips of five frames: 40 epochs of four
+    # clips, twelve in a step.
+    assert small["low_memory"].cost.steps == 40 * 4 // 12
+    assert symptoms(small["low_memory"]) == [
+        "its crops of 256 x 256 do not fit into frames of 128 x 192",
+        "makes 13 steps of these clips, fewer than 1,000",
+    ]
+    assert small["light_small"].cost.steps == 6000
+    assert not small["light_small"].reasons
+    assert not small["demo"].reasons, "120 steps are what it is made for"
 
 
 def test_what_a_person_reads(project):

@@ -21,6 +21,7 @@ from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import Workflow
 from vrtspike.deblurring.costs import TrainingCost, training_cost
 from vrtspike.deblurring.data.clips.dataset import held_out
+from vrtspike.deblurring.data.clips.requirements import largest_crop
 from vrtspike.deblurring.data_size import GB, GOPRO, DataSize, measure_data
 from vrtspike.deblurring.datasets import Dataset, DeblurringWorkflow
 from vrtspike.deblurring.problem import training_weights
@@ -29,9 +30,18 @@ from vrtspike.io.files import folder_size
 from vrtspike.system.errors import DataError
 from vrtspike.training.workers import resolve_workers
 
-PREFERRED = ("fast", "baseline", "low_memory", "low_ram", "opt", "compact", "light")
+PREFERRED = (
+    "fast",
+    "baseline",
+    "low_memory",
+    "low_ram",
+    "opt",
+    "compact",
+    "light",
+    "light_small",
+)
 """Order in which presets that fit are recommended: the published network first, the faster before
-the more economical; the light model last."""
+the more economical; the light model last, its small variant after it."""
 
 UNTRAINED_START = (
     "it trains from random weights, for comparisons and timing; for the best figures start from "
@@ -47,6 +57,8 @@ _WORKER_GIB = 0.15
 """PSS of a data loading worker without the cache: measured (``demo``)."""
 _FLOAT32 = 2.0
 """Memory of float32 relative to half precision, which the table counts."""
+MIN_STEPS = 1000
+"""Fewest optimiser steps that are worth a training, but for presets of generated data."""
 MAX_BATCH_GROWTH = 4
 """Largest factor on the samples of a step; beyond it a run would have too few steps."""
 reason = partial(advice_texts, "presets")
@@ -206,7 +218,7 @@ def assess(
     hours = cost.clips * cost.run_tflop / machine.tflops / efficiency / 3600
     disk: float = data.missing_bytes(settings.DATA.NUM_VOXEL_BINS)
     disk += cost.checkpoint_gib(settings.TRAIN.KEEP_LAST) * 2**30
-    reasons = []
+    reasons = _data_reasons(settings, data, cost.steps)
     if gpu is not None and cost.gpu_gib > _USABLE * gpu.memory_gib:
         reasons.append(reason("gpu_memory", needed=cost.gpu_gib, there=gpu.memory_gib))
     if memory > machine.memory_gib:
@@ -218,6 +230,18 @@ def assess(
     weights = training_weights(settings).items()
     reasons += [reason("weights", key=k, path=path) for k, path in weights if not path.is_file()]
     return Fit(name, reasons, cost, memory, hours)
+
+
+def _data_reasons(settings: Settings, data: PresetData, steps: int) -> list[Mapping[str, str]]:
+    """Reasons against a preset in its data: frames below its crops, too few clips for its steps."""
+    reasons: list[Mapping[str, str]] = []
+    height, width = data.size.rgb_size
+    crop = largest_crop(settings)
+    if crop > min(height, width):
+        reasons.append(reason("crop", crop=crop, height=height, width=width))
+    if steps < MIN_STEPS and data.dataset.kind != "demo":
+        reasons.append(reason("steps", steps=steps, least=MIN_STEPS))
+    return reasons
 
 
 def _memory_gib(settings: Settings, cost: TrainingCost, gpus: int, cpus: int) -> float:
