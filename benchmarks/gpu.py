@@ -43,7 +43,16 @@ from vrtspike.training.run_log import describe_environment
 GIB = 2**30
 REPOSITORY = Path(__file__).resolve().parent.parent
 FIRST = ("baseline", "light", "fast")
-MORE = ("reproduce", "compact", "low_memory", "low_ram", "opt", "demo", "light_demo")
+MORE = (
+    "reproduce",
+    "compact",
+    "low_memory",
+    "low_ram",
+    "opt",
+    "light_small",
+    "demo",
+    "light_demo",
+)
 SMALL, SIDE = ("light_demo", "demo"), 32
 """Presets, and the side of their frames, that try the parts on a CPU."""
 ATTENTION = ("sdpa", "recompute")

@@ -110,7 +110,7 @@ def test_a_small_data_set(project):
         frames = list(render(SCENES[number], np.random.default_rng(number), 128, 192, 6 * 11 + 1))
         write_sequence(root / f"train/scene{number}", frames, frames_per_exposure=11)
     write_sequence(root / "test/scene3", frames, frames_per_exposure=11)
-    advised = ask("A100", SET=[f"DATA.ROOT={root}"])
+    advised = ask("A100", DATA={"ROOT": str(root)})
     assert advised.command == "snakemake --cores 16 train_light_small"
     small = fits(advised)
     assert symptoms(small["light"]) == [
