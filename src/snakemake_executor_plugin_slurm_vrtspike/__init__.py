@@ -11,6 +11,7 @@ from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.settings import CommonSettings
 
+from vrtspike.system.errors import install_advice
 from vrtspike.system.surroundings import set_default_user
 
 _PLUGIN, _LOWEST = "snakemake-executor-plugin-slurm", "2.8"
@@ -35,7 +36,7 @@ except ImportError as error:
             """Raise a message for the user."""
             raise WorkflowError(
                 f"the profile submits jobs through {_PLUGIN}, which is not installed or does not "
-                f"fit ({_FAULT}): pip install 'vrtspike[slurm]'"
+                f"fit ({_FAULT}); {install_advice('slurm')}"
             )
 
 

@@ -31,11 +31,39 @@ def test_version():
     assert vrtspike_command("--version").stdout.split() == ["vrtspike", vrtspike.__version__]
 
 
-def test_an_unknown_command_is_answered_with_those_that_there_are():
-    answer = vrtspike_command("verfy", "results")
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        ([], "a command is missing"),
+        (["restor", "results"], "no command 'restor'; did you mean restore?"),
+        (["qqq"], "no command 'qqq'"),
+    ],
+)
+def test_without_a_known_command_all_are_shown(words, fault):
+    answer = vrtspike_command(*words)
     assert answer.returncode == 2
-    assert "invalid choice: 'verfy'" in answer.stderr
-    assert "verify" in answer.stderr
+    assert answer.stderr.splitlines()[-1] == f"vrtspike: error: {fault}"
+    for name in COMMANDS:
+        assert re.search(rf"^    {name}\s", answer.stderr, re.MULTILINE)
+
+
+def completions(line: str) -> list[str]:
+    """The words that bash is offered at the end of a line."""
+    asked = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line))}
+    answer = subprocess.run(
+        ["bash", "-c", '"$0" -m vrtspike 8>&1 9>/dev/null', sys.executable],
+        env={**os.environ, **asked, "_ARGCOMPLETE_IFS": "\n"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [word.strip() for word in answer.stdout.split()]
+
+
+def test_a_shell_completes_commands_and_options():
+    assert completions("vrtspike re") == ["restore"]
+    assert {"pack", "why", "doctor"} <= set(completions("vrtspike "))
+    assert completions("vrtspike restore run frames --side") == ["--side-by-side"]
 
 
 def test_a_package_that_cannot_be_imported_is_an_error_of_one_line(tmp_path, monkeypatch):
@@ -43,7 +71,7 @@ def test_a_package_that_cannot_be_imported_is_an_error_of_one_line(tmp_path, mon
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     answer = vrtspike_command("doctor")
     assert answer.returncode == 2
-    told = "error: a package is missing or damaged (libtorch.so: no such file); pip install"
+    told = "error: a package is missing or damaged (libtorch.so: no such file); in the project's folder: pip install -e '.[workflow]'"
     assert answer.stderr.startswith(told)
 
 

@@ -239,6 +239,14 @@ def test_what_is_ready_is_told_at_the_end(machine, presets, ending, is_sound):
     ]  # fmt: skip
 
 
+def test_outside_of_a_project_it_does_not_say_that_presets_are_ready(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines: list[str] = []
+    assert show_checks(readiness.all_checks([], []), lines.append)
+    assert f"{tmp_path} is not the project's folder" in lines[-2]
+    assert lines[-1].startswith("the machine is ready; configuration, data and weights were not")
+
+
 def test_a_python_without_vrtspike_is_told(monkeypatch):
     def missing(name):
         raise readiness.metadata.PackageNotFoundError(name)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
 import vrtspike
 from vrtspike.system import cli
+from vrtspike.system.suggestions import did_you_mean
 
 MODULES = {
     "vrtspike.deblurring.commands.models": ("restore", "export"),
@@ -43,13 +45,42 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def require_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Show all commands and end the program where the first word is none of them.
+
+    Raises:
+        SystemExit: with argparse's status for a wrong command line, 2.
+    """
+    if words and words[0].startswith("-"):
+        return
+    names = [name for group in MODULES.values() for name in group]
+    if words and words[0] in names:
+        return
+    parser.print_help(sys.stderr)
+    fault = "a command is missing"
+    if words:
+        fault = f"no command {words[0]!r}{did_you_mean(words[0], names)}"
+    parser.exit(2, f"\nvrtspike: error: {fault}\n")
+
+
+def complete(parser: argparse.ArgumentParser) -> None:
+    """Answer a shell that asks for completions, and end the program."""
+    if "_ARGCOMPLETE" in os.environ:
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
+
+
 def run_command(words: Sequence[str]) -> int | None:
     """Run one command line.
 
     Raises:
         UserError: from the command itself.
     """
-    arguments = make_parser().parse_args(words)
+    parser = make_parser()
+    complete(parser)
+    require_command(parser, words)
+    arguments = parser.parse_args(words)
     status: int | None = arguments.run(arguments)
     return status
 

@@ -118,6 +118,11 @@ def show_checks(checks: Iterator[Check | str], show: Callable[[str], None]) -> b
         show(f"fix first: {', '.join(broken)}")
     elif broken or missing:
         show(f"ready: make demo; your presets need first: {', '.join([*broken, *missing])}")
+    elif not any(title == PRESETS for title, _ in found):
+        show(
+            "the machine is ready; configuration, data and weights were not checked: go to the "
+            "project's folder and run this there"
+        )
     else:
         show("ready: make demo, and your presets")
     return not broken

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from typing import TypeVar, get_args
 
@@ -12,6 +11,7 @@ from pydantic_core import ErrorDetails
 
 from vrtspike.config.documents import Document, KeyPath, dotted
 from vrtspike.system.errors import ConfigError
+from vrtspike.system.suggestions import nearest
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -66,11 +66,13 @@ def _describe(model: type[BaseModel], document: Document, detail: ErrorDetails) 
 
 def _suggestion(model: type[BaseModel], path: KeyPath) -> str:
     """The nearest name in the same section, else in any."""
-    every = dict(fields_of(model))
-    for keys in ([each for each in every if each[:-1] == path[:-1]], every):
-        known = {str(each[-1]).upper(): dotted(each) for each in keys}
-        if near := difflib.get_close_matches(str(path[-1]).upper(), known, n=1):
-            return f"; did you mean {known[near[0]]}?"
+    every = [path_of_key for path_of_key, _ in fields_of(model)]
+    in_section = [each for each in every if each[:-1] == path[:-1]]
+    for keys in (in_section, every):
+        by_name = {str(each[-1]): dotted(each) for each in keys}
+        near = nearest(str(path[-1]), by_name)
+        if near is not None:
+            return f"; did you mean {by_name[near]}?"
     return ""
 
 

@@ -19,7 +19,7 @@ from vrtspike.io.files import atomic_path, file_digest, write_json
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.names import RECORD, SETTINGS, STATISTICS, WEIGHTS
 from vrtspike.runs.published import PublishedRun, read_finished, require_published
-from vrtspike.system.errors import ConfigError, RunError
+from vrtspike.system.errors import ConfigError, RunError, install_advice
 
 CARD = "README.md"
 FIGURES = "figures.json"
@@ -91,8 +91,8 @@ def find_model(given: str | Path) -> Path:
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise RunError(
             f"{given}: no such folder, expected that of a finished run (results/train/<preset>) or "
-            "a packed one; the Hugging Face hub has no such model, was not reached, or needs "
-            f"pip install 'vrtspike[hub]' ({first})"
+            "a packed one; the Hugging Face hub has no such model, was not reached, or its package "
+            f"is missing ({install_advice('hub')}): {first}"
         ) from error
 
 

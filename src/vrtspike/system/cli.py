@@ -21,6 +21,7 @@ from vrtspike.system.errors import (
     EXIT_USER_ERROR,
     UserError,
     describe_full_disk,
+    install_advice,
     is_disk_full,
     is_text,
     shown,
@@ -187,8 +188,8 @@ def run(
         extra = "onnx" if (error.name or "").startswith("onnx") else "workflow"
         status = EXIT_USER_ERROR
         text = (
-            f"error: a package is missing or damaged ({error}); pip install "
-            f"'vrtspike[{extra}]', or see docs/install.md"
+            f"error: a package is missing or damaged ({error}); {install_advice(extra)}, or see "
+            "docs/install.md"
         )
     except BrokenPipeError:
         if not _reader_has_ended():

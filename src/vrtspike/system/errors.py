@@ -46,6 +46,15 @@ def describe_full_disk(error: OSError) -> str:
     return f"the disk is full ({error.strerror}); free space"
 
 
+def install_advice(extra: str) -> str:
+    """The command that adds the packages of an extra of ``pyproject.toml``.
+
+    >>> install_advice("hub")
+    "in the project's folder: pip install -e '.[hub]'"
+    """
+    return f"in the project's folder: pip install -e '.[{extra}]'"
+
+
 def list_faults(title: str, faults: Sequence[str], advice: str, *, limit: int | None = None) -> str:
     """One message for many faults: a title with their number, a line each, and what to do.
 
