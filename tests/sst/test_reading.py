@@ -1,16 +1,16 @@
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import xarray
 
 from tests.sst.conftest import changed
 from vrtspike.sst.generate import Globe, write_example
-from vrtspike.sst.reading import read_months
+from vrtspike.sst.reading import find_files, read_months
 from vrtspike.sst.settings import month_name
 from vrtspike.system.errors import DataError
 
@@ -175,38 +175,55 @@ def test_what_is_no_file_of_data_is_told(tmp_path):
             read_months(path)
 
 
-def write_grib(path: Path, months: int) -> None:
-    """Monthly means of 16 x 31 points as GRIB 1, as the archive of ERA5 holds them."""
-    import eccodes
-
-    with path.open("wb") as stream:
-        for month in range(months):
-            # Temperature in kelvin, and ice.
-            for code, value in {34: 280 + month, 31: month / 4}.items():
-                message = eccodes.codes_grib_new_from_samples("regular_ll_sfc_grib1")
-                eccodes.codes_set(message, "indicatorOfParameter", code)
-                eccodes.codes_set(message, "stream", "moda")
-                eccodes.codes_set(message, "dataDate", 20_000_101 + 100 * month)
-                eccodes.codes_set(message, "bitmapPresent", 1)
-                # 9999 is a missing value.
-                eccodes.codes_set_values(message, np.r_[9999.0, np.full(495, value)])
-                eccodes.codes_write(message, stream)
+def test_apple_double_files_are_left_out(tmp_path):
+    path = write_example(tmp_path, SMALL)
+    beside = tmp_path / "._sst.nc"
+    beside.write_bytes(b"\x00\x05\x16\x07\x00\x02\x00\x00Mac OS X")
+    assert find_files(tmp_path) == [path]
+    beside.write_bytes(path.read_bytes())
+    assert find_files(tmp_path) == [beside, path]
 
 
-def test_grib_is_read_where_eccodes_is_installed(tmp_path):
-    pytest.importorskip("eccodes", reason="the extra grib is not installed")
-    write_grib(tmp_path / "sst.grib", 3)
-    found = read_months(tmp_path)
-    assert list(map(month_name, found.time.values)) == ["2000-01", "2000-02", "2000-03"]
-    for month in range(3):
-        for name, value in (("sst", 280 + month), ("siconc", month / 4)):
-            field = found[name][month].values.ravel()
-            np.testing.assert_allclose(field, np.r_[np.nan, np.full(495, value)], atol=1e-3)
-    assert [path.name for path in tmp_path.iterdir()] == ["sst.grib"]
+@pytest.mark.parametrize(
+    ("engine", "words"),
+    [
+        ("scipy", r"sst.nc: (cannot be used|sst of 2\d{3}-\d\d cannot be read) .*download"),
+        ("h5netcdf", r"sst.nc: cannot be used .*download a damaged file again"),
+    ],
+)
+@pytest.mark.parametrize("share", [0.2, 0.6, 0.95])
+def test_a_cut_file_is_refused(tmp_path, engine, words, share):
+    path = write_example(tmp_path, SMALL)
+    packed(path, engine)
+    contents = path.read_bytes()
+    path.write_bytes(contents[: int(share * len(contents))])
+    with pytest.raises(DataError, match=words):
+        read_months(tmp_path).compute()
 
 
-def test_grib_without_its_library_says_what_to_install(tmp_path, monkeypatch):
-    (tmp_path / "sst.grib").write_bytes(b"GRIB")
-    monkeypatch.setitem(sys.modules, "eccodes", None)
-    with pytest.raises(DataError, match=r"sst.grib: .* without the package eccodes .*pip install"):
-        read_months(tmp_path)
+def test_a_damaged_month_of_a_file_is_named(tmp_path):
+    path = write_example(tmp_path, SMALL)
+    with xarray.open_dataset(path, engine="h5netcdf") as opened:
+        dataset = opened.load()
+    path.unlink()
+    shape = (1, *dataset["sst"].shape[1:])
+    encoding = {"sst": {"zlib": True, "fletcher32": True, "chunksizes": shape}}
+    dataset.to_netcdf(path, engine="h5netcdf", encoding=encoding)
+    with h5py.File(path) as opened:
+        chunk = opened["sst"].id.get_chunk_info_by_coord((17, 0, 0))
+    contents = bytearray(path.read_bytes())
+    contents[chunk.byte_offset + chunk.size // 2] ^= 255
+    path.write_bytes(contents)
+    with pytest.raises(DataError, match=r"sst.nc: sst of 2001-06 cannot be read .*damaged"):
+        read_months(tmp_path).compute()
+
+
+def test_ice_of_more_months_than_the_temperature_is_kept(tmp_path):
+    split(write_example(tmp_path, SMALL), lambda d: (d[["sst"]][{"valid_time": slice(20)}],))
+    write_example(tmp_path / "b", SMALL)
+    split(tmp_path / "b" / "sst.nc", lambda d: (d[["siconc"]],))
+    (tmp_path / "b" / "0.nc").rename(tmp_path / "ice.nc")
+    months = read_months(tmp_path)
+    assert months.time.values.tolist() == SMALL.months.tolist()
+    assert months.source.notnull().values.tolist() == [True] * 20 + [False] * 4
+    assert months.ice_source.notnull().all()

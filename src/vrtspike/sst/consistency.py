@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import xarray
 from numpy.typing import NDArray
 
 from vrtspike.sst.grid import CELLS, Area
-from vrtspike.sst.settings import ICE, SST, month_name
+from vrtspike.sst.settings import ICE, MONTHS, SST, month_name
 from vrtspike.system.errors import DataError, first_few
 
 _PLAUSIBLE_K = (250.0, 330.0)
@@ -21,6 +19,15 @@ MAX_CHANGED_SEA = 0.01
 """Largest share of the sea's cells that may have no value in a month, or a value on land."""
 MAX_UNKNOWN_ICE = 0.1
 """Largest share of the sea's cells without a concentration; coasts of two variables may differ."""
+MAX_PATTERN_K = 2.0
+MAX_PATTERN_FACTOR = 5.0
+"""Largest deviation of half of the cells of a month, in kelvin and by that of the median month."""
+MIN_PATTERN_CELLS = 30
+"""Cells of sea from which deviations are judged; of fewer, half can change by chance."""
+_ADVICE = (
+    "A part is missing, or rows or columns are flipped or turned: download the month again, or "
+    "take it out"
+)
 
 
 def check_months(stored: xarray.Dataset, sources: xarray.Dataset, area: Area) -> list[str]:
@@ -38,86 +45,152 @@ def check_months(stored: xarray.Dataset, sources: xarray.Dataset, area: Area) ->
         DataError: naming file and month, what was found and expected.
     """
     title = f"in area {area.name}"
-    _require_range(stored[SST], sources.source, _PLAUSIBLE_K, f"{title} has temperatures", "kelvin")
+    # Computed together, so that large data are read once.
+    summary = _summary(stored).compute()
+    _require_range(
+        summary, SST, sources.source, _PLAUSIBLE_K, f"{title} has temperatures", "kelvin"
+    )
     if ICE in stored:
-        ice_title = f"{title} has concentrations of ice"
-        _require_range(
-            stored[ICE], sources.ice_source, _ICE, ice_title, "a share of 1 (are they per cent?)"
-        )
-        _require_known_ice(stored, sources, title)
-    return _check_sea(stored, sources.source, title)
+        ice = f"{title} has concentrations of ice"
+        _require_range(summary, ICE, sources.ice_source, _ICE, ice, "a share (are they per cent?)")
+        _require_known_ice(summary, sources.ice_source, title)
+    changes = _changes(stored, summary).compute()
+    _require_same_sea(changes, sources.source, title)
+    _require_same_pattern(changes, sources.source, title)
+    return _small_changes(changes, title)
+
+
+def _summary(stored: xarray.Dataset) -> xarray.Dataset:
+    """Figures of every month, and of every cell and calendar month."""
+    sst = stored[SST]
+    is_sea = sst.notnull()
+    summary = {
+        f"{SST}_min": sst.min(CELLS),
+        f"{SST}_max": sst.max(CELLS),
+        "sea_cells": is_sea.sum(CELLS),
+        "sea_months": is_sea.sum("time"),
+        "mean": sst.groupby(_calendar(sst)).mean(),
+    }
+    if ICE in stored:
+        ice = stored[ICE]
+        summary[f"{ICE}_min"] = ice.min(CELLS)
+        summary[f"{ICE}_max"] = ice.max(CELLS)
+        summary["unknown_ice"] = (is_sea & ice.isnull()).sum(CELLS)
+    return xarray.Dataset(summary)
+
+
+def _calendar(field: xarray.DataArray) -> xarray.DataArray:
+    """Calendar month of each month, 0 for January."""
+    return (field.time % MONTHS).rename("calendar")
 
 
 def _require_range(
-    field: xarray.DataArray,
+    summary: xarray.Dataset,
+    name: str,
     source: xarray.DataArray,
     limits: tuple[float, float],
     title: str,
     unit: str,
 ) -> None:
     """See that the values of every month lie within limits."""
-    lows, highs = field.min(CELLS).values, field.max(CELLS).values
+    lows = summary[f"{name}_min"].values
+    highs = summary[f"{name}_max"].values
     for place in np.flatnonzero((lows < limits[0]) | (highs > limits[1])):
         raise DataError(
-            f"{_file(source, place)}: {month_name(int(field.time[place]))} {title} from "
-            f"{lows[place]:g} to {highs[place]:g}, expected {unit} within {limits}; take the file "
-            "as it was downloaded"
+            f"{source.values[place]}: {_month(summary, place)} {title} from {lows[place]:g} to "
+            f"{highs[place]:g}, expected {unit} within {limits}; take the file as it was downloaded"
         )
 
 
-def _require_known_ice(stored: xarray.Dataset, sources: xarray.Dataset, title: str) -> None:
+def _require_known_ice(summary: xarray.Dataset, source: xarray.DataArray, title: str) -> None:
     """See that the sea has a concentration of ice also where there is none."""
-    is_sea = stored[SST].notnull()
-    unknown = (is_sea & stored[ICE].isnull()).sum(CELLS).values
-    cells = is_sea.sum(CELLS).values
-    delivered = sources.ice_source.notnull().values
+    unknown = summary["unknown_ice"].values
+    cells = summary["sea_cells"].values
+    delivered = source.notnull().values
     for place in np.flatnonzero(delivered & (unknown > MAX_UNKNOWN_ICE * cells)):
         raise DataError(
-            f"{_file(sources.ice_source, place)}: {ICE} of {month_name(int(stored.time[place]))} "
-            f"{title} is missing in {unknown[place]} of {cells[place]} cells of sea; expected 0 "
-            "where there is no ice: write 0 into the missing values of the sea, or take the ice "
-            f"out (then sea below the freezing point counts as ice)"
+            f"{source.values[place]}: {ICE} of {_month(summary, place)} {title} is missing in "
+            f"{unknown[place]} of {cells[place]} cells of sea; expected 0 where there is no ice: "
+            "write 0 into the missing values of the sea, or take the ice out (then sea below the "
+            "freezing point counts as ice)"
         )
 
 
-def _check_sea(stored: xarray.Dataset, source: xarray.DataArray, title: str) -> list[str]:
-    """Compare the sea of every month with that of most months."""
-    known = stored[SST].notnull()
-    present = known.any(CELLS).compute()
-    sea = (2 * known.sum("time") > present.sum("time")).compute()
-    lost = sea & ~known
+def _changes(stored: xarray.Dataset, summary: xarray.Dataset) -> xarray.Dataset:
+    """By how much each month differs from the sea of most months.
+
+    Returns:
+        ``lost``: cells of sea without a value; ``new``: cells of land with one; ``sea``: cells of
+        sea; ``pattern``: kelvin by which half of the cells deviate from the same calendar month of
+        other years, a uniform deviation left out.
+    """
+    sst = stored[SST]
+    known = sst.notnull()
+    present = summary["sea_cells"] > 0
+    sea = 2 * summary["sea_months"] > present.sum()
+    lost = sea & ~known & present
     if ICE in stored:
         # Some products have no temperature under ice, where it is masked anyway.
         lost = lost & ~(stored[ICE] >= ICE_SHARE)
-    lost_cells = lost.sum(CELLS).where(present, 0).values
-    new_cells = (known & ~sea).sum(CELLS).values
-    cells = int(sea.sum())
-    differing = np.flatnonzero(lost_cells + new_cells)
-    if not differing.size:
-        return []
-    severe = np.flatnonzero(lost_cells + new_cells > MAX_CHANGED_SEA * max(cells, 1))
-    if severe.size:
-        place = severe[0]
+    anomaly = sst - summary["mean"].sel(calendar=_calendar(sst)).drop_vars("calendar")
+    anomaly = anomaly.where(sea)
+    changes = {
+        "lost": lost.sum(CELLS),
+        "new": (known & ~sea).sum(CELLS),
+        "sea": sea.sum(),
+        "pattern": abs(anomaly - anomaly.mean(CELLS)).median(CELLS),
+    }
+    return xarray.Dataset(changes)
+
+
+def _require_same_sea(changes: xarray.Dataset, source: xarray.DataArray, title: str) -> None:
+    """See that land and sea of every month are those of most months."""
+    lost, new, cells = (changes[name].values for name in ("lost", "new", "sea"))
+    places = np.flatnonzero(lost + new > MAX_CHANGED_SEA * np.maximum(cells, 1))
+    if places.size:
+        place = places[0]
         raise DataError(
-            f"{_file(source, place)}: {month_name(int(stored.time[place]))} {title} has not the "
-            f"sea of most months: {lost_cells[place]} of {cells} cells have no temperature, "
-            f"{new_cells[place]} of land have one{_others(stored, severe)}; expected the same land "
-            "in every month: a part is missing, or rows or columns are flipped or turned; "
-            "download the month again"
+            f"{source.values[place]}: {_month(changes, place)} {title} has not the sea of most "
+            f"months: {lost[place]} of {cells} cells have no temperature, {new[place]} of land "
+            f"have one{_others(changes, places)}; expected the same land in every month. {_ADVICE}"
         )
-    months = first_few([month_name(int(stored.time[place])) for place in differing], 12)
+
+
+def _require_same_pattern(changes: xarray.Dataset, source: xarray.DataArray, title: str) -> None:
+    """See that warm and cold parts of every month lie where they lie in other years."""
+    kelvin = changes["pattern"].values
+    if changes["sea"] < MIN_PATTERN_CELLS or np.isnan(kelvin).all():
+        return
+    limit = max(MAX_PATTERN_K, MAX_PATTERN_FACTOR * float(np.nanmedian(kelvin)))
+    places = np.flatnonzero(kelvin > limit)
+    if places.size:
+        place = places[0]
+        raise DataError(
+            f"{source.values[place]}: {_month(changes, place)} {title} deviates by "
+            f"{kelvin[place]:.1f} K or more in half of the cells from the same month of other years"
+            f"{_others(changes, places)}, expected less than {limit:.1f} K. {_ADVICE}"
+        )
+
+
+def _small_changes(changes: xarray.Dataset, title: str) -> list[str]:
+    """A note where a few cells are not sea in every month."""
+    differing = (changes["lost"] + changes["new"]).values
+    places = np.flatnonzero(differing)
+    if not places.size:
+        return []
+    months = first_few([_month(changes, place) for place in places], 12)
     return [
-        f"{title}, the sea of {len(differing)} months differs by up to "
-        f"{(lost_cells + new_cells).max()} of {cells} cells, which count as land: {months}"
+        f"{title}, the sea of {len(places)} months differs by up to {differing.max()} of "
+        f"{changes['sea'].item()} cells, which count as land: {months}"
     ]
 
 
-def _others(stored: xarray.Dataset, places: NDArray[np.intp]) -> str:
-    names: Sequence[str] = [month_name(int(stored.time[place])) for place in places[1:]]
+def _others(fields: xarray.Dataset, places: NDArray[np.intp]) -> str:
+    names = [_month(fields, place) for place in places[1:]]
     if not names:
         return ""
     return f" (so do {first_few(names)})"
 
 
-def _file(source: xarray.DataArray, place: np.intp) -> str:
-    return str(source.values[place])
+def _month(fields: xarray.Dataset, place: np.intp) -> str:
+    return month_name(int(fields.time[place]))

@@ -27,6 +27,8 @@ _LOCK = "eccodes"
 """eccodes is not built for several threads everywhere."""
 _MEAN_STREAMS = ("moda", "edmo")
 """Monthly means of daily means, of the reanalysis and of its ensemble."""
+_MEAN_NAMES = {"avg_sst": SST, "avg_siconc": ICE, "avg_ci": ICE}
+"""Names of means in GRIB 2."""
 _GRIDS = ("regular_ll", "regular_gg")
 _MISSING = 1e34
 _AGAIN = "download the file again"
@@ -151,7 +153,9 @@ def _message(eccodes: ModuleType, handle: int, place: str) -> _Message:
         DataError: if its parameter or date is unknown, or it is no monthly mean.
     """
     get = partial(_get, eccodes, handle)
-    name, date = get("cfVarName"), get("dataDate")
+    name = get("cfVarName")
+    name = _MEAN_NAMES.get(name, name)
+    date = get("dataDate")
     dated = re.fullmatch(r"\d{8}", date) and 1 <= int(date[4:6]) <= MONTHS
     if name in ("", "unknown") or not dated:
         raise DataError(
