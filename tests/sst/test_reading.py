@@ -128,6 +128,15 @@ WRONG = {
         sst=d["sst"].assign_attrs(units="degC")
     ),
     "siconc has units '%'": lambda d: d.assign(siconc=d["siconc"].assign_attrs(units="%")),
+    "sst from 2000-01 on has GRIB_stepType 'instant'": lambda d: d.assign(
+        sst=d["sst"].assign_attrs(GRIB_stepType="instant")
+    ),
+    "siconc from 2000-01 on has cell_methods 'time: point'": lambda d: d.assign(
+        siconc=d["siconc"].assign_attrs(cell_methods="time: point")
+    ),
+    "sst from 2000-01 on has times at 6:00": lambda d: d.assign_coords(
+        valid_time=d["valid_time"] + np.timedelta64(6, "h")
+    ),
     "has units None": lambda d: d.assign(sst=d["sst"].drop_attrs()),
     "the dimensions valid_time, y, longitude and 24 times": lambda d: d.rename(latitude="y"),
     "the dimensions member, valid_time": lambda d: d.expand_dims(member=2),
