@@ -36,7 +36,9 @@ def changed(path: Path, change) -> Path:
     return path
 
 
-def series_store(kelvin: np.ndarray, folder: Path, years: Years, **fields: np.ndarray):
+def series_store(
+    kelvin: np.ndarray, folder: Path, years: Years, step: float = 4.0, **fields: np.ndarray
+):
     """A store of a strip along the equator, whose cells have these temperatures (months, cells)."""
     cells = kelvin.shape[1]
     times = (np.arange(len(kelvin)) + 12 * (years.TRAIN[0] - 1970)).astype("datetime64[M]")
@@ -50,12 +52,12 @@ def series_store(kelvin: np.ndarray, folder: Path, years: Years, **fields: np.nd
         },
         {
             "valid_time": times.astype("datetime64[ns]"),
-            "latitude": [2.0, -2.0],
-            "longitude": 4.0 * np.arange(cells) + 2,
+            "latitude": [step / 2, -step / 2],
+            "longitude": step * np.arange(cells) + step / 2,
         },
     ).to_netcdf(folder / "sst.nc", engine="h5netcdf")
-    strip = Area("Strip", lon=[0, 4 * cells], lat=[-4, 4])
-    return prepare(folder, strip, 4, folder / "out" / "p.json", years)
+    strip = Area("Strip", lon=[0, step * cells], lat=[-step, step])
+    return prepare(folder, strip, step, folder / "out" / "p.json", years)
 
 
 @pytest.fixture(scope="session")

@@ -3,13 +3,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import xarray
 
 from tests.sst.conftest import changed
 from vrtspike.sst.generate import Globe, write_example
-from vrtspike.sst.reading import read_months
+from vrtspike.sst.reading import find_files, read_months
 from vrtspike.sst.settings import month_name
 from vrtspike.system.errors import DataError
 
@@ -127,6 +128,15 @@ WRONG = {
         sst=d["sst"].assign_attrs(units="degC")
     ),
     "siconc has units '%'": lambda d: d.assign(siconc=d["siconc"].assign_attrs(units="%")),
+    "sst from 2000-01 on has GRIB_stepType 'instant'": lambda d: d.assign(
+        sst=d["sst"].assign_attrs(GRIB_stepType="instant")
+    ),
+    "siconc from 2000-01 on has cell_methods 'time: point'": lambda d: d.assign(
+        siconc=d["siconc"].assign_attrs(cell_methods="time: point")
+    ),
+    "sst from 2000-01 on has times at 6:00": lambda d: d.assign_coords(
+        valid_time=d["valid_time"] + np.timedelta64(6, "h")
+    ),
     "has units None": lambda d: d.assign(sst=d["sst"].drop_attrs()),
     "the dimensions valid_time, y, longitude and 24 times": lambda d: d.rename(latitude="y"),
     "the dimensions member, valid_time": lambda d: d.expand_dims(member=2),
@@ -174,36 +184,55 @@ def test_what_is_no_file_of_data_is_told(tmp_path):
             read_months(path)
 
 
-def write_grib(path: Path, months: int) -> None:
-    """Monthly means of 16 x 31 points as GRIB 1, as the archive of ERA5 holds them."""
-    import eccodes
-
-    with path.open("wb") as stream:
-        for month in range(months):
-            # Temperature in kelvin, and ice.
-            for code, value in {34: 280 + month, 31: month / 4}.items():
-                message = eccodes.codes_grib_new_from_samples("regular_ll_sfc_grib1")
-                eccodes.codes_set(message, "indicatorOfParameter", code)
-                eccodes.codes_set(message, "dataDate", 20_000_101 + 100 * month)
-                eccodes.codes_set(message, "bitmapPresent", 1)
-                # 9999 is a missing value.
-                eccodes.codes_set_values(message, np.r_[9999.0, np.full(495, value)])
-                eccodes.codes_write(message, stream)
+def test_apple_double_files_are_left_out(tmp_path):
+    path = write_example(tmp_path, SMALL)
+    beside = tmp_path / "._sst.nc"
+    beside.write_bytes(b"\x00\x05\x16\x07\x00\x02\x00\x00Mac OS X")
+    assert find_files(tmp_path) == [path]
+    beside.write_bytes(path.read_bytes())
+    assert find_files(tmp_path) == [beside, path]
 
 
-def test_grib_is_read_where_cfgrib_is_installed(tmp_path):
-    pytest.importorskip("cfgrib", reason="the extra grib is not installed")
-    write_grib(tmp_path / "sst.grib", 3)
-    found = read_months(tmp_path)
-    assert list(map(month_name, found.time.values)) == ["2000-01", "2000-02", "2000-03"]
-    for month in range(3):
-        for name, value in (("sst", 280 + month), ("siconc", month / 4)):
-            field = found[name][month].values.ravel()
-            np.testing.assert_allclose(field, np.r_[np.nan, np.full(495, value)], atol=1e-3)
-    assert [path.name for path in tmp_path.iterdir()] == ["sst.grib"]
+@pytest.mark.parametrize(
+    ("engine", "words"),
+    [
+        ("scipy", r"sst.nc: (cannot be used|sst of 2\d{3}-\d\d cannot be read) .*download"),
+        ("h5netcdf", r"sst.nc: cannot be used .*download a damaged file again"),
+    ],
+)
+@pytest.mark.parametrize("share", [0.2, 0.6, 0.95])
+def test_a_cut_file_is_refused(tmp_path, engine, words, share):
+    path = write_example(tmp_path, SMALL)
+    packed(path, engine)
+    contents = path.read_bytes()
+    path.write_bytes(contents[: int(share * len(contents))])
+    with pytest.raises(DataError, match=words):
+        read_months(tmp_path).compute()
 
 
-def test_grib_that_cannot_be_read_says_what_to_install(tmp_path):
-    (tmp_path / "sst.grib").write_bytes(b"no GRIB")
-    with pytest.raises(DataError, match=r"sst.grib: cannot be used .*'vrtspike\[grib\]'"):
-        read_months(tmp_path)
+def test_a_damaged_month_of_a_file_is_named(tmp_path):
+    path = write_example(tmp_path, SMALL)
+    with xarray.open_dataset(path, engine="h5netcdf") as opened:
+        dataset = opened.load()
+    path.unlink()
+    shape = (1, *dataset["sst"].shape[1:])
+    encoding = {"sst": {"zlib": True, "fletcher32": True, "chunksizes": shape}}
+    dataset.to_netcdf(path, engine="h5netcdf", encoding=encoding)
+    with h5py.File(path) as opened:
+        chunk = opened["sst"].id.get_chunk_info_by_coord((17, 0, 0))
+    contents = bytearray(path.read_bytes())
+    contents[chunk.byte_offset + chunk.size // 2] ^= 255
+    path.write_bytes(contents)
+    with pytest.raises(DataError, match=r"sst.nc: sst of 2001-06 cannot be read .*damaged"):
+        read_months(tmp_path).compute()
+
+
+def test_ice_of_more_months_than_the_temperature_is_kept(tmp_path):
+    split(write_example(tmp_path, SMALL), lambda d: (d[["sst"]][{"valid_time": slice(20)}],))
+    write_example(tmp_path / "b", SMALL)
+    split(tmp_path / "b" / "sst.nc", lambda d: (d[["siconc"]],))
+    (tmp_path / "b" / "0.nc").rename(tmp_path / "ice.nc")
+    months = read_months(tmp_path)
+    assert months.time.values.tolist() == SMALL.months.tolist()
+    assert months.source.notnull().values.tolist() == [True] * 20 + [False] * 4
+    assert months.ice_source.notnull().all()

@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from vrtspike.io.files import atomic_path
-from vrtspike.sst.reading import ICE, SST
-from vrtspike.sst.settings import MONTHS, month_number
+from vrtspike.sst.settings import ICE, MONTHS, SST, month_number
 
 PERIOD, DECAY = 28.0, 30.0
 """Months of a turn of the oscillation, and after which a third of its amplitude is left."""

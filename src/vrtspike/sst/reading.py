@@ -2,35 +2,39 @@
 
 Understood are NetCDF 3 and 4 and GRIB, one file or several, in any order; the dimension ``time`` or
 ``valid_time``; packed numbers; and ``expver``, by which the files tell final months (1) from
-preliminary ones (5, "ERA5T"): as a dimension, as a value beside the time, or not at all. Where a
-month is there in both, the final one is taken. Everything is opened lazily and read in chunks.
+preliminary ones (5, "ERA5T"): as a dimension, as a value beside the time, as an attribute, or not
+at all. Where a month is there in both, the final one is taken. Everything is opened lazily and read
+in chunks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import xarray
+from numpy.typing import NDArray
 
-from vrtspike.sst.settings import MONTHS, month_name
+from vrtspike.sst.grib import read_grib
+from vrtspike.sst.lazy import Key, lazy_months
+from vrtspike.sst.monthly import require_monthly_means
+from vrtspike.sst.settings import FINAL, ICE, MONTHS, SST, month_name
 from vrtspike.system.errors import DataError
 
-SST, ICE = "sst", "siconc"
-FINAL = 1
-"""``expver`` of final months."""
 _GRIB = (".grib", ".grib2", ".grb", ".grb2")
 SUFFIXES = (".nc", ".nc4", ".netcdf", *_GRIB)
 _UNITS = {SST: ("K", "Kelvin", "kelvin"), ICE: ("(0 - 1)", "1")}
 _PRODUCT = "'ERA5 monthly averaged data on single levels', variable 'Sea surface temperature'"
 _TIMES = ("time", "valid_time")
 _AXES = ("latitude", "longitude")
+_APPLE_DOUBLE = b"\x00\x05\x16\x07"
+"""First bytes of what macOS writes as ``._name`` beside a file on a disk of another system."""
 
 
 def find_files(root: str | Path) -> list[Path]:
     """The files of a download: the file itself, or all files in a folder, by name.
+
+    Attributes of a file that macOS keeps beside it (``._name``) are none of them.
 
     Raises:
         DataError: if there is none.
@@ -38,13 +42,21 @@ def find_files(root: str | Path) -> list[Path]:
     root = Path(root)
     if root.is_file():
         return [root]
-    found = sorted(path for path in root.glob("*") if path.suffix.lower() in SUFFIXES)
-    if not found:
+    paths = sorted(path for path in root.glob("*") if path.suffix.lower() in SUFFIXES)
+    files = [path for path in paths if not _is_apple_double(path)]
+    if not files:
         raise DataError(
             f"{root}: no file or folder with *{', *'.join(SUFFIXES)}; expected NetCDF or GRIB of "
             f"{_PRODUCT}, one or one per year: download them, or see DATA.GENERATE"
         )
-    return found
+    return files
+
+
+def _is_apple_double(path: Path) -> bool:
+    if not path.name.startswith("._"):
+        return False
+    with path.open("rb") as stream:
+        return stream.read(len(_APPLE_DOUBLE)) == _APPLE_DOUBLE
 
 
 def read_months(root: str | Path) -> xarray.Dataset:
@@ -56,7 +68,9 @@ def read_months(root: str | Path) -> xarray.Dataset:
     Returns:
         lazy ``sst`` in kelvin, NaN over land, and ``siconc`` (0 to 1) if the files have it, by
         ``time`` (numbers of months, :mod:`vrtspike.sst.settings`), latitude and longitude; beside
-        the time stand ``version`` (``expver``) and ``source`` (the file).
+        the time stand ``version`` (``expver``) and ``source`` (the file) of the temperature, and
+        ``ice_source``, the file of the ice. Where one variable has no field of a month its source
+        is missing.
 
     Raises:
         DataError: naming a file that cannot be used, with what was found and expected; or if the
@@ -72,40 +86,61 @@ def read_months(root: str | Path) -> xarray.Dataset:
                 f"{field.source.values[0]}: its latitudes and longitudes are not those of "
                 f"{fields[0].source.values[0]}; download all files with the same region and grid"
             )
-    series = [_series(parts[name]) for name in (SST, ICE) if parts[name]]
-    # Of each month, version and source are those of the temperature.
-    return xarray.merge(series, join="left", compat="override")
+    series = [_series(parts[SST])]
+    if parts[ICE]:
+        series.append(_series(parts[ICE]).drop_vars("version").rename(source="ice_source"))
+    return xarray.merge(series, join="outer")
 
 
 def _read_file(path: Path) -> list[xarray.DataArray]:
-    """The variables of a file, lazy; packed values become numbers when they are read."""
-    # cfgrib would write an index beside the file, where a user may not.
-    grib = {"engine": "cfgrib", "backend_kwargs": {"indexpath": "", "read_keys": ["expver"]}}
-    options: dict[str, Any] = grib if path.suffix.lower() in _GRIB else {}
+    """The variables of a file, lazy."""
+    if path.suffix.lower() in _GRIB:
+        return read_grib(path)
     try:
-        opened = xarray.open_dataset(path, chunks={}, **options)
-        if not (names := [name for name in (SST, ICE) if name in opened]):
+        opened = xarray.open_dataset(path, chunks=None, cache=False)
+        names = [name for name in (SST, ICE) if name in opened]
+        if not names:
             raise ValueError(f"it holds {', '.join(map(str, opened)) or 'nothing'}")
     except (OSError, ValueError, LookupError, TypeError, EOFError, RuntimeError) as error:
         raise DataError(
             f"{path}: cannot be used ({str(error).splitlines()[0]}); expected {SST} or {ICE} in "
-            "NetCDF, or GRIB with the package cfgrib (pip install 'vrtspike[grib]'): unpack a zip "
-            "archive, download a damaged file again, take another one out"
+            "NetCDF or GRIB: unpack a zip archive, download a damaged file again, take another "
+            "one out"
         ) from error
-    return [part for name in names for part in _versions(opened[name], path)]
+    return [part for name in names for part in _months(opened[name], path)]
 
 
-def _versions(field: xarray.DataArray, path: Path) -> Iterator[xarray.DataArray]:
-    """A variable by (time, latitude, longitude), with ``version`` and ``source``.
+def _months(field: xarray.DataArray, path: Path) -> list[xarray.DataArray]:
+    """A variable by (time, latitude, longitude), lazy, with ``version`` and ``source``.
 
     Where the version is a dimension, each is returned by itself.
     """
-    name = str(field.name)
-    units = field.attrs.get("units", field.attrs.get("GRIB_units"))
     field = field.squeeze()
-    time = next((t for t in (*field.dims, *field.coords) if t in _TIMES), _TIMES[0])
+    time = _time_axis(field)
     if time not in field.dims:
         field = field.expand_dims(time)
+    _require_usable(field, time, path)
+    require_monthly_means(field, time, path)
+    field = _guarded(field, time, path)
+    versions = [field]
+    if "expver" in field.dims:
+        # Each month stands in one of the versions and is missing in the others.
+        versions = [field.sel(expver=label).dropna(time, how="all") for label in field["expver"]]
+    return [_labelled(part, time, path) for part in versions]
+
+
+def _time_axis(field: xarray.DataArray) -> str:
+    """Name of the dimension or coordinate that holds the dates."""
+    for name in (*field.dims, *field.coords):
+        if name in _TIMES:
+            return str(name)
+    return _TIMES[0]
+
+
+def _require_usable(field: xarray.DataArray, time: str, path: Path) -> None:
+    """See that a variable has the units, dimensions and dates of a download."""
+    name = str(field.name)
+    units = field.attrs.get("units", field.attrs.get("GRIB_units"))
     dates = field.coords[time] if time in field.coords else xarray.DataArray([])
     usable = units in _UNITS[name] and {*field.dims} - {"expver"} == {time, *_AXES}
     if not usable or not dates.size or not hasattr(dates, "dt") or dates.isnull().any():
@@ -115,21 +150,44 @@ def _versions(field: xarray.DataArray, path: Path) -> Iterator[xarray.DataArray]
             "latitude, longitude, dates (time or valid_time); take the file as it was downloaded, "
             "the reanalysis on its regular grid, one field a month"
         )
-    versions = [field]
-    if "expver" in field.dims:
-        # Each month stands in one of the versions and is missing in the others.
-        versions = [field.sel(expver=each).dropna(time, how="all") for each in field["expver"]]
-    for part in versions:
-        months = MONTHS * part[time].dt.year + part[time].dt.month - 1
-        version = np.asarray(part.coords.get("expver", FINAL), int)
-        coords = {
-            "time": months.values,
-            **{axis: part[axis].values for axis in _AXES},
-            "version": ("time", np.full(months.size, version)),
-            "source": ("time", [str(path)] * months.size),
-        }
-        values = part.transpose(time, *_AXES).chunk({time: MONTHS, **dict.fromkeys(_AXES, -1)}).data
-        yield xarray.DataArray(values, coords, ("time", *_AXES), name)
+
+
+def _guarded(field: xarray.DataArray, time: str, path: Path) -> xarray.DataArray:
+    """The same field, read by chunks; an error of reading names file and month."""
+
+    def read(key: Key) -> NDArray[np.float64]:
+        return field.variable[key].to_numpy()
+
+    # A compressed chunk is unpacked as a whole, so it is read only once.
+    stored = field.encoding.get("preferred_chunks", {}).get(time, 1)
+    values = lazy_months(
+        f"{path}: {field.name}",
+        _month_numbers(field[time]),
+        read,
+        field.shape,
+        axis=field.dims.index(time),
+        chunk=max(MONTHS, stored),
+    )
+    return field.copy(data=values)
+
+
+def _month_numbers(dates: xarray.DataArray) -> list[int]:
+    numbers = MONTHS * dates.dt.year + dates.dt.month - 1
+    return [int(number) for number in numbers.values]
+
+
+def _labelled(part: xarray.DataArray, time: str, path: Path) -> xarray.DataArray:
+    """A field with the coordinates of :func:`read_months`."""
+    months = _month_numbers(part[time])
+    label = part.coords.get("expver", part.attrs.get("GRIB_expver", FINAL))
+    coords = {
+        "time": months,
+        **{axis: part[axis].values for axis in _AXES},
+        "version": ("time", np.full(len(months), np.asarray(label, int))),
+        "source": ("time", [str(path)] * len(months)),
+    }
+    values = part.transpose(time, *_AXES).chunk({time: MONTHS, **dict.fromkeys(_AXES, -1)}).data
+    return xarray.DataArray(values, coords, ("time", *_AXES), str(part.name))
 
 
 def _series(parts: list[xarray.DataArray]) -> xarray.DataArray:

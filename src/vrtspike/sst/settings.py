@@ -57,6 +57,10 @@ MODELS = {"recursive_attention": "vrtspike.sst.model.RecursiveAttentionTransform
 PyTorch. Each is made with the parameters of
 :class:`~vrtspike.sst.model.RecursiveAttentionTransformer`."""
 MONTHS = 12
+SST, ICE = "sst", "siconc"
+"""Variables of the files."""
+FINAL = 1
+"""``expver`` of final months."""
 _HELD_OUT = 0.1
 """Share of the years for each of validation and test, where nobody says which."""
 

@@ -39,20 +39,18 @@ from numpy.typing import NDArray
 from vrtspike.io.files import atomic_path, json_digest, write_json
 from vrtspike.io.locks import locked
 from vrtspike.io.manifests import file_entry, read_manifest
+from vrtspike.sst.consistency import ICE_SHARE, check_months
 from vrtspike.sst.grid import CELLS, Area, Grid
-from vrtspike.sst.reading import FINAL, ICE, SST, find_files, read_months
-from vrtspike.sst.settings import MONTHS, PREPARED, Years, month_name, years_within
+from vrtspike.sst.reading import find_files, read_months
+from vrtspike.sst.settings import FINAL, ICE, MONTHS, PREPARED, SST, Years, month_name, years_within
 from vrtspike.system.errors import DataError
 
-ICE_SHARE = 0.15
-"""Concentration from which a cell counts as covered by ice, as is usual for its extent."""
 ICE_LIMIT_K = 271.6
 """Where files have no concentration, colder sea counts as covered: ERA5 has 271.46 under ice."""
 DEVIATION_FLOOR_K = 0.1
 """Least standard deviation in kelvin: divided by less, rounding would outweigh the tropics."""
 IN_MEMORY_BYTES = 500_000_000
 """Arrays up to this size are computed with, and trained from, as a whole; larger ones by chunks."""
-_PLAUSIBLE_K = (250.0, 330.0)
 
 
 def prepare(
@@ -94,10 +92,13 @@ def prepare(
     with atomic_path(output.with_suffix(".nc")) as temporary:
         _write(temporary, cells.chunk(time=MONTHS))
         with _opened(temporary) as stored:
-            _require_plausible(stored[SST].sel(time=fields.time), area)
+            sources = fields.drop_vars([SST, ICE], errors="ignore").reindex(time=stored.time)
+            for note in check_months(stored, sources, area):
+                print(f"{root}: {note}")
             fitted, present = _fitted(stored, years, f"{root}: area {area.name}")
             digest = contents_digest(header, stored.merge(fitted))
         _write(temporary, fitted)
+    preliminary = fields.version.notnull() & (fields.version != FINAL)
     write_json(
         output,
         {
@@ -105,7 +106,7 @@ def prepare(
             **header,
             "sea_cells": int(fitted["sea"].sum()),
             "files": [file_entry(path.parent, path.name) for path in find_files(root)],
-            "preliminary": [month_name(int(n)) for n in fields.time[fields.version != FINAL]],
+            "preliminary": [month_name(int(n)) for n in fields.time[preliminary]],
             "missing": [month_name(first + int(n)) for n in np.flatnonzero(~present)],
             "ice": ICE if ICE in fields else f"{SST} below {ICE_LIMIT_K} K",
             "digest": digest,
@@ -235,17 +236,6 @@ def _write(path: Path, fields: xarray.Dataset) -> None:
     kept = {"zlib": True, "complevel": 1, "fletcher32": True}
     encoding = {name: {**kept, "chunksizes": sizes} for name, sizes in chunks.items()}
     fields.to_netcdf(path, mode="a", engine="h5netcdf", encoding=encoding)
-
-
-def _require_plausible(sst: xarray.DataArray, area: Area) -> None:
-    """See that the temperatures of every month are those of a sea."""
-    lows, highs = sst.min(CELLS).values, sst.max(CELLS).values
-    for place in np.flatnonzero((lows < _PLAUSIBLE_K[0]) | (highs > _PLAUSIBLE_K[1])):
-        raise DataError(
-            f"{sst.source[place].item()}: {month_name(int(sst.time[place]))} in area {area.name} "
-            f"has temperatures from {lows[place]:g} to {highs[place]:g}, expected kelvin within "
-            f"{_PLAUSIBLE_K}; take the file as it was downloaded"
-        )
 
 
 def _open_sea(fields: xarray.Dataset) -> xarray.DataArray:

@@ -1,0 +1,196 @@
+"""Checks of the months of a region: temperatures, ice, and a sea that stays where it is."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray
+from numpy.typing import NDArray
+
+from vrtspike.sst.grid import CELLS, Area
+from vrtspike.sst.settings import ICE, MONTHS, SST, month_name
+from vrtspike.system.errors import DataError, first_few
+
+_PLAUSIBLE_K = (250.0, 330.0)
+_ICE = (-0.01, 1.01)
+"""Limits of a concentration; packed numbers may miss 0 and 1 by a little."""
+ICE_SHARE = 0.15
+"""Concentration from which a cell counts as covered by ice, as is usual for its extent."""
+MAX_CHANGED_SEA = 0.01
+"""Largest share of the sea's cells that may have no value in a month, or a value on land."""
+MAX_UNKNOWN_ICE = 0.1
+"""Largest share of the sea's cells without a concentration; coasts of two variables may differ."""
+MAX_PATTERN_K = 2.0
+MAX_PATTERN_FACTOR = 5.0
+"""Largest deviation of half of the cells of a month, in kelvin and by that of the median month."""
+MIN_PATTERN_CELLS = 30
+"""Cells of sea from which deviations are judged; of fewer, half can change by chance."""
+_ADVICE = (
+    "A part is missing, or rows or columns are flipped or turned: download the month again, or "
+    "take it out"
+)
+
+
+def check_months(stored: xarray.Dataset, sources: xarray.Dataset, area: Area) -> list[str]:
+    """See that temperatures and ice of every month are those of the same sea.
+
+    Args:
+        stored: ``sst`` and perhaps ``siconc`` by (time, row, column).
+        sources: ``source`` and perhaps ``ice_source`` by time, missing where no file has the month.
+        area: the region.
+
+    Returns:
+        What is unusual, but can be used.
+
+    Raises:
+        DataError: naming file and month, what was found and expected.
+    """
+    title = f"in area {area.name}"
+    # Computed together, so that large data are read once.
+    summary = _summary(stored).compute()
+    _require_range(
+        summary, SST, sources.source, _PLAUSIBLE_K, f"{title} has temperatures", "kelvin"
+    )
+    if ICE in stored:
+        ice = f"{title} has concentrations of ice"
+        _require_range(summary, ICE, sources.ice_source, _ICE, ice, "a share (are they per cent?)")
+        _require_known_ice(summary, sources.ice_source, title)
+    changes = _changes(stored, summary).compute()
+    _require_same_sea(changes, sources.source, title)
+    _require_same_pattern(changes, sources.source, title)
+    return _small_changes(changes, title)
+
+
+def _summary(stored: xarray.Dataset) -> xarray.Dataset:
+    """Figures of every month, and of every cell and calendar month."""
+    sst = stored[SST]
+    is_sea = sst.notnull()
+    summary = {
+        f"{SST}_min": sst.min(CELLS),
+        f"{SST}_max": sst.max(CELLS),
+        "sea_cells": is_sea.sum(CELLS),
+        "sea_months": is_sea.sum("time"),
+        "mean": sst.groupby(_calendar(sst)).mean(),
+    }
+    if ICE in stored:
+        ice = stored[ICE]
+        summary[f"{ICE}_min"] = ice.min(CELLS)
+        summary[f"{ICE}_max"] = ice.max(CELLS)
+        summary["unknown_ice"] = (is_sea & ice.isnull()).sum(CELLS)
+    return xarray.Dataset(summary)
+
+
+def _calendar(field: xarray.DataArray) -> xarray.DataArray:
+    """Calendar month of each month, 0 for January."""
+    return (field.time % MONTHS).rename("calendar")
+
+
+def _require_range(
+    summary: xarray.Dataset,
+    name: str,
+    source: xarray.DataArray,
+    limits: tuple[float, float],
+    title: str,
+    unit: str,
+) -> None:
+    """See that the values of every month lie within limits."""
+    lows = summary[f"{name}_min"].values
+    highs = summary[f"{name}_max"].values
+    for place in np.flatnonzero((lows < limits[0]) | (highs > limits[1])):
+        raise DataError(
+            f"{source.values[place]}: {_month(summary, place)} {title} from {lows[place]:g} to "
+            f"{highs[place]:g}, expected {unit} within {limits}; take the file as it was downloaded"
+        )
+
+
+def _require_known_ice(summary: xarray.Dataset, source: xarray.DataArray, title: str) -> None:
+    """See that the sea has a concentration of ice also where there is none."""
+    unknown = summary["unknown_ice"].values
+    cells = summary["sea_cells"].values
+    delivered = source.notnull().values
+    for place in np.flatnonzero(delivered & (unknown > MAX_UNKNOWN_ICE * cells)):
+        raise DataError(
+            f"{source.values[place]}: {ICE} of {_month(summary, place)} {title} is missing in "
+            f"{unknown[place]} of {cells[place]} cells of sea; expected 0 where there is no ice: "
+            "write 0 into the missing values of the sea, or take the ice out (then sea below the "
+            "freezing point counts as ice)"
+        )
+
+
+def _changes(stored: xarray.Dataset, summary: xarray.Dataset) -> xarray.Dataset:
+    """By how much each month differs from the sea of most months.
+
+    Returns:
+        ``lost``: cells of sea without a value; ``new``: cells of land with one; ``sea``: cells of
+        sea; ``pattern``: kelvin by which half of the cells deviate from the same calendar month of
+        other years, a uniform deviation left out.
+    """
+    sst = stored[SST]
+    known = sst.notnull()
+    present = summary["sea_cells"] > 0
+    sea = 2 * summary["sea_months"] > present.sum()
+    lost = sea & ~known & present
+    if ICE in stored:
+        # Some products have no temperature under ice, where it is masked anyway.
+        lost = lost & ~(stored[ICE] >= ICE_SHARE)
+    anomaly = sst - summary["mean"].sel(calendar=_calendar(sst)).drop_vars("calendar")
+    anomaly = anomaly.where(sea)
+    changes = {
+        "lost": lost.sum(CELLS),
+        "new": (known & ~sea).sum(CELLS),
+        "sea": sea.sum(),
+        "pattern": abs(anomaly - anomaly.mean(CELLS)).median(CELLS),
+    }
+    return xarray.Dataset(changes)
+
+
+def _require_same_sea(changes: xarray.Dataset, source: xarray.DataArray, title: str) -> None:
+    """See that land and sea of every month are those of most months."""
+    lost, new, cells = (changes[name].values for name in ("lost", "new", "sea"))
+    places = np.flatnonzero(lost + new > MAX_CHANGED_SEA * np.maximum(cells, 1))
+    if places.size:
+        place = places[0]
+        raise DataError(
+            f"{source.values[place]}: {_month(changes, place)} {title} has not the sea of most "
+            f"months: {lost[place]} of {cells} cells have no temperature, {new[place]} of land "
+            f"have one{_others(changes, places)}; expected the same land in every month. {_ADVICE}"
+        )
+
+
+def _require_same_pattern(changes: xarray.Dataset, source: xarray.DataArray, title: str) -> None:
+    """See that warm and cold parts of every month lie where they lie in other years."""
+    kelvin = changes["pattern"].values
+    if changes["sea"] < MIN_PATTERN_CELLS or np.isnan(kelvin).all():
+        return
+    limit = max(MAX_PATTERN_K, MAX_PATTERN_FACTOR * float(np.nanmedian(kelvin)))
+    places = np.flatnonzero(kelvin > limit)
+    if places.size:
+        place = places[0]
+        raise DataError(
+            f"{source.values[place]}: {_month(changes, place)} {title} deviates by "
+            f"{kelvin[place]:.1f} K or more in half of the cells from the same month of other years"
+            f"{_others(changes, places)}, expected less than {limit:.1f} K. {_ADVICE}"
+        )
+
+
+def _small_changes(changes: xarray.Dataset, title: str) -> list[str]:
+    """A note where a few cells are not sea in every month."""
+    differing = (changes["lost"] + changes["new"]).values
+    places = np.flatnonzero(differing)
+    if not places.size:
+        return []
+    months = first_few([_month(changes, place) for place in places], 12)
+    return [
+        f"{title}, the sea of {len(places)} months differs by up to {differing.max()} of "
+        f"{changes['sea'].item()} cells, which count as land: {months}"
+    ]
+
+
+def _others(fields: xarray.Dataset, places: NDArray[np.intp]) -> str:
+    names = [_month(fields, place) for place in places[1:]]
+    if not names:
+        return ""
+    return f" (so do {first_few(names)})"
+
+
+def _month(fields: xarray.Dataset, place: np.intp) -> str:
+    return month_name(int(fields.time[place]))

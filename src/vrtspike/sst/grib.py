@@ -1,0 +1,294 @@
+"""Monthly means out of GRIB files, message by message.
+
+Every byte of a file has to belong to a whole message, and every message to be a monthly mean of a
+known parameter. Messages of other parameters are left out, as other variables of NetCDF are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import xarray
+from dask.utils import SerializableLock
+from numpy.typing import NDArray
+
+from vrtspike.sst.lazy import Key, lazy_months
+from vrtspike.sst.settings import FINAL, ICE, MONTHS, SST, month_name, month_number
+from vrtspike.system.errors import DataError
+
+_LOCK = "eccodes"
+"""eccodes is not built for several threads everywhere."""
+_MEAN_STREAMS = ("moda", "edmo")
+"""Monthly means of daily means, of the reanalysis and of its ensemble."""
+_MEAN_NAMES = {"avg_sst": SST, "avg_siconc": ICE, "avg_ci": ICE}
+"""Names of means in GRIB 2."""
+_GRIDS = ("regular_ll", "regular_gg")
+_MISSING = 1e34
+_AGAIN = "download the file again"
+
+
+@dataclass(frozen=True)
+class _Message:
+    """A field of a month, and where it lies in the file."""
+
+    name: str
+    month: int
+    version: int
+    grid: str
+    """Digest of the description of its grid."""
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True)
+class _Axes:
+    """Axes of a grid, and how its values lie in a message."""
+
+    latitudes: NDArray[np.float64]
+    longitudes: NDArray[np.float64]
+    by_column: bool
+
+
+def read_grib(path: Path) -> list[xarray.DataArray]:
+    """Temperature and ice of a file, each by (time, latitude, longitude), lazy.
+
+    Beside the time stand ``version`` (``expver``) and ``source`` (the file).
+
+    Raises:
+        DataError: naming file and month, if a message is damaged, cut, unknown or no monthly mean,
+            or if messages have several grids or a wrong one.
+    """
+    messages = _scan(path)
+    wanted = [message for message in messages if message.name in (SST, ICE)]
+    if not wanted:
+        others = sorted({message.name for message in messages})
+        raise DataError(
+            f"{path}: holds {', '.join(others) or 'no GRIB message'}; expected {SST} or {ICE} in "
+            "GRIB: take the file out, or download the right variables"
+        )
+    for message in wanted:
+        if message.grid != wanted[0].grid:
+            raise DataError(
+                f"{path}: {message.name} of {month_name(message.month)} has another grid than "
+                f"{wanted[0].name} of {month_name(wanted[0].month)}; download all months with the "
+                "same region and grid"
+            )
+    axes = _axes(path, wanted[0])
+    names = dict.fromkeys(message.name for message in wanted)
+    return [_field(path, axes, [m for m in wanted if m.name == name]) for name in names]
+
+
+def _eccodes(path: Path) -> ModuleType:
+    try:
+        import eccodes
+    except (ImportError, RuntimeError) as error:
+        raise DataError(
+            f"{path}: cannot be used without the package eccodes ({error}): pip install eccodes, "
+            "or download NetCDF"
+        ) from error
+    return eccodes
+
+
+def _scan(path: Path) -> list[_Message]:
+    """All messages of a file, in its order."""
+    eccodes = _eccodes(path)
+    messages: list[_Message] = []
+    end = 0
+    with SerializableLock(_LOCK), path.open("rb") as stream:
+        while True:
+            place = f"{path}: after {_last_month(messages)}"
+            try:
+                handle = eccodes.codes_grib_new_from_file(stream)
+            except eccodes.CodesInternalError as error:
+                raise DataError(
+                    f"{place} stands a damaged or cut message ({error}); {_AGAIN}"
+                ) from error
+            if handle is None:
+                break
+            try:
+                message = _message(eccodes, handle, place)
+            finally:
+                eccodes.codes_release(handle)
+            _require_adjacent(message, end, place)
+            messages.append(message)
+            end = message.offset + message.length
+    rest = path.stat().st_size - end
+    if rest:
+        raise DataError(f"{place} stand {rest} bytes that are no whole GRIB message; {_AGAIN}")
+    return messages
+
+
+def _last_month(messages: list[_Message]) -> str:
+    if not messages:
+        return "0 messages"
+    last = messages[-1]
+    return f"message {len(messages)} ({last.name} of {month_name(last.month)})"
+
+
+def _require_adjacent(message: _Message, end: int, place: str) -> None:
+    """See that a message begins where the last one ends."""
+    if message.offset > end:
+        raise DataError(
+            f"{place} stand {message.offset - end} bytes that are no GRIB message; expected "
+            f"{message.name} of some month: {_AGAIN}"
+        )
+    if message.offset < end:
+        raise DataError(
+            f"{place} stands a second field in the same message; expected one field a message: "
+            "separate them with grib_copy"
+        )
+
+
+def _message(eccodes: ModuleType, handle: int, place: str) -> _Message:
+    """What a message says about itself.
+
+    Raises:
+        DataError: if its parameter or date is unknown, or it is no monthly mean.
+    """
+    get = partial(_get, eccodes, handle)
+    name = get("cfVarName")
+    name = _MEAN_NAMES.get(name, name)
+    date = get("dataDate")
+    dated = re.fullmatch(r"\d{8}", date) and 1 <= int(date[4:6]) <= MONTHS
+    if name in ("", "unknown") or not dated:
+        raise DataError(
+            f"{place} stands a message of parameter {get('paramId')} and date {date}; expected a "
+            f"known parameter and a date: {_AGAIN}"
+        )
+    month = month_number(int(date[:4]), int(date[4:6]))
+    if name in (SST, ICE):
+        _require_monthly_mean(get, f"{place} stands {name} of {month_name(month)}")
+    version = get("expver")
+    return _Message(
+        name=name,
+        month=month,
+        version=int(version) if version.isdecimal() else FINAL,
+        grid=get("md5GridSection"),
+        offset=int(float(get("offset"))),
+        length=int(get("totalLength")),
+    )
+
+
+def _get(eccodes: ModuleType, handle: int, key: str) -> str:
+    """Value of a key, "" where the message has none."""
+    try:
+        return str(eccodes.codes_get(handle, key))
+    except eccodes.CodesInternalError:
+        return ""
+
+
+def _require_monthly_mean(get: Callable[[str], str], title: str) -> None:
+    """See that a message is the mean of a month.
+
+    Messages of other centres than ECMWF have no stream; their type of step says that it is a mean.
+    """
+    stream, step = get("stream"), get("stepType")
+    if stream in _MEAN_STREAMS or (not stream and step.startswith("avg")):
+        return
+    raise DataError(
+        f"{title} of stream {stream or 'unknown'} and type of step {step}, expected the mean of a "
+        "whole month (stream moda): download 'Monthly averaged reanalysis', not hourly data and "
+        "not the one by hour of day"
+    )
+
+
+def _axes(path: Path, message: _Message) -> _Axes:
+    """Axes of the grid of a message.
+
+    Raises:
+        DataError: if it is no regular grid of latitudes and longitudes, or wrongly described.
+    """
+    eccodes = _eccodes(path)
+    title = f"{path}: {message.name} of {month_name(message.month)}"
+    with SerializableLock(_LOCK):
+        handle = eccodes.codes_new_from_message(_contents(path, message))
+        try:
+            kind = eccodes.codes_get(handle, "gridType")
+            if kind not in _GRIDS:
+                raise DataError(
+                    f"{title} has the grid {kind}, expected {' or '.join(_GRIDS)}; download it on "
+                    "a regular grid of latitudes and longitudes"
+                )
+            by_column = bool(eccodes.codes_get(handle, "jPointsAreConsecutive"))
+            shape = eccodes.codes_get(handle, "Nj"), eccodes.codes_get(handle, "Ni")
+            points = [
+                _by_row(eccodes.codes_get_array(handle, key), shape, by_column)
+                for key in ("latitudes", "longitudes")
+            ]
+        except (eccodes.CodesInternalError, ValueError) as error:
+            raise DataError(
+                f"{title} has a wrong description of its grid ({error}); {_AGAIN}, or correct it "
+                "with grib_set"
+            ) from error
+        finally:
+            eccodes.codes_release(handle)
+    latitudes, longitudes = points[0][:, 0], points[1][0]
+    regular = np.allclose(points[0], latitudes[:, None]) and np.allclose(points[1], longitudes)
+    if not regular:
+        raise DataError(
+            f"{title} has points that are no rows of equal latitude and columns of equal "
+            f"longitude; {_AGAIN} on a regular grid"
+        )
+    return _Axes(latitudes, longitudes, by_column)
+
+
+def _by_row(
+    values: NDArray[np.float64], shape: tuple[int, int], by_column: bool
+) -> NDArray[np.float64]:
+    """Values of a message by (latitude, longitude)."""
+    if by_column:
+        return values.reshape(shape[::-1]).T
+    return values.reshape(shape)
+
+
+def _field(path: Path, axes: _Axes, messages: list[_Message]) -> xarray.DataArray:
+    """The messages of one parameter, lazy."""
+    shape = (len(messages), len(axes.latitudes), len(axes.longitudes))
+    months = [message.month for message in messages]
+    name = messages[0].name
+    read = partial(_read, path, axes, messages)
+    coords: dict[str, Any] = {
+        "time": months,
+        "latitude": axes.latitudes,
+        "longitude": axes.longitudes,
+        "version": ("time", [message.version for message in messages]),
+        "source": ("time", [str(path)] * len(messages)),
+    }
+    values = lazy_months(f"{path}: {name}", months, read, shape)
+    return xarray.DataArray(values, coords, ("time", "latitude", "longitude"), name)
+
+
+def _read(path: Path, axes: _Axes, messages: list[_Message], key: Key) -> NDArray[np.float64]:
+    """Values of some months, NaN where they are missing."""
+    fields = [_values(path, axes, message) for message in messages[key[0]]]
+    return np.stack(fields)[(slice(None), *key[1:])]
+
+
+def _values(path: Path, axes: _Axes, message: _Message) -> NDArray[np.float64]:
+    eccodes = _eccodes(path)
+    shape = len(axes.latitudes), len(axes.longitudes)
+    with SerializableLock(_LOCK):
+        handle = eccodes.codes_new_from_message(_contents(path, message))
+        try:
+            eccodes.codes_set(handle, "missingValue", _MISSING)
+            values = eccodes.codes_get_values(handle)
+        except eccodes.CodesInternalError as error:
+            raise ValueError(str(error)) from error
+        finally:
+            eccodes.codes_release(handle)
+    field = _by_row(values, shape, axes.by_column)
+    return np.where(field == _MISSING, np.nan, field)
+
+
+def _contents(path: Path, message: _Message) -> bytes:
+    """The bytes of a message."""
+    with path.open("rb") as stream:
+        stream.seek(message.offset)
+        return stream.read(message.length)

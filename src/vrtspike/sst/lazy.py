@@ -1,0 +1,85 @@
+"""Lazy arrays of months whose errors name the file and the month."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import dask.array
+import numpy as np
+from dask.array.core import normalize_chunks
+from numpy.typing import NDArray
+
+from vrtspike.sst.settings import MONTHS, month_name
+from vrtspike.system.errors import DataError
+
+Key = tuple[slice, ...]
+_UNREADABLE = (OSError, ValueError, RuntimeError, LookupError, TypeError, EOFError)
+"""Errors of the libraries for damaged contents."""
+
+
+def lazy_months(
+    title: str,
+    months: Sequence[int],
+    read: Callable[[Key], NDArray[np.float64]],
+    shape: Sequence[int],
+    axis: int = 0,
+    chunk: int = MONTHS,
+) -> dask.array.Array:
+    """Lazy array that is read some months at a time.
+
+    Args:
+        title: file and variable, for messages.
+        months: their numbers along ``axis``.
+        read: the values of a part; may raise the usual errors of files.
+        shape: of the whole array.
+        axis: of the months.
+        chunk: months that are read at a time.
+
+    Returns:
+        array of float64; computing it raises :class:`DataError`, naming file and month, where a
+        part cannot be read.
+    """
+
+    def read_block(block_info: Mapping[Any, Any]) -> NDArray[np.float64]:
+        key = tuple(slice(start, stop) for start, stop in block_info[None]["array-location"])
+        try:
+            return _checked(read, key)
+        except _UNREADABLE as error:
+            month = month_name(_first_unreadable(read, key, axis, months))
+            raise DataError(
+                f"{title} of {month} cannot be read ({_first_line(error)}); the file is damaged "
+                "or cut: download it again"
+            ) from error
+
+    sizes = [-1] * len(shape)
+    sizes[axis] = chunk
+    chunks = normalize_chunks(tuple(sizes), tuple(shape))
+    meta = np.empty((0,) * len(shape))
+    return dask.array.map_blocks(read_block, chunks=chunks, dtype=meta.dtype, meta=meta)
+
+
+def _checked(read: Callable[[Key], NDArray[np.float64]], key: Key) -> NDArray[np.float64]:
+    """The values of a part, all of them."""
+    expected = tuple(part.stop - part.start for part in key)
+    values = np.asarray(read(key), np.float64)
+    if values.shape != expected:
+        raise ValueError(f"found {values.shape} values, expected {expected}")
+    return values
+
+
+def _first_unreadable(
+    read: Callable[[Key], NDArray[np.float64]], key: Key, axis: int, months: Sequence[int]
+) -> int:
+    """Number of the first month of a part that cannot be read."""
+    for place in range(key[axis].start, key[axis].stop):
+        try:
+            _checked(read, (*key[:axis], slice(place, place + 1), *key[axis + 1 :]))
+        except _UNREADABLE:
+            return months[place]
+    return months[key[axis].start]
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__
