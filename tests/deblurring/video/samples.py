@@ -23,11 +23,13 @@ def write_sample(
     shape: Fraction | None = None,
     sound: Sequence[str] = (),
     interlaced: bool = False,
+    index_first: bool = False,
 ) -> list[np.ndarray]:
     """Write a video of textured frames and a second of sound; gives the frames."""
     random = np.random.default_rng(0)
     frames = [random.integers(0, 256, (64, 96, 3), dtype=np.uint8) for _ in milliseconds]
-    with av.open(str(path), "w") as container:
+    muxer = {"movflags": "faststart"} if index_first else {}
+    with av.open(str(path), "w", options=muxer) as container:
         options = {"x264-params": "tff=1"} if interlaced else {}
         stream = container.add_stream(codec, rate=25, options=options)
         stream.height, stream.width, stream.pix_fmt = 64, 96, pixels

@@ -51,14 +51,39 @@ def test_a_matroska_file_that_lacks_its_last_byte(tmp_path):
         inspect_video(path)
 
 
-def test_a_video_with_damage_inside(tmp_path):
+def test_a_matroska_file_that_states_its_duration_alone(tmp_path):
     path = tmp_path / "a.mkv"
     write_sample(path)
     contents = bytearray(path.read_bytes())
-    middle = len(contents) // 2
-    contents[middle : middle + 2000] = bytes(2000)
+    size = contents.index(b"\x18\x53\x80\x67") + 4
+    contents[size : size + 8] = b"\x01" + 7 * b"\xff"  # unknown
     path.write_bytes(contents)
-    with pytest.raises(DataError, match="the video breaks off or is damaged after"):
+    assert announced_bytes(path) is None
+    assert inspect_video(path).frames == 8
+    path.write_bytes(contents[: len(contents) // 2])
+    with pytest.raises(DataError, match=r"after 3 frames; .* 0\.32 s, about 8 frames"):
+        inspect_video(path)
+
+
+def test_a_cut_that_ffmpeg_marks(tmp_path):
+    path = tmp_path / "a.mp4"
+    write_sample(path, sound=["aac"], index_first=True)
+    contents = path.read_bytes()
+    assert contents.index(b"moov") < contents.index(b"mdat")
+    path.write_bytes(contents[:-1])
+    with pytest.raises(DataError, match="after 8 frames; its header announces"):
+        inspect_video(path)
+
+
+@pytest.mark.parametrize("part", [0.3, 0.6, 0.9])
+def test_a_frame_with_damage_inside(tmp_path, part):
+    path = tmp_path / "a.mkv"
+    write_sample(path, codec="mpeg4")
+    contents = bytearray(path.read_bytes())
+    place = int(len(contents) * part)
+    contents[place : place + 40] = bytes(40)
+    path.write_bytes(contents)
+    with pytest.raises(DataError, match=r"the video breaks off or is damaged after [1-7] frames"):
         inspect_video(path)
 
 
