@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from tests.deblurring.reference_metrics import decibels, similarity
+from tests.deblurring.video.samples import sound_packets, write_sample
 from vrtspike.deblurring.evaluation.folder import NO_SPIKES, Request, open_request, restore_into
 from vrtspike.deblurring.evaluation.given_clips import SIMULATED, open_clip
 from vrtspike.deblurring.evaluation.restore import torch_compute
 from vrtspike.deblurring.evaluation.tiling import Tiling
 from vrtspike.deblurring.evaluation.trained import TrainedModel, load
-from vrtspike.deblurring.video import read_video, video_file, video_rate
+from vrtspike.deblurring.video import inspect_video, read_video, video_file
 from vrtspike.io.images import read_rgb, write_png
 from vrtspike.system.errors import ConfigError, DataError, RunError
 
@@ -178,10 +179,12 @@ def test_frames_of_something_else_are_not_mixed_in(small_run, model, asked, whol
     write_png(tmp_path / "moved/blur/000003.png", np.zeros((48, 64, 3), np.uint8))
     refused(moved, "with other blurry frames, spikes")
     (asked.output / "restore.json").write_text("{")
-    with pytest.raises(RunError, match=r"restore\.json: damaged.*--overwrite"):
+    with pytest.raises(RunError, match=r"restore\.json: damaged.*give another folder"):
         restore(model, asked)
     (asked.output / "restore.json").unlink()
-    refused(asked, "frames restored by something else")
+    for overwrite, told in ((False, "restored by something else"), (True, "does not name")):
+        with pytest.raises(ConfigError, match=rf"(?s){told}.*give another folder"):
+            restore(model, replace(asked, overwrite=overwrite))
     assert len(list((asked.output / "restored").iterdir())) == 5
 
 
@@ -202,14 +205,99 @@ def test_anew_replaces_what_this_program_has_made(model, asked, whole):
     with pytest.raises(ConfigError, match="--tile: found 33"):
         restore(model, replace(asked, tile=33, overwrite=True))
     assert len(pictures(asked.output / "restored")) == len(NAMES)
-    (asked.output / "notes.txt").touch()
-    (asked.output / "restored" / "000009.png").touch()
-    record = restore(model, replace(asked, tile=40, overwrite=True))
+    (asked.output / "notes.txt").write_text("mine")
+    (asked.output / "restored" / "000009.png").write_text("mine")
+    (asked.output / "restored" / "raw").mkdir()
+    (asked.output / "restored" / "raw" / "000001.png").write_text("mine")
+    notes: list[str] = []
+    record = restore(model, replace(asked, tile=40, overwrite=True), notes.append)
     assert record["tiling"]["size"] == 40
     assert {path.name for path in asked.output.iterdir()} == {
         "restored", "restore.json", "notes.txt",
     }  # fmt: skip
-    assert [path.stem for path in sorted((asked.output / "restored").iterdir())] == NAMES
+    frames = [asked.output / "restored" / f"{name}.png" for name in NAMES]
+    assert {path.name for path in (asked.output / "restored").iterdir()} == {
+        *(path.name for path in frames), "000009.png", "raw",
+    }  # fmt: skip
+    for path in ("notes.txt", "restored/000009.png", "restored/raw/000001.png"):
+        assert (asked.output / path).read_text() == "mine"
+    assert notes[0].startswith(f"warning: {asked.output}: files that the record does not name stay")
+    for name in ("notes.txt", "restored/000009.png", "restored/raw"):
+        assert f"\n  - {name}\n" in notes[0]
+    assert record["written"] == [f"restored/{name}.png" for name in NAMES]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_no_file_of_others_is_written_over(model, asked, overwrite):
+    asked.output.mkdir()
+    (asked.output / "restored.mp4").write_text("mine")
+    with pytest.raises(ConfigError, match=r"does not name \(1\):\n  - restored\.mp4\nMove them"):
+        restore(model, replace(asked, video=True, overwrite=overwrite))
+    restore(model, replace(asked, overwrite=overwrite))
+    assert (asked.output / "restored.mp4").read_text() == "mine"
+    (asked.output / "restore.json").write_text('{"title": "mine"}')
+    with pytest.raises(ConfigError, match=r"restore\.json: is no record of restored frames"):
+        restore(model, replace(asked, overwrite=overwrite))
+    assert (asked.output / "restore.json").read_text() == '{"title": "mine"}'
+
+
+def test_a_record_removes_nothing_but_results(model, asked, whole, tmp_path):
+    shutil.copytree(whole[0].output, asked.output)
+    (tmp_path / "precious.png").touch()
+    path = asked.output / "restore.json"
+    record = json.loads(path.read_text())
+    record["written"] += ["../precious.png", "restored/../../precious.png", "restore.json/.."]
+    path.write_text(json.dumps(record))
+    restore(model, replace(asked, overwrite=True))
+    assert (tmp_path / "precious.png").exists()
+
+
+def test_records_of_older_versions_name_their_results(model, asked, whole):
+    shutil.copytree(whole[0].output, asked.output)
+    path = asked.output / "restore.json"
+    record = json.loads(path.read_text()) | {"schema": 5}
+    del record["written"]
+    path.write_text(json.dumps(record))
+    with pytest.raises(ConfigError, match=r"with other schema; .*--overwrite"):
+        restore(model, asked)
+    notes: list[str] = []
+    restore(model, replace(asked, overwrite=True), notes.append)
+    assert notes == []
+    assert not (asked.output / "restored.mp4").exists()
+
+
+def test_restored_videos_keep_what_a_video_has(small_run, model, asked, tmp_path):
+    path = tmp_path / "blur.mkv"
+    stamps = (0, 40, 500, 540, 1200)
+    write_sample(path, stamps, shape=Fraction(4, 3), sound=["aac", "wavpack"])
+    changed = replace(asked, frames=path, spikes=None, simulate_spikes=True, video=True)
+    notes: list[str] = []
+    restore(model, replace(changed, side_by_side=True), notes.append)
+    for name in ("restored.mp4", "side_by_side.mp4"):
+        info = inspect_video(asked.output / name)
+        assert [stamp * info.tick for stamp in info.stamps[:-1]] == [
+            Fraction(stamp, 1000) for stamp in stamps
+        ]
+        assert info.pixel_shape == Fraction(4, 3)
+        assert sound_packets(asked.output / name) == sound_packets(path)[:1]
+    assert notes[0].startswith(f"warning: {path}: streams that the restored videos lack (1):")
+    assert "\n  - stream 2: audio, wavpack\n" in notes[0]
+
+
+@pytest.mark.parametrize("fault", ["interlaced", "cut"])
+def test_a_video_that_would_come_out_wrong_is_refused(model, asked, tmp_path, fault):
+    path = tmp_path / "blur.mkv"
+    write_sample(path, interlaced=fault == "interlaced")
+    if fault == "cut":
+        contents = path.read_bytes()
+        path.write_bytes(contents[: len(contents) // 2])
+    told = {
+        "interlaced": "frame 1 is interlaced",
+        "cut": "damaged after 3 frames .* about 8 frames",
+    }
+    with pytest.raises(DataError, match=told[fault]):
+        restore(model, replace(asked, frames=path, spikes=None, simulate_spikes=True))
+    assert not asked.output.exists()
 
 
 def test_a_video_with_simulated_spikes(small_run, model, asked, tmp_path):
@@ -224,7 +312,7 @@ def test_a_video_with_simulated_spikes(small_run, model, asked, tmp_path):
     frames = list(read_video(asked.output / "side_by_side.mp4"))
     assert len(frames) == 5
     assert frames[0].shape == (48, 128, 3)
-    assert video_rate(asked.output / "side_by_side.mp4") == Fraction(30000, 1001)
+    assert inspect_video(asked.output / "side_by_side.mp4").rate == Fraction(30000, 1001)
     # The same call again finds its frames.
     notes: list[str] = []
     restore(model, made, notes.append)

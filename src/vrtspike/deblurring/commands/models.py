@@ -80,7 +80,11 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="type of matrix products; auto: float32 on a CPU, a half type on a GPU",
     )
-    add("--overwrite", action="store_true", help="replace what an earlier call has left in OUT")
+    add(
+        "--overwrite",
+        action="store_true",
+        help="replace what an earlier call has written into OUT; other files stay",
+    )
 
 
 def restore(arguments: argparse.Namespace) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -26,7 +25,7 @@ from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, recomputatio
 from vrtspike.deblurring.metrics.psnr import psnr
 from vrtspike.deblurring.metrics.ssim import ssim
 from vrtspike.deblurring.rgb_images import Image
-from vrtspike.deblurring.video import FRAMES_PER_SECOND, video_file, video_rate
+from vrtspike.deblurring.video import uncopied_streams, video_file
 from vrtspike.io.files import finite_or_null, read_mapping, write_json
 from vrtspike.io.images import read_rgb, write_png
 from vrtspike.runs.identity import RunIdentity
@@ -41,7 +40,9 @@ SIDE_BY_SIDE = "side_by_side.mp4"
 RECORD = "restore.json"
 MADE = (RESTORED, VIDEO, SIDE_BY_SIDE)
 """What is written beside the record."""
-SCHEMA = 5
+SCHEMA = 6
+_ELSEWHERE = "give another folder"
+_REPLACE = f"{_ELSEWHERE}, or --overwrite to replace what is in this one"
 
 NO_SPIKES = "none, the model takes none"
 
@@ -65,7 +66,7 @@ class Request:
         video: whether to write ``restored.mp4``.
         side_by_side: whether to write ``side_by_side.mp4``: blurry, restored, sharp if given.
         tile: largest side of a tile, 0 for whole frames; None fits it to the free memory.
-        overwrite: remove what an earlier call has left in ``output``.
+        overwrite: remove what the record of an earlier call in ``output`` names.
         no_reference: metrics of pyiqa that need no sharp frame.
     """
 
@@ -142,15 +143,18 @@ def restore_into(
     output = request.output
     scores = {name: load_no_reference(name) for name in request.no_reference}
     record = _identity(model, request, source)
-    known = {} if request.overwrite else _known_record(request, record)
+    earlier = _earlier_record(output / RECORD)
+    known = {} if request.overwrite else _known_record(request, record, earlier)
+    results = _results(request, source)
+    _require_replaceable(output, results, _named_results(earlier))
     tiling = Tiling(**known["tiling"]) if known else model.tiling(source, request.tile)
     # The request has been checked by now.
+    kept = _named_results(earlier)
     if request.overwrite:
-        for path in (output / name for name in (RECORD, *MADE)):
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
+        _remove_results(output, kept, note)
+        kept = []
+    if request.video or request.side_by_side:
+        _note_lost_parts(source, note)
     files = [output / RESTORED / f"{name}.png" for name in source.names]
     missing = {n for n, path in enumerate(files) if not path.exists()}
     if known:
@@ -167,6 +171,7 @@ def restore_into(
         "recomputation": round(recomputation(shape, tiling, tile_unit(source.ratio.numerator)), 4),
         "device": model.device.type,
         "seconds_per_frame": known.get("seconds_per_frame"),
+        "written": sorted({*results, *kept}),
     }
     write_json(output / RECORD, record)
     if missing:
@@ -224,25 +229,115 @@ def _identity(model: TrainedModel, request: Request, source: GivenClip) -> dict[
     }
 
 
-def _known_record(request: Request, identity: dict[str, Any]) -> dict[str, Any]:
+def _earlier_record(path: Path) -> dict[str, Any]:
+    """The record of an earlier call; empty where there is none.
+
+    Raises:
+        ConfigError: if the file is something else.
+        RunError: if it is damaged.
+    """
+    if not path.is_file():
+        return {}
+    record = read_mapping(path, _ELSEWHERE)
+    if not {"schema", "model"} <= record.keys():
+        raise ConfigError(f"{path}: is no record of restored frames; {_ELSEWHERE}")
+    return record
+
+
+def _known_record(
+    request: Request, identity: dict[str, Any], earlier: dict[str, Any]
+) -> dict[str, Any]:
     """The record of an earlier call of the same run and inputs; empty where there was none.
 
     Raises:
         ConfigError: if the folder holds frames of something else.
-        RunError: if the record is damaged.
     """
     path = request.output / RECORD
-    advice = "give another folder, or --overwrite to replace what is in this one"
     if not any((request.output / RESTORED).glob("*.png")):
         return {}
-    known = read_mapping(path, advice) if path.is_file() else {}
-    if differing := [name for name in identity if known.get(name) != identity[name]]:
-        found = f"with other {', '.join(differing)}" if known else "by something else"
-        raise ConfigError(f"{path.with_name(RESTORED)}: holds frames restored {found}; {advice}")
+    if not earlier:
+        raise ConfigError(
+            f"{path.with_name(RESTORED)}: holds frames restored by something else; {_ELSEWHERE}"
+        )
+    if differing := [name for name in identity if earlier.get(name) != identity[name]]:
+        raise ConfigError(
+            f"{path.with_name(RESTORED)}: holds frames restored with other "
+            f"{', '.join(differing)}; {_REPLACE}"
+        )
     # Frames of other tiles differ a little: a clip would have a seam in time.
-    if known and request.tile not in (None, tile := known["tiling"]["size"]):
-        raise ConfigError(f"{path}: found frames restored with --tile {tile}; {advice}")
-    return known
+    tile = earlier["tiling"]["size"]
+    if request.tile not in (None, tile):
+        raise ConfigError(f"{path}: found frames restored with --tile {tile}; {_REPLACE}")
+    return earlier
+
+
+def _results(request: Request, source: GivenClip) -> list[str]:
+    """The files that a call writes beside its record, below the output folder."""
+    results = [f"{RESTORED}/{name}.png" for name in source.names]
+    if request.video:
+        results.append(VIDEO)
+    if request.side_by_side:
+        results.append(SIDE_BY_SIDE)
+    return results
+
+
+def _named_results(record: dict[str, Any]) -> list[str]:
+    """The files that a record names; nothing outside the places of results."""
+    if not record:
+        return []
+    names = record.get("written")
+    if names is None:  # of a version that recorded only the frames of a finished call
+        frames = [f"{RESTORED}/{entry['frame']}.png" for entry in record.get("frames", [])]
+        names = [*frames, VIDEO, SIDE_BY_SIDE]
+    return [name for name in names if name in MADE or Path(name).parent == Path(RESTORED)]
+
+
+def _require_replaceable(output: Path, results: Sequence[str], named: Sequence[str]) -> None:
+    """Refuse to write over files that no record names.
+
+    Raises:
+        ConfigError: naming them.
+    """
+    foreign = [name for name in sorted({*results} - {*named}) if (output / name).exists()]
+    if foreign:
+        title = f"{output}: files at the places of results that its record does not name"
+        advice = "Move them, or give another folder."
+        raise ConfigError(list_faults(title, foreign, advice, limit=10))
+
+
+def _remove_results(output: Path, named: Sequence[str], note: Callable[[str], None]) -> None:
+    """Remove what a record names, and say what stays beside the new results."""
+    for name in named:
+        path = output / name
+        if path.is_file() or path.is_symlink():
+            path.unlink()
+    folders = [folder for folder in (output, output / RESTORED) if folder.is_dir()]
+    others = [path.relative_to(output) for folder in folders for path in folder.iterdir()]
+    kept = sorted(
+        str(path)
+        for path in others
+        if str(path) not in (RECORD, RESTORED) and not path.name.startswith(".")
+    )
+    if kept:
+        title = f"warning: {output}: files that the record does not name stay"
+        advice = "They are no results of this call; --overwrite removes only what it has written."
+        note(list_faults(title, kept, advice, limit=10))
+
+
+def _note_lost_parts(source: GivenClip, note: Callable[[str], None]) -> None:
+    """Say which parts of a video file its restored videos lack."""
+    video = source.pictures.video
+    if video is None:
+        return
+    if not video.timed:
+        note(
+            f"warning: {video.path}: has no usable time stamps; the restored videos have "
+            f"{float(video.rate):.4g} frames per second"
+        )
+    if streams := uncopied_streams(video.path):
+        title = f"warning: {video.path}: streams that the restored videos lack"
+        advice = "An MP4 file takes sound such as AAC: convert it first, or add it afterwards."
+        note(list_faults(title, streams, advice))
 
 
 def _finish(
@@ -254,12 +349,13 @@ def _finish(
     progress: Progresses,
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Figures and videos of the frames on disk; and the sharp frames that do not fit."""
-    fps = video_rate(request.frames) if request.frames.is_file() else FRAMES_PER_SECOND
     entries, check = list[dict[str, Any]](), Consistency()
     with contextlib.ExitStack() as opened:
         show = opened.enter_context(progress("figures, videos"))
         restored_video, all_video = (
-            opened.enter_context(video_file(request.output / name, fps)) if wanted else None
+            opened.enter_context(video_file(request.output / name, like=source.pictures.video))
+            if wanted
+            else None
             for name, wanted in ((VIDEO, request.video), (SIDE_BY_SIDE, request.side_by_side))
         )
         for number, (name, path) in enumerate(zip(source.names, files, strict=True)):

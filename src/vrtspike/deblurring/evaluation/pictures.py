@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.raw.numbering import frame_order
-from vrtspike.deblurring.video import read_video
+from vrtspike.deblurring.video import VideoInfo, inspect_video, read_video
 from vrtspike.io.images import read_rgb
 from vrtspike.system.errors import DataError, list_faults
 
@@ -30,6 +30,7 @@ class Pictures:
         size: height and width.
         read: gives consecutive frames, uint8 (T, H, W, 3) RGB; called from one thread at a time.
         describe: what messages call one frame.
+        video: time stamps and pixel shape, if they are of a video file.
     """
 
     place: str | Path
@@ -37,6 +38,7 @@ class Pictures:
     size: tuple[int, int]
     read: Callable[[slice], NDArray[np.uint8]]
     describe: Callable[[int], str]
+    video: VideoInfo | None = None
 
     def frame(self, number: int) -> NDArray[np.uint8]:
         """One frame, uint8 (H, W, 3) RGB."""
@@ -77,13 +79,9 @@ def video_pictures(path: Path) -> Pictures:
         path: the file.
 
     Raises:
-        DataError: if it cannot be decoded to its end, holds no frame, or their size changes.
+        DataError: as for :func:`~vrtspike.deblurring.video.inspect_video`.
     """
-    sizes = [(image.shape[0], image.shape[1]) for image in read_video(path)]
-    if len(set(sizes)) != 1:
-        raise DataError(
-            f"{path}: found {len(sizes)} frames of {len(set(sizes))} sizes, expected one size"
-        )
+    video = inspect_video(path)
     reader = _VideoReader(path)
 
     def read(frames: slice) -> NDArray[np.uint8]:
@@ -92,7 +90,7 @@ def video_pictures(path: Path) -> Pictures:
     def describe(frame: int) -> str:
         return f"{path}, frame {frame + 1}"
 
-    return Pictures(path, numbered(len(sizes)), sizes[0], read, describe)
+    return Pictures(path, numbered(video.frames), video.size, read, describe, video)
 
 
 def array_pictures(frames: NDArray[np.uint8]) -> Pictures:

@@ -7,7 +7,7 @@ import av
 import numpy as np
 import pytest
 
-from vrtspike.deblurring.video import read_video, video_file, video_rate
+from vrtspike.deblurring.video import inspect_video, read_video, video_file
 from vrtspike.system.errors import DataError
 
 RED, BLUE, WHITE, BLACK = (200, 0, 0), (20, 60, 220), (255, 255, 255), (0, 0, 0)
@@ -49,7 +49,7 @@ def test_every_frame_comes_back_in_its_colours_and_order(clip):
         assert (frame.dtype, frame.shape) == (np.uint8, (64, 128, 3))
         assert_quarters(frame, 64, 64)
         assert abs(frame[32, 96].mean() - 50 * number) <= 3
-    assert video_rate(clip) == Fraction(30000, 1001)
+    assert inspect_video(clip).rate == Fraction(30000, 1001)
 
 
 def test_what_browsers_ask_for(clip):
@@ -69,7 +69,7 @@ def test_odd_sides_are_made_even_by_a_copy(tmp_path):
     assert frame.shape == (34, 48, 3)
     assert_quarters(frame, 33, 47)
     assert np.abs(frame[33].astype(int) - frame[32]).max() <= 6
-    assert video_rate(tmp_path / "odd.mp4") == 24
+    assert inspect_video(tmp_path / "odd.mp4").rate == 24
 
 
 def test_a_turned_video_is_read_as_players_show_it(tmp_path):

@@ -1,0 +1,21 @@
+"""Videos: video files into frames, and frames into H.264 that browsers play."""
+
+from __future__ import annotations
+
+from vrtspike.deblurring.video.reading import (
+    FRAMES_PER_SECOND,
+    VideoInfo,
+    inspect_video,
+    read_video,
+)
+from vrtspike.deblurring.video.sound import uncopied_streams
+from vrtspike.deblurring.video.writing import video_file
+
+__all__ = [
+    "FRAMES_PER_SECOND",
+    "VideoInfo",
+    "inspect_video",
+    "read_video",
+    "uncopied_streams",
+    "video_file",
+]
