@@ -132,7 +132,7 @@ def test_a_long_header_is_told_by_its_length_and_not_trusted(tmp_path):
     contents = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode()
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("spk.npy", contents + bytes(32))
-    with pytest.raises(DataError, match="header of spk takes 20000 bytes") as caught: as caught:
+    with pytest.raises(DataError, match="header of spk takes 20000 bytes") as caught:
         read_spikes(path, 4, 4)
     assert "pickle" not in str(caught.value)
 
