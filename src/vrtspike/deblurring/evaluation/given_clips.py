@@ -168,7 +168,7 @@ def recorded_spikes(
     tables = _find_tables(path, pictures.place)
     table = str(tables[0]) if tables else None
     files = {name: str(file) for name, file in zip(names, paths, strict=True)}
-    found, faults = find_recordings(Path(), files, known.size, layout, table)
+    found, faults = find_recordings(Path(), files, known.size, layout, table, has_sharp=False)
     if faults:
         advice = "Each frame needs a spike file (.dat, .npz) of its name; check the sensor size."
         raise DataError(list_faults(f"{path}: frames without usable spikes", faults, advice))

@@ -95,6 +95,7 @@ def find_recordings(
     layout: Layout,
     table: str | None = None,
     known: Collection[str] | None = None,
+    has_sharp: bool = True,
 ) -> tuple[dict[str, Recording], list[str]]:
     """Find the spikes of each frame; frames of one file have equal parts of it, in order.
 
@@ -105,6 +106,7 @@ def find_recordings(
         layout: of the files.
         table: path of a table of exposures, which says otherwise; names may lack zeros.
         known: names of all frames; lines of the table for others are a fault. None allows them.
+        has_sharp: see :func:`vrtspike.deblurring.data.exposure.read_exposures`.
 
     Returns:
         the recordings of frames, and what is wrong with the others.
@@ -113,7 +115,9 @@ def find_recordings(
         DataError: if the table cannot be read.
     """
     names = list(paths) if known is None else known
-    exposures = match_frames(read_exposures(root / table), names) if table else None
+    exposures = None
+    if table:
+        exposures = match_frames(read_exposures(root / table, has_sharp=has_sharp), names)
     frames = Counter(paths.values())
     found: dict[str, Recording] = {}
     ends = Counter[str]()
