@@ -275,18 +275,19 @@ def _misread(spikes: PackedSpikes, picture: NDArray[np.float32], window: int) ->
         (picture[::-1, ::-1], "turned by 180 degrees: write bottom row first, from left"),
     ]
     results = [(_search(spikes, turned, window)[1], how) for turned, how in tried]
-    for bits, how in _BIT_ORDERS.items():
-        # One at a time: each takes as much memory as the spikes.
-        reordered = PackedSpikes(_bit_table(bits)[spikes.rows], spikes.columns)
-        results.append((_search(reordered, picture, window)[1], f"with {how}"))
+    for mask, how in _BIT_ORDERS.items():
+        # One at a time and never kept: each takes as much memory as the spikes.
+        likeness = _search(_with_bits_moved(spikes, mask), picture, window)[1]
+        results.append((likeness, f"with {how}"))
     return max(results)
 
 
-def _bit_table(mask: int) -> NDArray[np.uint8]:
-    """Each byte with bit b in place b ^ mask."""
+def _with_bits_moved(spikes: PackedSpikes, mask: int) -> PackedSpikes:
+    """Spikes with bit b of each byte in place b ^ mask."""
     byte = np.arange(256)
     moved = [(byte >> bit & 1) << (bit ^ mask) for bit in range(8)]
-    return np.sum(moved, axis=0).astype(np.uint8)
+    table = np.sum(moved, axis=0).astype(np.uint8)
+    return PackedSpikes(table[spikes.rows], spikes.columns)
 
 
 def _moved(spikes: PackedSpikes, reference: NDArray[np.float32], window: int) -> tuple[float, str]:
