@@ -384,10 +384,11 @@ def _movement(spikes: PackedSpikes, frames: Sequence[NDArray[np.uint8]]) -> floa
         distances.append(_distance(first, second))
     half = len(frames) // 2
     if half:
-        means = (
-            np.mean(part, axis=0, dtype=np.float32) for part in (frames[:half], frames[-half:])
-        )
-        distances.append(_distance(*(shrink(mean, rows, columns) for mean in means)))
+        means = [
+            shrink(np.stack(part).mean(axis=0, dtype=np.float32), rows, columns)
+            for part in (frames[:half], frames[-half:])
+        ]
+        distances.append(_distance(means[0], means[1]))
     return 2 * max(distances) if distances else None
 
 
