@@ -8,7 +8,7 @@ from pathlib import Path
 from vrtspike.deblurring.data.clips.dataset import merge_dataset
 from vrtspike.deblurring.data.manifests import ACCEPTED
 from vrtspike.io.files import write_json
-from vrtspike.io.manifests import read_manifest
+from vrtspike.io.manifests import read_manifest, sealed
 from vrtspike.system.cli import HelpFormatter, run
 from vrtspike.system.errors import ConfigError
 
@@ -41,7 +41,7 @@ def main() -> None:
     merged = merge_dataset(
         accepted, arguments.stores, dataset=arguments.dataset, train_split=arguments.train_split
     )
-    write_json(arguments.output, merged)
+    write_json(arguments.output, sealed(merged))
     statistics = merged["statistics"]
     if statistics is None:
         print(f"{arguments.dataset}: no spikes, so there are no statistics of them")

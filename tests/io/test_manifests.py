@@ -13,6 +13,7 @@ from vrtspike.io.manifests import (
     file_entry,
     is_unchanged,
     read_manifest,
+    sealed,
 )
 from vrtspike.system.errors import DataError
 
@@ -58,3 +59,16 @@ def test_what_is_no_manifest_of_a_kind_is_refused(tmp_path, contents, found):
     write_json(tmp_path / "m.json", contents)
     with pytest.raises(DataError, match=rf"m\.json: .*{found}"):
         read_manifest(tmp_path / "m.json", kind)
+
+
+@pytest.mark.parametrize("change", [{"gain": 99}, {"new": 1}, {"seal": ""}])
+def test_a_manifest_that_was_edited_is_refused(tmp_path, change):
+    kind, path = ManifestKind("list of things", 3, "make"), tmp_path / "m.json"
+    contents = sealed({"schema": 3, "gain": 2.0000000001, "pair": (1, 2)})
+    write_json(path, contents)
+    assert read_manifest(path, kind)["gain"] == 2.0000000001
+    write_json(path, {**contents, **change})
+    with pytest.raises(
+        DataError, match=r"m\.json: .* not those that make wrote.*delete it and run"
+    ):
+        read_manifest(path, kind)

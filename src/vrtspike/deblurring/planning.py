@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from vrtspike.deblurring.data.clips.requirements import crop_sizes, require_spikes
 from vrtspike.deblurring.data.manifests import SURVEY, is_damaged, surveyed
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
+from vrtspike.deblurring.data.raw.nearby import spike_roots
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.raw.versions import folder_version, source_version
 from vrtspike.deblurring.data.shards import members, shard_count, shard_names, shard_of
@@ -41,6 +42,12 @@ FAULTS = {
 }
 MISSING = "missing"
 """The version of what is not there: the job meets the same error and reports it."""
+
+
+def _spike_roots(dataset: Dataset, survey: Mapping[str, Any]) -> list[Path]:
+    """Folders near the root of a data set that hold the spikes of its first sequence."""
+    first = survey["sequences"][0]
+    return spike_roots(Path(dataset.root), first["split"], first["name"], dataset.layout)
 
 
 class RawState(NamedTuple):
@@ -147,7 +154,9 @@ class RawData:
         """
         dataset = self._workflow.dataset(preset)
         if known := self.survey(dataset):
-            require_spikes(f"preset {preset}, {dataset.root}", known["spikes"], settings)
+            elsewhere = [] if known["spikes"] else _spike_roots(dataset, known)
+            title = f"preset {preset}, {dataset.root}"
+            require_spikes(title, known["spikes"], settings, elsewhere)
 
     def _find_shards(self, dataset: Dataset) -> list[str]:
         """The shards of a data set, those that hold no sequence left out as far as it is known."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vrtspike.io.files import file_digest, file_mark, read_json
+from vrtspike.io.files import file_digest, file_mark, json_digest, read_json
 from vrtspike.system.errors import DataError
 
 
@@ -28,11 +28,28 @@ class ManifestKind:
     stage: str
 
 
+SEAL = "seal"
+"""Entry of a manifest with the digest of all others."""
+
+
+def sealed(contents: dict[str, Any]) -> dict[str, Any]:
+    """A manifest with the digest of its entries, by which :func:`read_manifest` notices changes."""
+    return {**contents, SEAL: json_digest(contents)}
+
+
+def _is_changed(contents: dict[str, Any]) -> bool:
+    """Whether an entry differs from what was sealed; manifests without a seal are taken as is."""
+    if SEAL not in contents:
+        return False
+    entries = {key: value for key, value in contents.items() if key != SEAL}
+    return json_digest(entries) != contents[SEAL]
+
+
 def read_manifest(path: str | Path, kind: ManifestKind) -> dict[str, Any]:
-    """Read a manifest and check its kind and version.
+    """Read a manifest and check its kind, version and seal.
 
     Raises:
-        DataError: if it is missing, not JSON, or of another version.
+        DataError: if it is missing, not JSON, of another version, or changed since it was sealed.
     """
     again = f"run {kind.stage} again"
     try:
@@ -47,6 +64,11 @@ def read_manifest(path: str | Path, kind: ManifestKind) -> dict[str, Any]:
         raise DataError(
             f"{path}: not the {kind.name} that this version reads: found schema {found}, expected "
             f"{kind.schema}; {again}"
+        )
+    if _is_changed(contents):
+        raise DataError(
+            f"{path}: the entries are not those that {kind.stage} wrote: the file was edited or "
+            f"damaged; delete it and {again}"
         )
     return dict(contents)
 

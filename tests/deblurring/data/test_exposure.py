@@ -14,6 +14,25 @@ def test_a_table_is_read_as_it_was_written(tmp_path):
     assert read_exposures(path) == exposures
 
 
+@pytest.mark.parametrize(
+    ("table", "sharp"),
+    [
+        ("frame,start,stop\n1,2,9\n", 5.5),
+        ("frame,start,stop,sharp\n1,2,9,\n", 5.5),
+        ("frame,start,stop,sharp\n1,2,9,3\n", 3),
+    ],
+)
+def test_without_sharp_frames_the_instant_is_the_middle_unless_it_is_said(tmp_path, table, sharp):
+    path = tmp_path / "exposures.csv"
+    path.write_text(table)
+    assert read_exposures(path, has_sharp=False) == {"1": Exposure(2, 9, sharp)}
+    if sharp == 5.5:
+        with pytest.raises(
+            DataError, match=r"exposures\.csv: (found the columns|lines that are no)"
+        ):
+            read_exposures(path)
+
+
 HEAD = "frame,start,stop,sharp\n2,0,8,4\n"
 
 

@@ -170,6 +170,11 @@ def test_a_preset_with_spikes_is_refused_where_names_show_none(root):
     workflow = workflow_of(str(root))
     with pytest.raises(ConfigError, match=rf"preset p, {root}: no sequence"):
         asked(workflow)[0].require_spikes("p", workflow.preset("p"))
+    elsewhere = root.with_name("root_spike_seq") / "train/a/spike"
+    elsewhere.mkdir(parents=True)
+    (elsewhere / "1.dat").touch()
+    with pytest.raises(ConfigError, match=r"lie in \S+/root_spike_seq: set DATA\.SPIKE_ROOT"):
+        asked(workflow)[0].require_spikes("p", workflow.preset("p"))
     plain = workflow_of(str(root), USE_SPIKE=False)
     asked(plain)[0].require_spikes("p", plain.preset("p"))
 

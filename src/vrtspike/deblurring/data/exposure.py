@@ -65,8 +65,13 @@ def middle_frame(frames: int, steps_per_frame: int) -> Exposure:
     return Exposure(0, steps, steps_per_frame * (frames // 2) if frames > 1 else steps / 2)
 
 
-def read_exposures(path: Path) -> dict[str, Exposure]:
+def read_exposures(path: Path, *, has_sharp: bool = True) -> dict[str, Exposure]:
     """The exposures of a table, by the names of their frames.
+
+    Args:
+        path: of the table.
+        has_sharp: whether there are sharp frames. Without them the table need not say what these
+            show: the instant is the middle of the exposure.
 
     Raises:
         DataError: naming every line that is no exposure.
@@ -76,17 +81,20 @@ def read_exposures(path: Path) -> dict[str, Exposure]:
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read ({error})") from error
     table = csv.DictReader(io.StringIO(text))
-    if not set(COLUMNS) <= set(table.fieldnames or ()):
+    columns = COLUMNS if has_sharp else COLUMNS[:-1]
+    if not set(columns) <= set(table.fieldnames or ()):
         raise DataError(
             f"{path}: found the columns {', '.join(table.fieldnames or ()) or 'none'}, expected "
-            f"{', '.join(COLUMNS)}"
+            f"{', '.join(columns)}"
         )
     found: dict[str, Exposure] = {}
     faults = []
     for row in table:
         name = row["frame"]
         try:
-            start, stop, sharp = int(row["start"]), int(row["stop"]), float(row["sharp"])
+            start, stop = int(row["start"]), int(row["stop"])
+            is_middle = not has_sharp and not row.get("sharp")
+            sharp = (start + stop) / 2 if is_middle else float(row["sharp"])
             is_sound = name not in found and 0 <= start < stop and start <= sharp <= stop
         except (TypeError, ValueError):
             is_sound = False
@@ -95,7 +103,7 @@ def read_exposures(path: Path) -> dict[str, Exposure]:
         else:
             faults.append(
                 f"line {table.line_num}, frame {name}: found start {row['start']}, stop "
-                f"{row['stop']} and sharp {row['sharp']}, expected a frame that is there once, "
+                f"{row['stop']} and sharp {row.get('sharp')}, expected a frame that is there once, "
                 "whole numbers 0 <= start < stop and a number sharp from start to stop"
             )
     if faults:

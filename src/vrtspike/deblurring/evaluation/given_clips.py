@@ -17,7 +17,7 @@ from vrtspike.deblurring.data.bins import bin_table
 from vrtspike.deblurring.data.exposure import TABLE, Exposure
 from vrtspike.deblurring.data.gate.alignment import align, center_tolerance, mismatch, misplacement
 from vrtspike.deblurring.data.raw.layouts.files import SPIKE_SUFFIXES, sensor_file
-from vrtspike.deblurring.data.raw.layouts.folders import numbered, without_zeros
+from vrtspike.deblurring.data.raw.layouts.folders import frame_key, numbered
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
@@ -168,7 +168,7 @@ def recorded_spikes(
     tables = _find_tables(path, pictures.place)
     table = str(tables[0]) if tables else None
     files = {name: str(file) for name, file in zip(names, paths, strict=True)}
-    found, faults = find_recordings(Path(), files, known.size, layout, table)
+    found, faults = find_recordings(Path(), files, known.size, layout, table, has_sharp=False)
     if faults:
         advice = "Each frame needs a spike file (.dat, .npz) of its name; check the sensor size."
         raise DataError(list_faults(f"{path}: frames without usable spikes", faults, advice))
@@ -203,7 +203,7 @@ def _partners(folder: Path, frames: Sequence[str]) -> list[Path]:
         DataError: naming the frames without one.
     """
     faults = list[str]()
-    names = {without_zeros(name): name for name in frames}
+    names = {frame_key(name): name for name in frames}
     place = folder.absolute()
     found = numbered(place.parent, f"{place.name}/", SPIKE_SUFFIXES, names, faults)
     faults += [f"{folder / name}.dat: no such file" for name in frames if name not in found]

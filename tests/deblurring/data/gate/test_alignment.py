@@ -75,8 +75,15 @@ def reversed_bits(spikes):
     return np.packbits(np.unpackbits(pack_rows(spikes), axis=2, bitorder="little"), axis=2)
 
 
+def reordered(spikes, mask):
+    """With the columns of each byte in another order."""
+    return packed(spikes[:, :, np.arange(spikes.shape[2]) ^ mask])
+
+
 WRITTEN_WRONGLY = {
     "with the bits of each byte reversed": lambda s: PackedSpikes(reversed_bits(s), s.shape[2]),
+    "with the halves of each byte (nibbles) exchanged": lambda s: reordered(s, 4),
+    "with the bits of each half byte reversed": lambda s: reordered(s, 3),
     "mirrored from right to left": lambda s: packed(s[:, :, ::-1]),
     "upside down": lambda s: packed(s[:, ::-1]),
     "turned by 180 degrees": lambda s: packed(s[:, ::-1, ::-1]),
@@ -97,6 +104,23 @@ def test_spikes_in_another_order_are_told_as_what_they_are(how, blurry):
     told = mismatch(found, "a.dat", "b.png", (64, 96))
     assert told is not None
     assert told.startswith(f"a.dat: the spikes would fit b.png better {how}")
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("spk_gopro/000226", (360, 640)), ("sreds/200_part1_key_id151", (250, 400))],
+)
+@pytest.mark.parametrize(
+    ("mask", "how"),
+    [(0, ""), (3, "bits of each half byte"), (4, "halves of each byte"), (7, "bits of each byte")],
+)
+def test_real_files_with_the_bits_of_bytes_in_another_order(shared, name, size, mask, how):
+    spikes = read_spikes(shared / f"samples/{name}.dat", *size)
+    found = align(reordered(spikes, mask), read_gray(shared / f"samples/{name}.png"))
+    assert found.matches == (mask == 0)
+    assert found.better.startswith(f"with the {how}" if how else "")
+    assert bool(found.better) == bool(how)
 
 
 def test_shapes_that_do_not_belong_together_are_refused():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 
@@ -144,6 +145,55 @@ def test_a_poor_calibration_is_said_and_nothing_resampled(scenes, tmp_path, caps
     write_scene(tmp_path / "before", {"1": still}, simulate_spikes([still] * 30))
     found, _ = calibrate(tmp_path / "before", scenes / "data/train/moving", SENSOR)
     assert "moving scene correlate by 0.5" in "".join(found.faults)
+
+
+@pytest.mark.parametrize("what", ["spikes", "frames"])
+def test_a_static_scene_that_moved_is_told_and_nothing_resampled(scenes, tmp_path, what, capsys):
+    steps = film(3, 31, 2 * SENSOR[0], 2 * SENSOR[1], speed=1)
+    frames = {"1": steps[0], "2": steps[0]}
+    if what == "frames":
+        frames["2"] = steps[3]
+    spikes = simulate_spikes(steps[:10] if what == "spikes" else steps[:1] * 10)
+    write_scene(
+        tmp_path / "static", {n: seen_by_other_camera(frame) for n, frame in frames.items()}, spikes
+    )
+    words = ["--static", str(tmp_path / "static"), "--sensor", *map(str, SENSOR)]
+    more = ["--data", str(scenes / "data"), "-o", str(tmp_path / "out")]
+    assert run_command(["calibrate", *words, *more]) == 1
+    out = capsys.readouterr().out
+    moved = float(re.search(r"! the static scene moved by (\S+) sensor pixels", out)[1])
+    assert moved == pytest.approx(4.5 if what == "spikes" else 3, rel=0.15)
+    assert not (tmp_path / "out/train").exists()
+
+
+def test_still_scenes_do_not_seem_to_move(scenes, tmp_path):
+    assert calibrate(scenes / "static", None, SENSOR)[0].moved_pixels < 0.1
+    still = film(3, 1, 2 * SENSOR[0], 2 * SENSOR[1])[0]
+    frames = {"1": still, "2": still}
+    write_scene(tmp_path / "short", frames, simulate_spikes([still] * 2))
+    # Of so few spikes nothing is said; the frames are.
+    assert calibrate(tmp_path / "short", None, SENSOR)[0].moved_pixels < 0.01
+    (tmp_path / "short/blur/2.png").unlink()
+    assert calibrate(tmp_path / "short", None, SENSOR)[0].moved_pixels is None
+
+
+def test_a_recording_without_sharp_frames_needs_no_sharp_instant(scenes, tmp_path):
+    source = tmp_path / "data/train/moving"
+    shutil.copytree(scenes / "data/train/moving", source)
+    expected, _ = calibrate(scenes / "static", source, SENSOR)
+    said = read_exposures(source / TABLE)
+    lines = [f"0{name},{each.start},{each.stop}" for name, each in said.items()]
+    (source / TABLE).write_text("\n".join(["frame,start,stop", *lines, ""]))
+    found, _ = calibrate(scenes / "static", source, SENSOR)
+    assert found == expected
+    (folder,) = apply(found, tmp_path / "data", tmp_path / "out")
+    for name, each in read_exposures(folder / TABLE).items():
+        middle = (said[name].start + said[name].stop) / 2
+        assert each.sharp == pytest.approx(middle + found.offset_steps)
+    # With sharp frames nobody but the user knows what they show.
+    shutil.copytree(source / "blur", source / "sharp")
+    with pytest.raises(DataError, match=r"found the columns frame, start, stop, expected .* sharp"):
+        apply(found, tmp_path / "data", tmp_path / "out")
 
 
 def test_recordings_that_cannot_be_resampled_are_named_and_nothing_is_written(scenes, tmp_path):

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ from tests.deblurring.data.raw.published import PUBLISHED
 from tests.deblurring.data.scenes import film
 from vrtspike.deblurring.data.raw.layouts.files import sensor_file, sensor_size
 from vrtspike.deblurring.data.raw.layouts.layout import advice
-from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS, find_sequence
+from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS, find_sequence, frame_faults
 from vrtspike.deblurring.data.raw.recordings import find_sensor
 from vrtspike.deblurring.data.raw.survey import survey
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
@@ -191,6 +193,80 @@ def test_a_layout_that_is_asked_for_is_not_guessed(dataset):
     with pytest.raises(DataError, match=match):
         survey(dataset, ["train"], "blur")
     assert survey(dataset, ["train"], "blur", "spk_gopro")["layout"] == "spk_gopro"
+
+
+def test_steps_of_another_size_are_one_fault(dataset):
+    for path in list((dataset / SPLIT / NAME).rglob("0*.*")):
+        path.rename(path.with_stem(f"{10 * int(path.stem):06d}"))
+    (fault,) = frame_faults(find_sequence(dataset, f"{SPLIT}/{NAME}", "blur"))
+    assert "rise by 10 from each frame to the next, expected 1 in the layout spk_gopro" in fault
+    assert "number them 1, 2, 3" in fault
+
+
+def frames_of(root, **parts):
+    for part, numbers in parts.items():
+        suffix = "dat" if part == "spike" else "png"
+        (root / SPLIT / NAME / part).mkdir(parents=True)
+        for number in numbers:
+            (root / SPLIT / NAME / part / f"{number:06d}.{suffix}").touch()
+    return frame_faults(find_sequence(root, f"{SPLIT}/{NAME}", "blur"))
+
+
+def test_many_faults_of_one_kind_are_one_line(tmp_path):
+    sharp = [number for number in range(60) if number not in (7, 27, 37, 47)]
+    lacking, jumps = frames_of(tmp_path, blur=range(60), sharp=sharp)
+    assert lacking == (
+        "frames 000007, 000027, 000037, and 1 more are in blur but have no partner in sharp"
+    )
+    assert jumps.startswith("frame numbers jump in 4 places, the first from 000006 to 000008: ")
+
+
+@pytest.mark.parametrize(
+    ("layout", "cure"),
+    [
+        ("spk_gopro", r"whole sequence, rename it to train/a/spike/spike\.dat, which is divided"),
+        ("nafnet", r"whole sequence, rename it to train/spike/a\.dat, which is divided"),
+        ("s-sdm", r"only spike file of 2 frames; put there a spike file for each frame"),
+    ],
+)
+def test_one_spike_file_for_all_frames_is_told_its_name(tmp_path, layout, cure):
+    PUBLISHED[layout].write(tmp_path)
+    files = find_sequence(tmp_path, "train/a", "blur")
+    first, second = (tmp_path / path for path in files.spikes.values())
+    whole = first.read_bytes() + second.read_bytes()
+    second.unlink()
+    first.write_bytes(whole)
+    (fault,) = frame_faults(find_sequence(tmp_path, "train/a", "blur"))
+    found = re.search(cure, fault)
+    assert found
+    if "rename" in cure:
+        first.rename(tmp_path / re.search(r"rename it to (\S+),", fault)[1])
+        assert check(tmp_path, "train/a")["faults"] == []
+
+
+def test_names_in_two_forms_of_unicode_are_one_frame(dataset):
+    for path in list((dataset / SPLIT / NAME).rglob("0*.*")):
+        form = "NFD" if path.parent.name == "sharp" else "NFC"
+        path.rename(path.with_stem(unicodedata.normalize(form, f"\u00e9{path.stem}")))
+    assert check(dataset, f"{SPLIT}/{NAME}")["faults"] == []
+    folder = dataset / SPLIT / NAME / "sharp"
+    shutil.copy(folder / "e\u0301000002.png", folder / "\u00e9000002.png")
+    (fault,) = check(dataset, f"{SPLIT}/{NAME}")["faults"]
+    assert "two files for frame" in fault
+    assert "look alike: an accent is part of its letter in one (Unicode NFC)" in fault
+
+
+def test_sequences_whose_names_look_alike_are_one_fault(dataset):
+    composed, decomposed = (dataset / SPLIT / name for name in ("caf\u00e9", "cafe\u0301"))
+    (dataset / SPLIT / NAME).rename(composed)
+    decomposed.mkdir()
+    (composed / "sharp").rename(decomposed / "sharp")
+    found = survey(dataset, ["train", "test"], "blur")
+    ((name, faults),) = found["excluded"].items()
+    assert unicodedata.normalize("NFC", name) == f"{SPLIT}/caf\u00e9"
+    assert len(faults) == 1
+    assert "two folders of it, whose names look alike" in faults[0]
+    assert len(found["sequences"]) == 2
 
 
 def test_links_that_lead_nowhere_are_faults(dataset):

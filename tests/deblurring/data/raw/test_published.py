@@ -102,8 +102,12 @@ def test_spikes_of_another_length_than_the_layout_says_are_refused(tmp_path, nam
         ("0000,20,76,50.5", "no line for frame 0001; add it"),
         ("0000,20,76,48\n0001,20,76,48", "the same exposure for the frames 0000 and 0001"),
         ("0001,20,9999,50.5", "frame 0001: found stop 9999, expected at most 192"),
-        ("0007,20,76,50.5", "found 1 lines without a frame, the first of 0007; remove them"),
+        ("0007,20,76,50.5", "found 1 lines without a frame, the first of 0007; correct the"),
         ("0001,20,9,50.5", "exposures.csv: lines that are no exposure"),
+        (
+            "0001,60,116,90.5",
+            "frame 0001 from step 60 on, before that of frame 0000 ends at step 76",
+        ),
     ],
 )
 def test_a_table_that_does_not_describe_the_recording_is_refused(tmp_path, line, fault):
@@ -112,6 +116,19 @@ def test_a_table_that_does_not_describe_the_recording_is_refused(tmp_path, line,
     first = table.read_text().splitlines()[:2]
     table.write_text("\n".join([*first[: 1 if line.startswith("0000") else 2], line, ""]))
     assert sum(fault in found for found in check(tmp_path, "train/a")["faults"]) == 1
+
+
+def test_a_table_may_lack_the_zeros_that_spreadsheets_drop(tmp_path):
+    PUBLISHED["one stream"].write(tmp_path)
+    table = tmp_path / "train/a/exposures.csv"
+    expected = check(tmp_path, "train/a")
+    table.write_text(table.read_text().replace("\n000", "\n"))
+    assert "\n0," in table.read_text()
+    manifest = check(tmp_path, "train/a")
+    assert (manifest["faults"], manifest["frames"]) == ([], expected["frames"])
+    table.write_text(table.read_text() + "0007,0,8,4\n")
+    (fault,) = check(tmp_path, "train/a")["faults"]
+    assert "1 lines without a frame, the first of 0007; correct the names (frames are" in fault
 
 
 def test_a_stream_of_another_sensor_is_refused_once(tmp_path):

@@ -126,6 +126,17 @@ def test_what_are_no_spikes_of_a_sensor_is_refused(tmp_path, contents, size, rea
         read_spikes(path, *size)
 
 
+def test_a_long_header_is_told_by_its_length_and_not_trusted(tmp_path):
+    path = tmp_path / "a.npz"
+    header = "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 4, 4), }".ljust(20_000)
+    contents = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("spk.npy", contents + bytes(32))
+    with pytest.raises(DataError, match="header of spk takes 20000 bytes") as caught:
+        read_spikes(path, 4, 4)
+    assert "pickle" not in str(caught.value)
+
+
 def test_packed_spikes_are_unpacked_step_by_step():
     spikes = np.random.default_rng(4).integers(0, 2, (5, 9, 13), dtype=np.uint8)
     packed = PackedSpikes(pack_rows(spikes), 13)

@@ -3,9 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.deblurring.data.prepared import layout_of, random_frames
+from tests.deblurring.data.conftest import SEQUENCES
+from tests.deblurring.data.prepared import checked, layout_of, merged, random_frames
 from vrtspike.commands.main import run_command
 from vrtspike.deblurring.data.manifests import DATASET, STORE
+from vrtspike.deblurring.data.shard_jobs import Building
 from vrtspike.deblurring.data.store.writing import verify_store, write_store
 from vrtspike.io.files import read_json, write_json
 from vrtspike.system.errors import DataError
@@ -78,6 +80,22 @@ def test_contents_are_those_of_the_manifest_to_the_gain(manifest):
     write_store(manifest.with_suffix(".zarr"), LAYOUT, random_frames(LAYOUT, 1))
     (fault,) = verify_store(manifest)
     assert "not those that s.json was written for" in fault
+
+
+def test_an_edited_manifest_is_no_sound_store_and_is_not_trained_on(pristine, tmp_path):
+    checked(pristine, SEQUENCES[:1], tmp_path / "ingest")
+    stage = Building(str(pristine), tmp_path / "k8", tmp_path / "ingest", 8)
+    stage.make(SEQUENCES[0])
+    path = stage.manifest(SEQUENCES[0])
+    assert stage.existing_entry(SEQUENCES[0]) is not None
+    assert verify_store(path) == []
+    contents = read_json(path)
+    write_json(path, {**contents, "gain": 99})
+    for use in (verify_store, lambda path: merged(path.parent.parent, SEQUENCES[:1])):
+        with pytest.raises(DataError, match=r"GOPR0001_11_00\.json: the entries are not those"):
+            use(path)
+    # The stage makes it again.
+    assert stage.existing_entry(SEQUENCES[0]) is None
 
 
 def test_what_is_lost_is_told(manifest):

@@ -5,7 +5,8 @@ It stays within the standard library, because it is asked while the workflow pla
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vrtspike.system.errors import ConfigError
@@ -37,18 +38,27 @@ def crop_sizes(presets: Iterable[Settings]) -> dict[str, int]:
     return sizes
 
 
-def require_spikes(dataset: str, has_spikes: bool, settings: Settings) -> None:
+def require_spikes(
+    dataset: str, has_spikes: bool, settings: Settings, elsewhere: Sequence[Path] = ()
+) -> None:
     """Refuse a model with spikes for a data set without.
 
     Args:
         dataset: what is refused, for the message.
         has_spikes: whether its sequences have spikes.
         settings: of the preset.
+        elsewhere: other folders that hold spikes of its sequences.
 
     Raises:
         ConfigError: if MODEL.USE_SPIKE is true and there are no spikes.
     """
     if settings.MODEL.USE_SPIKE and not has_spikes:
+        if elsewhere:
+            raise ConfigError(
+                f"{dataset}: no spike files beside the frames, and MODEL.USE_SPIKE is true; spikes "
+                f"of its sequences lie in {' and '.join(map(str, elsewhere))}: set DATA.SPIKE_ROOT "
+                "to it"
+            )
         raise ConfigError(
             f"{dataset}: no sequence of this data set has spike files, but MODEL.USE_SPIKE is "
             "true. Set MODEL.USE_SPIKE to false (the ablation without spikes), put spike files "

@@ -29,8 +29,9 @@ from vrtspike.deblurring.data.gate.alignment import (
     find_peak,
 )
 from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE, sensor_file
+from vrtspike.deblurring.data.raw.layouts.folders import match_frames
 from vrtspike.deblurring.data.raw.recordings import find_sensor
-from vrtspike.deblurring.data.raw.spikes import Sensor, count_spike_frames
+from vrtspike.deblurring.data.raw.spikes import PackedSpikes, Sensor, count_spike_frames
 from vrtspike.deblurring.data.simulation.sequence import frame_files
 from vrtspike.io.files import atomic_write_text, replaced_folder, write_json
 from vrtspike.io.images import read_gray, read_rgb, shrink, write_png
@@ -45,6 +46,10 @@ MIN_MATCHES = 12
 """Features that must fit one homography."""
 GOOD_PIXELS = 0.5
 """Sensor pixels by which frames may miss the spikes."""
+MIN_SPIKES = 2.5
+"""Spikes of a pixel in half a static recording, on average, that tell whether the scene moved: with
+fewer, halves of simulated still scenes seem to differ by 0.3 sensor pixels and more, else by less
+than 0.2."""
 GOOD_STEPS = 0.5
 """Steps by which the frames of a moving scene may disagree, as a standard error."""
 
@@ -75,13 +80,21 @@ class Calibration:
     """Standard error of the offset, from how frames differ; None of a single frame."""
     correlation: float | None = None
     """Of spikes and frames of the moving scene, at this offset."""
+    moved_pixels: float | None = None
+    """Sensor pixels by which the static scene moved while it was recorded; None where it is too
+    dark or too short to tell."""
 
     @property
     def faults(self) -> list[str]:
         """What speaks against the result."""
         pixels, steps = self.residual_pixels, self.residual_steps or 0.0
         likeness = 1.0 if self.correlation is None else self.correlation
+        moved = self.moved_pixels or 0.0
         is_wrong = {
+            f"the static scene moved by {moved:.2f} sensor pixels while it was recorded (its first "
+            f"half against its second), expected at most {GOOD_PIXELS}: record it again with "
+            "cameras and scene at rest; otherwise the time offset is wrong, too": moved
+            > GOOD_PIXELS,
             f"{pixels:.2f} sensor pixels are left, expected at most {GOOD_PIXELS}: the scene "
             "moved, is too near, or a lens distorts": pixels > GOOD_PIXELS,
             f"the time offset is known to {steps:.2f} steps, expected at most {GOOD_STEPS}: record "
@@ -123,7 +136,8 @@ def calibrate(
         _require_size(path, frame, frames[0].shape)
     gray: NDArray[np.float32] = np.stack(frames).mean(axis=0, dtype=np.float32)
     steps = min(STATIC_STEPS, count_spike_frames(spikes, *sensor.size))
-    rate = sensor.read(spikes, count=steps).picture() / np.float32(steps)
+    recorded = sensor.read(spikes, count=steps)
+    rate = recorded.picture() / np.float32(steps)
     homography = find_homography(gray, rate)
     before, registered = (
         shrink(on_sensor(gray, matrix, rate.shape), *rate.shape)
@@ -136,6 +150,7 @@ def calibrate(
         homography=homography.tolist(),
         residual_pixels=_distance(registered, rate),
         covered=_covered(homography, gray.shape, rate.shape),
+        moved_pixels=_movement(recorded, frames),
         **(find_offset(moving, sensor, homography, most_steps) if moving else {}),
     )
     red, cyan = np.hstack([_bytes(rate)] * 2), np.hstack([_bytes(before), _bytes(registered)])
@@ -195,8 +210,8 @@ def find_offset(
         DataError: if files do not fit together, nothing moves, or the offset is not within
             ``most_steps``.
     """
-    exposures = read_exposures(moving / TABLE)
     files = {path.stem: path for path in frame_files(moving / "blur")}
+    exposures = match_frames(read_exposures(moving / TABLE, has_sharp=False), files)
     if set(files) != set(exposures):
         odd = sorted(set(files) ^ set(exposures))
         raise DataError(f"{moving}: found {odd[0]} in only one of blur/ and {TABLE}")
@@ -304,7 +319,8 @@ def apply(found: Calibration, root: Path, output: Path) -> list[Path]:
 
 def _moved_exposures(found: Calibration, source: Path) -> dict[str, Exposure]:
     """The exposures of a recording at their right times."""
-    frame_files(source / "blur")
+    names = [path.stem for path in frame_files(source / "blur")]
+    table = read_exposures(source / TABLE, has_sharp=(source / "sharp").is_dir())
     if not (source / SPIKES).is_file():
         raise DataError(f"{source / SPIKES}: no such file; expected the spikes of the sequence")
     total = count_spike_frames(source / SPIKES, *found.file_size)
@@ -312,7 +328,7 @@ def _moved_exposures(found: Calibration, source: Path) -> dict[str, Exposure]:
     offset = found.offset_steps or 0.0
     exposures = {
         name: each.moved(round(offset))._replace(sharp=each.sharp + offset)
-        for name, each in read_exposures(source / TABLE).items()
+        for name, each in match_frames(table, names).items()
     }
     left = [name for name, each in exposures.items() if each.start < 0 or each.stop > total]
     if left:
@@ -346,6 +362,34 @@ def _distance(seen: NDArray[np.float32], rate: NDArray[np.float32]) -> float:
     inside = (slice(8, -8), slice(8, -8))
     length = np.hypot(flow[..., 0], flow[..., 1])
     return float(np.median(length[inside][is_rich[inside]]))
+
+
+def _movement(spikes: PackedSpikes, frames: Sequence[NDArray[np.uint8]]) -> float | None:
+    """Sensor pixels by which a scene moved, by the halves of its spikes and of its frames.
+
+    The means of two halves are half as far from each other as the ends of a steady movement.
+
+    Args:
+        spikes: of the scene.
+        frames: of it, in order.
+
+    Returns:
+        the larger of both; None where neither tells.
+    """
+    rows, columns = spikes.shape[1:]
+    distances = []
+    half = len(spikes) // 2
+    first, second = spikes.picture(0, half), spikes.picture(len(spikes) - half)
+    if first.mean() >= MIN_SPIKES:
+        distances.append(_distance(first, second))
+    half = len(frames) // 2
+    if half:
+        means = [
+            shrink(np.stack(part).mean(axis=0, dtype=np.float32), rows, columns)
+            for part in (frames[:half], frames[-half:])
+        ]
+        distances.append(_distance(means[0], means[1]))
+    return 2 * max(distances) if distances else None
 
 
 def _covered(homography: Matrix, frame: Sequence[int], sensor: Sequence[int]) -> float:

@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from vrtspike.deblurring.data.exposure import Exposure, read_exposures
 from vrtspike.deblurring.data.raw.layouts.files import SENSOR_FILE, Area, SequenceFiles, sensor_size
+from vrtspike.deblurring.data.raw.layouts.folders import MAX_LINES, match_frames
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
+from vrtspike.deblurring.data.raw.numbering import frame_order
 from vrtspike.deblurring.data.raw.spikes import Sensor, count_spike_frames, npz_sensor
-from vrtspike.system.errors import DataError
+from vrtspike.system.errors import DataError, first_few
 
 
 def find_sensor(
@@ -92,6 +95,7 @@ def find_recordings(
     layout: Layout,
     table: str | None = None,
     known: Collection[str] | None = None,
+    has_sharp: bool = True,
 ) -> tuple[dict[str, Recording], list[str]]:
     """Find the spikes of each frame; frames of one file have equal parts of it, in order.
 
@@ -100,8 +104,9 @@ def find_recordings(
         paths: of the spike file of each frame, by the frame's name, in order.
         size: rows and columns of the sensor as in the files.
         layout: of the files.
-        table: path of a table of exposures, which says otherwise.
+        table: path of a table of exposures, which says otherwise; names may lack zeros.
         known: names of all frames; lines of the table for others are a fault. None allows them.
+        has_sharp: see :func:`vrtspike.deblurring.data.exposure.read_exposures`.
 
     Returns:
         the recordings of frames, and what is wrong with the others.
@@ -109,16 +114,16 @@ def find_recordings(
     Raises:
         DataError: if the table cannot be read.
     """
-    exposures = read_exposures(root / table) if table else None
+    names = list(paths) if known is None else known
+    exposures = None
+    if table:
+        exposures = match_frames(read_exposures(root / table, has_sharp=has_sharp), names)
     frames = Counter(paths.values())
     found: dict[str, Recording] = {}
     ends = Counter[str]()
     faults: list[str] = []
-    if known is not None and (odd := sorted(set(exposures or ()) - set(known))):
-        faults.append(
-            f"{root / str(table)}: found {len(odd)} lines without a frame, the first of {odd[0]}; "
-            "remove them, or put the frames back"
-        )
+    if known is not None and exposures is not None:
+        faults += _lines_without_frame(exposures, known, root / str(table))
     for name, path in paths.items():
         try:
             total = count_spike_frames(root / path, *size)
@@ -132,21 +137,67 @@ def find_recordings(
                     )
                 exposure = layout.exposure_of(steps, root / path).moved(ends[path])
                 ends[path] += steps
-            elif name not in exposures:
-                raise DataError(f"{root / str(table)}: no line for frame {name}; add it")
-            elif (exposure := exposures[name]).stop > total:
-                raise DataError(
-                    f"{root / str(table)}, frame {name}: found stop {exposure.stop}, expected at "
-                    f"most {total}, the spike frames of {root / path}"
-                )
+            else:
+                exposure = _exposure_in(exposures, name, root / str(table), root / path, total)
             found[name] = Recording(path, total, exposure)
         except DataError as error:
             faults.append(str(error))
-    first: dict[Recording, str] = {}
-    for name, recording in found.items():
-        if (other := first.setdefault(recording, name)) != name:
-            faults.append(
-                f"{root / str(table)}: found the same exposure for the frames {other} and {name}; "
-                "correct one"
-            )
+    faults += _overlaps(found, root / str(table))
     return found, list(dict.fromkeys(faults))
+
+
+def _lines_without_frame(
+    exposures: Collection[str], known: Collection[str], table: Path
+) -> list[str]:
+    """The fault of a table with lines for frames that are not there."""
+    odd = sorted(set(exposures) - set(known))
+    if not odd:
+        return []
+    names = first_few(sorted(known, key=frame_order))
+    return [
+        f"{table}: found {len(odd)} lines without a frame, the first of {odd[0]}; correct the "
+        f"names (frames are called {names}), put the frames back, or remove the lines"
+    ]
+
+
+def _exposure_in(
+    exposures: Mapping[str, Exposure], name: str, table: Path, spikes: Path, total: int
+) -> Exposure:
+    """The exposure of a frame in a table.
+
+    Raises:
+        DataError: if it has no line, or one that leaves the ``total`` steps of its spikes.
+    """
+    if name not in exposures:
+        raise DataError(f"{table}: no line for frame {name}; add it")
+    exposure = exposures[name]
+    if exposure.stop > total:
+        raise DataError(
+            f"{table}, frame {name}: found stop {exposure.stop}, expected at most {total}, the "
+            f"spike frames of {spikes}"
+        )
+    return exposure
+
+
+def _overlaps(recordings: Mapping[str, Recording], table: Path) -> list[str]:
+    """Exposures that begin before the previous frame's has ended, which no camera can do.
+
+    Args:
+        recordings: of the frames, in order.
+        table: of their exposures; those that a layout knows follow each other.
+    """
+    faults = []
+    for (before, one), (name, other) in pairwise(recordings.items()):
+        if one.path != other.path or other.exposure.start >= one.exposure.stop:
+            continue
+        if one.exposure == other.exposure:
+            told = f"found the same exposure for the frames {before} and {name}"
+        else:
+            told = (
+                f"found the exposure of frame {name} from step {other.exposure.start} on, before "
+                f"that of frame {before} ends at step {one.exposure.stop}"
+            )
+        faults.append(f"{table}: {told}; correct the lines: a shutter opens after it has closed")
+    if len(faults) > MAX_LINES:
+        return [f"{faults[0]} ({len(faults)} pairs of frames)"]
+    return faults

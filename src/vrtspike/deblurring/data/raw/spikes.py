@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import os
 import tokenize
 import zipfile
@@ -53,6 +54,9 @@ _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder=
 _BITS_AT_ONCE = _BITS.view(np.float64).T
 """The bits of every byte, each in a byte of its own: (1, 256). OpenCV knows no 64-bit integers:
 eight bytes travel as a floating-point number, with which nothing is computed."""
+
+_MAX_HEADER_BYTES = 10_000
+"""Longest header of an array that is read; that of numbers with three axes takes 128 bytes."""
 
 _DAMAGE = (
     *(OSError, KeyError),  # there is no such file, no such array
@@ -163,7 +167,8 @@ def _npz(path: Path) -> Iterator[tuple[IO[bytes], tuple[int, ...], np.dtype[Any]
         with zipfile.ZipFile(path) as archive, archive.open(f"{KEY}.npy") as stream:
             if np.lib.format.read_magic(stream) != (1, 0):
                 raise ValueError(f"{KEY} holds no numbers")
-            shape, by_columns, dtype = np.lib.format.read_array_header_1_0(stream)
+            header = _array_header(stream)
+            shape, by_columns, dtype = np.lib.format.read_array_header_1_0(header)
             if dtype.kind not in "biuf":
                 raise ValueError(f"{KEY} holds {dtype}, not numbers")
             if len(shape) != 3 or 0 in shape:
@@ -174,6 +179,22 @@ def _npz(path: Path) -> Iterator[tuple[IO[bytes], tuple[int, ...], np.dtype[Any]
     except _DAMAGE as error:
         reason = getattr(error, "strerror", None) or error
         raise DataError(f"{path}: no .npz file with an array {KEY} (T, H, W): {reason}") from error
+
+
+def _array_header(stream: IO[bytes]) -> IO[bytes]:
+    """The header of an array after its magic string: two bytes of its length, and its text.
+
+    Raises:
+        ValueError: if it is too long for an array of numbers.
+    """
+    length = stream.read(2)
+    nbytes = int.from_bytes(length, "little")
+    if nbytes > _MAX_HEADER_BYTES:
+        raise ValueError(
+            f"the header of {KEY} takes {nbytes} bytes, expected at most {_MAX_HEADER_BYTES}: it "
+            "is damaged, or no plain array of numbers; write the file again with numpy.savez"
+        )
+    return io.BytesIO(length + stream.read(nbytes))
 
 
 @functools.lru_cache(maxsize=1)

@@ -7,15 +7,17 @@ standard library, because the workflow imports it while it plans.
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from vrtspike.deblurring.data.manifests import SURVEY
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
-from vrtspike.deblurring.data.raw.layouts.folders import in_other_case
+from vrtspike.deblurring.data.raw.layouts.folders import UNICODE_FORMS, in_other_case
 from vrtspike.deblurring.data.raw.layouts.layout import Layout, Places, advice
-from vrtspike.deblurring.data.raw.layouts.registry import AUTO, find_layout
+from vrtspike.deblurring.data.raw.layouts.registry import AUTO, LAYOUTS, find_layout
+from vrtspike.deblurring.data.raw.nearby import other_roots, other_splits
 from vrtspike.system.errors import DataError, is_text, list_faults, named_faults, shown
 
 UNUSABLE = frozenset("{}")
@@ -63,9 +65,10 @@ def survey(
     without_spikes: dict[str, str] = {}
     layouts: dict[str, Layout] = {}
     foreign: set[str] = set()
+    usual = _usual_layout(base, splits, layout)
     for split in dict.fromkeys(splits):
         try:
-            kind = find_layout(base, split, layout)
+            kind = find_layout(base, split, layout, usual)
             _require_truth(kind, base)
             names = kind.sequence_names(base, split, spike_root, foreign)
         except DataError as error:
@@ -74,9 +77,11 @@ def survey(
         layouts[split] = kind
         if not names:
             where = f"{kind.places(split, '<sequence>', blur_dir).sharp}*.png"
-            alike = in_other_case(base, split)
-            hint = f"; found the folder {alike}: rename it" if alike else ""
+            hint = _split_hint(base, split, splits, layout)
             excluded[split] = [f"no sequence folders; expected {base / where}{hint}"]
+        for twins in _look_alikes(names):
+            names = [name for name in names if name not in twins]
+            excluded[f"{split}/{twins[0]}"] = [f"found two folders of it{UNICODE_FORMS}"]
         for name in names:
             sequence = f"{split}/{shown(name)}"
             try:
@@ -104,7 +109,13 @@ def survey(
             list_faults(
                 f"{base} cannot be used as it is",
                 named_faults(excluded),
-                " ".join([*advices, "DATA.LAYOUT names another layout."]),
+                " ".join(
+                    [
+                        *_other_root(base, splits, layout),
+                        *advices,
+                        "DATA.LAYOUT names another layout.",
+                    ]
+                ),
             )
         )
     return {
@@ -116,6 +127,38 @@ def survey(
         "excluded": excluded,
         **({"passed_over": sorted(foreign)} if foreign else {}),
     }
+
+
+def _usual_layout(root: Path, splits: Sequence[str], layout: str) -> Layout | None:
+    """The layout of the first split that one recognises; None where there is none."""
+    if layout != AUTO:
+        return LAYOUTS[layout]
+    for split in splits:
+        for kind in LAYOUTS.values():
+            if kind.recognises(root, split):
+                return kind
+    return None
+
+
+def _split_hint(root: Path, split: str, splits: Sequence[str], layout: str) -> str:
+    """A clause on what stands there in place of a split without sequences; empty for nothing."""
+    alike = in_other_case(root, split)
+    if alike:
+        return f"; found the folder {alike}: rename it"
+    others = other_splits(root, splits, layout)
+    if not others:
+        return ""
+    is_trained = len(splits) > 1 and split == splits[0]
+    name = "DATA.TRAIN_SPLIT" if is_trained else "DATA.VAL_SPLIT"
+    return f"; found the split {' and '.join(others)}: set {name} to the one that is meant"
+
+
+def _other_root(root: Path, splits: Sequence[str], layout: str) -> list[str]:
+    """A sentence on the root that may be meant; empty where none is near."""
+    others = other_roots(root, splits, layout)
+    if not others:
+        return []
+    return [f"Did you mean DATA.ROOT {' or '.join(map(str, others))}, which holds such folders?"]
 
 
 def _require_folders(root: Path, spike_root: str | None, splits: Sequence[str]) -> None:
@@ -153,6 +196,14 @@ def _require_truth(layout: Layout, root: Path) -> None:
             f"RUN {root / layout.blur.format(sequence='<sequence>')} --spikes "
             f"{root / str(layout.spike).format(sequence='<sequence>')} --layout {layout.name}"
         )
+
+
+def _look_alikes(names: Sequence[str]) -> list[list[str]]:
+    """Groups of names that are the same text in different forms of Unicode."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(unicodedata.normalize("NFC", name), []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def _require_usable(name: str) -> None:

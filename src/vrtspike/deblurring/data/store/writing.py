@@ -24,7 +24,7 @@ from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.data.store.voxels import GainMeter, Histogram, add_to_histogram
 from vrtspike.io.files import atomic_path, folder_size, json_digest, write_json
 from vrtspike.io.images import read_rgb
-from vrtspike.io.manifests import read_manifest
+from vrtspike.io.manifests import read_manifest, sealed
 from vrtspike.system.errors import DataError, list_faults
 
 _BLOCK_BYTES = 16_384
@@ -91,18 +91,20 @@ def build_store(
     digest, gain = write_store(store, layout, _frames(Path(root), manifest, layout, histogram))
     _refuse_changed(root, manifest)  # while they were read
     files, nbytes = folder_size(store)
-    contents = {
-        "schema": STORE.schema,
-        **{key: manifest[key] for key in ("sequence", "split", "blur_dir")},
-        "context": context,
-        **asdict(layout),
-        "files": files,
-        "bytes": nbytes,
-        "recipe": recipe,
-        "digest": digest,
-        "gain": gain,
-        "histogram": {str(steps): found.tolist() for steps, found in histogram.items()},
-    }
+    contents = sealed(
+        {
+            "schema": STORE.schema,
+            **{key: manifest[key] for key in ("sequence", "split", "blur_dir")},
+            "context": context,
+            **asdict(layout),
+            "files": files,
+            "bytes": nbytes,
+            "recipe": recipe,
+            "digest": digest,
+            "gain": gain,
+            "histogram": {str(steps): found.tolist() for steps, found in histogram.items()},
+        }
+    )
     write_json(output, contents)
     return contents
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from vrtspike.deblurring.data.raw.layouts.files import SPIKE_SUFFIXES
 from vrtspike.system.errors import DataError, is_text, shown
+
+MAX_LINES = 3
+"""Faults of one kind in a sequence that are listed one by one."""
 
 FOREIGN = frozenset(
     {"__MACOSX", "@eaDir", "#recycle", "lost+found", "$RECYCLE.BIN", "System Volume Information"}
@@ -17,13 +22,57 @@ FOREIGN = frozenset(
 """Folders that archives, network storage and file systems put among those of a user."""
 
 
-def without_zeros(name: str) -> str:
-    """A name of a frame as it is without leading zeros.
+def frame_key(name: str) -> str:
+    """The key by which the names of a frame's files are matched.
 
-    >>> without_zeros("frame_0020")
+    Leading zeros do not count, nor whether an accent is a character of its own: macOS writes names
+    in Unicode's form NFD, most other systems in NFC.
+
+    >>> frame_key("frame_0020")
     'frame_20'
     """
-    return re.sub(r"(?<![0-9])0+(?=[0-9])", "", name)
+    return re.sub(r"(?<![0-9])0+(?=[0-9])", "", unicodedata.normalize("NFC", name))
+
+
+_Of = TypeVar("_Of")
+
+
+def match_frames(table: Mapping[str, _Of], names: Collection[str]) -> dict[str, _Of]:
+    """The entries of a table by the names of their frames, which may have other leading zeros.
+
+    Spreadsheets turn ``000012`` into ``12``. Entries that several frames would match, and those of
+    no frame, keep their names.
+
+    >>> match_frames({"12": "a", "13": "b"}, ["000012", "000014"])
+    {'000012': 'a', '13': 'b'}
+    """
+    frames = _by_key(names)
+    entries = _by_key(table)
+    result = {}
+    for name, entry in table.items():
+        key = frame_key(name)
+        is_clear = len(frames.get(key, ())) == 1 and len(entries[key]) == 1
+        result[frames[key][0] if is_clear else name] = entry
+    return result
+
+
+def _by_key(names: Collection[str]) -> dict[str, list[str]]:
+    keys: dict[str, list[str]] = {}
+    for name in names:
+        keys.setdefault(frame_key(name), []).append(name)
+    return keys
+
+
+UNICODE_FORMS = (
+    ", whose names look alike: an accent is part of its letter in one (Unicode NFC) and a "
+    "character of its own in the other (NFD); remove or rename one"
+)
+"""Why two names that are printed alike are not the same."""
+
+
+def look_alike(one: str, other: str) -> bool:
+    """Whether two names are the same text, perhaps in different forms of Unicode."""
+    return unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", other)
 
 
 @contextlib.contextmanager
@@ -56,7 +105,7 @@ def numbered(
         root: the data set's folder.
         place: how the files' paths below it begin, with a folder and perhaps of a name.
         suffixes: of the files, in small letters; capitals are read as well.
-        known: names of frames by name :func:`without_zeros`; filled. The folder that is asked for
+        known: names of frames by :func:`frame_key`; filled. The folder that is asked for
             first gives the names, so that ``1.png`` and ``000001.dat`` belong together.
         faults: what is wrong is added: two files for a frame, and files or a folder that somebody
             must have meant and that are not read.
@@ -79,13 +128,15 @@ def numbered(
         stem = stem.rpartition(".")[0] if is_read else stem.partition(".")[0]
         if prefix and "-" in stem:
             continue  # another sequence, whose name begins like this one's
-        number = without_zeros(stem)
+        number = frame_key(stem)
         if not is_read:
             others.append((number, name))
         elif not is_text(name):
             faults.append(f"{place}/{shown(name)}: the name is not UTF-8; rename the file")
         elif (frame := known.setdefault(number, stem)) in found:
-            faults.append(f"two files for frame {frame}: {found[frame]} and {place}/{name}")
+            twins = found[frame], f"{place}/{name}"
+            why = UNICODE_FORMS if look_alike(*twins) else ""
+            faults.append(f"two files for frame {frame}: {twins[0]} and {twins[1]}{why}")
         else:
             found[frame] = f"{place}/{name}"
     # Only the name of a frame is one that somebody must have meant.

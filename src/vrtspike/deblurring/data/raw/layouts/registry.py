@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 
+from vrtspike.deblurring.data.exposure import TABLE
 from vrtspike.deblurring.data.raw.layouts import s_sdm, spk_gopro, spk_x4k, stream
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
+from vrtspike.deblurring.data.raw.layouts.folders import MAX_LINES
 from vrtspike.deblurring.data.raw.layouts.layout import Layout
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.deblurring.data.raw.numbering import find_jumps, frame_order
-from vrtspike.system.errors import DataError
+from vrtspike.system.errors import DataError, first_few
 
 MODULES = (
     spk_gopro,
@@ -32,10 +35,14 @@ AUTO = "auto"
 """The name of whichever layout recognises a folder."""
 
 
-def find_layout(root: Path, split: str, wanted: str = AUTO) -> Layout:
+def find_layout(root: Path, split: str, wanted: str = AUTO, usual: Layout | None = None) -> Layout:
     """The layout of a split: the one asked for, else the one that recognises its folders.
 
-    A split that none of them recognises is one of :data:`SPK_GOPRO` without sequences.
+    Args:
+        root: the data set's folder.
+        split: which split.
+        wanted: name of a layout.
+        usual: that of a split which none of them recognises; None is :data:`SPK_GOPRO`.
 
     Raises:
         DataError: if several recognise them, or a folder cannot be looked at.
@@ -49,7 +56,7 @@ def find_layout(root: Path, split: str, wanted: str = AUTO) -> Layout:
             f"{root}: the folders of split {split} fit the layouts {names}; set DATA.LAYOUT to the "
             "one that is meant"
         )
-    return known[0] if known else SPK_GOPRO
+    return known[0] if known else usual or SPK_GOPRO
 
 
 def find_sequence(
@@ -77,17 +84,72 @@ def frame_faults(files: SequenceFiles) -> list[str]:
     everything = set().union(*parts.values())
     if not everything:
         return [f"{files.split}/{files.name}: no frames at all"]
-    lacking = [
-        f"frame {name} is in {', '.join(part for part in parts if name in parts[part])} but has no "
-        f"partner in {', '.join(part for part in parts if name not in parts[part])}"
-        for name in sorted(everything, key=frame_order)
-        if not all(name in present for present in parts.values())
-    ]
+    faults = []
+    if len(files.spikes) == 1 and len(files.blur) > 1 and "spike" in parts:
+        faults.append(_single_spike_file(files))
+        del parts["spike"]
+        everything = set(files.blur) | set(files.sharp)
+    faults += _lacking(parts, sorted(everything, key=frame_order))
+    return faults + _jumps(files)
+
+
+def _single_spike_file(files: SequenceFiles) -> str:
+    """The fault of a sequence with one spike file for many frames."""
+    layout = LAYOUTS[files.layout]
+    (path,) = files.spikes.values()
+    told = f"{path} is the only spike file of {len(files.blur)} frames; "
+    each = "put there a spike file for each frame, with the frame's name"
+    streams = layout.places(files.split, files.name, files.blur_dir).streams
+    if not streams:
+        return told + each
+    # The last place for the spikes of a sequence is the folder of the frames' spike files.
+    whole = PurePosixPath(path).with_stem(PurePosixPath(streams[-1]).name)
+    return (
+        f"{told}if it holds the spikes of the whole sequence, rename it to {whole}, which is "
+        f"divided evenly among the frames unless a table {TABLE} says otherwise; else {each}"
+    )
+
+
+def _lacking(parts: Mapping[str, Collection[str]], names: Sequence[str]) -> list[str]:
+    """A line for each frame that is not in all parts; one line for many that lack the same."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        present = ", ".join(part for part in parts if name in parts[part])
+        absent = ", ".join(part for part in parts if name not in parts[part])
+        if absent:
+            groups.setdefault((present, absent), []).append(name)
+    faults = []
+    for (present, absent), group in groups.items():
+        where = f"in {present} but {{}} no partner in {absent}"
+        if len(group) > MAX_LINES:
+            faults.append(f"frames {first_few(group)} are {where.format('have')}")
+        else:
+            faults += [f"frame {name} is {where.format('has')}" for name in group]
+    return faults
+
+
+def _jumps(files: SequenceFiles) -> list[str]:
+    """Gaps in the numbers of frames; one line for many, or where all have another step."""
     layout = LAYOUTS[files.layout]
     names = sorted(set(files.blur) & set(files.sharp), key=frame_order)
-    jumps = [
-        f"frame numbers jump from {name} to {following}: frames are missing; put them back, or "
-        "make two sequences of it"
-        for name, following in find_jumps(names, layout.step, layout.numbers)[1]
-    ]
-    return lacking + jumps
+    step, jumps = find_jumps(names, layout.step, layout.numbers)
+    usual, others = find_jumps(names, None, layout.numbers)
+    if len(names) > 2 and usual != step and not others:
+        return [
+            f"frame numbers rise by {usual} from each frame to the next, expected {step} in the "
+            f"layout {layout.name}: if no frames are missing between them, number them "
+            f"{_first_numbers(step)}; else put them back"
+        ]
+    cure = "frames are missing; put them back, or make two sequences of it"
+    if len(jumps) > MAX_LINES:
+        name, following = jumps[0]
+        return [
+            f"frame numbers jump in {len(jumps)} places, the first from {name} to {following}: "
+            f"{cure}"
+        ]
+    return [f"frame numbers jump from {name} to {following}: {cure}" for name, following in jumps]
+
+
+def _first_numbers(step: int) -> str:
+    """How frames are numbered in a layout, by an example."""
+    return ", ".join(str(1 + step * count) for count in range(3))
