@@ -125,6 +125,7 @@ def test_figures_from_spikes_of_another_sequence_are_left_out_beside_the_warning
 def test_figures_that_no_frame_has_are_not_shown(small_run, call, tmp_path):
     sequence = shutil.copytree(small_run.raw / "test/b", tmp_path / "b")
     lines = [f"{number:06d},0,56,24" for number in range(1, 6)]
+    lines[2] = "000003,20,28,24"  # too short for figures
     (sequence / "exposures.csv").write_text("\n".join(["frame,start,stop,sharp", *lines]))
     shown = call("--spikes", sequence / "spike", frames=sequence / "blur")[1].out
     assert "correlation with the spikes at the sharp instant: " in shown
