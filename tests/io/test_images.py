@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import os
+import struct
+import zlib
 
 import cv2
 import numpy as np
 import pytest
 
 from vrtspike.io.files import file_digest
-from vrtspike.io.images import luma, read_gray, read_rgb, shrink, write_png
+from vrtspike.io.images import luma, read_gray, read_picture, read_rgb, shrink, write_png
 from vrtspike.system.errors import DataError
 
 
@@ -129,3 +131,127 @@ def test_a_jpeg_is_turned_as_its_tag_says(tmp_path, orientation, quarters):
     (tmp_path / "turned.jpg").write_bytes(plain[:2] + marked + plain[2:])
     expected = np.rot90(read_rgb(tmp_path / "plain.jpg"), quarters)
     np.testing.assert_array_equal(read_rgb(tmp_path / "turned.jpg"), expected)
+
+
+def exif(orientation, order=">"):
+    mark = {"<": b"II", ">": b"MM"}[order]
+    tag = struct.pack(f"{order}HHIHH", 0x0112, 3, 1, orientation, 0)
+    return mark + struct.pack(f"{order}HIH", 42, 8, 1) + tag + bytes(4)
+
+
+def chunk(name, data):
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def with_png_chunk(picture, name, data):
+    """A PNG file with a chunk after its header (8 bytes of signature, 25 of IHDR)."""
+    contents = cv2.imencode(".png", picture)[1].tobytes()
+    return contents[:33] + chunk(name, data) + contents[33:]
+
+
+def with_webp_exif(picture, data):
+    options = [cv2.IMWRITE_WEBP_QUALITY, 101]  # lossless
+    contents = cv2.imencode(".webp", picture, options)[1].tobytes()
+    height, width = picture.shape[:2]
+    size = b"".join((side - 1).to_bytes(3, "little") for side in (width, height))
+    extended = b"VP8X" + struct.pack("<I", 10) + b"\x08\0\0\0" + size
+    padded = data + bytes(len(data) % 2)
+    body = b"WEBP" + extended + contents[12:] + b"EXIF" + struct.pack("<I", len(data)) + padded
+    return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
+def with_jfif_and_exif(picture, data):
+    """A JPEG file whose EXIF data follow its JFIF header, as many programs write it."""
+    contents = cv2.imencode(".jpg", picture)[1].tobytes()
+    assert contents[2:4] == b"\xff\xe0"
+    end = 4 + int.from_bytes(contents[4:6], "big")
+    marked = b"\xff\xe1" + (len(data) + 8).to_bytes(2, "big") + b"Exif\0\0" + data
+    return contents[:end] + marked + contents[end:]
+
+
+_TURNS = {
+    1: lambda image: image,
+    2: np.fliplr,
+    3: lambda image: np.rot90(image, 2),
+    4: np.flipud,
+    5: lambda image: image.swapaxes(0, 1),
+    6: lambda image: np.rot90(image, 3),
+    7: lambda image: np.rot90(image, 2).swapaxes(0, 1),
+    8: np.rot90,
+}
+
+
+@pytest.mark.parametrize("orientation", _TURNS)
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("kind", ["png", "transparent png", "webp", "jpg"])
+def test_a_picture_is_turned_as_its_tag_says(tmp_path, kind, order, orientation):
+    picture, data = photograph(), exif(orientation, order)
+    if kind == "transparent png":
+        picture = np.dstack([picture, np.full(picture.shape[:2], 255, np.uint8)])
+    contents = {
+        "png": lambda: with_png_chunk(picture, b"eXIf", data),
+        "transparent png": lambda: with_png_chunk(picture, b"eXIf", data),
+        "webp": lambda: with_webp_exif(picture, data),
+        "jpg": lambda: with_jfif_and_exif(picture, data),
+    }[kind]()
+    (tmp_path / "a.png").write_bytes(contents)
+    turned = read_picture(tmp_path / "a.png").rgb
+    expected = _TURNS[orientation](photograph()[:, :, ::-1])
+    assert turned.shape == expected.shape
+    assert np.abs(turned.astype(int) - expected).mean() < (3 if kind == "jpg" else 0.01)
+
+
+@pytest.mark.parametrize("data", [b"MM", b"MM\0*\0\0\0\x08\0\x09", b"II*\0\xff\xff\xff\xff"])
+def test_damaged_exif_data_turn_nothing(tmp_path, data):
+    (tmp_path / "a.png").write_bytes(with_png_chunk(photograph(), b"eXIf", data))
+    np.testing.assert_array_equal(read_rgb(tmp_path / "a.png"), photograph()[:, :, ::-1])
+
+
+@pytest.mark.parametrize(
+    ("colours", "is_sound"),
+    [((9, 16), False), ((9, 1), False), ((1, 18), False), ((12, 13), False), ((1, 13), True)],
+    ids=["BT.2020 PQ", "BT.2020", "HLG", "Display P3", "sRGB"],
+)
+def test_a_png_of_high_dynamic_range_or_wide_gamut_is_refused(tmp_path, colours, is_sound):
+    contents = with_png_chunk(photograph(), b"cICP", bytes([*colours, 0, 1]))
+    (tmp_path / "a.png").write_bytes(contents)
+    if is_sound:
+        assert read_rgb(tmp_path / "a.png").shape == (96, 128, 3)
+        return
+    for read in (read_rgb, read_gray, read_picture):
+        with pytest.raises(DataError, match=r"a\.png: found a PNG of high dynamic range or of a w"):
+            read(tmp_path / "a.png")
+
+
+def test_a_picture_of_too_many_pixels_is_refused_by_name(tmp_path):
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", 60000, 60000, 8, 2, 0, 0, 0))
+    pixels = chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + header + pixels)
+    with pytest.raises(DataError, match=r"a\.png: cannot be decoded .*at most 2\^30 pixels"):
+        read_rgb(tmp_path / "a.png")
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+@pytest.mark.parametrize(
+    ("channels", "told"), [(None, "grey"), (3, "RGB"), (4, "RGB with transparency")]
+)
+def test_pictures_of_every_kind_are_read_as_rgb(tmp_path, channels, told, kind):
+    shape = (4, 6) if channels is None else (4, 6, channels)
+    stored = np.random.default_rng(0).integers(0, np.iinfo(kind).max, shape).astype(kind)
+    (tmp_path / "a.png").write_bytes(cv2.imencode(".png", stored)[1])
+    picture = read_picture(tmp_path / "a.png")
+    assert (picture.kind, picture.bits) == (told, 8 * np.dtype(kind).itemsize)
+    expected = np.dstack([stored] * 3) if channels is None else stored[:, :, 2::-1]
+    np.testing.assert_array_equal(picture.rgb, expected)
+
+
+def test_a_picture_of_16_bits_keeps_them(tmp_path):
+    image = np.random.default_rng(0).integers(0, 65536, (4, 6, 3)).astype(np.uint16)
+    write_png(tmp_path / "a.png", image)
+    np.testing.assert_array_equal(read_picture(tmp_path / "a.png").rgb, image)
+
+
+def test_a_picture_of_floating_point_numbers_is_refused(tmp_path):
+    cv2.imwrite(str(tmp_path / "a.tif"), np.zeros((4, 6), np.float32))
+    with pytest.raises(DataError, match=r"a\.tif: found float32 values, expected 8 or 16 bits"):
+        read_picture(tmp_path / "a.tif")

@@ -64,10 +64,21 @@ def to_uint8(frames: torch.Tensor) -> Image:
     >>> to_uint8(torch.tensor([-0.1, 0.5, 1.0]).view(3, 1, 1)).tolist()
     [[[0, 128, 255]]]
     """
+    return to_image(frames, 8).astype(np.uint8, copy=False)
+
+
+def to_image(frames: torch.Tensor, bits: int) -> NDArray[np.uint8] | NDArray[np.uint16]:
+    """Round a restored clip to images of 8 or 16 bits per channel; else as :func:`to_uint8`.
+
+    >>> import torch
+    >>> to_image(torch.tensor([-0.1, 0.5, 1.0]).view(3, 1, 1), 16).tolist()
+    [[[0, 32768, 65535]]]
+    """
     import torch
 
     values = frames.detach().float()
     if not torch.isfinite(values).all():
         raise ValueError("the frames hold values that are not finite")
-    images = values.clamp(0, 1).mul(PEAK).round().to(torch.uint8)
+    kind = torch.uint8 if bits == 8 else torch.uint16
+    images = values.clamp(0, 1).mul(2**bits - 1).round().to(kind)
     return images.movedim(-3, -1).contiguous().cpu().numpy()

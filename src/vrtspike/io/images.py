@@ -1,7 +1,10 @@
-"""Reading and writing of 8-bit images, and their luma."""
+"""Reading and writing of images, and their luma."""
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,35 +18,124 @@ from vrtspike.system.errors import DataError
 _JPEG = b"\xff\xd8\xff"
 """The first bytes of a JPEG file."""
 _JPEG_END = b"\xff\xd9"
+_PNG = b"\x89PNG\r\n\x1a\n"
+_ORIENTATION_TAG = 0x0112
+_HDR, _WIDE = {16, 18}, {9, 11, 12}
+"""Numbers of transfer curves (PQ, HLG) and of primaries (BT.2020, DCI-P3, Display P3) in H.273."""
 _NEEDED_BYTES = 32
 """Bytes at the end of JPEG data without which the picture is another one."""
 
 
-def _decode(path: Path) -> NDArray[np.uint8]:
-    """Decode an 8-bit image, with its stored channels; JPEGs are rotated by their EXIF tag.
+@dataclass(frozen=True)
+class Picture:
+    """A picture as RGB, and the kind that its file stores.
+
+    Attributes:
+        rgb: (H, W, 3), uint8 or uint16.
+        kind: stored channels: ``RGB``, ``grey`` or ``RGB with transparency``.
+    """
+
+    rgb: NDArray[np.uint8] | NDArray[np.uint16]
+    kind: str
+
+    @property
+    def bits(self) -> int:
+        """Bits per channel, 8 or 16."""
+        return 8 * self.rgb.dtype.itemsize
+
+
+def _decode(path: Path) -> NDArray[Any]:
+    """Decode an image with its stored channels and depth, oriented as its EXIF tag says.
 
     Raises:
-        DataError: if the file cannot be read, is cut or a damaged PNG, or is not 8-bit. Of damaged
-            JPEG files most are found; TIFF and WebP have no checksums.
+        DataError: if the file cannot be read, is cut or a damaged PNG, is too large for OpenCV, or
+            is a PNG of high dynamic range or wide gamut. Of damaged JPEG files most are found; TIFF
+            and WebP have no checksums.
     """
     try:
         refuse_pipe(path)
         contents = np.fromfile(path, dtype=np.uint8)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    is_jpeg = contents[:3].tobytes() == _JPEG
-    if is_jpeg:
-        _require_whole_jpeg(path, contents.tobytes())
-    # These flags rotate by EXIF, but drop an alpha channel, which a JPEG does not have.
-    flags = cv2.IMREAD_ANYCOLOR | cv2.IMREAD_ANYDEPTH if is_jpeg else cv2.IMREAD_UNCHANGED
-    image = cv2.imdecode(contents, flags) if contents.size else None
+    data = contents.tobytes()
+    if data.startswith(_JPEG):
+        _require_whole_jpeg(path, data)
+    _require_standard_colours(path, data)
+    image, exif = None, b""
+    if data:
+        try:
+            image, exif = _decoded(contents)
+        except cv2.error as error:
+            raise DataError(
+                f"{path}: cannot be decoded ({error.err or error}); OpenCV reads pictures of at "
+                "most 2^30 pixels; crop it or make it smaller"
+            ) from error
     if image is None:
         unknown = "not a readable image (the file is broken or is no picture)"
         raise DataError(f"{path}: {placeholder_fault(path) or unknown}")
-    if image.dtype != np.uint8:
-        bits = 8 * image.dtype.itemsize
-        raise DataError(f"{path}: {bits} bits per channel, 8-bit expected; convert it first")
-    return image.astype(np.uint8, copy=False)
+    return _oriented(image, _orientation(exif))
+
+
+def _decoded(contents: NDArray[np.uint8]) -> tuple[NDArray[Any] | None, bytes]:
+    """The stored pixels of an image, and its EXIF data; pixels are None if it is no image.
+
+    OpenCV itself applies the orientation of some files only: not of WebP, of transparent PNG, nor
+    of JPEG whose EXIF data follow a JFIF header. TIFF files are always turned and give no data.
+    """
+    image, kinds, data = cv2.imdecodeWithMetadata(contents, flags=cv2.IMREAD_UNCHANGED)
+    blocks = dict(zip(kinds, data, strict=True))
+    exif = blocks.get(cv2.IMAGE_METADATA_EXIF)
+    return image, b"" if exif is None else np.asarray(exif).tobytes()
+
+
+def _orientation(exif: bytes) -> int:
+    """The orientation in EXIF data, 1 to 8; 1, upright, if there is none."""
+    order = {b"II": "<", b"MM": ">"}.get(exif[:2])
+    if order is None:
+        return 1
+    try:
+        (start,) = struct.unpack_from(f"{order}I", exif, 4)
+        (count,) = struct.unpack_from(f"{order}H", exif, start)
+        for number in range(count):
+            tag, _, _, value = struct.unpack_from(f"{order}HHIH", exif, start + 2 + 12 * number)
+            if tag == _ORIENTATION_TAG:
+                return int(value)
+    except struct.error:  # cut
+        return 1
+    return 1
+
+
+def _oriented(image: NDArray[Any], orientation: int) -> NDArray[Any]:
+    """Turn and mirror a picture (H, W, ...) as an EXIF orientation says."""
+    quarters = {3: 2, 4: 2, 5: 3, 6: 3, 7: 1, 8: 1}.get(orientation, 0)
+    if orientation in (2, 4, 5, 7):
+        image = image[:, ::-1]
+        quarters = {2: 0, 4: 2, 5: 1, 7: 3}[orientation]
+    return np.ascontiguousarray(np.rot90(image, quarters))
+
+
+def _require_standard_colours(path: Path, contents: bytes) -> None:
+    """Refuse a PNG file of high dynamic range or wide gamut, as videos of such colours are."""
+    for name, data in _png_header_chunks(contents):
+        if name == b"cICP" and len(data) >= 2 and (data[0] in _WIDE or data[1] in _HDR):
+            raise DataError(
+                f"{path}: found a PNG of high dynamic range or of a wide gamut (cICP primaries "
+                f"{data[0]}, transfer {data[1]}), expected standard range and BT.709 or sRGB: its "
+                "colours would come out pale; convert it with a picture program"
+            )
+
+
+def _png_header_chunks(contents: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Names and data of the chunks of a PNG file before its pixels; none of another file."""
+    if not contents.startswith(_PNG):
+        return
+    place = len(_PNG)
+    while place + 8 <= len(contents):
+        length, name = struct.unpack_from(">I4s", contents, place)
+        if name == b"IDAT":
+            return
+        yield name, contents[place + 8 : place + 8 + length]
+        place += length + 12  # length, name and checksum
 
 
 def _require_whole_jpeg(path: Path, contents: bytes) -> None:
@@ -83,6 +175,26 @@ def _decoded_jpeg(contents: bytes) -> list[bytes]:
     return [bytes(plane) for frame in frames for plane in frame.planes]
 
 
+def read_picture(path: str | Path) -> Picture:
+    """Read a picture of any kind as RGB; transparency is dropped.
+
+    Args:
+        path: a file that OpenCV decodes, with 8 or 16 bits per channel.
+
+    Raises:
+        DataError: if the file cannot be decoded or has another depth.
+    """
+    image = _decode(Path(path))
+    if image.dtype not in (np.uint8, np.uint16):
+        raise DataError(
+            f"{path}: found {image.dtype} values, expected 8 or 16 bits per channel; convert it"
+        )
+    if image.ndim == 2:
+        return Picture(np.repeat(image[:, :, None], 3, axis=2), "grey")
+    kind = "RGB" if image.shape[2] == 3 else "RGB with transparency"
+    return Picture(np.ascontiguousarray(image[:, :, 2::-1]), kind)
+
+
 def read_rgb(path: str | Path) -> NDArray[np.uint8]:
     """Read an 8-bit colour picture.
 
@@ -90,16 +202,24 @@ def read_rgb(path: str | Path) -> NDArray[np.uint8]:
         path: a PNG file (any format OpenCV decodes without loss of depth works).
 
     Returns:
-        uint8 (H, W, 3) in RGB order; a JPEG file's is turned as its EXIF tag says.
+        uint8 (H, W, 3) in RGB order, turned as its EXIF tag says.
 
     Raises:
         DataError: if the file cannot be decoded, is not 8-bit, or is not three-channel colour.
     """
-    image = _decode(Path(path))
+    image = _decode_8_bit(Path(path))
     if image.ndim != 3 or image.shape[2] != 3:
         kind = "grey" if image.ndim == 2 else f"{image.shape[2]}-channel"
         raise DataError(f"{path}: a {kind} picture, three-channel RGB expected; convert it first")
     return np.ascontiguousarray(image[:, :, ::-1], dtype=np.uint8)
+
+
+def _decode_8_bit(path: Path) -> NDArray[np.uint8]:
+    image = _decode(path)
+    if image.dtype != np.uint8:
+        bits = 8 * image.dtype.itemsize
+        raise DataError(f"{path}: {bits} bits per channel, 8-bit expected; convert it first")
+    return image.astype(np.uint8, copy=False)
 
 
 def read_gray(path: str | Path) -> NDArray[np.uint8]:
@@ -108,14 +228,29 @@ def read_gray(path: str | Path) -> NDArray[np.uint8]:
     Raises:
         DataError: if the file cannot be decoded or is not 8-bit.
     """
-    image = _decode(Path(path))
+    image = _decode_8_bit(Path(path))
     if image.ndim == 2:
         return image
     return luma(np.ascontiguousarray(image[:, :, 2::-1])).astype(np.uint8)
 
 
-def encode_png(image: NDArray[np.uint8]) -> bytes:
-    """Encode uint8 (H, W, 3) RGB or (H, W) grey as PNG; equal pictures give equal bytes."""
+def to_8_bit(image: NDArray[np.uint8] | NDArray[np.uint16]) -> NDArray[np.uint8]:
+    """Round a picture to 8 bits per channel.
+
+    >>> to_8_bit(np.array([0, 128, 129, 65535], np.uint16)).tolist()
+    [0, 0, 1, 255]
+    """
+    if image.dtype == np.uint8:
+        return image.astype(np.uint8, copy=False)
+    # 65535 = 255 * 257, and 257 is odd: no value lies half-way.
+    return ((image.astype(np.uint32) + 128) // 257).astype(np.uint8)
+
+
+def encode_png(image: NDArray[np.uint8] | NDArray[np.uint16]) -> bytes:
+    """Encode uint8 or uint16 (H, W, 3) RGB or (H, W) grey as PNG.
+
+    Equal pictures give equal bytes.
+    """
     stored = image[:, :, ::-1] if image.ndim == 3 else image
     # Level 1 halves the time of the default at a tenth more bytes.
     options = [cv2.IMWRITE_PNG_COMPRESSION, 1]
@@ -125,8 +260,8 @@ def encode_png(image: NDArray[np.uint8]) -> bytes:
     return buffer.tobytes()
 
 
-def write_png(path: str | Path, image: NDArray[np.uint8]) -> None:
-    """Write uint8 (H, W, 3) RGB or (H, W) grey as PNG, atomically."""
+def write_png(path: str | Path, image: NDArray[np.uint8] | NDArray[np.uint16]) -> None:
+    """Write uint8 or uint16 (H, W, 3) RGB or (H, W) grey as PNG, atomically."""
     atomic_write_bytes(path, encode_png(image))
 
 

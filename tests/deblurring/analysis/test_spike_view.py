@@ -179,7 +179,7 @@ def test_real_files_that_are_cut_or_shuffled(shared, tmp_path):
 
 def test_steps_and_places_that_cannot_be_are_refused(exposure):
     folder, _ = exposure
-    with pytest.raises(DataError, match=r"none\.dat: cannot be read"):
+    with pytest.raises(DataError, match=r"none\.dat: no such file"):
         view_spikes(folder / "none.dat")
     with pytest.raises(ConfigError, match=r"--output: found a\.bmp, expected a folder, or a file"):
         run_command(["show", str(folder / "a.dat"), "-o", "a.bmp"])
@@ -192,3 +192,16 @@ def test_a_chinese_name_leaves_no_warnings_and_a_folder_may_be_named(exposure, t
     assert run_command(["show", str(path), "-o", str(tmp_path / "new")]) == 0
     assert (tmp_path / "new" / f"{path.stem}_spikes.png").is_file()
     assert [str(each.message) for each in recwarn] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("nothing.dat", r"nothing\.dat: no such file; expected a spike file"),
+        ("nothing.npz", r"nothing\.npz: no such file; expected a spike file"),
+        ("", "found a folder, expected a spike file"),
+    ],
+)
+def test_a_missing_file_is_told_before_its_size_is_asked_for(tmp_path, name, told):
+    with pytest.raises(DataError, match=told):
+        run_command(["show", str(tmp_path / name)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -105,3 +106,27 @@ def test_arguments_are_checked_before_pytorch_is_imported(small_run, tmp_path, c
     assert ended.stderr.startswith("error: ")
     assert told in ended.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_without_pictures_is_told_before_spikes_are_asked_for(call, tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="empty: no pictures"):
+        call(frames=tmp_path / "empty")
+
+
+def test_figures_from_spikes_of_another_sequence_are_left_out_beside_the_warning(small_run, call):
+    shown = call("--spikes", small_run.raw / "test/c/spike")[1].out
+    assert "warning: spikes that do not fit (5)" in shown
+    assert "figures from the spikes: left out, as the spikes do not fit the frames" in shown
+    assert "blurred again" not in shown
+    assert "correlation with the spikes" not in shown
+
+
+def test_figures_that_no_frame_has_are_not_shown(small_run, call, tmp_path):
+    sequence = shutil.copytree(small_run.raw / "test/b", tmp_path / "b")
+    lines = [f"{number:06d},0,56,24" for number in range(1, 6)]
+    lines[2] = "000003,20,28,24"  # too short for figures
+    (sequence / "exposures.csv").write_text("\n".join(["frame,start,stop,sharp", *lines]))
+    shown = call("--spikes", sequence / "spike", frames=sequence / "blur")[1].out
+    assert "correlation with the spikes at the sharp instant: " in shown
+    assert "nan" not in shown

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
@@ -18,7 +19,7 @@ from vrtspike.deblurring.evaluation.restore import torch_compute
 from vrtspike.deblurring.evaluation.tiling import Tiling
 from vrtspike.deblurring.evaluation.trained import TrainedModel, load
 from vrtspike.deblurring.video import inspect_video, read_video, video_file
-from vrtspike.io.images import read_rgb, write_png
+from vrtspike.io.images import read_picture, read_rgb, write_png
 from vrtspike.system.errors import ConfigError, DataError, RunError
 
 NAMES = [f"{number:06d}" for number in range(1, 6)]
@@ -348,7 +349,9 @@ def test_sharp_frames_that_cannot_be_compared_are_told(model, asked, tmp_path, n
 def test_spikes_and_sharp_frames_of_another_sequence_are_doubted(small_run, model, asked):
     notes: list[str] = []
     other = small_run.raw / "test/c"
-    restore(model, replace(asked, spikes=other / "spike", sharp=other / "sharp"), notes.append)
+    doubted = replace(asked, spikes=other / "spike", sharp=other / "sharp")
+    record = restore(model, doubted, notes.append)
+    assert len(record["doubts"]) == 5
     spikes, sharp = notes
     assert spikes.startswith("warning: spikes that do not fit")
     assert "do not show" in spikes
@@ -371,3 +374,87 @@ def test_the_record_of_a_model_without_spikes(model, asked):
     record = restore(plain, replace(asked, spikes=None))
     assert record["spikes"]["from"] == NO_SPIKES
     np.testing.assert_array_equal(pictures(asked.output / "restored"), pictures(asked.frames))
+
+
+def test_spikes_of_another_sequence_give_no_figures(small_run, model, asked):
+    fitting = restore(model, replace(asked, output=asked.output.with_name("fitting")))
+    assert fitting["doubts"] == []
+    assert {"reblur", "agreement"} <= fitting["frames"][0].keys()
+    doubted = replace(asked, spikes=small_run.raw / "test/c/spike")
+    for _ in range(2):  # frames that are there already are doubted, too
+        record = restore(model, doubted)
+        assert len(record["doubts"]) == 5
+        assert all(list(frame) == ["frame"] for frame in record["frames"])
+
+
+def stored_frames(folder: Path, convert) -> Path:
+    """The frames of a folder, each changed, in a folder beside the results."""
+    for path in sorted(folder.iterdir()):
+        write_png(folder.parent / "changed" / path.name, convert(read_rgb(path)))
+    return folder.parent / "changed"
+
+
+@pytest.fixture
+def sequence_copy(asked, tmp_path):
+    return Path(shutil.copytree(asked.frames, tmp_path / "blur"))
+
+
+def test_frames_of_16_bits_are_restored_with_16(model, asked, whole, sequence_copy):
+    asked = replace(asked, tile=32)
+    fine = stored_frames(sequence_copy, lambda image: image.astype(np.uint16) * 257)
+    notes: list[str] = []
+    restore(model, replace(asked, frames=fine, sharp=fine), notes.append)
+    expected = pictures(whole[0].output / "restored")
+    restored = [read_picture(path).rgb for path in sorted((asked.output / "restored").iterdir())]
+    assert {image.dtype for image in restored} == {np.dtype(np.uint16)}
+    # The same values as of 8 bits, which are these rounded: half a level of 257.
+    np.testing.assert_allclose(np.stack(restored) / 257, expected, atol=0.502)
+    assert np.any(np.stack(restored) % 257)
+    assert len([note for note in notes if "16-bit values" in note]) == 1
+
+
+def test_bits_below_the_eighth_reach_the_model(model, asked, sequence_copy):
+    asked, low = (
+        replace(asked, tile=32),
+        stored_frames(sequence_copy, lambda image: image.astype(np.uint16) * 257),
+    )
+    restore(model, replace(asked, frames=low))
+    high = Path(shutil.copytree(low, low.with_name("higher")))
+    for path in high.iterdir():
+        write_png(
+            path, np.minimum(read_picture(path).rgb.astype(int) + 100, 65535).astype(np.uint16)
+        )
+    output = asked.output.with_name("higher_out")
+    restore(model, replace(asked, frames=high, output=output))
+    one, other = (
+        read_picture(folder / "restored/000003.png").rgb.astype(int)
+        for folder in (asked.output, output)
+    )
+    assert not np.array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("convert", "told"),
+    [
+        (lambda image: image[:, :, 1], "grey is taken as RGB of three equal channels"),
+        (lambda image: np.dstack([image, image[:, :, 0]]), "transparency is"),
+    ],
+    ids=["grey", "RGBA"],
+)
+def test_grey_and_transparent_frames_are_restored_and_that_is_said_once(
+    model, asked, sequence_copy, convert, told
+):
+    changed = sequence_copy.parent / "changed"
+    changed.mkdir()
+    for path in sequence_copy.iterdir():
+        image = convert(read_rgb(path))
+        order = [2, 1, 0, 3]
+        (changed / path.name).write_bytes(
+            cv2.imencode(".png", image[..., order] if image.ndim == 3 else image)[1]
+        )
+    notes: list[str] = []
+    restore(model, replace(asked, frames=changed, tile=32), notes.append)
+    (note,) = notes
+    assert told in note
+    restored = pictures(asked.output / "restored")
+    assert len(restored) == 5

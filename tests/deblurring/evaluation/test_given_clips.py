@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from tests.deblurring.data.raw.published import PUBLISHED
 from tests.deblurring.data.scenes import film
-from tests.deblurring.evaluation.conftest import BINS, arrays, recorded_clip
+from tests.deblurring.evaluation.conftest import BINS, SmallRun, arrays, recorded_clip
 from vrtspike.deblurring.data.exposure import Exposure, exposure_table
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import SPK_GOPRO
@@ -259,3 +260,28 @@ def test_spikes_read_with_another_sensor_size_are_doubted(tmp_path):
     assert "a wrong sensor size (250 x 400)" in doubt
     (tmp_path / "config.yaml").write_text("spike_h: 250\nspike_w: 416\n")
     assert doubts(recorded_clip(blur, spike)) == []
+
+
+def continuous_recording(small_run: SmallRun, folder: Path, third: str) -> GivenClip:
+    """A clip of one spike file of 280 steps, whose table has this line for the third frame."""
+    sequence = small_run.raw / "test/b"
+    shutil.copytree(sequence / "blur", folder / "blur")
+    files = sorted((sequence / "spike").iterdir())
+    (folder / "spike.dat").write_bytes(b"".join(path.read_bytes() for path in files))
+    lines = [f"{n + 1:06d},{56 * n},{56 * n + 56},{56 * n + 24}" for n in range(5)]
+    lines[2] = f"000003,{third}"
+    (folder / "exposures.csv").write_text("\n".join(["frame,start,stop,sharp", *lines]))
+    return recorded_clip(folder / "blur", folder / "spike.dat")
+
+
+@pytest.mark.parametrize(
+    ("third", "away"), [("150,206,174", "4[0-4] steps earlier"), ("6,62,30", "1[0-9]+ steps later")]
+)
+def test_a_single_wrong_line_of_a_table_is_named(small_run, tmp_path, third, away):
+    (doubt,) = doubts(continuous_recording(small_run, tmp_path, third))
+    assert re.search(rf"exposures\.csv, frame 000003: found the exposure .*{away}", doubt)
+    assert doubt.endswith("while other frames fit their exposures; correct its line")
+
+
+def test_right_lines_of_a_table_are_not_doubted(small_run, tmp_path):
+    assert doubts(continuous_recording(small_run, tmp_path, "112,168,136")) == []

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import os
+
 import cv2
 import numpy as np
 import pytest
 
 from vrtspike.deblurring.evaluation import pictures
-from vrtspike.deblurring.evaluation.pictures import array_pictures, open_pictures
+from vrtspike.deblurring.evaluation.pictures import array_pictures, open_pictures, read_frames
 from vrtspike.deblurring.video import read_video, video_file
 from vrtspike.io.images import write_png
 from vrtspike.system.errors import DataError
@@ -81,3 +83,39 @@ def test_what_is_no_clip_is_told(tmp_path, files, opened, told):
         (tmp_path / name).write_bytes(cv2.imencode(".png", gray(1))[1] if name[0] == "1" else b"?")
     with pytest.raises(DataError, match=told):
         open_pictures(tmp_path / opened)
+
+
+def test_frames_of_16_bits_are_read_with_all_of_them_and_rounded(tmp_path):
+    levels = np.arange(16 * 24 * 3, dtype=np.uint16).reshape(16, 24, 3) * 50
+    write_png(tmp_path / "1.png", levels)
+    clip = open_pictures(tmp_path)
+    assert clip.bits == 16
+    assert "65535 as white (highest of the first frame: 57550)" in clip.conversion
+    np.testing.assert_allclose(clip.model_input(slice(0, 1))[0] * 257, levels, rtol=1e-6)
+    assert clip.frame(0).dtype == np.uint8
+    np.testing.assert_allclose(clip.frame(0), levels / 257, atol=0.5)
+    with pytest.warns(UserWarning, match="16-bit pictures are rounded to 8 bits"):
+        np.testing.assert_array_equal(read_frames(tmp_path)[0], clip.frame(0))
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        (gray(1)[:, :, 0], "found grey, 8-bit, expected RGB, 8-bit as in the first frame"),
+        (gray(1).astype(np.uint16), "found RGB, 16-bit, expected RGB, 8-bit"),
+    ],
+)
+def test_frames_of_two_kinds_are_refused(tmp_path, other, told):
+    write_png(tmp_path / "1.png", gray(1))
+    write_png(tmp_path / "2.png", other)
+    clip = open_pictures(tmp_path)
+    assert clip.conversion == ""
+    with pytest.raises(DataError, match=rf"2\.png: {told}"):
+        clip.read(slice(0, 2))
+
+
+def test_a_frame_whose_name_is_not_utf_8_is_told(tmp_path):
+    write_png(tmp_path / "1.png", gray(1))
+    write_png(tmp_path / os.fsdecode(b"caf\xe9_2.png"), gray(1))
+    with pytest.raises(DataError, match=r"names are not UTF-8 \(1\):\n  - caf\\xe9_2\.png\nRename"):
+        open_pictures(tmp_path)

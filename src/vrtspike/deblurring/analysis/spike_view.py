@@ -106,6 +106,10 @@ def view_spikes(
         DataError: if a file cannot be read, its size is unknown, the steps asked for are not in
             it, or frame and sensor do not fit together.
     """
+    if not path.exists():
+        raise DataError(f"{path}: no such file; expected a spike file (.dat or .npz)")
+    if path.is_dir():
+        raise DataError(f"{path}: found a folder, expected a spike file (.dat or .npz)")
     gray = read_gray(frame) if frame is not None else None
     shape = None if gray is None else (gray.shape[0], gray.shape[1])
     sensor = find_sensor(path, size, sensor_file(path), layout, shape)

@@ -154,9 +154,11 @@ def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
     output, frames = arguments.output, pd.DataFrame(record["frames"])
     means = frames.mean(numeric_only=True)
     for name, title in (_FIGURES | {name: name for name in arguments.no_reference}).items():
-        if name in means:
+        if name in means and not pd.isna(means[name]):
             of_blurry = f"{means[f'{name}_blur']:.2f} -> " if f"{name}_blur" in means else ""
             print(f"{title}: {of_blurry}{means[name]:.2f}")
+    if record["doubts"]:
+        print("figures from the spikes: left out, as the spikes do not fit the frames")
     print(f"spikes: {record['spikes']['from']}")
     seconds = record["seconds_per_frame"]
     cost = "" if seconds is None else f", {seconds:.1f} s each"

@@ -27,9 +27,9 @@ from vrtspike.deblurring.metrics.ssim import ssim
 from vrtspike.deblurring.rgb_images import Image
 from vrtspike.deblurring.video import uncopied_streams, video_file
 from vrtspike.io.files import finite_or_null, read_mapping, write_json
-from vrtspike.io.images import read_rgb, write_png
+from vrtspike.io.images import read_picture, to_8_bit, write_png
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.system.errors import ConfigError, DataError, list_faults
+from vrtspike.system.errors import ConfigError, DataError, list_faults, shown
 
 if TYPE_CHECKING:
     from vrtspike.deblurring.evaluation.trained import TrainedModel
@@ -155,6 +155,10 @@ def restore_into(
         kept = []
     if request.video or request.side_by_side:
         _note_lost_parts(source, note)
+    if source.pictures.conversion:
+        note(f"{source.pictures.place}: {source.pictures.conversion}")
+    if source.pictures.bits > 8 and model.network is None:
+        note("an ONNX model takes 8 bits: frames are rounded before they are restored")
     files = [output / RESTORED / f"{name}.png" for name in source.names]
     missing = {n for n, path in enumerate(files) if not path.exists()}
     if known:
@@ -163,8 +167,8 @@ def restore_into(
     shape = (len(files), *source.size)
     record |= {
         "paths": {
-            "input": str(request.frames),
-            "spikes": None if request.spikes is None else str(request.spikes),
+            "input": shown(str(request.frames)),
+            "spikes": None if request.spikes is None else shown(str(request.spikes)),
         },
         "size": list(source.size),
         "tiling": asdict(tiling),
@@ -172,19 +176,25 @@ def restore_into(
         "device": model.device.type,
         "seconds_per_frame": known.get("seconds_per_frame"),
         "written": sorted({*results, *kept}),
+        "doubts": known.get("doubts", []),
     }
     write_json(output / RECORD, record)
     if missing:
-        if found := doubts(source):
+        record["doubts"] = doubts(source)
+        if record["doubts"]:
             advice = "The frames are restored all the same; do not trust these."
-            note(list_faults("warning: spikes that do not fit", found, advice, limit=10))
+            title = "warning: spikes that do not fit"
+            note(list_faults(title, record["doubts"], advice, limit=10))
+        write_json(output / RECORD, record)
         started = time.monotonic()
         with progress("restore, tiles") as show:
             frames = model.restore_source(source, tiling, wanted=missing, progress=show)
             for number, image in zip(sorted(missing), frames, strict=True):
                 write_png(files[number], image)
         record["seconds_per_frame"] = (time.monotonic() - started) / len(missing)
-    record["frames"], doubtful = _finish(request, source, sharp, files, scores, progress)
+    record["frames"], doubtful = _finish(
+        request, source, sharp, files, scores, progress, with_spikes=not record["doubts"]
+    )
     write_json(output / RECORD, record)
     if doubtful:
         title = "warning: sharp frames that do not fit their blurry ones"
@@ -347,8 +357,21 @@ def _finish(
     files: Sequence[Path],
     scores: Mapping[str, Callable[[Image], float]],
     progress: Progresses,
+    *,
+    with_spikes: bool,
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Figures and videos of the frames on disk; and the sharp frames that do not fit."""
+    """Figures and videos of the frames on disk; and the sharp frames that do not fit.
+
+    Args:
+        request: what to do.
+        source: blurry frames and spikes.
+        sharp: the sharp frames, if any.
+        files: the restored frames.
+        scores: metrics of a frame alone.
+        progress: shows it.
+        with_spikes: whether to compare with the spikes where there are no sharp frames; spikes
+            that do not fit would give figures that look good and mean nothing.
+    """
     entries, check = list[dict[str, Any]](), Consistency()
     with contextlib.ExitStack() as opened:
         show = opened.enter_context(progress("figures, videos"))
@@ -359,7 +382,7 @@ def _finish(
             for name, wanted in ((VIDEO, request.video), (SIDE_BY_SIDE, request.side_by_side))
         )
         for number, (name, path) in enumerate(zip(source.names, files, strict=True)):
-            blur, restored = source.pictures.frame(number), read_rgb(path)
+            blur, restored = source.pictures.frame(number), to_8_bit(read_picture(path).rgb)
             images, figures, measures = [blur, restored], dict[str, Any](), dict(scores)
             if sharp is not None:
                 truth = sharp.frame(number)
@@ -367,7 +390,7 @@ def _finish(
                 measures |= {"psnr": partial(psnr, sharp=truth), "ssim": partial(ssim, sharp=truth)}
                 blurry = view_picture(source.pictures.describe(number), gray(blur))
                 check.add(FrameView(blurry, view_picture(sharp.describe(number), gray(truth))))
-            elif source.spikes is not None and source.spikes.frames[number].path:
+            elif with_spikes and source.spikes is not None and source.spikes.frames[number].path:
                 figures |= no_reference_figures(source.spikes.frames[number], blur, restored)
             for metric, score in measures.items():
                 figures |= {f"{metric}_blur": score(blur), metric: score(restored)}

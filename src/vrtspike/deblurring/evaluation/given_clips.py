@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import cv2
 import numpy as np
@@ -34,6 +35,11 @@ from vrtspike.system.errors import ConfigError, DataError, list_faults
 
 _TIMED = 8
 """Frames, about, whose place in time is looked for."""
+_FAR = 4.0
+"""Exposures before and after its own in which the place of a frame with other spikes is looked
+for."""
+_SINGLE = 2.0
+"""Tolerances of a whole clip that the place of a single frame may miss: it is less certain."""
 _SIMULATED = Exposure(0, 88, 44)
 """Spikes simulated of a blurry frame: as many steps as of GoPro's, the frame in their middle."""
 
@@ -111,7 +117,7 @@ def given_clip(
     """
 
     def read(frames: slice) -> Frames:
-        found = {"blur": pictures.read(frames)}
+        found: dict[str, NDArray[Any]] = {"blur": pictures.model_input(frames)}
         if spikes is not None:
             seen = [each.around(context) for each in spikes.frames[frames]]
             counts = [voxelize_packed(part, bins, exposure.sharp) for part, exposure in seen]
@@ -327,29 +333,90 @@ def doubts(clip: GivenClip) -> list[str]:
     """
     if clip.spikes is None:
         return []
-    faults, missed = list[str](), list[float]()
-    size = (int(clip.size[0] / clip.ratio), int(clip.size[1] / clip.ratio))
     compared = [
-        (number, spikes, spikes.path)
+        number
         for number, spikes in enumerate(clip.spikes.frames)
         if spikes.path is not None and spikes.exposure.steps >= 2
     ]
-    timed = max(1, len(compared) // _TIMED)
-    for place, (number, spikes, path) in enumerate(compared):
-        steps, gray = spikes.exposure.steps, luma(clip.pictures.frame(number)).astype(np.uint8)
-        found = align(spikes.read(spikes.exposure), gray, blurry=True)
-        if fault := mismatch(found, path, clip.pictures.describe(number), size):
-            faults.append(fault)
-        if place % timed == 0:
-            recorded, exposure = spikes.around(steps // 2)
-            away = misplacement(recorded, gray, exposure)
-            missed += [] if away is None else [abs(away)]
-    if missed and median(missed) > center_tolerance(compared[0][1].exposure.steps):
-        faults.append(
+    if not compared:
+        return []
+    mismatches = _mismatches(clip, compared)
+    timed = compared[:: max(1, len(compared) // _TIMED)]
+    offsets = _offsets(clip, timed)
+    tolerance = center_tolerance(clip.spikes.frames[compared[0]].exposure.steps)
+    missed = [abs(offset) for offset in offsets.values()]
+    faults = dict(mismatches)
+    if missed and median(missed) > tolerance:
+        return [
+            *faults.values(),
             f"{clip.spikes.place}: frames are most like the spikes {median(missed):.0f} steps from "
-            f"their exposures; give the right ones by {TABLE} or --layout"
-        )
+            f"their exposures; give the right ones by {TABLE} or --layout",
+        ]
+    if len(mismatches) < len(compared) / 2:
+        # The other frames fit, so a single exposure is wrong, not the sensor or the whole table.
+        single = list(mismatches)[:_TIMED]
+        offsets |= _offsets(clip, single, reach=_FAR)
+        for number, offset in offsets.items():
+            limit = tolerance if number in mismatches else _SINGLE * tolerance
+            if abs(offset) > limit:
+                faults[number] = _wrong_exposure(clip, number, offset)
+    return [faults[number] for number in sorted(faults)]
+
+
+def _gray(clip: GivenClip, number: int) -> NDArray[np.uint8]:
+    return luma(clip.pictures.frame(number)).astype(np.uint8)
+
+
+def _mismatches(clip: GivenClip, numbers: Sequence[int]) -> dict[int, str]:
+    """Frames whose spikes do not show them, and in which way."""
+    if clip.spikes is None:
+        return {}
+    size = (int(clip.size[0] / clip.ratio), int(clip.size[1] / clip.ratio))
+    faults = {}
+    for number in numbers:
+        spikes = clip.spikes.frames[number]
+        alignment = align(spikes.read(spikes.exposure), _gray(clip, number), blurry=True)
+        place = str(spikes.path)
+        fault = mismatch(alignment, place, clip.pictures.describe(number), size)
+        if fault:
+            faults[number] = fault
     return faults
+
+
+def _offsets(clip: GivenClip, numbers: Sequence[int], reach: float = 0.5) -> dict[int, float]:
+    """Steps from the exposures of frames to where the spikes are most like them, where that tells.
+
+    Args:
+        clip: with spikes.
+        numbers: the frames.
+        reach: part of an exposure up to which is looked before and after it.
+    """
+    if clip.spikes is None:
+        return {}
+    offsets = {}
+    for number in numbers:
+        spikes = clip.spikes.frames[number]
+        recorded, exposure = spikes.around(int(reach * spikes.exposure.steps))
+        offset = misplacement(recorded, _gray(clip, number), exposure)
+        if offset is not None:
+            offsets[number] = offset
+    return offsets
+
+
+def _wrong_exposure(clip: GivenClip, number: int, offset: float) -> str:
+    """The message about a single frame whose exposure is wrong."""
+    if clip.spikes is None:
+        return ""
+    spikes = clip.spikes.frames[number]
+    table = next((path for path in clip.spikes.files if path.name == TABLE), None)
+    place = spikes.path if table is None else table
+    advice = "check this file" if table is None else "correct its line"
+    start, stop, _ = spikes.exposure
+    return (
+        f"{place}, frame {clip.names[number]}: found the exposure {start} to {stop}, but the frame "
+        f"is most like the spikes {abs(offset):.0f} steps {'later' if offset > 0 else 'earlier'}, "
+        f"while other frames fit their exposures; {advice}"
+    )
 
 
 def open_clip(
@@ -380,6 +447,7 @@ def open_clip(
         DataError: if frames or spikes cannot be used.
     """
     settings = deblurring_settings(run.settings)
+    pictures = open_pictures(frames) if isinstance(frames, Path) else frames
     if (spikes is not None) + simulate_spikes != settings.MODEL.USE_SPIKE:
         takes = (
             "takes spikes (MODEL.USE_SPIKE is true); give either recorded ones (--spikes) or have "
@@ -391,7 +459,6 @@ def open_clip(
         raise ConfigError(f"the model of run {run.name} ({run.fingerprint}) {takes}")
     if exposures is not None and (spikes is None or isinstance(spikes, Path)):
         raise ConfigError(f"exposures: only spikes in memory take them; files have {TABLE}")
-    pictures = open_pictures(frames) if isinstance(frames, Path) else frames
     known = LAYOUTS.get(layout or settings.DATA.LAYOUT, SPK_GOPRO)
     found = None
     if simulate_spikes:

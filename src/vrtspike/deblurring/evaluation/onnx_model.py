@@ -70,7 +70,8 @@ def load_onnx(
         ) from error
 
     def compute(batch: Batch) -> NDArray[np.float32]:
-        """One tile after the other, for the file knows no batches."""
+        """One tile after the other, for the file knows no batches; it takes 8-bit frames."""
+        batch = {**batch, "blur": np.rint(batch["blur"]).astype(np.uint8)}
         tiles = range(len(batch["blur"]))
         parts = [{name: np.asarray(values[n]) for name, values in batch.items()} for n in tiles]
         return np.stack([session.run(None, part)[0] for part in parts])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,8 +13,8 @@ from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.raw.numbering import frame_order
 from vrtspike.deblurring.video import VideoInfo, inspect_video, read_video
-from vrtspike.io.images import read_rgb
-from vrtspike.system.errors import DataError, list_faults
+from vrtspike.io.images import Picture, read_picture, to_8_bit
+from vrtspike.system.errors import DataError, is_text, list_faults, shown
 
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp")
 KEPT_FRAMES = 32
@@ -31,6 +32,10 @@ class Pictures:
         read: gives consecutive frames, uint8 (T, H, W, 3) RGB; called from one thread at a time.
         describe: what messages call one frame.
         video: time stamps and pixel shape, if they are of a video file.
+        bits: bits per channel of the files, 8 or 16.
+        read_exact: gives consecutive frames as ``read``, with all bits: float32, 255 is white; None
+            for frames of 8 bits.
+        conversion: what is converted as frames are read; empty for 8-bit RGB.
     """
 
     place: str | Path
@@ -39,6 +44,13 @@ class Pictures:
     read: Callable[[slice], NDArray[np.uint8]]
     describe: Callable[[int], str]
     video: VideoInfo | None = None
+    bits: int = 8
+    read_exact: Callable[[slice], NDArray[np.float32]] | None = None
+    conversion: str = ""
+
+    def model_input(self, frames: slice) -> NDArray[np.uint8] | NDArray[np.float32]:
+        """Consecutive frames (T, H, W, 3) with all their bits: uint8, or float32 up to 255."""
+        return self.read(frames) if self.read_exact is None else self.read_exact(frames)
 
     def frame(self, number: int) -> NDArray[np.uint8]:
         """One frame, uint8 (H, W, 3) RGB."""
@@ -49,24 +61,72 @@ def folder_pictures(folder: Path, files: Sequence[Path] | None = None) -> Pictur
     """The pictures of a folder in the order of the numbers in their names.
 
     Args:
-        folder: with 8-bit RGB pictures, all of one size.
+        folder: with pictures of one size and kind: RGB, grey or RGB with transparency, of 8 or 16
+            bits.
         files: which of them, in order; None is all.
 
     Raises:
-        DataError: if there are none, two of one name, or the first cannot be read; as a picture is
-            read, if it cannot be or is of another size than the first.
+        DataError: if there are none, two of one name, a name that is not UTF-8, or the first cannot
+            be read; as a picture is read, if it cannot be or is of another size or kind than the
+            first.
     """
     paths = picture_files(folder) if files is None else files
-    height, width = read_rgb(paths[0]).shape[:2]
+    first = read_picture(paths[0])
+    size = (first.rgb.shape[0], first.rgb.shape[1])
+
+    def read_pictures(frames: slice) -> list[NDArray[np.uint8] | NDArray[np.uint16]]:
+        images = []
+        for path in paths[frames]:
+            picture = read_picture(path)
+            require_size(str(path), picture.rgb, size)
+            _require_kind(path, picture, first)
+            images.append(picture.rgb)
+        return images
 
     def read(frames: slice) -> NDArray[np.uint8]:
-        images = [read_rgb(path) for path in paths[frames]]
-        for path, image in zip(paths[frames], images, strict=True):
-            require_size(str(path), image, (height, width))
-        return np.stack(images)
+        return np.stack([to_8_bit(image) for image in read_pictures(frames)])
 
-    names = [path.stem for path in paths]
-    return Pictures(folder, names, (height, width), read, lambda frame: str(paths[frame]))
+    def read_exact(frames: slice) -> NDArray[np.float32]:
+        return np.stack(read_pictures(frames)).astype(np.float32) / np.float32(257)
+
+    return Pictures(
+        folder,
+        [path.stem for path in paths],
+        size,
+        read,
+        lambda frame: str(paths[frame]),
+        first.bits,
+        read_exact if first.bits == 16 else None,
+        _conversion(first),
+    )
+
+
+def _require_kind(path: Path, picture: Picture, first: Picture) -> None:
+    """Refuse a frame of other channels or another depth than the first of its clip.
+
+    Raises:
+        DataError: naming it.
+    """
+    if (picture.kind, picture.bits) != (first.kind, first.bits):
+        raise DataError(
+            f"{path}: found {picture.kind}, {picture.bits}-bit, expected {first.kind}, "
+            f"{first.bits}-bit as in the first frame; convert the frames to one kind"
+        )
+
+
+def _conversion(first: Picture) -> str:
+    """Describe how frames like this one are converted; empty for 8-bit RGB."""
+    parts = []
+    if first.kind == "grey":
+        parts.append("grey is taken as RGB of three equal channels")
+    if first.kind == "RGB with transparency":
+        parts.append("transparency is dropped")
+    if first.bits == 16:
+        parts.append(
+            f"16-bit values are taken with 65535 as white (highest of the first frame: "
+            f"{int(first.rgb.max())}) and restored with 16 bits; figures and videos have 8"
+        )
+    return "; ".join(parts)
 
 
 def video_pictures(path: Path) -> Pictures:
@@ -156,12 +216,18 @@ def open_pictures(path: Path) -> Pictures:
 def read_frames(path: str | Path) -> NDArray[np.uint8]:
     """All frames of a folder of pictures or of a video file: uint8 (T, H, W, 3) RGB.
 
-    A minute of 720p video takes 4 GB; ``vrtspike restore`` reads a clip piece by piece.
+    Other pictures than 8-bit RGB are converted, with a warning: grey ones, with transparency, or of
+    16 bits, which are rounded. A minute of 720p video takes 4 GB; ``vrtspike restore`` reads a clip
+    piece by piece, and keeps 16 bits.
 
     Raises:
         DataError: if there are none, or one cannot be read or is of another size than the first.
     """
     pictures = open_pictures(Path(path))
+    if pictures.bits > 8:
+        warnings.warn(f"{path}: 16-bit pictures are rounded to 8 bits", stacklevel=2)
+    elif pictures.conversion:
+        warnings.warn(f"{path}: {pictures.conversion}", stacklevel=2)
     return pictures.read(slice(0, len(pictures.names)))
 
 
@@ -169,7 +235,7 @@ def picture_files(folder: Path) -> list[Path]:
     """The pictures of a folder in the order of the numbers in their names.
 
     Raises:
-        DataError: if there are none, or two of one name.
+        DataError: if there are none, two of one name, or a name that is not UTF-8.
     """
     files = [
         path
@@ -181,6 +247,9 @@ def picture_files(folder: Path) -> list[Path]:
             f"{folder}: no pictures ({', '.join(PICTURE_SUFFIXES)}); expected the frames of one "
             "sequence"
         )
+    if unusable := [shown(path.name) for path in files if not is_text(path.name)]:
+        title, advice = f"{folder}: frames whose names are not UTF-8", "Rename the files."
+        raise DataError(list_faults(title, unusable, advice, limit=10))
     files.sort(key=lambda path: (frame_order(path.stem), path.name))
     pairs = zip(files[1:], files, strict=False)
     twice = [f"{other.name} and {path.name}" for path, other in pairs if path.stem == other.stem]
@@ -189,7 +258,7 @@ def picture_files(folder: Path) -> list[Path]:
     return files
 
 
-def require_size(name: str, image: NDArray[np.uint8], size: tuple[int, int]) -> None:
+def require_size(name: str, image: NDArray[np.generic], size: tuple[int, int]) -> None:
     """Refuse a frame of another size than the first of its clip.
 
     Raises:

@@ -18,7 +18,7 @@ from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.evaluation.sources import Frames, FrameSource, read_ahead
 from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, cut, tile_unit
 from vrtspike.deblurring.models import build_model
-from vrtspike.deblurring.rgb_images import to_uint8
+from vrtspike.deblurring.rgb_images import to_image
 from vrtspike.deblurring.settings import Settings
 from vrtspike.io.weights import load_trained
 from vrtspike.runs.published import require_published
@@ -86,6 +86,7 @@ def restore_frames(
     wanted: Collection[int] | None = None,
     progress: Progress | None = None,
     rounded: bool = True,
+    bits: int = 8,
 ) -> Iterator[NDArray[Any]]:
     """Restore all frames of a clip, in order.
 
@@ -94,8 +95,9 @@ def restore_frames(
 
     Args:
         compute: gives float32 (B, T, 3, H, W) for a batch of tiles: ``blur`` uint8
-            (B, T, H, W, 3) and, with spikes, ``counts`` (B, T, K, h, w), ``bin_steps`` uint8
-            (B, T, K) and ``gain`` float32 (B,); :func:`torch_compute` of a network in PyTorch.
+            (B, T, H, W, 3), of 16-bit frames float32 from 0 to 255, and, with spikes, ``counts``
+            (B, T, K, h, w), ``bin_steps`` uint8 (B, T, K) and ``gain`` float32 (B,);
+            :func:`torch_compute` of a network in PyTorch.
         source: the blurry frames and their spikes, if any.
         tiling: how the clip is cut.
         tiles_at_once: tiles of a batch.
@@ -103,11 +105,12 @@ def restore_frames(
         wanted: the frames to restore, by their positions; None for all. Windows that hold none of
             them are left out, and no value of the others changes.
         progress: called with the tiles done and their total.
-        rounded: give 8-bit images; false: what the model gives.
+        rounded: give images of whole numbers; false: what the model gives.
+        bits: bits per channel of these images, 8 or 16.
 
     Yields:
-        one per frame that is wanted: uint8 (H, W, 3) RGB; where they are not rounded float32
-        (3, H, W), nominally in [0, 1].
+        one per frame that is wanted: uint8 or uint16 (H, W, 3) RGB; where they are not
+        rounded float32 (3, H, W), nominally in [0, 1].
 
     Raises:
         ConfigError: if tiles would not fall on whole pixels of the sensor.
@@ -161,7 +164,7 @@ def restore_frames(
                         f"frame {source.names[frame]}: the model gives values that are not finite; "
                         "its training has diverged, or --precision has to be float32"
                     )
-                yield to_uint8(torch.from_numpy(restored)) if rounded else restored
+                yield to_image(torch.from_numpy(restored), bits) if rounded else restored
 
 
 def _batch(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,9 @@ from numpy.typing import NDArray
 from vrtspike.deblurring.data.bins import bin_table
 from vrtspike.deblurring.data.store.reading import Store
 
-Frames = Mapping[str, NDArray[np.uint8]]
-"""Consecutive frames of a clip: ``blur`` (T, H, W, 3) RGB; where there are spikes also ``counts``
+Frames = Mapping[str, NDArray[Any]]
+"""Consecutive frames of a clip, uint8: ``blur`` (T, H, W, 3) RGB, of 16-bit pictures float32 from 0
+to 255; where there are spikes also ``counts``
 (T, K, h, w), spikes per bin, and ``bin_steps`` (T, K), spike steps of each bin."""
 
 

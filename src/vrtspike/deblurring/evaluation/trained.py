@@ -133,7 +133,7 @@ class TrainedModel:
         *,
         wanted: Collection[int] | None = None,
         progress: Progress | None = None,
-    ) -> Iterator[NDArray[np.uint8]]:
+    ) -> Iterator[NDArray[np.uint8] | NDArray[np.uint16]]:
         """Restore a clip frame by frame.
 
         Args:
@@ -143,14 +143,21 @@ class TrainedModel:
             progress: called with the tiles done and their total.
 
         Yields:
-            uint8 (H, W, 3) RGB, one per frame that is wanted, in order.
+            (H, W, 3) RGB, one per frame that is wanted, in order: uint16 of 16-bit pictures, else
+            uint8.
 
         Raises:
             RunError: if the memory of the device does not suffice, or the model gives values that
                 are not finite.
         """
         return restore_frames(
-            self.compute, source, tiling, readers=1, wanted=wanted, progress=progress
+            self.compute,
+            source,
+            tiling,
+            readers=1,
+            wanted=wanted,
+            progress=progress,
+            bits=source.pictures.bits,
         )
 
 
