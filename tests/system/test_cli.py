@@ -43,6 +43,9 @@ ECHO = "print(*sys.argv[1:], file=sys.stderr)"
 MISSING = "sys.modules['skimage'] = None; import {}"
 NO_SKIMAGE = "error: a package is missing or damaged (No module named 'skimage.metrics'; "
 
+LIMITED = "import resource; resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32))"
+TOO_LITTLE = "error: memory is limited to 4096 MB (ulimit -v); raise it"
+
 
 @pytest.mark.parametrize(
     ("body", "word", "status", "errors"),
@@ -55,6 +58,15 @@ NO_SKIMAGE = "error: a package is missing or damaged (No module named 'skimage.m
         (ECHO, b"bl\xe9", 2, r"error: bl\xe9: a name that is not UTF-8; rename it"),
         (MISSING.format("skimage.metrics"), "", 2, NO_SKIMAGE),
         (MISSING.format("vrtspike.no_such_module"), "", 1, "Traceback"),
+        (f"{LIMITED}; raise ImportError('x.so: failed to map segment')", "", 2, TOO_LITTLE),
+        (f"{LIMITED}; raise MemoryError", "", 2, TOO_LITTLE),
+        ("raise ImportError('x.so: failed to map segment')", "", 2, "error: a package is missing"),
+        (
+            "raise OSError(28, 'No space', 'source', None, 'target')",
+            "",
+            2,
+            "error: target: the disk",
+        ),
         # Characters that an encoding lacks end no program.
         (r"print('\u573a\udce9', file=sys.stderr); return 3", "", 3, r"\u573a\udce9"),
     ],

@@ -148,6 +148,20 @@ def test_a_run_that_never_recovers_stops_with_advice(tmp_path):
     assert records(tmp_path)[-1]["step"] == 5 + 20
 
 
+class OverflowingTask(ForecastTask):
+    """Outputs that are not finite in validation."""
+
+    def forward(self, model, batch):
+        output = super().forward(model, batch)
+        return output if model.training else output / 0
+
+
+def test_a_model_that_diverged_is_named_with_step_and_rate(tmp_path):
+    settings = forecast_settings({"MAX_STEPS": 8})
+    with pytest.raises(RunError, match=r"step \d+, learning rate \d.*diverged.*TRAIN\.OPTIM\.LR"):
+        train(tmp_path, settings, task=OverflowingTask())
+
+
 def test_a_crash_after_a_checkpoint_leaves_no_gap_in_the_timings(tmp_path):
     settings = forecast_settings({"MAX_STEPS": 8})
     trainer = forecast_trainer(

@@ -10,6 +10,8 @@ import inspect
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,8 @@ from tests.concurrency import run_python
 from vrtspike.workflow import snakemake_internals
 
 pytestmark = pytest.mark.workflow
+
+HANG_S = 300
 
 SNAKEFILE = """
 import json
@@ -99,6 +103,56 @@ def test_every_name_does_what_it_is_used_for(tmp_path):
     (tmp_path / "first.txt").write_text("as before")
     assert snakemake(tmp_path)["config"] == []
     assert (tmp_path / "first.txt").read_text() == "made\n"
+
+
+TERMINATED = """
+import os
+import signal
+from vrtspike.workflow.snakemake_internals import SnakemakeInternals
+
+SnakemakeInternals(workflow).make_termination_safe()
+
+
+def after_checkpoint(wildcards):
+    checkpoints.first.get()  # raises until the checkpoint has run
+    # Snakemake calls this in its main thread while it holds the scheduler's lock.
+    os.kill(os.getpid(), signal.SIGTERM)
+    return "first.txt"
+
+
+rule all:
+    input:
+        "second.txt",
+
+
+checkpoint first:
+    output:
+        "first.txt",
+    shell:
+        "touch {output}"
+
+
+rule second:
+    input:
+        after_checkpoint,
+    output:
+        "second.txt",
+    shell:
+        "cp {input} {output}"
+"""
+
+
+def test_sigterm_while_the_scheduler_holds_its_lock_ends_the_run(tmp_path):
+    (tmp_path / "Snakefile").write_text(TERMINATED)
+    command = [sys.executable, "-m", "snakemake", "--cores", "1"]
+    environment = {**os.environ, "SLURM_CONF": os.devnull}
+    # The limit only ends a process that hangs.
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=HANG_S
+    )
+    assert (tmp_path / "first.txt").is_file(), done.stderr
+    assert "Will exit after finishing currently running jobs" in done.stderr
+    assert done.returncode != 0
 
 
 def test_they_are_ten_at_most_and_stand_in_one_module(repository):

@@ -8,6 +8,8 @@ import errno
 import io
 import json
 import os
+import re
+import resource
 import select
 import sys
 import warnings
@@ -33,6 +35,11 @@ _NOT_WRITABLE = (
     *(errno.ENAMETOOLONG, errno.ELOOP),
 )
 """Errors of a path that this user cannot write, or that cannot exist."""
+
+_NO_MEMORY = re.compile(
+    "failed to map segment|[Cc]annot allocate memory|[Cc]annot apply additional"
+)
+"""What the dynamic linker says when there is too little memory for a library."""
 
 EXIT_STOPPED = 128 + 2
 """Exit status after Ctrl-C, as in a shell."""
@@ -185,12 +192,12 @@ def run(
     except ImportError as error:
         if (error.name or "").startswith("vrtspike"):
             raise
-        extra = "onnx" if (error.name or "").startswith("onnx") else "workflow"
-        status = EXIT_USER_ERROR
-        text = (
-            f"error: a package is missing or damaged ({error}); {install_advice(extra)}, or see "
-            "docs/install.md"
-        )
+        status, text = EXIT_USER_ERROR, f"error: {_describe_import_error(error)}"
+    except MemoryError as error:
+        limit = memory_limit()
+        if limit is None:
+            raise
+        status, text = EXIT_USER_ERROR, f"error: {limit} ({error or 'MemoryError'})"
     except BrokenPipeError:
         if not _reader_has_ended():
             raise
@@ -205,7 +212,8 @@ def run(
         else:
             raise
         status = EXIT_USER_ERROR
-        text = f"error: {error.filename or 'a file'}: {reason}, and run again"
+        # A copy has two names: the source, and what could not be written.
+        text = f"error: {error.filename2 or error.filename or 'a file'}: {reason}, and run again"
     except KeyboardInterrupt:
         status, text = EXIT_STOPPED, "interrupted"
     except EndedBySignal as error:
@@ -217,6 +225,26 @@ def run(
     with contextlib.suppress(OSError):
         sys.stdout.flush()
     leave(status)
+
+
+def _describe_import_error(error: ImportError) -> str:
+    """Message on a package that cannot be imported, with its cure."""
+    limit = memory_limit()
+    if limit is not None and _NO_MEMORY.search(str(error)):
+        return f"{limit} ({error})"
+    extra = "onnx" if (error.name or "").startswith("onnx") else "workflow"
+    return (
+        f"a package is missing or damaged ({error}); {install_advice(extra)}, or see "
+        "docs/install.md"
+    )
+
+
+def memory_limit() -> str | None:
+    """Message on the limit of this process's memory (``ulimit -v``); None without a limit."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return None
+    return f"memory is limited to {limit / 2**20:.0f} MB (ulimit -v); raise it: ulimit -v unlimited"
 
 
 def repair_streams() -> None:

@@ -257,12 +257,18 @@ class Trainer:
         if step % self.settings.LOG.MEMORY_EVERY_STEPS == 0:
             self.log.memory(step, self.ranks.device, self.batches.cache_use())
         if self.progress.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
-            raise RunError(
-                f"step {step}: the gradients were not finite for {MAX_SKIPPED_IN_A_ROW} steps in a "
-                "row and nothing was learned in them. Lower TRAIN.OPTIM.LR or TRAIN.MAX_GRAD_NORM, "
-                "set TRAIN.PRECISION to bf16-mixed or 32, or, with 16-mixed, lower "
-                "TRAIN.AMP_INIT_SCALE; other settings are another run, from the beginning"
-            )
+            skipped = f"the gradients were not finite for {MAX_SKIPPED_IN_A_ROW} steps in a row"
+            raise self._divergence(f"{skipped} and nothing was learned in them")
+
+    def _divergence(self, symptom: str) -> RunError:
+        """The error of a run whose numbers are no longer finite."""
+        rate = self.optimizer.param_groups[0]["lr"]
+        return RunError(
+            f"step {self.progress.step}, learning rate {rate:.3g}: {symptom}. The same command "
+            "would fail again. Lower TRAIN.OPTIM.LR or TRAIN.MAX_GRAD_NORM, set TRAIN.PRECISION to "
+            "bf16-mixed or 32, or, with 16-mixed, lower TRAIN.AMP_INIT_SCALE; other settings are "
+            "another run, from the beginning"
+        )
 
     def _validation_is_due(self) -> bool:
         step = self.progress.step
@@ -275,7 +281,10 @@ class Trainer:
         step = self.progress.step
         with section("validation"):
             model = self.trained_model()
-            found = validate(model, self.problem, self.ranks, self.precision, stop)
+            try:
+                found = validate(model, self.problem, self.ranks, self.precision, stop)
+            except FloatingPointError as error:
+                raise self._divergence(f"training has diverged, {error}") from error
         if found is None:
             return False
         metrics, pictures = found

@@ -189,6 +189,9 @@ def validate(
     Returns:
         the metrics, means over all samples of all processes, and pictures of the first sample, only
         on the first process; None if a process was asked to stop.
+
+    Raises:
+        FloatingPointError: if the model gives values that are not finite.
     """
     was_training = model.training
     model.eval()
@@ -206,6 +209,8 @@ def validate(
                 batch = task.prepare(raw, ranks.device)
                 with section("forward"), precision.autocast():
                     output = task.forward(model, batch).float()
+                if not output.isfinite().all():
+                    raise FloatingPointError("the model gives values that are not finite")
                 with section("metrics"):
                     found += task.metrics(output, batch)
                 if round_ == 0 and ranks.is_main:

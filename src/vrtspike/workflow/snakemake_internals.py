@@ -7,6 +7,7 @@ functions, profiles, hooks (``onstart``) and the interface for loggers.
 
 from __future__ import annotations
 
+import _thread
 from typing import Any, NamedTuple
 
 from vrtspike.workflow.messages import RERUN_REASONS
@@ -29,6 +30,26 @@ class SnakemakeInternals:
 
     def __init__(self, workflow: Any) -> None:  # noqa: ANN401 - it has no published type
         self._workflow = workflow
+
+    def make_termination_safe(self) -> None:
+        """Have Snakemake's handler of SIGTERM run in a thread; call it before the scheduler exists.
+
+        The handler takes a lock and a semaphore. Python runs handlers in the main thread; if the
+        signal arrives while the scheduler holds one of them there, the process sleeps for ever.
+        Snakemake installs the handler after the last hook that a job's Snakemake offers.
+        """
+        from snakemake.scheduling.job_scheduler import JobScheduler
+
+        handle = JobScheduler.exit_gracefully
+        if getattr(handle, "is_safe", False):
+            return  # a Snakefile may be read twice in one process
+
+        def handle_in_thread(scheduler: Any, *signal: object) -> None:  # noqa: ANN401
+            # threading.Thread would wait for the thread, and so perhaps for a lock.
+            _thread.start_new_thread(handle, (scheduler, *signal))
+
+        handle_in_thread.is_safe = True  # type: ignore[attr-defined]
+        JobScheduler.exit_gracefully = handle_in_thread
 
     @property
     def is_main(self) -> bool:

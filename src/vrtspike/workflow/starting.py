@@ -36,6 +36,7 @@ def prepare_process(snakemake: SnakemakeInternals) -> None:
     """Set up this process and the environment of its jobs, before planning."""
     # Jobs use the Python that runs Snakemake, even if its environment is not activated.
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])
+    snakemake.make_termination_safe()
     if snakemake.is_main:
         # A Snakemake within a rule ends with the Snakemake that runs it.
         exit_with_snakemake()
