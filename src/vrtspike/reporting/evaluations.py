@@ -170,6 +170,8 @@ def _examples(folder: Path) -> Contents:
     if not index.is_file():
         return {"choice": "", "examples": []}
     contents = read_mapping(index, _ADVICE)
+    if missing := [name for name in ("choice", "examples") if name not in contents]:
+        raise RunError(f"{index}: {', '.join(missing)} missing; {_ADVICE}")
     for example in contents["examples"]:
         example["files"] = {what: folder / file for what, file in example["files"].items()}
     return {name: contents[name] for name in ("choice", "examples")}
