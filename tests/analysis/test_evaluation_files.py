@@ -4,11 +4,7 @@ import re
 
 import pytest
 
-from vrtspike.analysis.evaluation_files import (
-    read_summary,
-    summary_damage,
-    write_summary,
-)
+from vrtspike.analysis.evaluation_files import read_summary, summary_damage, write_summary
 from vrtspike.io.files import write_json
 from vrtspike.system.errors import RunError
 

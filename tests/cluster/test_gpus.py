@@ -220,7 +220,7 @@ def test_no_file_is_overwritten_through_a_link(tmp_path, make):
     make(victim, folder / "GPU-a.gpu")
     refused(folder / "GPU-a.gpu", "no lock file of a GPU")
     assert victim.read_text() == "process of four years"
-    os.symlink(tmp_path / "new.txt", folder / "GPU-b.gpu")
+    (folder / "GPU-b.gpu").symlink_to(tmp_path / "new.txt")
     refused(folder / "GPU-b.gpu", "no lock file of a GPU")
     assert not (tmp_path / "new.txt").exists()
 

@@ -170,7 +170,8 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
 
 def write_summary(path: Path, contents: Mapping[str, Any]) -> None:
     """Write a summary with a digest, which :func:`read_summary` verifies."""
-    write_json(path, {**contents, DIGEST: json_digest(dict(contents))})
+    summary = {"schema": SCHEMA, **contents}
+    write_json(path, {**summary, DIGEST: json_digest(summary)})
 
 
 def read_summary(path: Path) -> dict[str, Any]:
