@@ -42,7 +42,7 @@ def test_a_figure_that_was_changed_by_hand_is_noticed(tmp_path):
     ("contents", "fault"),
     [
         ({"schema": 99}, "found schema 99, expected 1: no summary of an evaluation"),
-        ({}, "found schema None, expected 1: no summary of an evaluation"),
+        ({}, "no summary of an evaluation, fingerprint is missing"),
         ({"schema": 1}, "no summary of an evaluation, fingerprint is missing"),
     ],
 )

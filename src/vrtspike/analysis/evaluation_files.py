@@ -170,8 +170,7 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
 
 def write_summary(path: Path, contents: Mapping[str, Any]) -> None:
     """Write a summary with a digest, which :func:`read_summary` verifies."""
-    summary = {"schema": SCHEMA, **contents}
-    write_json(path, {**summary, DIGEST: json_digest(summary)})
+    write_json(path, {**contents, DIGEST: json_digest(dict(contents))})
 
 
 def read_summary(path: Path) -> dict[str, Any]:
@@ -199,9 +198,10 @@ def summary_damage(path: Path) -> str:
 
 def _summary_fault(summary: Mapping[str, Any]) -> str:
     """The reason why the contents of a file are no summary; empty if they are one."""
-    if summary.get("schema") != SCHEMA:
+    # Problems of other people may leave it out.
+    if summary.get("schema", SCHEMA) != SCHEMA:
         return (
-            f"found schema {summary.get('schema')}, expected {SCHEMA}: no summary of an "
+            f"found schema {summary['schema']}, expected {SCHEMA}: no summary of an "
             "evaluation, or that of another version of this project"
         )
     if "fingerprint" not in summary:
