@@ -120,7 +120,10 @@ def test_no_figure_is_shown_of_a_summary_that_was_changed(tmp_path):
         ("frames.csv", None, r"frames\.csv: no such file.*evaluate again"),
         ("summary.json", "{", r"summary\.json: damaged"),
         (
-            *("summary.json", '{"schema": 1, "fingerprint": "print of a", "dataset": "", "frames": 1}'),
+            *(
+                "summary.json",
+                '{"schema": 1, "fingerprint": "print of a", "dataset": "", "frames": 1}',
+            ),
             r"summary\.json: keys split, sequences, metrics are missing; evalu",
         ),
     ],

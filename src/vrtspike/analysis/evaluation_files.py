@@ -146,6 +146,24 @@ def chosen_on(data: str, key: str) -> str:
     return f"chosen on {data}: validation looked at it during the training ({key})"
 
 
+_NO_TEST = ("not a test", "chosen on")
+"""Beginnings of warnings about figures that are no test of the model."""
+
+
+NOT_COUNTED = "Not counted"
+NOT_COUNTED_NOTE = "In no order: these figures are no test of the model."
+"""Title and note of a table of such evaluations."""
+
+
+def reasons_not_to_count(summary: Summary) -> list[str]:
+    """The warnings by which an evaluation's figures are no test of the model.
+
+    >>> reasons_not_to_count({"warnings": ["not a test: 2 of 3", "of other data than it was"]})
+    ['not a test: 2 of 3']
+    """
+    return [text for text in summary.get("warnings", ()) if text.startswith(_NO_TEST)]
+
+
 def worst_frames(frames: pd.DataFrame, metric: Metric) -> list[dict[str, str | float]]:
     """The frames with the worst figures, the worst first.
 

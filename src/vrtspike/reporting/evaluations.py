@@ -51,8 +51,8 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
         entries of the summary on the test frames; ``metrics``, first the one by which the
         evaluation ranked frames and examples, the others in the order of the problem;
         ``sequence_rows``, one per sequence; ``frame_rows``: sequence, frame, and both
-        figures of each of the metrics, of every ``frame_step``-th frame; ``worst``: sequence, frame,
-        figure; ``examples``, worst first, with the paths of their ``files`` by kind;
+        figures of each of the metrics, of every ``frame_step``-th frame; ``worst``: sequence,
+        frame, figure; ``examples``, worst first, with the paths of their ``files`` by kind;
         ``videos`` with the path of their ``file``; ``figures`` in base64.
 
     Raises:
