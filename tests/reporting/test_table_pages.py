@@ -81,6 +81,7 @@ def test_an_ablation_shows_its_figure_on_a_phone(browser, tmp_path):
     write_tables(tmp_path, "Ablation", "", [Table(table)])
     page = show(browser, tmp_path / "table.html", 390)
     assert right_edge(page, "psnr difference") <= 390
+    assert page.locator("td", has_text="shuffled spikes").bounding_box()["height"] < 60
     assert f"reproduce: {LONG}." in page.text_content("body")
     page.close()
     page = show(browser, tmp_path / "table.html", 1280)
@@ -98,4 +99,10 @@ def test_a_note_makes_no_wide_column_in_a_comparison(browser, tmp_path):
     assert page.locator("th", has_text="note").count() == 0
     assert LONG in page.text_content("body")
     assert page.locator("h2").first.text_content() == "Not counted"
+    name = page.locator("td", has_text="leaked").bounding_box()
+    assert name is not None
+    assert name["height"] < 40  # in one line
+    page.close()
+    page = show(browser, tmp_path / "compare/table.html", 390)
+    assert right_edge(page, "psnr restored") <= 390
     page.close()

@@ -139,7 +139,7 @@ def _note(candidates: Sequence[Candidate], metrics: Measured) -> str:
 
 
 def comparison_table(candidates: Sequence[Candidate]) -> tuple[pd.DataFrame, Measured]:
-    """One row per run: speed, memory, parameters, and the metrics of the test split."""
+    """One row per run: the metrics of the test split, speed, memory, and parameters."""
     rows = []
     for candidate in candidates:
         speed, memory = candidate.analysis.figures.speed, candidate.analysis.figures.memory
@@ -155,8 +155,12 @@ def comparison_table(candidates: Sequence[Candidate]) -> tuple[pd.DataFrame, Mea
         }
         rows.append(row)
     evaluations = [[] if c.evaluation is None else [c.evaluation] for c in candidates]
-    figures, metrics = quality_table(evaluations)
-    return pd.DataFrame(rows).astype({"parameters": "Int64"}).join(figures), metrics
+    quality, metrics = quality_table(evaluations)
+    costs = pd.DataFrame(rows).astype({"parameters": "Int64"})
+    names = costs.pop("preset")
+    notes = quality.pop(NOTE) if NOTE in quality else None
+    # Quality comes first, so that it is seen on a small screen.
+    return pd.concat([names, quality, costs, notes], axis=1), metrics
 
 
 def setting_differences(candidates: Sequence[Candidate]) -> pd.DataFrame:

@@ -161,8 +161,7 @@ def write_leaderboard(
     pages, markdown = [], ["# Leaderboard", "", NOTE, ""]
     latex = [f"% {NOTE}", "% It takes the package booktabs."]
     for title, note, rows in _parts(table):
-        columns = ["protocol", *shown] if title == NOT_COUNTED else shown
-        few = rows[columns]
+        few = rows[["model", "protocol", *shown[1:]] if title == NOT_COUNTED else shown]
         heads = {"protocol": "protocol", **COLUMNS}
         noted = rows[["model", "note"]].drop_duplicates()
         below = [] if all_columns else note_lines(noted)
@@ -177,7 +176,8 @@ def write_leaderboard(
     sources = [] if all_columns else _sources(table)
     markdown += ["## Sources\n", *(f"- {line}" for line in sources)] if sources else []
     latex += [f"% {line}" for line in sources]
-    write_page(output / "leaderboard.html", "Leaderboard", NOTE, pages, sources)
+    closing = [f"Sources: {' '.join(sources)}"] if sources else []
+    write_page(output / "leaderboard.html", "Leaderboard", NOTE, pages, closing)
     atomic_write_text(output / "leaderboard.csv", table.to_csv(index=False, float_format="%.6g"))
     atomic_write_text(output / "leaderboard.md", "\n".join(markdown).rstrip() + "\n")
     atomic_write_text(output / "leaderboard.tex", "\n".join(latex))
