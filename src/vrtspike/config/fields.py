@@ -46,8 +46,12 @@ def private(description: str, default: Any = ..., **limits: Any) -> Any:  # noqa
 
     It is left out of what is published (:func:`public_tree`).
     """
-    marks = {_OPERATIONAL: True, _PRIVATE: True}
-    return Field(default, description=description, json_schema_extra=marks, **limits)
+    return Field(
+        default,
+        description=description,
+        json_schema_extra={_OPERATIONAL: True, _PRIVATE: True},
+        **limits,
+    )
 
 
 def _has_mark(field: FieldInfo, mark: str) -> bool:
