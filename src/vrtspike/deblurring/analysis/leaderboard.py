@@ -232,12 +232,14 @@ _LATEX: Marks = (r"\textbf{{{}}}".format, r"\underline{{{}}}".format)
 
 def _latex(rows: pd.DataFrame, title: str, heads: Mapping[str, str]) -> str:
     """A table with the rules of the package booktabs; empty columns are left out."""
-    full = rows.dropna(axis=1, how="all")
-    words = [name for name in full if name not in FORMATS]
-    escaped = full.assign(**{name: full[name].map(_escape, na_action="ignore") for name in words})
-    cells = _marked(escaped, title, _LATEX)
-    alignment = "".join("r" if name in FORMATS else "l" for name in cells)
-    named = cells.rename(columns={name: _escape(heads[name]) for name in cells})
+    full = rows.dropna(axis=1, how="all").copy()
+    names = [str(name) for name in full]
+    for name in names:
+        if name not in FORMATS:
+            full[name] = full[name].map(_escape, na_action="ignore")
+    cells = _marked(full, title, _LATEX)
+    alignment = "".join("r" if name in FORMATS else "l" for name in names)
+    named = cells.rename(columns={name: _escape(heads[name]) for name in names})
     return named.to_latex(index=False, escape=False, column_format=alignment)
 
 
