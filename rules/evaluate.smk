@@ -4,7 +4,9 @@
 rule evaluate:
     """Evaluate on the test split: metrics per frame and sequence, pictures, examples."""
     input:
-        rerun_damaged=rerun_damaged("evaluate/{preset}/summary.json"),
+        rerun_damaged=rerun_damaged(
+            "evaluate/{preset}/summary.json", damage=damaged_summary
+        ),
         weights="<results>/train/{preset}/weights.safetensors",
         settings="<results>/train/{preset}/settings.json",
         dataset=dataset_manifest,

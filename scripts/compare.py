@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from vrtspike.analysis.compare import find_candidates, write_comparison
+from vrtspike.analysis.compare import comparison_text, find_candidates, write_comparison
 from vrtspike.system.cli import add_run_folders, run
 
 
@@ -13,8 +13,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add_run_folders(parser)
     arguments = parser.parse_args()
-    table = write_comparison(find_candidates(arguments.train_dirs), arguments.output)
-    print(table.set_index("preset").T.to_string(na_rep="-"))
+    candidates = find_candidates(arguments.train_dirs)
+    write_comparison(candidates, arguments.output)
+    print(comparison_text(candidates, "text"), end="")
 
 
 if __name__ == "__main__":

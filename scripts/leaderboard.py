@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from vrtspike.deblurring.analysis.published import write_leaderboard
+from vrtspike.deblurring.analysis.leaderboard import write_leaderboard
 from vrtspike.system.cli import add_run_folders, run
 
 
@@ -12,8 +12,15 @@ def main() -> None:
     """Parse the arguments and write the leaderboard."""
     parser = argparse.ArgumentParser(description=__doc__)
     add_run_folders(parser)
+    parser.add_argument(
+        "--all-columns",
+        action="store_true",
+        help="in every format, not in leaderboard.csv alone: errors, notes, sources",
+    )
     arguments = parser.parse_args()
-    print(write_leaderboard(arguments.train_dirs, arguments.output).to_string(index=False))
+    folders, output = arguments.train_dirs, arguments.output
+    write_leaderboard(folders, output, all_columns=arguments.all_columns)
+    print((output / "leaderboard.md").read_text(encoding="utf-8"), end="")
 
 
 if __name__ == "__main__":

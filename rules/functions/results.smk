@@ -1,5 +1,6 @@
 """Inputs and params of evaluations, and of the demo."""
 
+from vrtspike.analysis.evaluation_files import summary_damage
 from vrtspike.runs.identity import evaluation_settings
 from vrtspike.workflow.staleness import evaluation_overrides
 
@@ -13,6 +14,11 @@ def backbones(wildcards):
     preset = WORKFLOW.preset(wildcards.preset)
     files = find_problem(preset.TASK).evaluation_weights(preset)
     return [ancient(str(path)) for path in files.values()]
+
+
+def damaged_summary(wildcards):
+    """The fault of a summary that is not as the evaluation wrote it; empty without one."""
+    return summary_damage(Path(RESULTS, "evaluate", wildcards.preset, "summary.json"))
 
 
 def overrides(wildcards, resources):

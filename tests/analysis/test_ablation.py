@@ -109,6 +109,7 @@ def test_table_and_page_hold_the_same(ablation, tmp_path):
     table, (sentence, _) = compare_variants(ablation(), tmp_path / "out")
     stored = pd.read_csv(tmp_path / "out/table.csv")
     pd.testing.assert_frame_equal(stored, table, check_dtype=False)
+    assert [*table][:4] == ["preset", "model", "psnr restored", "psnr difference"]
     page = (tmp_path / "out/table.html").read_text()
     assert "One seed each" in page
     for cell in ("-3.00", "-1.50", "+10.00", "-0.0500", "1,000"):

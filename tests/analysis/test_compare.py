@@ -162,7 +162,14 @@ def test_a_run_that_looked_at_the_test_split_says_so_in_table_and_page(publish, 
     page = (tmp_path / "compare/table.html").read_text()
     assert "one: chosen on the test split." in page
     assert "note" not in write_comparison(runs[1:], tmp_path / "compare")
-    assert "| note | chosen on the test split |" in comparison_text(runs, "markdown")
+    counted, apart = page.split("<h2>Not counted</h2>")
+    assert '<td class="text">two</td>' in counted
+    assert '<td class="text">one</td>' not in counted
+    assert '<td class="text">one</td>' in apart
+    markdown = comparison_text(runs, "markdown")
+    assert markdown.startswith("| figure | two | one (not counted) |\n")
+    assert markdown.endswith("one: chosen on the test split.\n")
+    assert not [line for line in markdown.splitlines() if line.startswith("| note")]
 
 
 @pytest.mark.parametrize(

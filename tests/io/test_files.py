@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import stat
 import time
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,7 @@ from vrtspike.io.files import (
     folder_size,
     json_digest,
     read_json,
+    read_mapping,
     remove_leftovers,
     replaced_folder,
     write_json,
@@ -156,3 +159,29 @@ def test_the_longest_names_have_temporary_ones(tmp_path, stem):
             (folder / "chunk").write_text(str(number))
     assert (tmp_path / f"{stem}.zarr/chunk").read_text() == "1"
     assert len([*tmp_path.iterdir()]) == 1
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o002, 0o077])
+def test_the_umask_decides_about_a_file_that_a_library_writes_for_its_owner_alone(tmp_path, mask):
+    def private(path):
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+
+    before = os.umask(mask)
+    try:
+        for path, write in ((tmp_path / "library", private), (tmp_path / "own", Path.touch)):
+            with atomic_path(path) as temporary:
+                write(temporary)
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("library", "own")]
+    assert modes == [0o666 & ~mask] * 2
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_brackets_without_end_are_an_error_of_the_file(tmp_path):
+    path = tmp_path / "deep.json"
+    path.write_text("[" * 200_000 + "]" * 200_000)
+    with pytest.raises(
+        RunError, match=r"deep\.json: damaged, no JSON .*nested too deeply.*; again"
+    ):
+        read_mapping(path, "again")

@@ -170,7 +170,10 @@ def test_frames_are_chosen_in_three_orders_by_mouse_and_keyboard(page):
     assert [text[:5] for text in texts(page, ".thumb")] == [
         "22.00", "21.00", "23.00", "20.00", "24.00", "25.00",
     ]  # fmt: skip
-    typical = "街道_夜间, frame 000003, best of its sequence; its PSNR is the median"
+    typical = (
+        "街道_夜间, frame 000003: typical, with the median PSNR of the 6 frames shown "
+        "(within its sequence the best)"
+    )
     assert page.text_content(CAPTION).startswith(typical)
     page.select_option(ORDER, "worst first")
     worst = texts(page, ".thumb")
@@ -356,7 +359,7 @@ def test_worst_frames_are_told_where_there_are_any(show, tmp_path):
     make_run(tmp_path, "a")
     make_evaluation(tmp_path, "a")
     path = tmp_path / "evaluate/a/summary.json"
-    drawn = "Every test frame, improved above the line"
+    drawn = "PSNR of every test frame, improved above the line"
     for worst, shown in (([], [drawn]), (read_json(path)["worst"], [drawn, "Worst frames"])):
         write_json(path, read_json(path) | {"worst": worst})
         assert texts(show(written(tmp_path, "a")), "#figures h3") == shown
@@ -448,7 +451,7 @@ def test_charts_and_costs_show_the_figures_of_the_results(page):
         chart = page.locator(".chart", has=page.locator("h3", has_text=re.compile(f"^{title}")))
         return chart.locator(".plot").evaluate(f"plot => plot.data.map(t => {what})")
 
-    line, first, second = traces("Every test frame", "[t.x, t.y]")
+    line, first, second = traces("PSNR of every test frame", "[t.x, t.y]")
     assert (first[0][:2], first[1][:2]) == ([16, 17], [20, 21])
     assert second == [[21, 22, 23], [20, 21, 22]]  # worse than blurry
     assert line == [[16, 23], [16, 23]]
@@ -464,6 +467,33 @@ def test_charts_and_costs_show_the_figures_of_the_results(page):
     assert traces("Correlation", "t.x") == [[0.95, 0.8]]
     offsets = traces("Found less expected", "[t.x, t.error_x.array, t.error_x.arrayminus]")
     assert offsets == [[[0.5, 0.5], [0, 1.5], [0, 1.5]]]
+
+
+def test_the_plot_of_frames_has_a_legend_and_follows_the_metric(page):
+    wait_for_plots(page)
+    chart = page.locator("#figures .chart", has=page.locator(".plot"))
+    assert texts(page, "#figures .chart .legendtext") == ["no change", "with_spikes", "without"]
+    page.select_option("#figures select", "LPIPS")
+    assert chart.locator("h3").text_content().startswith("LPIPS of every test frame, improved bel")
+    page.wait_for_function(
+        "plot => plot.layout.yaxis.title.text.startsWith('LPIPS')",
+        arg=chart.locator(".plot").element_handle(),
+    )
+    points = chart.locator(".plot").evaluate("plot => plot.data.map(t => [t.x[0], t.y[0]])")
+    assert points == [[0.5, 0.5], [0.5, 0.25], [0.5, 0.25]]
+
+
+def test_the_page_says_what_validations_looked_at(show, tmp_path):
+    for name in ("held_out", "test"):
+        make_run(tmp_path, name, DATA={"VALIDATION": name})
+        make_evaluation(tmp_path, name)
+    of_test = "Validations while training are of centre crops of test frames. The figures above"
+    for names, note in {
+        ("test",): of_test,
+        ("held_out",): "centre crops of training sequences that are held out. The figures above",
+        ("test", "held_out"): "test of test frames; held_out of training sequences that are held",
+    }.items():
+        assert note in show(written(tmp_path, *names)).text_content("#training")
 
 
 def test_a_video_plays(page):

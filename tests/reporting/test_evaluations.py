@@ -44,7 +44,7 @@ def test_tables_keep_names_as_texts(tmp_path):
     rows = found["sequence_rows"]
     assert [row["sequence"] for row in rows] == ["007", "街道"]
     assert len(found["frame_rows"]) == 6
-    assert found["frame_rows"][0] == ["007", "000001", 16.0, 20.0]
+    assert found["frame_rows"][0] == ["007", "000001", 16.0, 20.0, 0.5, 0.25]
     assert [e["label"] for e in found["examples"]] == ["007"] * 3 + ["街道"] * 3
 
 
@@ -72,10 +72,10 @@ def test_frames_are_drawn_by_the_metric_that_ranks_the_worst_also_where_it_has_g
     path = make_evaluation(tmp_path, "a") / "frames.csv"
     empty = {"protocol": "own", "psnr": None, "psnr_blur": None}
     pd.read_csv(path, dtype=str).assign(**empty).to_csv(path, index=False)
-    assert read(path.parent)["frame_rows"][0] == ["GOPR1", "000001", None, None]
+    assert read(path.parent)["frame_rows"][0] == ["GOPR1", "000001", None, None, 0.5, 0.25]
     found = read(path.parent, worst=[{"sequence": "GOPR1", "frame": "000001", "lpips": 0.25}])
     assert [metric["name"] for metric in found["metrics"]] == ["lpips", "psnr"]
-    assert found["frame_rows"][0] == ["GOPR1", "000001", 0.5, 0.25]
+    assert found["frame_rows"][0] == ["GOPR1", "000001", 0.5, 0.25, None, None]
 
 
 def test_an_evaluation_of_an_earlier_version_or_another_problem_is_read(tmp_path):
@@ -120,7 +120,10 @@ def test_no_figure_is_shown_of_a_summary_that_was_changed(tmp_path):
         ("frames.csv", None, r"frames\.csv: no such file.*evaluate again"),
         ("summary.json", "{", r"summary\.json: damaged"),
         (
-            *("summary.json", '{"fingerprint": "print of a", "dataset": "", "frames": 1}'),
+            *(
+                "summary.json",
+                '{"schema": 1, "fingerprint": "print of a", "dataset": "", "frames": 1}',
+            ),
             r"summary\.json: keys split, sequences, metrics are missing; evalu",
         ),
     ],

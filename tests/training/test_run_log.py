@@ -141,3 +141,9 @@ def test_git_state_tells_changed_checkouts_from_clean_ones(tmp_path):
     assert clean["changed"] is False
     (tmp_path / "file").write_text("two")
     assert git_state(tmp_path) == {**clean, "changed": True}
+
+
+def test_weights_can_be_read_by_those_who_can_read_the_other_files_of_a_run(log, tmp_path):
+    log.weights(torch.nn.Linear(2, 3), "weights.safetensors")
+    (tmp_path / "other").touch()
+    assert (tmp_path / "weights.safetensors").stat().st_mode == (tmp_path / "other").stat().st_mode

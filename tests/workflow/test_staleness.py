@@ -24,6 +24,7 @@ pytestmark = [
 
 NAME, OTHER = "train/GOPR0001_11_00", "train/GOPR0002_11_00"
 SPIKES = f"data/tiny/{NAME}/spike/000002.dat"
+SUMMARY = "results/evaluate/tiny/summary.json"
 STORE = f"results/data/tiny/k8/{NAME}.zarr"
 
 OPEN = "decided when the data are made again"
@@ -86,6 +87,10 @@ def store_cut(project: Project) -> None:
     files = (path for path in (project.folder / STORE).rglob("*") if path.is_file())
     largest = max(files, key=lambda path: path.stat().st_size)
     largest.write_bytes(largest.read_bytes()[:-5])
+
+
+def edited_summary(project: Project) -> None:
+    project.write(SUMMARY, '{"schema": 99}')
 
 
 def results_moved(project: Project) -> None:
@@ -238,6 +243,15 @@ CASES: dict[str, Case] = {
             **{"alignment tiny": AGAIN},
             **{stage: f"results/data/tiny/{name} is damaged" for name, stage in MANIFESTS.items()},
         },
+    ),
+    "a summary of another version": Case(
+        edited_summary,
+        EVALUATED,
+        reasons={
+            "evaluate tiny": f"{SUMMARY}: found schema 99, expected 1: no summary of an "
+            "evaluation, or that of another version of this project"
+        },
+        ran={"evaluate tiny"},
     ),
     "damaged store": Case(store_cut, ran=STORES, core=True),
     "lost store": Case(

@@ -107,9 +107,15 @@ def ablation_table(ablations: Sequence[Models]) -> tuple[pd.DataFrame, Measured]
         table[f"{name} difference"] = difference if metric.larger_is_better else -difference
     if (table["seeds"] == 1).all():
         table = table.drop(columns="seeds")
-    if "note" in table:
-        table["note"] = table.pop("note")
-    return table, metrics
+    # What the table is made for comes first, so that it is seen on a small screen.
+    main = next(iter(metrics.items()), None)
+    leading = ["preset", "model"]
+    if main is not None:
+        name, metric = main
+        leading += [f"{name} {metric.after}", f"{name} difference"]
+    last = [each for each in ("seeds", "steps", "parameters", "note") if each in table]
+    middle = [each for each in table if each not in (*leading, *last)]
+    return table[[*leading, *middle, *last]], metrics
 
 
 def _ablation_of(run: PublishedRun) -> Ablation:

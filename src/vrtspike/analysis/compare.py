@@ -13,7 +13,13 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from vrtspike.analysis.evaluation_files import Summary, find_evaluation
+from vrtspike.analysis.evaluation_files import (
+    NOT_COUNTED,
+    NOT_COUNTED_NOTE,
+    Summary,
+    find_evaluation,
+    reasons_not_to_count,
+)
 from vrtspike.analysis.evaluations import (
     OWN_PROTOCOL,
     Measured,
@@ -29,7 +35,7 @@ from vrtspike.config.problems import Metric, all_metrics
 from vrtspike.config.run_schema import shown_settings
 from vrtspike.io.files import atomic_write_text, read_mapping, write_json
 from vrtspike.io.flatten import unequal
-from vrtspike.plotting.pages import Table, markdown_table, texts, write_tables
+from vrtspike.plotting.pages import NOTE, Table, markdown_table, texts, write_page
 from vrtspike.runs.published import PublishedRun
 from vrtspike.system.errors import RunError
 
@@ -84,17 +90,28 @@ def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFr
     table, metrics = comparison_table(candidates)
     differences = setting_differences(candidates)
     atomic_write_text(output / "differences.csv", differences.to_csv(index=False))
-    write_tables(
-        output,
+    atomic_write_text(output / "table.csv", table.to_csv(index=False, float_format="%.6g"))
+    formats = FORMATS | quality_formats(metrics)
+    counted, others = (
+        table[[_counts(each) is counts for each in candidates]].drop(columns=NOTE, errors="ignore")
+        for counts in (True, False)
+    )
+    tables = [Table(counted, formats=formats)]
+    if len(others):
+        tables.append(Table(others, NOT_COUNTED, NOT_COUNTED_NOTE, formats=formats))
+    write_page(
+        output / "table.html",
         "Presets compared",
         "Times are means over the steps after the first, for one micro-batch (forward) or one "
         f"optimiser step (step). {_note(candidates, metrics)}".strip(),
-        [
-            Table(table, formats=FORMATS | quality_formats(metrics)),
-            Table(differences, "Differences of the configurations"),
-        ],
+        [*tables, Table(differences, "Differences of the configurations")],
     )
     return table
+
+
+def _counts(candidate: Candidate) -> bool:
+    """Whether the figures of a run are a test of its model; True without figures."""
+    return candidate.evaluation is None or not reasons_not_to_count(candidate.evaluation)
 
 
 def find_candidates(folders: Sequence[Path]) -> list[Candidate]:
@@ -122,7 +139,7 @@ def _note(candidates: Sequence[Candidate], metrics: Measured) -> str:
 
 
 def comparison_table(candidates: Sequence[Candidate]) -> tuple[pd.DataFrame, Measured]:
-    """One row per run: speed, memory, parameters, and the metrics of the test split."""
+    """One row per run: the metrics of the test split, speed, memory, and parameters."""
     rows = []
     for candidate in candidates:
         speed, memory = candidate.analysis.figures.speed, candidate.analysis.figures.memory
@@ -138,8 +155,12 @@ def comparison_table(candidates: Sequence[Candidate]) -> tuple[pd.DataFrame, Mea
         }
         rows.append(row)
     evaluations = [[] if c.evaluation is None else [c.evaluation] for c in candidates]
-    figures, metrics = quality_table(evaluations)
-    return pd.DataFrame(rows).astype({"parameters": "Int64"}).join(figures), metrics
+    quality, metrics = quality_table(evaluations)
+    costs = pd.DataFrame(rows).astype({"parameters": "Int64"})
+    names = costs.pop("preset")
+    notes = quality.pop(NOTE) if NOTE in quality else None
+    # Quality comes first, so that it is seen on a small screen.
+    return pd.concat([names, quality, costs, notes], axis=1), metrics
 
 
 def setting_differences(candidates: Sequence[Candidate]) -> pd.DataFrame:
@@ -161,8 +182,12 @@ def comparison_text(candidates: Sequence[Candidate], kind: Format) -> str:
     table, metrics = comparison_table(candidates)
     if kind == "csv":
         return table.to_csv(index=False, float_format="%.6g")
-    # A row for each figure that any run has, a column for each run.
-    shown = texts(table.dropna(axis=1, how="all"), FORMATS | quality_formats(metrics))
+    # A row for each figure that any run has, a column for each run; notes stand below.
+    filled = table.dropna(axis=1, how="all").drop(columns=NOTE, errors="ignore")
+    shown = texts(filled, FORMATS | quality_formats(metrics))
+    apart = [not _counts(candidate) for candidate in candidates]
+    shown.loc[apart, "preset"] += " (not counted)"
+    shown = pd.concat([shown[[not each for each in apart]], shown[apart]])
     rows = shown.set_index("preset").T.rename_axis("figure").reset_index()
     differences = setting_differences(candidates)
     draw: Callable[[pd.DataFrame], str] = markdown_table if kind == "markdown" else _aligned

@@ -36,6 +36,8 @@ WORST = 5
 """Frames that a summary names as the worst."""
 Summary = Mapping[str, Any]
 """The contents of ``summary.json``."""
+SCHEMA = 1
+"""Version of ``summary.json``."""
 DIGEST = "digest"
 """Key of a summary: the digest of all its other keys."""
 
@@ -114,7 +116,7 @@ def write_evaluation(
         kinds = (before, after, metric.gain(after, before))
         figures[metric.name] = dict(zip(metric.kinds, kinds, strict=True))
     summary = {
-        "schema": 1,
+        "schema": SCHEMA,
         "task": run.settings.TASK,
         "preset": run.name,
         "fingerprint": run.fingerprint,
@@ -142,6 +144,24 @@ def chosen_on(data: str, key: str) -> str:
     'chosen on the test split: validation looked at it during the training (VALIDATION: test)'
     """
     return f"chosen on {data}: validation looked at it during the training ({key})"
+
+
+_NO_TEST = ("not a test", "chosen on")
+"""Beginnings of warnings about figures that are no test of the model."""
+
+
+NOT_COUNTED = "Not counted"
+NOT_COUNTED_NOTE = "In no order: these figures are no test of the model."
+"""Title and note of a table of such evaluations."""
+
+
+def reasons_not_to_count(summary: Summary) -> list[str]:
+    """The warnings by which an evaluation's figures are no test of the model.
+
+    >>> reasons_not_to_count({"warnings": ["not a test: 2 of 3", "of other data than it was"]})
+    ['not a test: 2 of 3']
+    """
+    return [text for text in summary.get("warnings", ()) if text.startswith(_NO_TEST)]
 
 
 def worst_frames(frames: pd.DataFrame, metric: Metric) -> list[dict[str, str | float]]:
@@ -175,16 +195,44 @@ def read_summary(path: Path) -> dict[str, Any]:
     """Read a summary and verify its digest, which earlier versions did not write.
 
     Raises:
-        RunError: if the file holds no summary, or was changed after the evaluation wrote it.
+        RunError: if the file holds no summary of this version, or was changed after the evaluation
+            wrote it.
     """
-    found = read_mapping(path, "evaluate again")
-    written = found.pop(DIGEST, None)
-    if written is not None and written != (digest := json_digest(found)):
-        raise RunError(
-            f"{path}: changed after the evaluation wrote it (digest of its contents {digest[:8]}, "
-            f"expected {written[:8]}), its figures cannot be trusted; remove it and evaluate again"
+    summary = read_mapping(path, "evaluate again")
+    if fault := _summary_fault(summary):
+        raise RunError(f"{path}: {fault}; remove it and evaluate again")
+    summary.pop(DIGEST, None)
+    return summary
+
+
+def summary_damage(path: Path) -> str:
+    """The fault of a ``summary.json`` that an evaluation must write again; empty without one."""
+    try:
+        fault = _summary_fault(read_mapping(path, "evaluate again"))
+    except RunError:
+        return f"{path} is damaged"
+    return f"{path}: {fault}" if fault else ""
+
+
+def _summary_fault(summary: Mapping[str, Any]) -> str:
+    """The reason why the contents of a file are no summary; empty if they are one."""
+    # Problems of other people may leave it out.
+    if summary.get("schema", SCHEMA) != SCHEMA:
+        return (
+            f"found schema {summary['schema']}, expected {SCHEMA}: no summary of an "
+            "evaluation, or that of another version of this project"
         )
-    return found
+    if "fingerprint" not in summary:
+        return "no summary of an evaluation, fingerprint is missing"
+    contents = dict(summary)
+    written = contents.pop(DIGEST, None)
+    digest = json_digest(contents)
+    if written in (None, digest):
+        return ""
+    return (
+        f"changed after the evaluation wrote it (digest of its contents {digest[:8]}, expected "
+        f"{str(written)[:8]}), its figures cannot be trusted"
+    )
 
 
 def evaluation_folder(folder: Path) -> Path:
@@ -205,10 +253,11 @@ def find_evaluation(folder: Path, run: PublishedRun) -> Summary | None:
         run: an evaluation with another fingerprint is ignored.
 
     Raises:
-        RunError: if the summary is damaged, or was changed after the evaluation.
+        RunError: if the summary is damaged, of another version, or was changed after the
+            evaluation.
     """
     path = evaluation_folder(folder) / SUMMARY
     if not path.is_file():
         return None
     summary = read_summary(path)
-    return summary if summary.get("fingerprint") == run.fingerprint else None
+    return summary if summary["fingerprint"] == run.fingerprint else None

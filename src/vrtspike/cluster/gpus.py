@@ -7,8 +7,10 @@ not take those whose memory other programs use.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import random
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +32,14 @@ FOLDER = "VRTSPIKE_GPU_LOCKS"
 _MEMORY = "/dev/shm/vrtspike-gpus"
 """Local to the machine and shared by its users, unlike ``TMPDIR``; supports locks."""
 _ADVICE = f"set {FOLDER} to a folder on another one, the same for all runs of this machine"
+_OTHER_FOLDER = f"set {FOLDER} to another folder, the same for all runs of this machine"
+_NO_LINK = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""Flags of opening: no link is followed, and a pipe does not block."""
+_BEGINNINGS = (b"process ", b"Slurm job ")
+"""Beginnings of the text in a lock file (:func:`vrtspike.io.locks.describe_process`)."""
+_MAX_BYTES = 4096
+"""Largest size of a lock file."""
+_OTHER_RUN = "another run"
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 FREE_FRACTION = 0.8
@@ -64,22 +74,115 @@ def lock_gpu(path: Path) -> int | None:
     """Lock a GPU; returns the open lock file, or None if another run has locked it.
 
     All users can create files in the folder, as in ``/tmp``, and lock the files of others. A file
-    names the process that has locked it.
+    names the process that has locked it. Because other users may have put anything there, no link
+    is followed, and nothing is written into a file that is not a lock file.
+
+    Raises:
+        RunError: if the folder or the file is not one of lock files, or the file system has no
+            locks.
     """
-    # Another user may create folder and file at the same moment.
-    with contextlib.suppress(FileExistsError):
-        path.parent.mkdir(parents=True)
-        path.parent.chmod(0o1777)
-    with contextlib.suppress(FileExistsError):
-        path.touch(exist_ok=False)
-        path.chmod(0o666)
-    descriptor = os.open(path, os.O_RDWR)
-    if not lock_file(descriptor, path, advice=_ADVICE):
+    folder = _open_folder(path.parent)
+    try:
+        descriptor = _open_lock(folder, path)
+    finally:
+        os.close(folder)
+    try:
+        _require_lock_file(descriptor, path)
+        locked = lock_file(descriptor, path, advice=_ADVICE)
+        if locked:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, describe_process().encode(), 0)
+    except BaseException:
         os.close(descriptor)
-        return None
-    os.ftruncate(descriptor, 0)
-    os.write(descriptor, describe_process().encode())
+        raise
+    if locked:
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def lock_holder(path: Path) -> str:
+    """The process that has locked a GPU, as its lock file tells."""
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | _NO_LINK), encoding="utf-8") as stream:
+            return stream.read(_MAX_BYTES).strip() or _OTHER_RUN
+    except (OSError, ValueError):
+        return _OTHER_RUN
+
+
+def _open_folder(folder: Path) -> int:
+    """Open the folder of lock files, which is created for all users.
+
+    Raises:
+        RunError: if it is a link, no folder, or a folder in which another user may replace the
+            files of others.
+    """
+    # Another user may create it at the same moment.
+    with contextlib.suppress(FileExistsError):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir()
+        folder.chmod(0o1777)
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+            raise
+        kind = "link" if folder.is_symlink() else "file"
+        raise RunError(
+            f"{folder}: found a {kind}, expected the folder of GPU locks; {_OTHER_FOLDER}"
+        ) from error
+    status = os.fstat(descriptor)
+    if status.st_uid not in (os.getuid(), 0) and not status.st_mode & stat.S_ISVTX:
+        os.close(descriptor)
+        raise RunError(
+            f"{folder}: belongs to another user (ID {status.st_uid}), mode "
+            f"{stat.S_IMODE(status.st_mode):o}, expected a folder of GPU locks for all users (mode "
+            f"1777); {_OTHER_FOLDER}"
+        )
     return descriptor
+
+
+def _open_lock(folder: int, path: Path) -> int:
+    """Open a lock file in an open folder, or create it for all users.
+
+    Raises:
+        RunError: if it is a link.
+    """
+    flags = os.O_RDWR | _NO_LINK
+    # A file that exists is opened without O_CREAT, which Linux refuses for files of others in a
+    # folder with mode 1777 (fs.protected_regular).
+    while True:
+        with contextlib.suppress(FileExistsError):
+            try:
+                return os.open(path.name, flags, dir_fd=folder)
+            except FileNotFoundError:
+                descriptor = os.open(
+                    path.name, flags | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=folder
+                )
+                os.fchmod(descriptor, 0o666)
+                return descriptor
+            except OSError as error:
+                raise _not_a_lock(path, error.strerror or str(error)) from error
+
+
+def _require_lock_file(descriptor: int, path: Path) -> None:
+    """Refuse a file in which something else would be overwritten.
+
+    Raises:
+        RunError: if it is no regular file, has other names, or holds another text.
+    """
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise _not_a_lock(path, "no regular file")
+    if status.st_nlink != 1:
+        raise _not_a_lock(path, f"the file has {status.st_nlink} names (hard links)")
+    text = os.pread(descriptor, _MAX_BYTES, 0)
+    if status.st_size > _MAX_BYTES or (text and not text.startswith(_BEGINNINGS)):
+        raise _not_a_lock(path, "another text than that of a lock")
+
+
+def _not_a_lock(path: Path, fault: str) -> RunError:
+    return RunError(f"{path}: no lock file of a GPU ({fault}); remove it, or {_OTHER_FOLDER}")
 
 
 def usable_gpus(least: int = 0) -> list[Gpu]:
@@ -190,7 +293,7 @@ def _lock_free_gpus(usable: Sequence[Gpu], most: int) -> tuple[dict[str, int], l
             advice = f"use it nevertheless: {VISIBLE}={gpu.uuid}"
             blocked.append(f"GPU {gpu.index}: {used} ({advice})")
         elif (descriptor := lock_gpu(path)) is None:
-            blocked.append(f"GPU {gpu.index} is held by {path.read_text() or 'another run'}")
+            blocked.append(f"GPU {gpu.index} is held by {lock_holder(path)}")
         else:
             locks[gpu.uuid] = descriptor
     return locks, blocked

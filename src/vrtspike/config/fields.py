@@ -17,6 +17,7 @@ from vrtspike.system.surroundings import expand_home
 
 _OPERATIONAL = "operational"
 _WEIGHTS = "weights"
+_PRIVATE = "private"
 
 
 class Section(BaseModel):
@@ -40,14 +41,44 @@ def weights(description: str, default: Any = ..., **limits: Any) -> Any:  # noqa
     return Field(default, description=description, json_schema_extra={_WEIGHTS: True}, **limits)
 
 
+def private(description: str, default: Any = ..., **limits: Any) -> Any:  # noqa: ANN401
+    """An operational key of the user alone, such as a command with a password.
+
+    It is left out of what is published (:func:`public_tree`).
+    """
+    return Field(
+        default,
+        description=description,
+        json_schema_extra={_OPERATIONAL: True, _PRIVATE: True},
+        **limits,
+    )
+
+
+def _has_mark(field: FieldInfo, mark: str) -> bool:
+    marks = field.json_schema_extra
+    return isinstance(marks, dict) and bool(marks.get(mark))
+
+
 def is_operational(field: FieldInfo) -> bool:
-    """Whether the field was declared with :func:`operational`."""
-    return field.json_schema_extra == {_OPERATIONAL: True}
+    """Whether the field was declared with :func:`operational` or :func:`private`."""
+    return _has_mark(field, _OPERATIONAL)
 
 
 def decides_results(field: FieldInfo) -> bool:
     """Whether the value of the field itself changes the results."""
-    return field.json_schema_extra not in ({_OPERATIONAL: True}, {_WEIGHTS: True})
+    return not _has_mark(field, _OPERATIONAL) and not _has_mark(field, _WEIGHTS)
+
+
+def public_tree(section: BaseModel) -> dict[str, Any]:
+    """A section as JSON values for other people: private keys have their defaults."""
+    tree = section.model_dump(mode="json")
+    for name, schema in type(section).model_fields.items():
+        value = getattr(section, name)
+        if _has_mark(schema, _PRIVATE):
+            tree[name] = schema.get_default(call_default_factory=True)
+        elif isinstance(value, BaseModel):
+            tree[name] = public_tree(value)
+    return tree
 
 
 Place = Annotated[str, AfterValidator(lambda text: text and str(Path(expand_home(text))))]

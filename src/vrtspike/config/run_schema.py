@@ -19,6 +19,7 @@ from vrtspike.config.fields import (
     Section,
     key,
     operational,
+    private,
 )
 from vrtspike.config.old_keys import COMMON, OldKeys, canonical
 
@@ -138,18 +139,18 @@ class LogSettings(Section):
     TIMING_FILE: bool = operational("Write timings to a file", True)
     TIMING_CONSOLE_INTERVAL: Positive = operational("Steps between console updates", 10)
     TIMING_FILE_INTERVAL: Positive = operational("Steps between flushes of the file", 50)
-    WANDB: str | None = operational(
+    WANDB: str | None = private(
         "Weights & Biases project that gets the figures (package wandb); null: none",
         None,
         min_length=1,
     )
-    MLFLOW: str | None = operational(
+    MLFLOW: str | None = private(
         "MLflow experiment that gets the figures (package mlflow-skinny or mlflow; address in"
         " MLFLOW_TRACKING_URI); null: none",
         None,
         min_length=1,
     )
-    ON_END: str | None = operational(
+    ON_END: str | None = private(
         "Shell command at the end of a training, such as 'mail -s \"$VRTSPIKE_PRESET "
         "$VRTSPIKE_STATUS\" me@example.org'; null: none",
         None,

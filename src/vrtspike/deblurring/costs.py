@@ -16,6 +16,7 @@ from typing import Any
 from vrtspike.deblurring.settings import Settings
 from vrtspike.io.files import json_digest, read_json
 from vrtspike.training.optimizers import total_steps
+from vrtspike.training.progress import TRAINING_FACTOR
 
 FILE = Path(__file__).with_name("preset_costs.json")
 
@@ -97,6 +98,23 @@ def clip_cost(name: str, settings: Settings, side: int | None = None) -> ClipCos
         row["run_tflop"] * pixels,
         row["parameters"],
     )
+
+
+FRAME_SIDE = 256
+"""Side of the frame that :func:`forward_gflop` is of, as of most published figures."""
+
+
+def forward_gflop(name: str, settings: Settings) -> float | None:
+    """GFLOP of the forward pass for a frame of 256 x 256 pixels; None for an unknown model.
+
+    Args:
+        name: of the preset.
+        settings: of it.
+    """
+    cost = clip_cost(name, settings, FRAME_SIDE)
+    if cost is None:
+        return None
+    return 1000 * cost.tflop / TRAINING_FACTOR / settings.DATA.CLIP_LEN
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
             if temporary.is_dir():
                 _replace_directory(temporary, target)
             else:
+                _grant_usual_mode(temporary)
                 _sync(temporary)
                 temporary.replace(target)
             _sync(target.parent)
@@ -101,6 +102,23 @@ def disk_full_error(folder: Path) -> OSError | None:
         if is_disk_full(error):
             return error
     return None
+
+
+def _grant_usual_mode(temporary: Path) -> None:
+    """Give a file that only its owner can read the mode of new files of its folder.
+
+    Some libraries, such as safetensors, create their files for the owner alone, whatever the umask.
+    The umask of a process cannot be read without changing it, and a default ACL of the folder takes
+    its place; so the mode is that of a file that is created here.
+    """
+    if stat.S_IMODE(temporary.stat().st_mode) & 0o077:
+        return
+    example = _temporary_name(temporary, "tmp")
+    try:
+        example.touch(exist_ok=False)
+        temporary.chmod(stat.S_IMODE(example.stat().st_mode))
+    finally:
+        example.unlink(missing_ok=True)
 
 
 def _replace_directory(temporary: Path, target: Path) -> None:
@@ -197,9 +215,26 @@ def finite_or_null(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     return json.loads(json.dumps(value), parse_constant=lambda name: None)
 
 
+def parse_json(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
+    """The value of a JSON text.
+
+    Raises:
+        ValueError: if it is no JSON, or its brackets are nested too deeply for Python.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("brackets nested too deeply") from error
+
+
 def read_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401 - any JSON value
-    """Read a UTF-8 JSON file."""
-    return json.loads(Path(path).read_text(encoding="utf-8"))
+    """Read a UTF-8 JSON file.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if it is no JSON, or its brackets are nested too deeply for Python.
+    """
+    return parse_json(Path(path).read_bytes().decode("utf-8"))
 
 
 def read_mapping(path: Path, advice: str) -> dict[str, Any]:

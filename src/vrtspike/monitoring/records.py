@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vrtspike.io.files import atomic_path, finite_or_null, writes_to
+from vrtspike.io.files import atomic_path, finite_or_null, parse_json, writes_to
 from vrtspike.system.errors import RunError
 
 
@@ -50,10 +50,10 @@ def iter_records(path: str | Path) -> Iterator[dict[str, Any]]:
             if not line.endswith("\n"):
                 return
             try:
-                yield json.loads(line)
-            except json.JSONDecodeError as error:
+                yield parse_json(line)
+            except ValueError as error:
                 raise RunError(
-                    f"{path}, line {number}: not a JSON record ({error.msg}); remove the line"
+                    f"{path}, line {number}: not a JSON record ({error}); remove the line"
                 ) from error
 
 

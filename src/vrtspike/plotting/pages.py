@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
 
@@ -19,6 +19,10 @@ TEMPLATES = Environment(
     keep_trailing_newline=True,
 )
 """Templates by their paths in this package; what stands in HTML is escaped."""
+
+
+NOTE = "note"
+"""Column with sentences, which would make a table too wide for a page."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +75,30 @@ def write_page(
 def write_tables(
     folder: Path, title: str, note: str, tables: Sequence[Table], closing: Sequence[str] = ()
 ) -> None:
-    """Write ``table.html``, a page of :func:`write_page`, and its first table as ``table.csv``."""
-    first = tables[0].frame.to_csv(index=False, float_format="%.6g")
-    atomic_write_text(folder / "table.csv", first)
-    write_page(folder / "table.html", title, note, tables, closing)
+    """Write ``table.html``, a page of :func:`write_page`, and its first table as ``table.csv``.
+
+    A column ``note`` is in the CSV file alone: the page has its texts below the tables, unless its
+    own note has them.
+    """
+    first, *others = tables
+    atomic_write_text(folder / "table.csv", first.frame.to_csv(index=False, float_format="%.6g"))
+    if NOTE in first.frame:
+        closing = [*closing, *(line for line in note_lines(first.frame) if line not in note)]
+        first = replace(first, frame=first.frame.drop(columns=NOTE))
+    write_page(folder / "table.html", title, note, [first, *others], closing)
+
+
+def note_lines(frame: pd.DataFrame) -> list[str]:
+    """The texts of the column ``note``, each once with the names in the first column.
+
+    >>> note_lines(pd.DataFrame({"preset": ["a", "b", "c"], "note": ["short", "", "short"]}))
+    ['a, c: short.']
+    """
+    names: dict[str, list[str]] = {}
+    for name, note in zip(frame.iloc[:, 0], frame[NOTE], strict=True):
+        if isinstance(note, str) and note:
+            names.setdefault(note, []).append(str(name))
+    return [f"{', '.join(named)}: {note}." for note, named in names.items()]
 
 
 def texts(frame: pd.DataFrame, formats: Mapping[str, str], absent: str = "–") -> pd.DataFrame:

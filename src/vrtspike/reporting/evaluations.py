@@ -51,8 +51,8 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
         entries of the summary on the test frames; ``metrics``, first the one by which the
         evaluation ranked frames and examples, the others in the order of the problem;
         ``sequence_rows``, one per sequence; ``frame_rows``: sequence, frame, and both
-        figures of the first metric, of every ``frame_step``-th frame; ``worst``: sequence, frame,
-        figure; ``examples``, worst first, with the paths of their ``files`` by kind;
+        figures of each of the metrics, of every ``frame_step``-th frame; ``worst``: sequence,
+        frame, figure; ``examples``, worst first, with the paths of their ``files`` by kind;
         ``videos`` with the path of their ``file``; ``figures`` in base64.
 
     Raises:
@@ -81,8 +81,8 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
         if name in summary["metrics"]
     ]
     step = max(1, math.ceil(len(frames) / MAX_FRAMES))
-    shown = ["sequence", "frame", *(metrics[0]["columns"] if metrics else ())]
-    drawn = frames.reindex(columns=shown).iloc[::step]
+    columns = [column for metric in metrics for column in metric["columns"]]
+    drawn = frames.reindex(columns=["sequence", "frame", *columns]).iloc[::step]
     return {
         **of_frames,
         "seconds_per_frame": summary.get("seconds_per_frame"),
@@ -170,6 +170,8 @@ def _examples(folder: Path) -> Contents:
     if not index.is_file():
         return {"choice": "", "examples": []}
     contents = read_mapping(index, _ADVICE)
+    if missing := [name for name in ("choice", "examples") if name not in contents]:
+        raise RunError(f"{index}: {', '.join(missing)} missing; {_ADVICE}")
     for example in contents["examples"]:
         example["files"] = {what: folder / file for what, file in example["files"].items()}
     return {name: contents[name] for name in ("choice", "examples")}

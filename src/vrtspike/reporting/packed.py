@@ -17,6 +17,7 @@ from vrtspike.analysis.evaluation_files import find_evaluation
 from vrtspike.config.problems import find_problem
 from vrtspike.io.files import atomic_path, file_digest, write_json
 from vrtspike.runs.folder import read_record
+from vrtspike.runs.identity import without_folders
 from vrtspike.runs.names import RECORD, SETTINGS, STATISTICS, WEIGHTS
 from vrtspike.runs.published import PublishedRun, read_finished, require_published
 from vrtspike.system.errors import ConfigError, RunError, install_advice
@@ -25,13 +26,17 @@ CARD = "README.md"
 FIGURES = "figures.json"
 
 _RECORD_KEYS = ("schema", "status", "name", "fingerprint", "dataset_digest", "step", "parameters")
+_PLAIN = re.compile(r"[A-Za-z][\w.-]*")
+"""A licence that YAML reads as a text without quotes."""
+_MARKS = re.compile(r"[\\`*_\[\]<>#|&~!]")
+"""Characters with a meaning in Markdown."""
 _HUB = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def pack_run(folder: Path, output: Path, licence: str) -> list[str]:
     """Write a run's result as a folder for publication, without hosts and logs.
 
-    Of absolute paths only the last part stays.
+    Private settings are left out; of paths outside the project only the last part stays.
 
     Args:
         folder: ``results/train/<preset>``; its evaluation is in ``results/evaluate/<preset>``.
@@ -56,11 +61,9 @@ def pack_run(folder: Path, output: Path, licence: str) -> list[str]:
         for name in (WEIGHTS, STATISTICS):
             if (folder / name).is_file():
                 shutil.copyfile(folder / name, temporary / name)
-        # Of an absolute path the last part.
-        settings = re.sub(r'"/(?:[^"]*/)?([^"/]+)/?"', r'"\1"', json.dumps(run.contents()))
-        write_json(temporary / SETTINGS, json.loads(settings))
+        write_json(temporary / SETTINGS, run.public_contents())
         if figures is not None:
-            write_json(temporary / FIGURES, figures)
+            write_json(temporary / FIGURES, without_folders(figures))
         digests = {path.name: file_digest(path) for path in sorted(temporary.iterdir())}
         kept = {name: record[name] for name in _RECORD_KEYS if name in record}
         write_json(temporary / RECORD, kept | {"digests": digests})
@@ -102,7 +105,10 @@ def _card(run: PublishedRun, figures: Mapping[str, Any] | None, licence: str) ->
 
     settings, train = run.settings, run.settings.TRAIN
     return TEMPLATES.get_template("reporting/model_card.md").render(
-        licence=licence,
+        plain=markdown_text,
+        code=markdown_code,
+        quoted=_quoted,
+        licence=licence if _PLAIN.fullmatch(licence) else _quoted(licence),
         run=run,
         model=settings.value("MODEL.TYPE"),
         spikes=settings.value("MODEL.USE_SPIKE"),
@@ -111,3 +117,31 @@ def _card(run: PublishedRun, figures: Mapping[str, Any] | None, licence: str) ->
         figures=figures,
         metrics=find_problem(settings.TASK).METRICS,
     )
+
+
+def _quoted(text: str) -> str:
+    """A text in quotes that Python and YAML read alike."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def markdown_text(text: str) -> str:
+    """A text as Markdown shows it unchanged, in one line.
+
+    >>> print(markdown_text("a_b|<c>"))
+    a\\_b\\|\\<c\\>
+    """
+    return _MARKS.sub(r"\\\g<0>", " ".join(text.split()))
+
+
+def markdown_code(text: str) -> str:
+    """A text as code, between more backticks than it contains in a row.
+
+    >>> print(markdown_code("demo"), markdown_code("a`b"))
+    `demo` `` a`b ``
+    """
+    line = " ".join(text.split())
+    if "`" not in line:
+        return f"`{line}`"
+    longest = max(len(run) for run in re.findall("`+", line))
+    fence = "`" * (longest + 1)
+    return f"{fence} {line} {fence}"

@@ -36,7 +36,8 @@ def read_run(results: Path, name: str, presets: Path) -> Contents:
         the run's ``name`` and ``dataset``; ``parameters`` of its model,
         ``weights_mb``: size of its file of weights in 10**6 bytes (None if it is missing) and
         ``training_seconds``; ``uses_spikes``: whether its model uses spikes, None for a problem
-        without spikes; ``curves``, ``evaluation``, ``performance`` and ``origin``.
+        without spikes; ``validation``: the value of ``DATA.VALIDATION``, None for a problem without
+        it; ``curves``, ``evaluation``, ``performance`` and ``origin``.
 
     Raises:
         RunError: if the run is missing, or a file is damaged.
@@ -52,6 +53,7 @@ def read_run(results: Path, name: str, presets: Path) -> Contents:
         "weights_mb": weights.stat().st_size / 1e6 if weights.is_file() else None,
         "training_seconds": seconds,
         "uses_spikes": run.settings.value("MODEL.USE_SPIKE"),
+        "validation": run.settings.value("DATA.VALIDATION"),
         "curves": training_curves(logs, analysis.metrics),
         "evaluation": read_evaluation(folder, run),
         "performance": performance(analysis),

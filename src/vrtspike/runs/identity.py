@@ -10,12 +10,12 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel
 
 from vrtspike.config import load_preset
-from vrtspike.config.fields import decides_results
+from vrtspike.config.fields import decides_results, public_tree
 from vrtspike.config.loading import check_training
 from vrtspike.config.problems import find_problem
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
@@ -26,6 +26,8 @@ from vrtspike.system.errors import ConfigError, RunError
 
 SCHEMA = 4
 STATISTICS_SCHEMA = 1
+_OUTSIDE = ("/", "~", "../")
+"""Beginnings of paths outside the working folder."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,14 @@ class RunIdentity:
         known = {each.name: getattr(self, each.name) for each in fields(RunIdentity)}
         settings = self.settings.model_dump(mode="json")
         return {"schema": SCHEMA, **known, "weights": dict(self.weights), "settings": settings}
+
+    def public_contents(self) -> dict[str, Any]:
+        """The same for other people, without what is private or of this machine.
+
+        Private keys have their defaults; of paths outside the project the last part stays.
+        """
+        contents = {**self.contents(), "settings": public_tree(self.settings)}
+        return cast("dict[str, Any]", without_folders(contents))
 
     @classmethod
     def read(cls, folder: Path) -> RunIdentity:
@@ -98,6 +108,21 @@ class RunIdentity:
                 f"({error}); remove the folder to train the preset again, or use the version that "
                 "trained it"
             ) from error
+
+
+def without_folders(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """A JSON value with paths outside the working folder shortened to their last part.
+
+    >>> without_folders({"ROOT": "/home/me/gopro/", "SPYNET": "weights/spynet.pth"})
+    {'ROOT': 'gopro', 'SPYNET': 'weights/spynet.pth'}
+    """
+    if isinstance(value, dict):
+        return {key: without_folders(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [without_folders(part) for part in value]
+    if isinstance(value, str) and value.startswith(_OUTSIDE):
+        return Path(value).name
+    return value
 
 
 def identify(name: str, settings: RunSettings, dataset: Path) -> RunIdentity:

@@ -13,10 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 
-from tests.deblurring.evaluation.conftest import arrays, write_light_run
+import onnx
+
+from tests.deblurring.evaluation.conftest import arrays, private_words, write_light_run
 from vrtspike.commands.main import run_command
 from vrtspike.deblurring.evaluation.onnx_model import TOLERANCE, export_model
 from vrtspike.deblurring.evaluation.trained import load
@@ -112,6 +115,39 @@ def test_what_does_not_fit_is_refused(train, exported, tmp_path, sequence):
             load(tmp_path / name)
     with pytest.raises(ConfigError, match=r"--output: found model, expected a file named \*\.onnx"):
         run_command(["export", str(train), "-o", "model"])
+
+
+def test_no_byte_of_the_file_is_of_this_machine_or_its_user(small_run, exported):
+    contents = exported.read_bytes()
+    assert not [word for word in private_words(small_run) if word in contents]
+
+
+def test_changed_bytes_are_noticed_wherever_they_are(exported, tmp_path, sequence):
+    whole, path = exported.read_bytes(), tmp_path / "flipped.onnx"
+    places = [len(whole) // 3, len(whole) // 2, whole.index(b"vrtspike-sha256:") + 20]
+    for place in places:
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        out = tmp_path / "out"
+        words = ["restore", str(path), str(sequence / "blur"), "-o", str(out)]
+        with pytest.raises(RunError, match=r"flipped\.onnx: was changed .*expected|is missing in"):
+            run_command([*words, "--spikes", str(sequence / "spike")])
+        assert not out.exists()
+    path.write_bytes(whole.replace(b"vrtspike-sha256:", b"vrtspike-sha255:"))
+    with pytest.raises(RunError, match="vrtspike_digest is missing in its metadata"):
+        load(path)
+
+
+def test_a_file_of_an_earlier_version_has_no_digest(exported, tmp_path, sequence):
+    model = onnx.load(exported)
+    for entry in [*model.metadata_props]:
+        if entry.key == "vrtspike_digest":
+            model.metadata_props.remove(entry)
+        else:
+            entry.value = json.dumps(json.loads(entry.value) | {"schema": 1})
+    onnx.save(model, tmp_path / "earlier.onnx")
+    clip = arrays(sequence)
+    expected = load(exported).restore(*clip)
+    np.testing.assert_array_equal(load(tmp_path / "earlier.onnx").restore(*clip), expected)
 
 
 def test_the_page_s_lines_restore_without_pytorch(repository, exported, tmp_path, sequence):

@@ -6,8 +6,10 @@ are part of it, and so are the settings that it was trained with (:data:`METADAT
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -32,7 +34,16 @@ from vrtspike.system.errors import ConfigError, RunError
 METADATA = "vrtspike"
 """Entry of an ONNX file's metadata: JSON with the settings of the run, and what restoring asks."""
 
-SCHEMA = 1
+SCHEMA = 2
+_UNSEALED = 1
+"""Schema of files without :data:`SEAL`."""
+
+SEAL = "vrtspike_digest"
+"""Entry of the metadata with the SHA-256 of the file, computed with zeros in its place."""
+
+_PREFIX = b"vrtspike-sha256:"
+_ZEROS = b"0" * 64
+_SEALED = re.compile(_PREFIX + rb"([0-9a-f]{64})")
 
 
 def load_onnx(
@@ -47,7 +58,8 @@ def load_onnx(
 
     Raises:
         ConfigError: if it shall compute elsewhere, or otherwise.
-        RunError: if there is no such file, or it is of another program.
+        RunError: if there is no such file, it is of another program, or was changed after it was
+            written.
     """
     if device not in (None, "cpu", torch.device("cpu")) or precision not in ("auto", "float32"):
         raise ConfigError(
@@ -58,11 +70,14 @@ def load_onnx(
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = available_cpus()
+    is_sealed = _check_seal(path)
     try:
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         known = json.loads(session.get_modelmeta().custom_metadata_map[METADATA])
-        if known["schema"] != SCHEMA:
+        if known["schema"] not in (SCHEMA, _UNSEALED):
             raise ValueError(f"found schema {known['schema']}, expected {SCHEMA}")
+        if known["schema"] == SCHEMA and not is_sealed:
+            raise ValueError(f"{SEAL} is missing in its metadata: the file was changed")
     except Exception as error:  # the classes of ONNX Runtime are not public
         raise RunError(
             f"{path}: cannot be read as an ONNX file of vrtspike ({error!r}); vrtspike export RUN "
@@ -84,6 +99,40 @@ def load_onnx(
         compute,
         ratio=known["ratio"],
     )
+
+
+def _check_seal(path: Path) -> bool:
+    """Verify the digest in a file; returns whether there is one.
+
+    Raises:
+        RunError: if it is another digest than that of the contents.
+    """
+    if not path.is_file():
+        return False
+    contents = path.read_bytes()
+    digests = _SEALED.findall(contents)
+    if not digests:
+        return False
+    digest = _digest_with_zeros(contents)
+    if digests != [digest]:
+        raise RunError(
+            f"{path}: was changed after it was written: found the SHA-256 {digest.decode()[:12]}, "
+            f"expected {digests[0].decode()[:12]}. Copy it again from its origin, or write it "
+            f"again: vrtspike export RUN -o {path}"
+        )
+    return True
+
+
+def _seal(path: Path) -> None:
+    """Replace the zeros in a file's digest entry by the digest."""
+    contents = path.read_bytes()
+    sealed = _PREFIX + _digest_with_zeros(contents)
+    path.write_bytes(contents.replace(_PREFIX + _ZEROS, sealed))
+
+
+def _digest_with_zeros(contents: bytes) -> bytes:
+    empty = _SEALED.sub(_PREFIX + _ZEROS, contents)
+    return hashlib.sha256(empty).hexdigest().encode()
 
 
 TOLERANCE = 1e-4
@@ -175,6 +224,8 @@ def export_model(model: TrainedModel, output: Path, ratio: int = 2) -> float:
 
 
 def _export(model: TrainedModel, network: nn.Module, path: Path, ratio: int) -> None:
+    from onnx_ir.passes.common import ClearMetadataAndDocStringPass
+
     inputs = _example(model, _TRACED, ratio, seed=0)
     arguments = {name: torch.from_numpy(np.asarray(value)) for name, value in inputs.items()}
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
@@ -196,12 +247,16 @@ def _export(model: TrainedModel, network: nn.Module, path: Path, ratio: int) -> 
     assert program is not None
     metadata = {
         "schema": SCHEMA,
-        "settings": model.run.contents(),
+        "settings": model.run.public_contents(),
         "weights": model.weights,
         "ratio": ratio,
     }
+    # Nodes name the source files of this machine.
+    ClearMetadataAndDocStringPass()(program.model)
     program.model.metadata_props[METADATA] = json.dumps(metadata)
+    program.model.metadata_props[SEAL] = (_PREFIX + _ZEROS).decode()
     program.save(str(path), external_data=False)
+    _seal(path)
 
 
 def _example(

@@ -238,7 +238,20 @@ function trainingNote() {
   if (report.runs.every((run) => run.uses_spikes === null)) {
     return thinned.trim(); // of videos alone crops are validated
   }
-  return `Validations of videos are of centre crops of test frames while training; the figures above are of whole frames.${thinned}`;
+  return `${validationNote()} The figures above are of whole test frames.${thinned}`;
+}
+
+const VALIDATED = { held_out: "training sequences that are held out", test: "test frames" };
+
+/** What validations look at, which DATA.VALIDATION of each run says. */
+function validationNote() {
+  const named = report.runs.filter((run) => run.validation in VALIDATED);
+  const kinds = [...new Set(named.map((run) => run.validation))];
+  if (kinds.length === 1) {
+    return `Validations while training are of centre crops of ${VALIDATED[kinds[0]]}.`;
+  }
+  const parts = kinds.map((kind) => `${named.filter((run) => run.validation === kind).map((run) => run.name).join(", ")} of ${VALIDATED[kind]}`);
+  return parts.length ? `Validations while training are of centre crops: ${parts.join("; ")}.` : "";
 }
 
 function showCost() {
@@ -322,6 +335,8 @@ function stepParts() {
   return { traces, layout: layout("share of a step, %", "", { barmode: "stack", yaxis: { type: "category", autorange: "reversed" }, xaxis: { range: [0, 100] } }) };
 }
 
+/** A legend above a chart, where it covers no point. */
+const TOP_LEGEND = { orientation: "h", yref: "container", y: 1, yanchor: "top", font: { size: 12 } };
 const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
 
 function costLines(kind, titles, axis, missing) {
@@ -344,7 +359,7 @@ function costLines(kind, titles, axis, missing) {
     layout: layout("step", axis, {
       yaxis: { rangemode: "tozero" },
       showlegend: !titles,
-      legend: { orientation: "h", yref: "container", y: 1, yanchor: "top", font: { size: 12 } },
+      legend: TOP_LEGEND,
     }),
   };
 }
@@ -386,18 +401,21 @@ function sectionBars() {
   };
 }
 
-/** Every frame of the test split: what it is compared with against the result. */
-function frameChart(metric) {
+/** Every frame of the test split, by the metric that is chosen: what it is compared with against the result. */
+function frameChart(chosen) {
   return () => {
+    const metric = chosen();
     const traces = report.runs.flatMap((run, index) => {
       const { evaluation } = run;
-      if (hidden.has(index) || evaluation.reason || evaluation.metrics[0]?.name !== metric.name) {
+      const number = evaluation.reason ? -1 : evaluation.metrics.findIndex((own) => own.name === metric.name);
+      if (hidden.has(index) || number < 0) {
         return [];
       }
-      const rows = evaluation.frame_rows.filter((row) => row[2] !== null && row[3] !== null);
+      const [before, after] = [2 + 2 * number, 3 + 2 * number];
+      const rows = evaluation.frame_rows.filter((row) => row[before] !== null && row[after] !== null);
       return [{
-        x: rows.map((row) => row[2]),
-        y: rows.map((row) => row[3]),
+        x: rows.map((row) => row[before]),
+        y: rows.map((row) => row[after]),
         customdata: rows.map((row) => `${severalRuns ? `${run.name}, ` : ""}${row[0]}, frame ${row[1]}`),
         type: "scatter",
         mode: "markers",
@@ -411,9 +429,10 @@ function frameChart(metric) {
       return "No finite figures of single frames.";
     }
     const ends = [Math.min(...all), Math.max(...all)];
-    const diagonal = { x: ends, y: ends, mode: "lines", line: { color: css("--soft"), width: 1, dash: "dash" }, hoverinfo: "skip" };
+    const diagonal = { x: ends, y: ends, mode: "lines", name: "no change", line: { color: css("--soft"), width: 1, dash: "dash" }, hoverinfo: "skip" };
     const unit = metric.unit ? `, ${metric.unit}` : "";
-    return { traces: [diagonal, ...traces], layout: layout(`${metric.title} ${metric.before}${unit}`, `${metric.title} ${metric.after}${unit}`) };
+    const legend = { showlegend: true, legend: TOP_LEGEND };
+    return { traces: [diagonal, ...traces], layout: layout(`${metric.title} ${metric.before}${unit}`, `${metric.title} ${metric.after}${unit}`, legend) };
   };
 }
 

@@ -45,19 +45,25 @@ function showFigures() {
     meansTable(evaluated, metrics),
     ...(severalRuns ? [costsTable(evaluated)] : []),
     ...[spikesWin(evaluated)].filter(Boolean),
-    ...(first ? [sequences(evaluated, metrics)] : []),
   );
   if (first) {
+    let chosen = first;
+    const frames = chart(framesTitle(first), frameChart(() => chosen));
+    const show = (metric) => {
+      chosen = metric;
+      frames.querySelector("h3").textContent = framesTitle(metric);
+      redraw();
+    };
     place.append(
-      el(
-        "div",
-        { className: "charts" },
-        chart(`Every test frame, improved ${first.larger_is_better ? "above" : "below"} the line`, frameChart(first)),
-        ...[worstFrames(evaluated, first)].filter(Boolean),
-      ),
+      sequences(evaluated, metrics, show),
+      el("div", { className: "charts" }, frames, ...[worstFrames(evaluated, first)].filter(Boolean)),
     );
   }
   place.append(figureNotes(evaluated, metrics));
+}
+
+function framesTitle(metric) {
+  return `${metric.title} of every test frame, improved ${metric.larger_is_better ? "above" : "below"} the line`;
 }
 
 /** The means of all metrics, a row each. */
@@ -128,12 +134,16 @@ function spikesWin(evaluated) {
   return lines.length ? el("p", { className: "spikes-win", textContent: `${lines.join(" ")} ${why}` }) : null;
 }
 
-/** The table by sequence, of one metric at a time. */
-function sequences(evaluated, metrics) {
+/** The table by sequence, of one metric at a time; `chosen` is called with another one. */
+function sequences(evaluated, metrics, chosen) {
   const holder = el("div");
   const show = (metric) => holder.replaceChildren(table(...sequenceTable(evaluated, metric), { tall: true, caption: `By sequence: ${withUnit(`${metric.title},`, metric.unit).replace(/,$/, "")}` }));
   show(metrics[0]);
-  const choose = select("Metric", metrics.map((metric) => metric.title), (title) => show(metrics.find((metric) => metric.title === title)));
+  const choose = select("Metric", metrics.map((metric) => metric.title), (title) => {
+    const metric = metrics.find((other) => other.title === title);
+    show(metric);
+    chosen(metric);
+  });
   return el("div", {}, ...(metrics.length > 1 ? [choose] : []), holder);
 }
 

@@ -344,10 +344,9 @@ function showPictures() {
   function fillCaption() {
     const example = shownExample();
     const metrics = report.runs[look.run].evaluation.metrics.filter((m) => m.columns[1] in example.metrics);
-    const isMiddle = metrics.length > 0 && look.example === ordered(look.run, "typical first")[0].index;
-    const middle = isMiddle ? `; its ${metrics[0].title} is the median of these frames` : "";
+    const isTypical = metrics.length > 0 && look.example === ordered(look.run, "typical first")[0].index;
     caption.replaceChildren(
-      el("div", { textContent: frameName(example) + middle }),
+      el("div", { textContent: isTypical ? typicalName(example, metrics[0]) : frameName(example) }),
       el("dl", {}, ...metrics.map((metric) => figureOf(example, metric))),
     );
   }
@@ -463,6 +462,16 @@ function zoomButton(text, label, action) {
 function frameName(example) {
   const chosen = example.chosen.length ? `, ${example.chosen.join(" and ")} of its sequence` : "";
   return `${example.label}, frame ${example.frame}${chosen}`;
+}
+
+const PLACES = { worst: "the worst", middle: "the middle one", best: "the best" };
+
+/** The name of the frame with the median figure of all that are shown. */
+function typicalName(example, metric) {
+  const count = examplesOf(look.run).length;
+  const places = example.chosen.map((place) => PLACES[place]).join(" and ");
+  const within = places ? ` (within its sequence ${places})` : "";
+  return `${example.label}, frame ${example.frame}: typical, with the median ${metric.title} of the ${count} frames shown${within}`;
 }
 
 function figureOf(example, metric) {
