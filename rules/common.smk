@@ -10,6 +10,7 @@ from vrtspike.deblurring.planning import RawData
 from vrtspike.deblurring.datasets import DeblurringWorkflow
 from vrtspike.runs import names
 from vrtspike.workflow import staleness
+from vrtspike.workflow.former_results import FormerResults
 from vrtspike.workflow.messages import Notices
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 from vrtspike.workflow.starting import begin_run, prepare_process
@@ -27,7 +28,7 @@ with user_errors():
     OVERRIDES = parse_overrides(SNAKEMAKE.config_arguments, "--config").tree
     WORKFLOW = load_workflow(CONFIGFILES, OVERRIDES)
     DEBLURRING = DeblurringWorkflow(WORKFLOW)
-    DATASETS = DEBLURRING.datasets
+    DATASETS = DEBLURRING.dataset_names
 if SNAKEMAKE.is_main:
     NOTICES.add(*WORKFLOW.notices)
 
@@ -37,6 +38,7 @@ SCRIPTS = Path("scripts")
 RAW_DATA = RawData(
     DEBLURRING, lambda: SNAKEMAKE.is_dry_run, NOTICES, measures=SNAKEMAKE.is_main
 )
+FORMER_RESULTS = FormerResults()
 TRAININGS = Trainings(WORKFLOW, SCRIPTS / "train.py")
 
 # Params that change with code or settings, and inputs that force the rerun of damaged results.

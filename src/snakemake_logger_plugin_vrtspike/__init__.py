@@ -16,7 +16,7 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 
 from vrtspike.system.errors import EXIT_USER_ERROR
 from vrtspike.system.surroundings import environment_faults
-from vrtspike.workflow.messages import rewrite
+from vrtspike.workflow.messages import is_superseded, rewrite
 from vrtspike.workflow.views import SUMMARY_LINES, SUMMARY_ONLY, PlanView, RunView
 
 __all__ = ["LogHandler"]
@@ -51,6 +51,8 @@ class LogHandler(LogHandlerBase):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show a message."""
+        if is_superseded(record):
+            return
         rewrite(record, sys.argv[1:])
         (self._show if self._view is None else self._view.show)(record)
 

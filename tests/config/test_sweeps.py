@@ -96,7 +96,7 @@ def test_a_sweep_over_data_asks_for_them(folder):
         "LIST: [{DATA.CROP_SIZE: 512}, {DATA.CLIP_LEN: 2}]\n"
     )
     deblurring = DeblurringWorkflow(load())
-    assert {"gopro_spike", "gopro_spike-blur_gamma"} <= set(deblurring.datasets)
+    assert {"gopro_spike", "gopro_spike-blur_gamma"} <= set(deblurring.dataset_names)
     assert "--clip-length 2" in clip_options(deblurring, "gopro_spike")
 
 

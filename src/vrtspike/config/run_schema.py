@@ -203,6 +203,8 @@ class RunSettings(Section):
         workflow: the problem's sections of ``config/config.yaml``.
         neutral_modules: modules of the problem's package that change no weights
             (:mod:`vrtspike.runs.code`), such as ``data.manifests``.
+        root_keys: by the key of a data root, the keys that describe the data there. They do not
+            apply to another root.
         watched: metrics that early stopping can watch; None if they are known only at run time.
     """
 
@@ -210,6 +212,7 @@ class RunSettings(Section):
     ablation: ClassVar[Ablation | None] = None
     workflow: ClassVar[type[Section]] = Section
     neutral_modules: ClassVar[tuple[str, ...]] = ()
+    root_keys: ClassVar[Mapping[tuple[str, str], frozenset[tuple[str, str]]]] = {}
     watched: ClassVar[tuple[str, ...] | None] = None
 
     # Operational, because the sections of two problems differ anyway.

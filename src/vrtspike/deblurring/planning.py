@@ -235,7 +235,8 @@ def sensor_option(dataset: Dataset) -> str:
 
 def clip_options(workflow: DeblurringWorkflow, dataset: str) -> str:
     """What the clips that presets take from a data set ask of it at least."""
-    presets = [p for name, p in workflow.presets.items() if workflow.dataset(name).name == dataset]
+    data = workflow.named(dataset)
+    presets = [p for name, p in workflow.presets.items() if workflow.by_preset[name] == data]
     sizes = [f"{split}={size}" for split, size in crop_sizes(presets).items()]
     frames = min(preset.DATA.CLIP_LEN for preset in presets)
     return shlex.join(["--clip-length", str(frames), "--crop-sizes", *sizes])

@@ -22,6 +22,12 @@ _ADVICE = (
     "after --"
 )
 _NO_RULE = re.compile(r"No rule to produce (.+?) \(if you use input functions")
+_RESTORED = re.compile(r"Restored previous version of .+|Cannot restore .+: no backup found\.")
+
+
+def is_superseded(record: logging.LogRecord) -> bool:
+    """Whether a message of Snakemake is replaced by a notice (:mod:`.former_results`)."""
+    return record.levelno == logging.WARNING and bool(_RESTORED.match(str(record.msg)))
 
 
 def rewrite(record: logging.LogRecord, arguments: Sequence[str]) -> None:

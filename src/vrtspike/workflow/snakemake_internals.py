@@ -74,6 +74,11 @@ class SnakemakeInternals:
             for job in list(dag.needrun_jobs()) or dag.jobs
         ]
 
+    def outputs(self, rule: str) -> list[str]:
+        """Outputs of all jobs of a rule in the plan, due or not."""
+        jobs = [job for job in self._workflow.dag.jobs if job.rule.name == rule]
+        return [str(file) for job in jobs for file in job.output]
+
     def files(self) -> set[str]:
         """Inputs and outputs of all jobs of the plan, due or not."""
         jobs = self._workflow.dag.jobs
