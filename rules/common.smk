@@ -1,5 +1,6 @@
 """The configuration, and objects that several rules use."""
 
+import atexit
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from vrtspike.workflow import staleness
 from vrtspike.workflow.former_results import FormerResults
 from vrtspike.workflow.messages import Notices
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
-from vrtspike.workflow.starting import begin_run, prepare_process
+from vrtspike.workflow.starting import begin_run, prepare_process, trigger_notice
 from vrtspike.workflow.training import Trainings
 
 SNAKEMAKE = SnakemakeInternals(workflow)
@@ -31,6 +32,8 @@ with user_errors():
     DATASETS = DEBLURRING.dataset_names
 if SNAKEMAKE.is_main:
     NOTICES.add(*WORKFLOW.notices)
+    # Known when the plan has begun; this runs before the notices are printed.
+    atexit.register(lambda: NOTICES.add(*trigger_notice(SNAKEMAKE.disabled_triggers)))
 
 RESULTS, PRESETS = WORKFLOW.settings.RESULTS, WORKFLOW.settings.PRESETS
 LOGS = [names.METRICS, names.TIMING, names.MEMORY]

@@ -49,8 +49,8 @@ def test_after_a_failure_contents_and_dates_are_as_before(former, files, tmp_pat
     assert former.restore() == [f"{tmp_path}/train/p: the former result is kept"]
     assert [path.read_text() for path in files[:2]] == list(NAMES)
     assert {path.stat().st_mtime_ns for path in files[:2]} == {DATE_NS}
-    assert os.listdir(tmp_path) == ["train"]
-    assert os.listdir(tmp_path / "train") == ["p"]
+    assert [path.name for path in tmp_path.iterdir()] == ["train"]
+    assert [path.name for path in (tmp_path / "train").iterdir()] == ["p"]
 
 
 def test_what_was_not_touched_is_not_mentioned(former):
@@ -64,7 +64,7 @@ def test_a_new_result_stays(former, files, tmp_path):
         path.write_text("new")
     assert former.restore() == []
     assert {path.read_text() for path in files[:2]} == {"new"}
-    assert os.listdir(tmp_path) == ["train"]
+    assert [path.name for path in tmp_path.iterdir()] == ["train"]
 
 
 SUBMIT = "#!/bin/sh\n( sh $1 > $1.out 2>&1; echo $? > $1.status ) > $1.log 2>&1 &\necho $1\n"

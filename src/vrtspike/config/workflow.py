@@ -13,15 +13,8 @@ from typing import Any, Literal, NamedTuple
 from pydantic import create_model, field_validator
 
 from vrtspike.config.checking import fields_of, validate
-from vrtspike.config.documents import Document, document_of, overlay, parse_overrides, read_yaml
-from vrtspike.config.fields import (
-    NonNegative,
-    OutputPlace,
-    Place,
-    Positive,
-    Section,
-    operational,
-)
+from vrtspike.config.documents import Document, document_of, parse_overrides, read_yaml
+from vrtspike.config.fields import NonNegative, OutputPlace, Place, Positive, Section, operational
 from vrtspike.config.loading import (
     build_settings,
     derive,

@@ -1,7 +1,7 @@
 """Published results of trainings, kept until their new training has succeeded.
 
-The outputs of the rule ``train`` are flagged with ``update``: Snakemake leaves them in place while a
-job runs, and restores them if it fails. A Snakemake that submits jobs to a cluster still removes
+The outputs of the rule ``train`` are flagged with ``update``: Snakemake leaves them in place while
+a job runs, and restores them if it fails. A Snakemake that submits jobs to a cluster still removes
 them (9.27), because the job's own Snakemake has used up the backup. Restored files have a new date,
 which would make evaluations stale.
 """

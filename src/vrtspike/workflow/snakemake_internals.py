@@ -53,6 +53,17 @@ class SnakemakeInternals:
         """``--config`` as typed; Snakemake's ``config`` has strings for numbers in mappings."""
         return list(self._workflow.config_settings.config_args or ())
 
+    @property
+    def disabled_triggers(self) -> list[str]:
+        """Kinds of changes that this project relies on and that ``rerun-triggers`` leaves out.
+
+        An option of a user's profile applies here, too. Before the plan begins, none is known.
+        """
+        if self._workflow.dag_settings is None:
+            return []
+        enabled = {str(trigger) for trigger in self._workflow.rerun_triggers}
+        return [name for name in ("mtime", "params", "input", "code") if name not in enabled]
+
     def force_rerun(self, path: str, reason: str) -> None:
         """Force the job that makes a file to run.
 
