@@ -74,7 +74,7 @@ ABLATION = "preset demo-shuffled-spikes: .*CLIP_LEN is 2;"
         ("--dry-run demo --config RUNS=$HOME/r", r"--config: RUNS: found '\$HOME/r'; variables"),
         ("--dry-run all --config PRESETS=demo,demo", "--config: PRESETS names 'demo' twice"),
         (
-            "--dry-run train_demo --config SETTINGS={TRAIN:{DISTILL:{TEACHER:results/train/demo}}}",
+            "--dry-run train_demo --config SET=TRAIN.DISTILL.TEACHER=results/train/demo",
             "preset demo: TRAIN.DISTILL.TEACHER is circular: demo needs demo;",
         ),
         # What follows the option is a file to Snakemake, the target too.

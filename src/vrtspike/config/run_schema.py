@@ -20,7 +20,7 @@ from vrtspike.config.fields import (
     key,
     operational,
 )
-from vrtspike.config.old_keys import COMMON, OldKeys, canonical
+from vrtspike.config.old_keys import COMMON, OldKeys, canonical, holds
 
 Precision = Annotated[
     Literal["bf16-mixed", "16-mixed", "32", "bf16-true", "mixed"],
@@ -292,7 +292,7 @@ class RunSettings(Section):
     @model_validator(mode="before")
     @classmethod
     def _accept_older_spellings(cls, data: Any) -> Any:  # noqa: ANN401 - raw YAML
-        if not isinstance(data, dict):
+        if not isinstance(data, dict) or not any(holds(data, path) for path in cls.old_keys):
             return data
         return canonical(document_of(data, "settings"), cls.old_keys).tree
 

@@ -79,7 +79,7 @@ class DeblurringWorkflow:
     @cached_property
     def by_preset(self) -> dict[str, Dataset]:
         """The data set of each preset of a file or sweep."""
-        return {preset: self.dataset(preset) for preset in self.presets}
+        return {name: self._dataset_of(settings) for name, settings in self.presets.items()}
 
     @property
     def dataset_names(self) -> list[str]:
@@ -158,8 +158,10 @@ class DeblurringWorkflow:
         Raises:
             ConfigError: as :meth:`preset`.
         """
-        settings, own = self.preset(preset), self.settings
-        data = settings.DATA
+        return self._dataset_of(self.preset(preset))
+
+    def _dataset_of(self, settings: Settings) -> Dataset:
+        data, own = settings.DATA, self.settings
         simulated = [f"sources/{each.SPLIT}/{each.SEQUENCE}.txt" for each in own.SIMULATE.SEQUENCES]
         generated = {
             own.DEMO.ROOT: ("demo", ["sources.txt"]),
