@@ -138,6 +138,8 @@ def test_what_a_parent_without_a_root_asks_for_stays(folder):
         ("SETTINGS:\n  TRAIN:\n    EPOCH: 3\n", r"over.yaml:3: unknown key TRAIN.EPOCH; did"),
         ("GPUS: some\n", r"over.yaml:1: GPUS: found 'some'"),
         ("GPUS: 1\nGPUS: 2\n", r"GPUS is given twice, at line 1 and at line 2"),
+        ("SET: SEED=1 TRAIN.EMA=0 SEED=2\n", r"SET gives SEED 2 times; keep one"),
+        ("SET: SEEDS=1000000\n", r"SET: SEEDS: found 1000000; .* less than or equal to 1000"),
         ("PRESETS: [plain, plain]\n", r"over.yaml:1: PRESETS names 'plain' twice; remove one"),
         ("RETRAIN: plain plain\n", r"over.yaml:1: RETRAIN names 'plain' twice; remove one"),
         ("RESULTS: res{x}\n", r"over.yaml:1: RESULTS: found 'res{x}'; Snakemake reads braces"),
@@ -179,6 +181,21 @@ def test_a_preset_that_is_not_finished_disturbs_no_other(folder):
             ask("draft")
     with pytest.raises(ConfigError, match=r"cut\.yaml.*not YAML"):
         workflow.preset("cut")
+
+
+def test_a_preset_or_sweep_with_another_ending_is_told(folder):
+    (folder / "config/presets/mine.yml").write_text("SEED: 1\n")
+    (folder / "config/presets/plain.yml").write_text("SEED: 1\n")
+    (folder / "config/sweeps").mkdir()
+    (folder / "config/sweeps/rates.yml").write_text("BASE: plain\nLIST: [{SEED: 2}]\n")
+    workflow = load_workflow(["config.yaml"])
+    fault = r"mine\.yml: presets and sweeps end with \.yaml; rename it: mv .*mine\.yml .*mine\.yaml"
+    with pytest.raises(ConfigError, match=fault):
+        workflow.preset("mine")
+    with pytest.raises(ConfigError, match=r"rates\.yml: presets and sweeps end with"):
+        workflow.sweep("rates")
+    assert workflow.preset("plain").TRAIN.BATCH_SIZE == 3
+    assert len(workflow.notices) == 2
 
 
 def test_a_wrong_override_is_refused_for_the_presets_that_it_concerns(folder):

@@ -72,6 +72,7 @@ ABLATION = "preset demo-shuffled-spikes: .*CLIP_LEN is 2;"
         ),
         ("--dry-run demo --config RESULTS=res{x}", r"--config: RESULTS: found 'res{x}'; Snakem"),
         ("--dry-run demo --config RUNS=$HOME/r", r"--config: RUNS: found '\$HOME/r'; variables"),
+        ("--dry-run demo --config DATA.ROOT=/x", "--config DATA.ROOT=/x: keys with dots belong"),
         ("--dry-run all --config PRESETS=demo,demo", "--config: PRESETS names 'demo' twice"),
         (
             "--dry-run train_demo --config SET=TRAIN.DISTILL.TEACHER=results/train/demo",

@@ -194,6 +194,10 @@ def split_seed(name: str) -> tuple[str, int]:
     return (found[1], int(found[2])) if found else (name, 1)
 
 
+MAX_SEEDS = 1000
+"""A plan has several jobs for each seed of a preset."""
+
+
 class RunSettings(Section):
     """The settings of a training, for any problem.
 
@@ -223,6 +227,7 @@ class RunSettings(Section):
         "Trainings with different seeds, from SEED on; tables then have mean and standard "
         "deviation",
         1,
+        le=MAX_SEEDS,
     )
     DETERMINISTIC: bool = key(
         "Deterministic algorithms where PyTorch has them (a warning names the others); false:"
@@ -282,12 +287,19 @@ class RunSettings(Section):
 
     def training_faults(self) -> list[str]:
         """Why no training can begin with these settings; results of such a one can be read."""
+        faults = []
         if self.TRAIN.EMA > 0 and self.TRAIN.PRECISION == "bf16-true":
-            return [
+            faults.append(
                 "TRAIN.EMA: an average of bfloat16 weights hardly moves, its steps are rounded "
                 "away; set TRAIN.PRECISION to bf16-mixed, or TRAIN.EMA to 0"
-            ]
-        return []
+            )
+        rate, last = self.TRAIN.OPTIM.LR, self.TRAIN.SCHED.MIN_LR
+        if last > rate:
+            faults.append(
+                f"TRAIN.SCHED.MIN_LR is {last}, above TRAIN.OPTIM.LR ({rate}), so that the rate "
+                "would rise; lower it, or raise that"
+            )
+        return faults
 
     @model_validator(mode="before")
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import chain
@@ -255,6 +255,9 @@ def load_workflow(
     settings = validate(workflow_schema(), document, _ADVICE)
     pieces = settings.SET.split() if isinstance(settings.SET, str) else list(settings.SET)
     given = parse_overrides(pieces, "SET")
+    for name, count in Counter(piece.partition("=")[0].strip() for piece in pieces).items():
+        if count > 1:
+            raise ConfigError(f"SET gives {name} {count} times; keep one")
     overriding = [*(_below(layer, "SETTINGS") for layer in layers), given]
     above = merged([present_names(layer) for layer in overriding])
     beneath = _data_layer(settings, document)
@@ -269,6 +272,7 @@ def load_workflow(
             presets[path.stem] = build_settings(merged([*own, keys_of_task(above, task)]))
         except ConfigError as error:
             broken[path.stem] = str(error)
+    broken |= _misnamed(Path(settings.PRESET_DIR), {**presets, **broken})
     if not presets:
         lines = dict.fromkeys("\n".join(broken.values()).splitlines())
         raise ConfigError(
@@ -278,6 +282,8 @@ def load_workflow(
         )
     sweeps = sorted(Path(settings.SWEEP_DIR).glob("*.yaml"))
     read = {path.stem: read_sweep(path, presets, broken) for path in sweeps}
+    misnamed = _misnamed(Path(settings.SWEEP_DIR), read)
+    read |= {name: Sweep(fault.partition(":")[0], {}, fault) for name, fault in misnamed.items()}
     workflow = Workflow(settings, presets, broken, read)
     for name, known in (
         ("PRESETS", workflow.folder_names),
@@ -293,6 +299,16 @@ def load_workflow(
                     f"{settings.PRESET_DIR}: {', '.join(workflow.folder_names)}"
                 )
     return workflow
+
+
+def _misnamed(folder: Path, known: Collection[str]) -> dict[str, str]:
+    """Error messages on files ``*.yml`` by the names that they would have as presets."""
+    paths = (path for path in sorted(folder.glob("*.yml")) if path.stem not in known)
+    return {
+        path.stem: f"{path}: presets and sweeps end with .yaml; rename it: mv {path} "
+        f"{path.with_suffix('.yaml')}"
+        for path in paths
+    }
 
 
 def _data_layer(settings: WorkflowSettings, document: Document) -> Document:
