@@ -150,7 +150,8 @@ class DatasetManifest:
         """
         if settings.VALIDATION == "test":
             return self
-        require_sequences_to_hold_out(str(self.path), len(self.held_out) or 1, settings)
+        if not self.held_out:
+            require_sequences_to_hold_out(str(self.path), 1, settings)
         held_out = {(settings.TRAIN_SPLIT, name) for name in self.held_out}
         sequences = (
             replace(entry, split=HELD_OUT) if (entry.split, entry.name) in held_out else entry
