@@ -1,5 +1,6 @@
 """The configuration, and objects that several rules use."""
 
+import atexit
 from functools import partial
 from pathlib import Path
 
@@ -10,9 +11,10 @@ from vrtspike.deblurring.planning import RawData
 from vrtspike.deblurring.datasets import DeblurringWorkflow
 from vrtspike.runs import names
 from vrtspike.workflow import staleness
+from vrtspike.workflow.former_results import FormerResults
 from vrtspike.workflow.messages import Notices
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
-from vrtspike.workflow.starting import begin_run, prepare_process
+from vrtspike.workflow.starting import begin_run, prepare_process, trigger_notice
 from vrtspike.workflow.training import Trainings
 
 SNAKEMAKE = SnakemakeInternals(workflow)
@@ -27,9 +29,11 @@ with user_errors():
     OVERRIDES = parse_overrides(SNAKEMAKE.config_arguments, "--config").tree
     WORKFLOW = load_workflow(CONFIGFILES, OVERRIDES)
     DEBLURRING = DeblurringWorkflow(WORKFLOW)
-    DATASETS = DEBLURRING.datasets
+    DATASETS = DEBLURRING.dataset_names
 if SNAKEMAKE.is_main:
     NOTICES.add(*WORKFLOW.notices)
+    # Known when the plan has begun; this runs before the notices are printed.
+    atexit.register(lambda: NOTICES.add(*trigger_notice(SNAKEMAKE.disabled_triggers)))
 
 RESULTS, PRESETS = WORKFLOW.settings.RESULTS, WORKFLOW.settings.PRESETS
 LOGS = [names.METRICS, names.TIMING, names.MEMORY]
@@ -37,6 +41,7 @@ SCRIPTS = Path("scripts")
 RAW_DATA = RawData(
     DEBLURRING, lambda: SNAKEMAKE.is_dry_run, NOTICES, measures=SNAKEMAKE.is_main
 )
+FORMER_RESULTS = FormerResults()
 TRAININGS = Trainings(WORKFLOW, SCRIPTS / "train.py")
 
 # Params that change with code or settings, and inputs that force the rerun of damaged results.

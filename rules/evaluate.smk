@@ -23,7 +23,7 @@ rule evaluate:
         "<benchmarks>/evaluate/{preset}.tsv"
     threads: evaluation_threads
     resources:
-        gpu=1,
+        gpu=evaluation_gpus,
         mem_mb=memory(16000),
     params:
         code=problem_code("evaluate", "evaluate.py"),

@@ -13,7 +13,7 @@ rule reproduce_vrt:
         "<benchmarks>/reproduce_vrt.tsv"
     threads: evaluation_threads
     resources:
-        gpu=1,
+        gpu=evaluation_gpus,
         mem_mb=memory(16000),
     params:
         *code("reproduce_vrt.py"),

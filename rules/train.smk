@@ -7,13 +7,14 @@ rule train:
         dataset=dataset_manifest,
         weights=input_weights,
     output:
-        weights="<results>/train/{preset}/weights.safetensors",
-        settings="<results>/train/{preset}/settings.json",
-        run="<results>/train/{preset}/run.json",
-        code="<results>/train/{preset}/code.json",
-        statistics="<results>/train/{preset}/statistics.json",
-        table="<results>/train/{preset}/metrics.csv",
-        logs=multiext("<results>/train/{preset}/", *LOGS),
+        # Kept if this job fails; the launcher replaces the whole folder at the end.
+        weights=update("<results>/train/{preset}/weights.safetensors"),
+        settings=update("<results>/train/{preset}/settings.json"),
+        run=update("<results>/train/{preset}/run.json"),
+        code=update("<results>/train/{preset}/code.json"),
+        statistics=update("<results>/train/{preset}/statistics.json"),
+        table=update("<results>/train/{preset}/metrics.csv"),
+        logs=update(multiext("<results>/train/{preset}/", *LOGS)),
     log:
         "<logs>/train/{preset}.log",
     benchmark:

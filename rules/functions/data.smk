@@ -21,10 +21,11 @@ from vrtspike.deblurring.planning import (
 from vrtspike.workflow.local_devices import ALL_CORES
 
 
+@user_errors()
 def dataset_of(wildcards):
     """The data set of a job's wildcard dataset or preset."""
     if "dataset" in wildcards.keys():
-        return DATASETS[wildcards.dataset]
+        return DEBLURRING.named(wildcards.dataset)
     return DEBLURRING.dataset(wildcards.preset)
 
 
@@ -41,7 +42,10 @@ def dataset_of_preset(name):
         folder = WORKFLOW.manifest(name).parent.name
         return checkpoints.prepare.get(prepared=folder).output[0]
     RAW_DATA.require_spikes(name, preset)
-    found = dict(dataset=DEBLURRING.dataset(name).name, bins=preset.DATA.NUM_VOXEL_BINS)
+    RAW_DATA.require_sequences_to_hold_out(name, preset)
+    # Jobs of a cluster plan for themselves, and do not know which presets are needed.
+    dataset = DEBLURRING.need(name, alone=SNAKEMAKE.runs_locally)
+    found = dict(dataset=dataset.name, bins=preset.DATA.NUM_VOXEL_BINS)
     return checkpoints.statistics.get(**found).output[0]
 
 

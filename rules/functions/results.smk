@@ -31,6 +31,10 @@ def evaluation_threads(wildcards):
     return DEVICES.threads(1, given_cores())
 
 
+# A job of a cluster asks for none if the configuration wants none.
+evaluation_gpus = 0 if WORKFLOW.settings.GPUS == 0 else 1
+
+
 def demo_benchmarks(*presets):
     """The benchmarks of the demo's jobs; with `resources`, so that they do not cause reruns."""
 

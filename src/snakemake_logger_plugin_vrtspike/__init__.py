@@ -10,16 +10,29 @@ import os
 import signal
 import sys
 import threading
+from dataclasses import dataclass
 from typing import NoReturn
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
+from snakemake_interface_logger_plugins.settings import LogHandlerSettingsBase
 
 from vrtspike.system.errors import EXIT_USER_ERROR
 from vrtspike.system.surroundings import environment_faults
-from vrtspike.workflow.messages import rewrite
+from vrtspike.workflow.messages import config_fault, is_superseded, rewrite
 from vrtspike.workflow.views import SUMMARY_LINES, SUMMARY_ONLY, PlanView, RunView
 
-__all__ = ["LogHandler"]
+__all__ = ["LogHandler", "LogHandlerSettings"]
+
+
+@dataclass
+class LogHandlerSettings(LogHandlerSettingsBase):
+    """No options; made before Snakemake reads ``--config``, whose faults it shows as tracebacks."""
+
+    def __post_init__(self) -> None:
+        """Refuse what Snakemake cannot read."""
+        if fault := config_fault(sys.argv[1:]):
+            print(f"error: {fault}", file=sys.stderr)
+            raise SystemExit(EXIT_USER_ERROR)
 
 
 class LogHandler(LogHandlerBase):
@@ -51,6 +64,8 @@ class LogHandler(LogHandlerBase):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show a message."""
+        if is_superseded(record):
+            return
         rewrite(record, sys.argv[1:])
         (self._show if self._view is None else self._view.show)(record)
 

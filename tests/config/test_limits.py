@@ -183,7 +183,7 @@ def test_later_layers_of_the_workflow_win(configured) -> None:
     assert data("over.yaml", "config.yaml").SEED == 2
     given = data("config.yaml", "over.yaml", SETTINGS={"SEED": 4}, SET="DATA.CLIP_LEN=5")
     assert (given.SEED, given.DATA.CLIP_LEN) == (4, 5)
-    assert data("config.yaml", SETTINGS={"SEED": 4}, SET="SEED=5 SEED=6").SEED == 6
+    assert data("config.yaml", SETTINGS={"SEED": 4}, SET="SEED=6").SEED == 6
     # DATA of the configuration is beneath presets, SETTINGS above.
     assert (given.DATA.ROOT, given.DATA.NUM_VOXEL_BINS) == ("a", 16)
     assert load_workflow(["config.yaml", "over.yaml"], {"GPUS": 1}).settings.GPUS == 1

@@ -172,3 +172,18 @@ def test_a_logger_whose_package_is_missing_is_reported(monkeypatch, key, package
     with pytest.raises(ConfigError, match=r"TRAIN\.EMA: an average of bfloat16 weights"):
         check_training(Settings.model_validate({"TRAIN": {"EMA": 0.9, "PRECISION": "bf16-true"}}))
     check_training(Settings())
+
+
+def test_a_file_of_aliases_within_aliases_is_refused_at_once(tmp_path):
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    for number in range(1, 30):
+        alias = f"*a{number - 1}"
+        lines.append(f"a{number}: &a{number} [{', '.join([alias] * 10)}]")
+    with pytest.raises(ConfigError, match=r"preset\.yaml: more than 200000 keys and items"):
+        load(tmp_path, "\n".join(lines))
+
+
+def test_a_rate_that_would_rise_is_refused_for_a_training_alone(tmp_path):
+    settings = load(tmp_path, "TRAIN: {OPTIM: {LR: 1.0e-5}, SCHED: {MIN_LR: 1.0e-4}}")
+    with pytest.raises(ConfigError, match=r"TRAIN.SCHED.MIN_LR is 0.0001, above TRAIN.OPTIM.LR"):
+        check_training(settings)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from vrtspike.config.documents import document_of, nested
+from vrtspike.config.loading import override_settings
 from vrtspike.config.workflow import Workflow, load_workflow
 from vrtspike.deblurring.datasets import DeblurringWorkflow
 from vrtspike.deblurring.planning import clip_options
@@ -64,6 +67,44 @@ def test_a_member_keeps_its_name_when_others_come_or_go(folder):
     assert [name for name in after if name in before] == before
 
 
+def test_a_large_grid_has_a_member_for_each_combination(folder, monkeypatch):
+    text = "BASE: small\nGRID: {SEED: [1, 2], TRAIN.MAX_STEPS: [3, 4, 5]}\n"
+    (folder / "sweeps/grid.yaml").write_text(text)
+    names = list(load().sweep("grid").members)
+    # Without digits all digests begin alike, as some do with six digits in thousands.
+    monkeypatch.setattr("vrtspike.config.sweeps._DIGITS", 0)
+    workflow = load()
+    members = workflow.sweep("grid").members
+    combinations = {(m.SEED, m.TRAIN.MAX_STEPS) for m in members.values()}
+    assert combinations == {(seed, steps) for seed in (1, 2) for steps in (3, 4, 5)}
+    first, *others = members
+    assert first == "grid-"
+    assert all(
+        long.startswith(name) and len(long) > 64
+        for long, name in zip(others, names[1:], strict=True)
+    )
+    assert set(members) <= set(workflow.trainings)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"TRAIN.OPTIM.LR": 1e-3},
+        {"DATA.K": 16},  # an older name
+        {"TRAIN.PRECISION": 32},
+        {"TRAIN.OPTIM": {"LR": 1e-3}},
+        {"LOG.WANDB": "p", "TRAIN.DISTILL": {"TEACHER": "./t/"}},
+    ],
+)
+def test_members_are_what_overrides_of_the_preset_make(folder, values):
+    text = json.dumps({"BASE": "small", "LIST": [values]})
+    (folder / "sweeps/one.yaml").write_text(text)
+    workflow = load(SET="DATA.CLIP_LEN=4")
+    (member,) = workflow.sweep("one").members.values()
+    above = document_of(nested(values), "one")
+    assert member == override_settings(workflow.preset("small"), above, "small")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -96,7 +137,7 @@ def test_a_sweep_over_data_asks_for_them(folder):
         "LIST: [{DATA.CROP_SIZE: 512}, {DATA.CLIP_LEN: 2}]\n"
     )
     deblurring = DeblurringWorkflow(load())
-    assert {"gopro_spike", "gopro_spike-blur_gamma"} <= set(deblurring.datasets)
+    assert {"gopro_spike", "gopro_spike-blur_gamma"} <= set(deblurring.dataset_names)
     assert "--clip-length 2" in clip_options(deblurring, "gopro_spike")
 
 

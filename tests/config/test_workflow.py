@@ -12,6 +12,7 @@ from vrtspike.config.fields import Section
 from vrtspike.config.loading import load_preset
 from vrtspike.config.workflow import load_workflow, workflow_schema
 from vrtspike.deblurring.datasets import DeblurringWorkflow
+from vrtspike.deblurring.planning import clip_options
 from vrtspike.sst.settings import SSTSettings
 from vrtspike.system.errors import ConfigError
 
@@ -30,7 +31,7 @@ def deblurring(**overrides: object) -> DeblurringWorkflow:
 
 
 def test_data_sets_have_names_and_kinds_that_tell_apart_what_differs(folder):
-    kinds = {name: data.kind for name, data in deblurring().datasets.items()}
+    kinds = {data.name: data.kind for data in deblurring().by_preset.values()}
     assert kinds == {"go_pro": "raw", "demo": "demo"}
 
     def dataset(**data: object):
@@ -43,8 +44,90 @@ def test_data_sets_have_names_and_kinds_that_tell_apart_what_differs(folder):
     assert (given.name, given.spike_size, given.layout) == ("Go_Pro", (3, 8), "kair")
     assert dataset(ROOT="data/simulated").kind == "simulated"
     (folder / "config/presets/other.yaml").write_text("DATA: {SPIKE_SIZE: [3, 8]}\n")
-    with pytest.raises(ConfigError, match=r"DATA.SPIKE_SIZE .* would both be called 'go_pro'"):
-        _ = deblurring().datasets
+    clash = r"DATA.SPIKE_SIZE .* would both be called 'go_pro'"
+    with pytest.raises(ConfigError, match=clash):
+        deblurring().named("go_pro")
+    # A cluster's jobs cannot tell which preset is needed.
+    with pytest.raises(ConfigError, match=clash):
+        deblurring().need("plain", alone=False)
+
+
+def test_only_presets_that_a_target_needs_are_compared(folder):
+    (folder / "config/presets/other.yaml").write_text("DATA: {SPIKE_SIZE: [3, 8]}\n")
+    workflow = deblurring()
+    workflow.need("rooted", alone=True)
+    workflow.need("other", alone=True)
+    assert workflow.named("go_pro").spike_size == (3, 8)
+    assert "--clip-length 5" in clip_options(workflow, "go_pro")
+    with pytest.raises(ConfigError, match=r"preset plain: data of DATA.SPIKE_SIZE None and, in"):
+        workflow.need("plain", alone=True)
+
+
+@pytest.mark.parametrize("key", ["RESULTS", "RUNS"])
+@pytest.mark.parametrize("folder_of_results", ["", "train", "test/out", "more/train/a/b"])
+def test_results_among_the_sequences_are_refused(folder, key, folder_of_results):
+    for data_key, other in (("ROOT", {}), ("SPIKE_ROOT", {"ROOT": "elsewhere"})):
+        data = {data_key: str(folder / "raw"), **other}
+        overrides = {"DATA": data, key: str(folder / "raw" / folder_of_results)}
+        with pytest.raises(ConfigError, match=rf"^{key} is .*, where .* DATA.{data_key} .*/raw"):
+            deblurring(**overrides).need("plain", alone=True)
+    deblurring(**overrides).need("rooted", alone=True)
+
+
+def test_results_beside_the_splits_are_accepted(folder):
+    deblurring(DATA={"ROOT": "."}).need("plain", alone=True)
+    overrides = {"DATA": {"ROOT": "raw"}, "RESULTS": "raw/results", "RUNS": "raw/runs"}
+    deblurring(**overrides).need("plain", alone=True)
+
+
+SOURCE = (
+    "SPIKE_ROOT: /spikes, TRAIN_SPLIT: tr, VAL_SPLIT: te, TEST_ON_TRAINING_FRAMES: true, "
+    "BLUR_DIR: blur_gamma, LAYOUT: kair, SPIKE_SIZE: [3, 8]"
+)
+
+
+@pytest.mark.parametrize("root", ["", "ROOT: /somewhere, "], ids=["default root", "root"])
+def test_another_root_is_not_described_by_keys_of_the_former_one(folder, root):
+    (folder / "config.yaml").write_text(f"PRESETS: [plain]\nDATA: {{{root}{SOURCE}}}\n")
+    same = "/somewhere" if root else "data/gopro_spike"
+    (folder / "config/presets/same.yaml").write_text(f"DATA: {{ROOT: {same}}}\n")
+    workflow = load_workflow(["config.yaml"])
+    for preset in ("plain", "same"):
+        assert workflow.preset(preset).value("DATA.SPIKE_ROOT") == "/spikes"
+        assert workflow.preset(preset).value("DATA.BLUR_DIR") == "blur_gamma"
+    alone = load_preset(folder / "config/presets/rooted.yaml")
+    assert workflow.preset("rooted") == alone
+
+
+@pytest.mark.parametrize(
+    ("section", "overrides"),
+    [
+        ("{}", {"DATA": {"ROOT": "/new"}}),
+        ("{}", {"SET": "DATA.ROOT=/new"}),
+        ("{}", {"SETTINGS": {"DATA": {"ROOT": "/new"}}}),
+        ("SETTINGS: {{{}}}", {"SET": "DATA.ROOT=/new"}),
+        ("SETTINGS: {{{}}}", {"SETTINGS": {"DATA": {"ROOT": "/new"}}}),
+    ],
+)
+def test_a_layer_that_names_a_root_drops_what_described_another(folder, section, overrides):
+    described = section.format(f"DATA: {{ROOT: /old, {SOURCE}}}")
+    (folder / "config.yaml").write_text(f"PRESETS: [plain]\n{described}\n")
+    data = load_workflow(["config.yaml"], overrides).preset("plain").model_dump()["DATA"]
+    assert data == load_preset(folder / "config/presets/plain.yaml").model_dump()["DATA"] | {
+        "ROOT": "/new"
+    }
+
+
+def test_what_a_parent_without_a_root_asks_for_stays(folder):
+    presets = folder / "config/presets"
+    (presets / "gamma.yaml").write_text("DATA: {BLUR_DIR: blur_gamma, SPIKE_ROOT: /s}\n")
+    (presets / "own.yaml").write_text("BASE: gamma\nDATA: {ROOT: /own}\n")
+    (presets / "child.yaml").write_text("BASE: own\nDATA: {SPIKE_SIZE: [3, 8]}\n")
+    (presets / "moved.yaml").write_text("BASE: child\nDATA: {ROOT: /moved}\n")
+    workflow = load_workflow(["config.yaml"])
+    assert workflow.preset("own").value("DATA.BLUR_DIR") == "blur_gamma"
+    assert workflow.preset("child").value("DATA.SPIKE_SIZE") == (3, 8)
+    assert workflow.preset("moved").value("DATA.SPIKE_ROOT") == "/s"
 
 
 @pytest.mark.parametrize(
@@ -55,6 +138,14 @@ def test_data_sets_have_names_and_kinds_that_tell_apart_what_differs(folder):
         ("SETTINGS:\n  TRAIN:\n    EPOCH: 3\n", r"over.yaml:3: unknown key TRAIN.EPOCH; did"),
         ("GPUS: some\n", r"over.yaml:1: GPUS: found 'some'"),
         ("GPUS: 1\nGPUS: 2\n", r"GPUS is given twice, at line 1 and at line 2"),
+        ("SET: SEED=1 TRAIN.EMA=0 SEED=2\n", r"SET gives SEED 2 times; keep one"),
+        ("SET: SEEDS=1000000\n", r"SET: SEEDS: found 1000000; .* less than or equal to 1000"),
+        ("PRESETS: [plain, plain]\n", r"over.yaml:1: PRESETS names 'plain' twice; remove one"),
+        ("RETRAIN: plain plain\n", r"over.yaml:1: RETRAIN names 'plain' twice; remove one"),
+        ("RESULTS: res{x}\n", r"over.yaml:1: RESULTS: found 'res{x}'; Snakemake reads braces"),
+        ("RESULTS: $HOME/r\n", r"over.yaml:1: RESULTS: found '\$HOME/r'; variables are not exp"),
+        ("RUNS: ${HOME}/r\n", r"over.yaml:1: RUNS: found '\${HOME}/r'; "),
+        ("DEMO: {ROOT: d$X}\n", r"over.yaml:1: DEMO.ROOT: found 'd\$X'; variables are not exp"),
         ("PRESETS:\n", r"over.yaml:1: PRESETS: found None; expected a list, such as \[a, b\]\n"),
         ("SET: TRAIN.EPOCHS\n", r"expected KEY=value"),
         ("SET: {a: 1}\n", r"\Aover.yaml:1: SET: found {'a': 1}; .* string\n.* a list"),
@@ -82,7 +173,7 @@ def test_a_preset_that_is_not_finished_disturbs_no_other(folder):
     assert list(workflow.presets) == ["plain", "rooted"]
     assert workflow.folder_names == ["cut", "draft", "plain", "rooted"]
     assert {"draft", "plain"} <= set(workflow.trainings)
-    assert set(DeblurringWorkflow(workflow).datasets) == {"go_pro", "demo"}
+    assert DeblurringWorkflow(workflow).dataset_names == ["go_pro", "demo"]
     assert workflow.ablated == workflow.folder_names
     assert workflow.seeds("draft") == ["draft"]
     for ask in (workflow.preset, workflow.derived):
@@ -90,6 +181,21 @@ def test_a_preset_that_is_not_finished_disturbs_no_other(folder):
             ask("draft")
     with pytest.raises(ConfigError, match=r"cut\.yaml.*not YAML"):
         workflow.preset("cut")
+
+
+def test_a_preset_or_sweep_with_another_ending_is_told(folder):
+    (folder / "config/presets/mine.yml").write_text("SEED: 1\n")
+    (folder / "config/presets/plain.yml").write_text("SEED: 1\n")
+    (folder / "config/sweeps").mkdir()
+    (folder / "config/sweeps/rates.yml").write_text("BASE: plain\nLIST: [{SEED: 2}]\n")
+    workflow = load_workflow(["config.yaml"])
+    fault = r"mine\.yml: presets and sweeps end with \.yaml; rename it: mv .*mine\.yml .*mine\.yaml"
+    with pytest.raises(ConfigError, match=fault):
+        workflow.preset("mine")
+    with pytest.raises(ConfigError, match=r"rates\.yml: presets and sweeps end with"):
+        workflow.sweep("rates")
+    assert workflow.preset("plain").TRAIN.BATCH_SIZE == 3
+    assert len(workflow.notices) == 2
 
 
 def test_a_wrong_override_is_refused_for_the_presets_that_it_concerns(folder):

@@ -4,32 +4,42 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 
+import cv2
+import numpy as np
 import pytest
 
 from tests.workflow.project import make_tiny_data
+from vrtspike.deblurring.data.simulation.demo import SCENES, render
 
 PAGES = (
     "README.md",
     "README.zh-CN.md",
     "docs/tutorial.md",
+    "docs/zh/tutorial.md",
     "docs/clusters.md",
     "docs/architecture.md",
     "config/README.md",
 )
 
 
-def documented(repository: Path) -> list[str]:
-    """The lines of shell blocks that call Snakemake, without placeholders and comments."""
+def commands_of(repository: Path, page: str, program: str) -> list[str]:
+    """The lines of shell blocks that call a program, without comments."""
+    text = (repository / page).read_text(encoding="utf-8")
     commands = []
-    for page in PAGES:
-        text = (repository / page).read_text(encoding="utf-8")
-        for language, block in re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
-            if language not in ("", "bash"):
-                continue
-            lines = [line.split(" #")[0].strip() for line in block.splitlines()]
-            commands += [line for line in lines if line.startswith("snakemake")]
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        if language not in ("", "bash"):
+            continue
+        lines = [line.split(" #")[0].strip() for line in block.splitlines()]
+        commands += [line for line in lines if line.startswith(f"{program} ")]
+    return commands
+
+
+def documented(repository: Path) -> list[str]:
+    """All calls of Snakemake, without those that have placeholders."""
+    commands = [line for page in PAGES for line in commands_of(repository, page, "snakemake")]
     return sorted({line for line in commands if "<" not in line and "my.yaml" not in line})
 
 
@@ -49,9 +59,51 @@ def example(repository: Path, file: str) -> str:
 def test_every_documented_command_can_be_planned(repository, clone):
     commands = documented(repository)
     assert len(commands) >= 10
-    (clone.folder / "data/frames/walk").mkdir(parents=True)
+    (clone.folder / "data/frames/walk").mkdir(parents=True, exist_ok=True)
     clone.write("config/sweeps/rates.yaml", example(repository, "config/sweeps/rates.yaml"))
     make_tiny_data(clone.folder / "data/gopro_spike")  # a plan without data is no success
     for command in commands:
         done = clone.snakemake("--dry-run", *shlex.split(command)[1:])
         assert done.returncode == 0, f"{command}\n{done.stdout}"
+
+
+@pytest.mark.parametrize("program", ["snakemake", "vrtspike"])
+def test_the_tutorial_has_the_same_commands_in_both_languages(repository, program):
+    commands = commands_of(repository, "docs/tutorial.md", program)
+    assert len(commands) >= 2
+    assert commands_of(repository, "docs/zh/tutorial.md", program) == commands
+
+
+@pytest.mark.endurance
+@pytest.mark.workflow
+def test_frames_without_spikes_become_a_report_and_restored_frames(repository, clone):
+    """The tutorial's second path as it stands, with one sequence, and all that it restores."""
+    frames = clone.folder / "data/frames/walk"
+    frames.mkdir(parents=True, exist_ok=True)
+    for number, frame in enumerate(render(SCENES[0], np.random.default_rng(0), 64, 96, 16)):
+        cv2.imwrite(str(frames / f"{number:06d}.png"), frame)
+    commands = commands_of(repository, "docs/tutorial.md", "snakemake")
+    (path,) = (line for line in commands if "high_frame_rate.yaml" in line)
+    done = clone.snakemake(*shlex.split(path)[1:])
+    assert done.returncode == 0, done.stdout
+    results = clone.folder / "results/high_frame_rate"
+    assert (results / "report.html").is_file()
+    assert (results / "index.html").is_file()
+
+    shutil.copytree(results / "train/demo", clone.folder / "results/train/demo")
+    test = clone.folder / "data/high_frame_rate/test/walk"
+    shutil.copytree(test / "blur", clone.folder / "my_frames")
+    shutil.copytree(test / "spike", clone.folder / "my_spikes")
+    blurry = [cv2.imread(str(frame)) for frame in sorted((test / "blur").iterdir())]
+    video = cv2.VideoWriter(
+        str(clone.folder / "my_video.mp4"), cv2.VideoWriter.fourcc(*"mp4v"), 24, (96, 64)
+    )
+    for frame in blurry:
+        video.write(frame)
+    video.release()
+    calls = commands_of(repository, "docs/tutorial.md", "vrtspike")
+    for call in calls:
+        done = clone.python("-m", *shlex.split(call))
+        assert done.returncode == 0, f"{call}\n{done.stdout}{done.stderr}"
+    assert len(list((clone.folder / "restored/restored").iterdir())) == len(blurry)
+    assert (clone.folder / "restored_video/side_by_side.mp4").is_file()

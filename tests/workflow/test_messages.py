@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from tests.concurrency import run_python
-from vrtspike.workflow.messages import rewrite
+from vrtspike.workflow.messages import config_fault, is_superseded, rewrite
 
 
 def error(text: str, exception: str, *arguments: str) -> str:
@@ -30,6 +30,25 @@ def test_a_broken_configuration_file_is_named_with_its_line(tmp_path):
         found = error(text, "WorkflowError", "-n", "demo", "--config", "GPUS=1", *options)
         assert found.startswith(f"error: {bad}:3: not YAML: ")
     assert error(text, "WorkflowError", "--configfile", str(good), "--cores", str(bad)) == text
+
+
+@pytest.mark.parametrize(
+    ("entry", "section"),
+    [("DATA.ROOT=/x", "'DATA={ROOT: /x}'"), ("A.B.C=1", "'A={B: {C: 1}}'")],
+)
+def test_a_dotted_key_of_the_configuration_is_explained(entry, section):
+    fault = config_fault(["-n", "demo", "--config", "GPUS=0", entry, "--cores", "1"])
+    assert fault is not None
+    assert fault.startswith(f"--config {entry}: ")
+    assert f"--config SET={entry} for all" in fault
+    assert f"--config {section} for a" in fault
+    assert config_fault(["-n", "--config", "GPUS=0", f"SET={entry}", "--", "x.y=z"]) is None
+
+
+def test_messages_on_restored_files_are_replaced_by_a_notice():
+    for text in ("Restored previous version of a.json (updating job failed).",):
+        assert is_superseded(logging.makeLogRecord({"msg": text, "levelno": logging.WARNING}))
+    assert not is_superseded(logging.makeLogRecord({"msg": "x", "levelno": logging.WARNING}))
 
 
 def test_a_file_that_cannot_be_written_is_named():

@@ -70,6 +70,14 @@ ABLATION = "preset demo-shuffled-spikes: .*CLIP_LEN is 2;"
             "--dry-run demo --configfile my.yaml",
             r"\S*my.yaml:2: unknown key RESULT; did you mean RESULTS",
         ),
+        ("--dry-run demo --config RESULTS=res{x}", r"--config: RESULTS: found 'res{x}'; Snakem"),
+        ("--dry-run demo --config RUNS=$HOME/r", r"--config: RUNS: found '\$HOME/r'; variables"),
+        ("--dry-run demo --config DATA.ROOT=/x", "--config DATA.ROOT=/x: keys with dots belong"),
+        ("--dry-run all --config PRESETS=demo,demo", "--config: PRESETS names 'demo' twice"),
+        (
+            "--dry-run train_demo --config SET=TRAIN.DISTILL.TEACHER=results/train/demo",
+            "preset demo: TRAIN.DISTILL.TEACHER is circular: demo needs demo;",
+        ),
         # What follows the option is a file to Snakemake, the target too.
         ("--dry-run --configfile config/config.yaml train_demo", r"\S*train_demo: no such file"),
         ("--dry-run demo --config SET=TRAIN.EPOCS=3", "SET: unknown key TRAIN.EPOCS"),
@@ -88,6 +96,15 @@ def test_what_is_wrong_is_one_error_before_anything_is_computed(clone, arguments
     assert "cannot be used" not in done.stdout
     assert "Traceback" not in done.stdout
     assert not (clone.folder / "data").exists()
+
+
+def test_changes_that_a_profile_leaves_out_are_named(clone):
+    clone.write("mine/config.yaml", "rerun-triggers: [mtime, input]\n")
+    notice = "rerun-triggers (command line or profile) leaves out params, code: changed settings,"
+    done = clone.snakemake("--dry-run", "demo", "--profile", "mine")
+    assert done.returncode == 0, done.stdout
+    assert notice in done.stdout
+    assert "rerun-triggers" not in clone.snakemake("--dry-run", "demo").stdout
 
 
 def test_ctrl_c_before_a_run_begins_leaves_no_traceback(clone):

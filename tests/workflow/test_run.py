@@ -81,6 +81,15 @@ def test_nodes_and_gpus_of_the_configuration_reach_the_scheduler(finished):
     assert {"nodes=2", "tasks=2", "mpi=srun", "gres=gpu:4"} <= set(line.split(", "))
 
 
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_an_evaluation_asks_a_cluster_for_as_many_gpus_as_are_wanted(finished, gpus):
+    profile = ("--profile", "workflow/profiles/slurm", "--cores", "2")
+    done = finished.snakemake("--dry-run", *profile, "evaluate_long", "--config", f"GPUS={gpus}")
+    evaluation = done.stdout.partition("rule evaluate:")[2].partition("rule ")[0]
+    (resources,) = re.findall(r"resources: (.*)", evaluation)
+    assert f"gpu={gpus}" in resources.split(", ")
+
+
 def test_changed_training_code_is_reported_and_an_unknown_target_is_refused(finished):
     with finished.replaced(*SOURCE):
         printed = finished.snakemake("--dry-run", "evaluate_tiny").stdout

@@ -65,6 +65,18 @@ def test_weights_are_trained_here_downloaded_or_given_by_the_user(here):
         found.require_files(preset)
 
 
+def test_a_training_that_needs_itself_is_refused(here):
+    presets = {
+        "alone": student_of("results/train/alone"),
+        "a": student_of("results/train/b"),
+        "b": student_of("./results/train/c/"),
+        "c": student_of("results/train/b"),
+    }
+    for preset, chain in (("alone", "alone needs alone"), ("a", "a needs b needs c needs b")):
+        with pytest.raises(ConfigError, match=rf"{preset}: TRAIN.DISTILL.* circular: {chain};"):
+            trainings(**presets).require_files(preset)
+
+
 GIVEN = {"MODEL": {"VRT": {"PRETRAINED": "vrt.pth"}}}
 MISSING = r"preset p: MODEL\.VRT\.PRETRAINED: no such file: vrt\.pth"
 

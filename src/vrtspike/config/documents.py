@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,9 @@ from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
 from vrtspike.io.flatten import leaves
 from vrtspike.system.errors import ConfigError
+
+_MAX_ENTRIES = 200_000
+"""Keys and items of a file; aliases within aliases can stand for billions."""
 
 KeyPath = tuple[str | int, ...]
 """A key with the sections around it, such as ``("TRAIN", "OPTIM", "LR")``."""
@@ -100,7 +104,12 @@ def parse_yaml(text: str, name: str) -> Document:
             return Document({}, {})
         if not isinstance(node, MappingNode):
             raise ConfigError(f"{name}:1: the top level must be a mapping of keys to values")
-        places = dict(_places(node, (), name))
+        places = dict(itertools.islice(_places(node, (), name), _MAX_ENTRIES + 1))
+        if len(places) > _MAX_ENTRIES:
+            raise ConfigError(
+                f"{name}: more than {_MAX_ENTRIES} keys and items, those of aliases (*) included; "
+                "this is no configuration"
+            )
         return Document(dict(leaves(yaml.constructor.construct_document(node))), places)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark

@@ -83,6 +83,22 @@ def public_tree(section: BaseModel) -> dict[str, Any]:
 
 Place = Annotated[str, AfterValidator(lambda text: text and str(Path(expand_home(text))))]
 """A path as Snakemake compares it: without ``./``, ``//`` and a last ``/``; ``~`` is expanded."""
+
+
+def _literal(path: str) -> str:
+    """Refuse paths that Snakemake, or a reader, would take for a pattern."""
+    if "{" in path or "}" in path:
+        raise ValueError(f"found {path!r}; Snakemake reads braces as wildcards, name it without")
+    if "$" in path:
+        raise ValueError(
+            f"found {path!r}; variables are not expanded here: write the complete path, or ~ for "
+            "the home folder"
+        )
+    return path
+
+
+OutputPlace = Annotated[Place, AfterValidator(_literal)]
+"""A folder that the workflow writes."""
 Positive = Annotated[int, Field(ge=1)]
 NonNegative = Annotated[int, Field(ge=0)]
 PositiveFloat = Annotated[float, Field(gt=0)]

@@ -30,7 +30,34 @@ def load_preset(path: str | Path, overrides: Sequence[str] = ()) -> RunSettings:
     Raises:
         ConfigError: naming file, line, key, what was found and what is allowed.
     """
-    return build_settings(overlay(read_preset(path), present_names(parse_overrides(overrides))))
+    return build_settings(merged([*read_preset(path), present_names(parse_overrides(overrides))]))
+
+
+def merged(layers: Sequence[Document]) -> Document:
+    """Layers of settings as one document, later ones above.
+
+    A layer that names a data root describes that root. If a later layer names another one, the
+    description (:attr:`RunSettings.root_keys`) does not apply any more and is dropped.
+    """
+    result = Document({}, {})
+    for layer in reversed(layers):
+        result = overlay(without_former_root(layer, result), result)
+    return result
+
+
+def without_former_root(layer: Document, above: Document) -> Document:
+    """A layer without the keys that describe its data root, if a layer above names another one."""
+    values = layer.values
+    for root, keys in all_root_keys().items():
+        if root in values and above.values.get(root, values[root]) != values[root]:
+            values = {path: value for path, value in values.items() if path not in keys}
+    return Document(values, layer.places)
+
+
+@cache
+def all_root_keys() -> Mapping[tuple[str, str], frozenset[tuple[str, str]]]:
+    """The keys that describe a data root, of all problems, by the key that names it."""
+    return ChainMap(*(dict(find_problem(task).SETTINGS.root_keys) for task in PROBLEMS))
 
 
 def override_settings(settings: RunSettings, above: Document, place: str) -> RunSettings:
@@ -62,8 +89,8 @@ def all_old_keys() -> OldKeys:
     return ChainMap(*(dict(find_problem(task).SETTINGS.old_keys) for task in PROBLEMS))
 
 
-def read_preset(path: str | Path, children: Sequence[Path] = ()) -> Document:
-    """A preset and its parents as one document, not yet validated.
+def read_preset(path: str | Path, children: Sequence[Path] = ()) -> list[Document]:
+    """A preset and its parents as documents, not yet validated, the oldest first.
 
     ``BASE: name`` means ``name.yaml`` in the same folder.
 
@@ -79,14 +106,14 @@ def read_preset(path: str | Path, children: Sequence[Path] = ()) -> Document:
     document = present_names(read_yaml(path))
     base = document.values.pop(BASE, None)
     if base is None:
-        return document
+        return [document]
     presets = {other.stem: other for other in path.parent.glob("*.yaml")}
     if str(base) not in presets:
         raise ConfigError(
             f"{document.places[BASE]}: BASE is {base!r}, but there is no preset of that name "
             f"in {path.parent}; presets there: {', '.join(sorted(presets))}"
         )
-    return overlay(read_preset(presets[str(base)], chain), document)
+    return [*read_preset(presets[str(base)], chain), document]
 
 
 def task_of(document: Document) -> str:

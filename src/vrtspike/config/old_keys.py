@@ -48,6 +48,19 @@ COMMON: OldKeys = {
 """Those of every preset; a problem adds its own (``old_keys`` of its settings)."""
 
 
+def holds(tree: Any, path: KeyPath) -> bool:  # noqa: ANN401 - raw YAML
+    """Whether nested mappings have a key.
+
+    >>> holds({"A": {"B": None}}, ("A", "B")), holds({"A": 1}, ("A", "B"))
+    (True, False)
+    """
+    for name in path:
+        if not isinstance(tree, Mapping) or name not in tree:
+            return False
+        tree = tree[name]
+    return True
+
+
 def canonical(document: Document, old_keys: OldKeys) -> Document:
     """The document with the schema's names of keys; a warning for each key without effect.
 

@@ -21,7 +21,7 @@ from vrtspike.config.fields import (
     operational,
     private,
 )
-from vrtspike.config.old_keys import COMMON, OldKeys, canonical
+from vrtspike.config.old_keys import COMMON, OldKeys, canonical, holds
 
 Precision = Annotated[
     Literal["bf16-mixed", "16-mixed", "32", "bf16-true", "mixed"],
@@ -195,6 +195,10 @@ def split_seed(name: str) -> tuple[str, int]:
     return (found[1], int(found[2])) if found else (name, 1)
 
 
+MAX_SEEDS = 1000
+"""A plan has several jobs for each seed of a preset."""
+
+
 class RunSettings(Section):
     """The settings of a training, for any problem.
 
@@ -204,6 +208,8 @@ class RunSettings(Section):
         workflow: the problem's sections of ``config/config.yaml``.
         neutral_modules: modules of the problem's package that change no weights
             (:mod:`vrtspike.runs.code`), such as ``data.manifests``.
+        root_keys: by the key of a data root, the keys that describe the data there. They do not
+            apply to another root.
         watched: metrics that early stopping can watch; None if they are known only at run time.
     """
 
@@ -211,6 +217,7 @@ class RunSettings(Section):
     ablation: ClassVar[Ablation | None] = None
     workflow: ClassVar[type[Section]] = Section
     neutral_modules: ClassVar[tuple[str, ...]] = ()
+    root_keys: ClassVar[Mapping[tuple[str, str], frozenset[tuple[str, str]]]] = {}
     watched: ClassVar[tuple[str, ...] | None] = None
 
     # Operational, because the sections of two problems differ anyway.
@@ -221,6 +228,7 @@ class RunSettings(Section):
         "Trainings with different seeds, from SEED on; tables then have mean and standard "
         "deviation",
         1,
+        le=MAX_SEEDS,
     )
     DETERMINISTIC: bool = key(
         "Deterministic algorithms where PyTorch has them (a warning names the others); false:"
@@ -280,17 +288,24 @@ class RunSettings(Section):
 
     def training_faults(self) -> list[str]:
         """Why no training can begin with these settings; results of such a one can be read."""
+        faults = []
         if self.TRAIN.EMA > 0 and self.TRAIN.PRECISION == "bf16-true":
-            return [
+            faults.append(
                 "TRAIN.EMA: an average of bfloat16 weights hardly moves, its steps are rounded "
                 "away; set TRAIN.PRECISION to bf16-mixed, or TRAIN.EMA to 0"
-            ]
-        return []
+            )
+        rate, last = self.TRAIN.OPTIM.LR, self.TRAIN.SCHED.MIN_LR
+        if last > rate:
+            faults.append(
+                f"TRAIN.SCHED.MIN_LR is {last}, above TRAIN.OPTIM.LR ({rate}), so that the rate "
+                "would rise; lower it, or raise that"
+            )
+        return faults
 
     @model_validator(mode="before")
     @classmethod
     def _accept_older_spellings(cls, data: Any) -> Any:  # noqa: ANN401 - raw YAML
-        if not isinstance(data, dict):
+        if not isinstance(data, dict) or not any(holds(data, path) for path in cls.old_keys):
             return data
         return canonical(document_of(data, "settings"), cls.old_keys).tree
 

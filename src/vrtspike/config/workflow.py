@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property, reduce
+from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -13,11 +13,12 @@ from typing import Any, Literal, NamedTuple
 from pydantic import create_model, field_validator
 
 from vrtspike.config.checking import fields_of, validate
-from vrtspike.config.documents import Document, document_of, overlay, parse_overrides, read_yaml
-from vrtspike.config.fields import NonNegative, Place, Positive, Section, operational
+from vrtspike.config.documents import Document, document_of, parse_overrides, read_yaml
+from vrtspike.config.fields import NonNegative, OutputPlace, Place, Positive, Section, operational
 from vrtspike.config.loading import (
     build_settings,
     derive,
+    merged,
     present_names,
     read_preset,
     require_ablation,
@@ -43,8 +44,8 @@ class WorkflowSettings(Section):
     )
     PRESET_DIR: Place = operational("Folder of the presets", "config/presets")
     SWEEP_DIR: Place = operational("Folder of the sweeps; it may be absent", "config/sweeps")
-    RESULTS: Place = operational("Where results are written", "results")
-    RUNS: Place = operational("Where training runs keep their state", "runs")
+    RESULTS: OutputPlace = operational("Where results are written", "results")
+    RUNS: OutputPlace = operational("Where training runs keep their state", "runs")
     GPUS: NonNegative | Literal["auto"] = operational(
         "GPUs per training and machine; auto: all free ones (one in a Slurm job); 0: CPU",
         "auto",
@@ -250,24 +251,28 @@ def load_workflow(
         ConfigError: naming file, line, key, what was found and what is allowed.
     """
     layers = [*map(read_yaml, configfiles), document_of(overrides or {}, "--config")]
-    document = canonical(reduce(overlay, layers), _OLD_KEYS)
+    document = canonical(merged(layers), _OLD_KEYS)
     settings = validate(workflow_schema(), document, _ADVICE)
     pieces = settings.SET.split() if isinstance(settings.SET, str) else list(settings.SET)
     given = parse_overrides(pieces, "SET")
-    above = overlay(present_names(_below(document, "SETTINGS")), present_names(given))
-    data = document_of({"DATA": settings.DATA}, "")
-    beneath = present_names(Document(data.values, document.places))
+    for name, count in Counter(piece.partition("=")[0].strip() for piece in pieces).items():
+        if count > 1:
+            raise ConfigError(f"SET gives {name} {count} times; keep one")
+    overriding = [*(_below(layer, "SETTINGS") for layer in layers), given]
+    above = merged([present_names(layer) for layer in overriding])
+    beneath = _data_layer(settings, document)
     presets: dict[str, RunSettings] = {}
     broken: dict[str, str] = {}
     for path in sorted(Path(settings.PRESET_DIR).glob("*.yaml")):
         try:
             own = read_preset(path)
-            task = task_of(overlay(own, above))
+            task = task_of(merged([*own, above]))
             if task == DEFAULT_TASK:
-                own = overlay(beneath, own)
-            presets[path.stem] = build_settings(overlay(own, keys_of_task(above, task)))
+                own = [beneath, *own]
+            presets[path.stem] = build_settings(merged([*own, keys_of_task(above, task)]))
         except ConfigError as error:
             broken[path.stem] = str(error)
+    broken |= _misnamed(Path(settings.PRESET_DIR), {**presets, **broken})
     if not presets:
         lines = dict.fromkeys("\n".join(broken.values()).splitlines())
         raise ConfigError(
@@ -277,18 +282,43 @@ def load_workflow(
         )
     sweeps = sorted(Path(settings.SWEEP_DIR).glob("*.yaml"))
     read = {path.stem: read_sweep(path, presets, broken) for path in sweeps}
+    misnamed = _misnamed(Path(settings.SWEEP_DIR), read)
+    read |= {name: Sweep(fault.partition(":")[0], {}, fault) for name, fault in misnamed.items()}
     workflow = Workflow(settings, presets, broken, read)
     for name, known in (
         ("PRESETS", workflow.folder_names),
         ("RETRAIN", [*workflow.trainings, *workflow.sweeps]),
     ):
-        for preset in getattr(settings, name):
+        place = document.places.get((name,), name)
+        for preset, count in Counter(getattr(settings, name)).items():
+            if count > 1:
+                raise ConfigError(f"{place}: {name} names {preset!r} twice; remove one")
             if preset not in known:
                 raise ConfigError(
-                    f"{document.places.get((name,), name)}: {name} names {preset!r}; presets in "
+                    f"{place}: {name} names {preset!r}; presets in "
                     f"{settings.PRESET_DIR}: {', '.join(workflow.folder_names)}"
                 )
     return workflow
+
+
+def _misnamed(folder: Path, known: Collection[str]) -> dict[str, str]:
+    """Error messages on files ``*.yml`` by the names that they would have as presets."""
+    paths = (path for path in sorted(folder.glob("*.yml")) if path.stem not in known)
+    return {
+        path.stem: f"{path}: presets and sweeps end with .yaml; rename it: mv {path} "
+        f"{path.with_suffix('.yaml')}"
+        for path in paths
+    }
+
+
+def _data_layer(settings: WorkflowSettings, document: Document) -> Document:
+    """``DATA`` of ``config/config.yaml`` as the lowest layer of the deblurring's presets.
+
+    Without ROOT it describes the default one.
+    """
+    default = find_problem(DEFAULT_TASK).SETTINGS().value("DATA.ROOT")
+    data = document_of({"DATA": {"ROOT": default, **settings.DATA}}, "")
+    return present_names(Document(data.values, document.places))
 
 
 def _below(document: Document, section: str) -> Document:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import cast
@@ -46,6 +46,8 @@ class DeblurringWorkflow:
     """
 
     workflow: Workflow
+    _needed: dict[str, str] = field(default_factory=dict)
+    """A preset that a target needs, by the name of its data set."""
 
     @property
     def settings(self) -> VideoWorkflow:
@@ -75,23 +77,80 @@ class DeblurringWorkflow:
         return deblurring_settings(self.workflow.preset(name), name)
 
     @cached_property
-    def datasets(self) -> dict[str, Dataset]:
-        """All data sets by name.
+    def by_preset(self) -> dict[str, Dataset]:
+        """The data set of each preset of a file or sweep."""
+        return {name: self._dataset_of(settings) for name, settings in self.presets.items()}
+
+    @property
+    def dataset_names(self) -> list[str]:
+        """The names of all data sets."""
+        return list(dict.fromkeys(dataset.name for dataset in self.by_preset.values()))
+
+    def need(self, preset: str, *, alone: bool) -> Dataset:
+        """The data set of a preset that a target needs.
+
+        Args:
+            preset: its name.
+            alone: whether other presets, which no target needs, may call other data the same.
 
         Raises:
-            ConfigError: if two different sources would share a name.
+            ConfigError: as :meth:`preset`, or if the data of another preset, which a target needs
+                as well, would have the same name.
         """
-        result: dict[str, Dataset] = {}
-        for preset in self.presets:
-            dataset = self.dataset(preset)
-            known = result.setdefault(dataset.name, dataset)
-            if other := next((k for k, v in vars(dataset).items() if v != vars(known)[k]), None):
+        dataset = self.dataset(preset)
+        self._require_results_elsewhere(dataset)
+        former = self._needed.setdefault(dataset.name, preset)
+        self._require_same(preset, former)
+        if not alone:
+            self._require_unambiguous(dataset.name)
+        return dataset
+
+    def _require_results_elsewhere(self, dataset: Dataset) -> None:
+        """Refuse results among the sequences of a data set that the user fills."""
+        if dataset.kind != "raw":
+            return
+        splits = {dataset.train_split, dataset.val_split}
+        for data_key in ("ROOT", "SPIKE_ROOT"):
+            root = getattr(dataset, data_key.lower())
+            for key in ("RESULTS", "RUNS"):
+                folder = Path(getattr(self.workflow.settings, key)).resolve()
+                if root is None or not folder.is_relative_to(Path(root).resolve()):
+                    continue
+                parts = folder.relative_to(Path(root).resolve()).parts
+                if not parts or splits.intersection(parts):
+                    raise ConfigError(
+                        f"{key} is {folder}, where the sequences of DATA.{data_key} {root} are, "
+                        f"so that its folders would be taken for some; set {key} to a folder "
+                        "elsewhere"
+                    )
+
+    def named(self, name: str) -> Dataset:
+        """A data set by its name: that of the presets that targets need.
+
+        Raises:
+            ConfigError: if no target has named a preset, and two presets call different data so.
+        """
+        if name in self._needed:
+            return self.dataset(self._needed[name])
+        return self.by_preset[self._require_unambiguous(name)]
+
+    def _require_unambiguous(self, name: str) -> str:
+        """One of the presets whose data have a name; their data must be the same."""
+        first, *others = (p for p, dataset in self.by_preset.items() if dataset.name == name)
+        for preset in others:
+            self._require_same(preset, first)
+        return first
+
+    def _require_same(self, preset: str, other: str) -> None:
+        """Refuse presets whose different data would have one name."""
+        ours, theirs = vars(self.dataset(preset)), vars(self.dataset(other))
+        for key, value in ours.items():
+            if value != theirs[key]:
                 raise ConfigError(
-                    f"preset {preset}: data of DATA.{other.upper()} {vars(dataset)[other]!r} and "
-                    f"{vars(known)[other]!r} would both be called {dataset.name!r}; choose one, or "
-                    "rename one of two folders, or use another RESULTS folder"
+                    f"preset {preset}: data of DATA.{key.upper()} {value!r} and, in preset "
+                    f"{other}, {theirs[key]!r} would both be called {ours['name']!r}; choose one, "
+                    "or rename one of two folders, or use another RESULTS folder"
                 )
-        return result
 
     def dataset(self, preset: str) -> Dataset:
         """The data set that a preset of the deblurring takes, derived ones included.
@@ -99,8 +158,10 @@ class DeblurringWorkflow:
         Raises:
             ConfigError: as :meth:`preset`.
         """
-        settings, own = self.preset(preset), self.settings
-        data = settings.DATA
+        return self._dataset_of(self.preset(preset))
+
+    def _dataset_of(self, settings: Settings) -> Dataset:
+        data, own = settings.DATA, self.settings
         simulated = [f"sources/{each.SPLIT}/{each.SEQUENCE}.txt" for each in own.SIMULATE.SEQUENCES]
         generated = {
             own.DEMO.ROOT: ("demo", ["sources.txt"]),

@@ -14,7 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vrtspike.deblurring.data.clips.requirements import crop_sizes, require_spikes
+from vrtspike.deblurring.data.clips.requirements import (
+    crop_sizes,
+    require_sequences_to_hold_out,
+    require_spikes,
+)
 from vrtspike.deblurring.data.manifests import SURVEY, is_damaged, surveyed
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.nearby import spike_roots
@@ -158,6 +162,31 @@ class RawData:
             title = f"preset {preset}, {dataset.root}"
             require_spikes(title, known["spikes"], settings, elsewhere)
 
+    def require_sequences_to_hold_out(self, preset: str, settings: Settings) -> None:
+        """Refuse a preset that holds out sequences for data with a single training sequence.
+
+        Raises:
+            ConfigError: naming both.
+        """
+        dataset = self._workflow.dataset(preset)
+        split = f"{settings.DATA.TRAIN_SPLIT}/"
+        count = sum(name.startswith(split) for name in self._expected_sequences(dataset))
+        require_sequences_to_hold_out(f"preset {preset}, {dataset.root}", count, settings.DATA)
+
+    def _expected_sequences(self, dataset: Dataset) -> list[str]:
+        """The sequences as ``<split>/<name>``, as far as names and the configuration show.
+
+        Those with faults count unless they are to be excluded: the gate lists the faults.
+        """
+        if dataset.kind == "simulated":
+            sources = self._workflow.settings.SIMULATE.SEQUENCES
+            return [f"{source.SPLIT}/{source.SEQUENCE}" for source in sources]
+        survey = self.survey(dataset)
+        if survey is None:
+            return []
+        faulty = survey["excluded"] if dataset.on_error == "stop" else []
+        return [*surveyed(survey), *faulty]
+
     def _find_shards(self, dataset: Dataset) -> list[str]:
         """The shards of a data set, those that hold no sequence left out as far as it is known."""
         bounds, states = self._workflow.settings.SHARDS, self.states(dataset)
@@ -244,7 +273,8 @@ def sensor_option(dataset: Dataset) -> str:
 
 def clip_options(workflow: DeblurringWorkflow, dataset: str) -> str:
     """What the clips that presets take from a data set ask of it at least."""
-    presets = [p for name, p in workflow.presets.items() if workflow.dataset(name).name == dataset]
+    data = workflow.named(dataset)
+    presets = [p for name, p in workflow.presets.items() if workflow.by_preset[name] == data]
     sizes = [f"{split}={size}" for split, size in crop_sizes(presets).items()]
     frames = min(preset.DATA.CLIP_LEN for preset in presets)
     return shlex.join(["--clip-length", str(frames), "--crop-sizes", *sizes])

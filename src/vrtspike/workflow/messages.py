@@ -8,6 +8,7 @@ import contextlib
 import logging
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -22,6 +23,12 @@ _ADVICE = (
     "after --"
 )
 _NO_RULE = re.compile(r"No rule to produce (.+?) \(if you use input functions")
+_RESTORED = re.compile(r"Restored previous version of .+|Cannot restore .+: no backup found\.")
+
+
+def is_superseded(record: logging.LogRecord) -> bool:
+    """Whether a message of Snakemake is replaced by a notice (:mod:`.former_results`)."""
+    return record.levelno == logging.WARNING and bool(_RESTORED.match(str(record.msg)))
 
 
 def rewrite(record: logging.LogRecord, arguments: Sequence[str]) -> None:
@@ -69,6 +76,31 @@ def configfile_fault(arguments: Sequence[str]) -> str | None:
             read_yaml(path)
         except ConfigError as error:
             return f"{error}\n{_ADVICE}"
+    return None
+
+
+def config_fault(arguments: Sequence[str]) -> str | None:
+    """Error message on a dotted key of ``--config``; None without one.
+
+    Snakemake ends with a traceback at such a key.
+
+    Args:
+        arguments: of Snakemake.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config", "-C", nargs="*", action="extend", default=[])
+    for entry in parser.parse_known_args(arguments)[0].config:
+        key, equals, value = entry.partition("=")
+        section, dot, rest = key.partition(".")
+        if equals and dot:
+            opened = rest.replace(".", ": {")
+            closed = "}" * (rest.count(".") + 1)
+            nested = shlex.quote(f"{section}={{{opened}: {value}{closed}")
+            return (
+                f"--config {entry}: keys with dots belong into SET: write --config "
+                f"{shlex.quote(f'SET={entry}')} for all presets, or --config {nested} for a "
+                "section of config/config.yaml"
+            )
     return None
 
 

@@ -74,6 +74,17 @@ class SnakemakeInternals:
         """``--config`` as typed; Snakemake's ``config`` has strings for numbers in mappings."""
         return list(self._workflow.config_settings.config_args or ())
 
+    @property
+    def disabled_triggers(self) -> list[str]:
+        """Kinds of changes that this project relies on and that ``rerun-triggers`` leaves out.
+
+        An option of a user's profile applies here, too. Before the plan begins, none is known.
+        """
+        if self._workflow.dag_settings is None:
+            return []
+        enabled = {str(trigger) for trigger in self._workflow.rerun_triggers}
+        return [name for name in ("mtime", "params", "input", "code") if name not in enabled]
+
     def force_rerun(self, path: str, reason: str) -> None:
         """Force the job that makes a file to run.
 
@@ -94,6 +105,11 @@ class SnakemakeInternals:
             Job(job.rule.name, dict(job.wildcards.items()), tuple(map(str, job.output)))
             for job in list(dag.needrun_jobs()) or dag.jobs
         ]
+
+    def outputs(self, rule: str) -> list[str]:
+        """Outputs of all jobs of a rule in the plan, due or not."""
+        jobs = [job for job in self._workflow.dag.jobs if job.rule.name == rule]
+        return [str(file) for job in jobs for file in job.output]
 
     def files(self) -> set[str]:
         """Inputs and outputs of all jobs of the plan, due or not."""

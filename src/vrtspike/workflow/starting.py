@@ -43,6 +43,21 @@ def prepare_process(snakemake: SnakemakeInternals) -> None:
     os.environ[SNAKEMAKE_PROCESS] = process_identity() or ""
 
 
+def trigger_notice(disabled: Collection[str]) -> list[str]:
+    """A notice on kinds of changes that Snakemake is told not to notice; none without any.
+
+    Args:
+        disabled: kinds, as ``rerun-triggers`` names them.
+    """
+    if not disabled:
+        return []
+    return [
+        f"rerun-triggers (command line or profile) leaves out {', '.join(disabled)}: changed "
+        'settings, data or code may not be noticed, and "nothing to be done" may be wrong; remove '
+        "that option"
+    ]
+
+
 def begin_run(
     snakemake: SnakemakeInternals, results: Path, gpus: int | Literal["auto"], nodes: int
 ) -> None:

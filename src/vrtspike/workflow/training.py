@@ -19,7 +19,7 @@ from vrtspike.io.pretrained import PUBLISHED
 from vrtspike.runs.code import code_changes
 from vrtspike.runs.identity import RunIdentity, result_settings, weight_digests
 from vrtspike.runs.names import WEIGHTS
-from vrtspike.system.errors import UserError, first_few
+from vrtspike.system.errors import ConfigError, UserError, first_few
 
 _DATA_PARTS = len(Path("dataset/bins/dataset.json").parts)
 """Number of last parts of a manifest's path that identify the data set."""
@@ -70,11 +70,30 @@ class Trainings:
             retrain: whether it is trained again in any case.
 
         Raises:
-            ConfigError: naming keys and paths.
+            ConfigError: naming keys and paths, or if a training needs its own result.
         """
+        self._require_order([preset])
         if not (retrain or not self.is_trained(preset) or self.change(preset)):
             return
         check_training(self._workflow.preset(preset), preset, self.weights(preset, "given"))
+
+    def _require_order(self, chain: list[str]) -> None:
+        """Refuse a training that needs its own result, directly or through others.
+
+        Args:
+            chain: trainings, each of which needs the next one.
+
+        Raises:
+            ConfigError: naming the key and the chain.
+        """
+        for key, path in self.weights(chain[-1], "trained").items():
+            needed = path.parent.name
+            if needed in chain:
+                raise ConfigError(
+                    f"preset {chain[0]}: {key} is circular: {' needs '.join([*chain, needed])}; "
+                    "name the result of another preset"
+                )
+            self._require_order([*chain, needed])
 
     def change(self, preset: str) -> str:
         """Changes of settings, data and weights since a preset was trained.

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import shlex
 import shutil
@@ -177,6 +178,35 @@ def test_a_preset_with_spikes_is_refused_where_names_show_none(root):
         asked(workflow)[0].require_spikes("p", workflow.preset("p"))
     plain = workflow_of(str(root), USE_SPIKE=False)
     asked(plain)[0].require_spikes("p", plain.preset("p"))
+
+
+@pytest.mark.parametrize("place", ["raw", "simulated"])
+def test_a_single_training_sequence_is_refused_if_some_are_to_be_held_out(root, place):
+    workflow = workflow_of(place, USE_SPIKE=False)
+    preset = workflow.preset("p")
+    fault = rf"preset p, {place}: DATA.VALIDATION is held_out, and a single training sequence"
+    with pytest.raises(ConfigError, match=fault):
+        asked(workflow)[0].require_sequences_to_hold_out("p", preset)
+    data = preset.DATA.model_copy(update={"VALIDATION": "test"})
+    chosen = preset.model_copy(update={"DATA": data})
+    asked(workflow)[0].require_sequences_to_hold_out("p", chosen)
+
+
+@pytest.mark.parametrize(("on_error", "refused"), [("stop", False), ("exclude", True)])
+def test_faulty_sequences_count_where_the_gate_lists_them(root, on_error, refused):
+    (root / "train/c/blur").mkdir(parents=True)
+    settings = Settings.model_validate({"DATA": {"ROOT": "raw", "ON_ERROR": on_error}})
+    workflow = DeblurringWorkflow(Workflow(workflow_schema()(), {"p": settings}))
+    expectation = pytest.raises(ConfigError) if refused else contextlib.nullcontext()
+    with expectation:
+        asked(workflow)[0].require_sequences_to_hold_out("p", settings)
+
+
+def test_data_that_are_not_there_or_generated_are_not_counted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for place in ("nowhere", "made"):
+        workflow = workflow_of(place)
+        asked(workflow)[0].require_sequences_to_hold_out("p", workflow.preset("p"))
 
 
 DATASET = Dataset("d", "my data", "blur_gamma", "train", "test", (250, 400), "spk", "stop", "raw")

@@ -7,7 +7,7 @@ generated from here (``scripts/config_reference.py``), and a test catches drift.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -103,6 +103,23 @@ ABLATION = Ablation(
         ),
     ),
 )
+
+
+# What data are like and where their spikes are.
+ROOT_KEYS: Mapping[tuple[str, str], frozenset[tuple[str, str]]] = {
+    ("DATA", "ROOT"): frozenset(
+        ("DATA", name)
+        for name in (
+            "SPIKE_ROOT",
+            "TRAIN_SPLIT",
+            "VAL_SPLIT",
+            "TEST_ON_TRAINING_FRAMES",
+            "BLUR_DIR",
+            "LAYOUT",
+            "SPIKE_SIZE",
+        )
+    )
+}
 
 
 class NormSettings(Section):
@@ -245,6 +262,7 @@ class Settings(RunSettings):
     workflow: ClassVar[type[Section]] = VideoWorkflow
     # What is read from raw files is part of the data set's digest.
     neutral_modules: ClassVar[tuple[str, ...]] = ("data.manifests", "data.raw")
+    root_keys: ClassVar[Mapping[tuple[str, str], frozenset[tuple[str, str]]]] = ROOT_KEYS
     watched: ClassVar[tuple[str, ...] | None] = ("psnr", "ssim")
 
     TRAIN: VideoTrainSettings = key("Training", VideoTrainSettings())

@@ -10,6 +10,7 @@ from vrtspike.config.fields import (
     Fraction,
     NonNegative,
     NonNegativeFloat,
+    OutputPlace,
     Place,
     Positive,
     PositiveFloat,
@@ -22,7 +23,7 @@ from vrtspike.config.fields import (
 class DemoSettings(Section):
     """The generated data set."""
 
-    ROOT: Place = operational("Where it is generated", "data/demo")
+    ROOT: OutputPlace = operational("Where it is generated", "data/demo")
     SEED: NonNegative = key("Seed of the simulated camera", 0)
 
 
@@ -38,7 +39,7 @@ class SimulatedSequence(Section):
 class SimulateSettings(Section):
     """Frames without a spike camera, sent through the simulators."""
 
-    ROOT: Place = operational("Data set that is written", "data/simulated")
+    ROOT: OutputPlace = operational("Data set that is written", "data/simulated")
     SEQUENCES: tuple[SimulatedSequence, ...] = key("What to simulate", ())
     STEPS_PER_FRAME: Positive = key("Spike steps per source frame", 8)
     THETA: PositiveFloat = key("Firing threshold in units of full intensity", 2.0)
@@ -74,7 +75,7 @@ class SimulateSettings(Section):
 class CalibrateSettings(Section):
     """Recordings of one's own cameras, resampled onto the sensor's grid (docs/own-camera.md)."""
 
-    ROOT: Place = operational("Data set that is written", "data/calibrated")
+    ROOT: OutputPlace = operational("Data set that is written", "data/calibrated")
     DATA: Place | None = key("Recordings to resample; null: nothing is calibrated", None)
     STATIC: Place | None = key("Recording of a scene in which nothing moves", None)
     MOVING: Place | None = key("Recording of a scene that moves", None)

@@ -10,7 +10,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrtspike.deblurring.data.clips.requirements import require_spikes
+from vrtspike.deblurring.data.clips.requirements import (
+    require_sequences_to_hold_out,
+    require_spikes,
+)
 from vrtspike.deblurring.data.manifests import DATASET, STORE
 from vrtspike.deblurring.data.store.voxels import Statistics, histogram_statistics
 from vrtspike.io.files import json_digest, read_json
@@ -148,11 +151,7 @@ class DatasetManifest:
         if settings.VALIDATION == "test":
             return self
         if not self.held_out:
-            raise ConfigError(
-                f"{self.path}: DATA.VALIDATION is held_out, and a single training sequence cannot "
-                "be divided; add sequences, or set DATA.VALIDATION to test: pages then say that "
-                "the run was chosen on the test split"
-            )
+            require_sequences_to_hold_out(str(self.path), 1, settings)
         held_out = {(settings.TRAIN_SPLIT, name) for name in self.held_out}
         sequences = (
             replace(entry, split=HELD_OUT) if (entry.split, entry.name) in held_out else entry

@@ -13,6 +13,7 @@ from vrtspike.system.errors import ConfigError
 
 if TYPE_CHECKING:
     from vrtspike.deblurring.settings import Settings
+    from vrtspike.deblurring.settings.schema import DataSettings
 
 
 def largest_crop(settings: Settings) -> int:
@@ -65,4 +66,23 @@ def require_spikes(
             "beside the frames (docs/data-formats.md says where) and run the workflow again, or "
             "simulate them: from 240 fps frames (config/examples/high_frame_rate.yaml), or from "
             "blurry and sharp videos (scripts/simulate.py --pairs, DATA.SPIKE_ROOT)"
+        )
+
+
+def require_sequences_to_hold_out(dataset: str, sequences: int, settings: DataSettings) -> None:
+    """Refuse a single training sequence if some have to be held out for validation.
+
+    Args:
+        dataset: what is refused, for the message.
+        sequences: number of training sequences.
+        settings: DATA of the preset.
+
+    Raises:
+        ConfigError: naming DATA.VALIDATION.
+    """
+    if settings.VALIDATION == "held_out" and sequences == 1:
+        raise ConfigError(
+            f"{dataset}: DATA.VALIDATION is held_out, and a single training sequence cannot "
+            "be divided; add sequences, or set DATA.VALIDATION to test: pages then say that "
+            "the run was chosen on the test split"
         )

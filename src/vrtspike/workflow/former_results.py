@@ -1,0 +1,77 @@
+"""Published results of trainings, kept until their new training has succeeded.
+
+The outputs of the rule ``train`` are flagged with ``update``: Snakemake leaves them in place while
+a job runs, and restores them if it fails. A Snakemake that submits jobs to a cluster still removes
+them (9.27), because the job's own Snakemake has used up the backup. Restored files have a new date,
+which would make evaluations stale.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class FormerResults:
+    """Files as they were before a run, by path."""
+
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+        self._kept: dict[Path, tuple[Path, int]] = {}
+
+    def keep(self, files: Iterable[str], results: Path) -> None:
+        """Keep the files that exist, as hard links where possible.
+
+        Args:
+            files: outputs of trainings.
+            results: folder of all results, for a temporary folder on the same file system.
+        """
+        paths = [path for path in map(Path, files) if path.is_file()]
+        if not paths:
+            return
+        self._folder = Path(tempfile.mkdtemp(prefix=".former-", dir=results))
+        for number, path in enumerate(paths):
+            copy = self._folder / str(number)
+            self._kept[path] = (copy, path.stat().st_mtime_ns)
+            try:
+                os.link(path, copy)
+            except OSError:
+                shutil.copy2(path, copy)
+
+    def restore(self) -> list[str]:
+        """After a failure, put back removed results, and the dates of those that are as before.
+
+        Returns:
+            a message for each result that a failed training would have changed.
+        """
+        messages = []
+        for folder in sorted({path.parent for path in self._kept}):
+            files = {path: kept for path, kept in self._kept.items() if path.parent == folder}
+            if not any(path.exists() for path in files):
+                folder.mkdir(parents=True, exist_ok=True)
+                for path, (copy, _) in files.items():
+                    shutil.copyfile(copy, path)
+            # Other files are those of a new training.
+            if not all(_is_same(path, copy) for path, (copy, _) in files.items()):
+                continue
+            if any(path.stat().st_mtime_ns != date for path, (_, date) in files.items()):
+                messages.append(f"{folder}: the former result is kept")
+            for path, (_, date) in files.items():
+                os.utime(path, ns=(date, date))
+        self.forget()
+        return messages
+
+    def forget(self) -> None:
+        """Remove the copies."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._kept, self._folder = {}, None
+
+
+def _is_same(path: Path, copy: Path) -> bool:
+    """Whether a file has its former contents."""
+    return path.is_file() and filecmp.cmp(path, copy, shallow=False)
