@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from vrtspike.deblurring.data.gate.consistency import Consistency, FrameView, gray, view_picture
+from vrtspike.deblurring.data.gate.consistency import Consistency, FrameView, view_picture
 from vrtspike.deblurring.data.raw.versions import input_version
 from vrtspike.deblurring.evaluation.given_clips import GivenClip, doubts, open_clip
 from vrtspike.deblurring.evaluation.no_reference import load_no_reference, no_reference_figures
@@ -269,8 +269,8 @@ def _finish(
                 truth = sharp.frame(number)
                 images.append(truth)
                 measures |= {"psnr": partial(psnr, sharp=truth), "ssim": partial(ssim, sharp=truth)}
-                blurry = view_picture(source.pictures.describe(number), gray(blur))
-                check.add(FrameView(blurry, view_picture(sharp.describe(number), gray(truth))))
+                blurry = view_picture(source.pictures.describe(number), blur)
+                check.add(FrameView(blurry, view_picture(sharp.describe(number), truth)))
             elif source.spikes is not None and source.spikes.frames[number].path:
                 figures |= no_reference_figures(source.spikes.frames[number], blur, restored)
             for metric, score in measures.items():
