@@ -183,7 +183,10 @@ def restore_into(
     write_json(output / RECORD, record)
     if doubtful:
         title = "warning: sharp frames that do not fit their blurry ones"
-        advice = "Give --sharp the frames of this clip; figures against others say nothing."
+        advice = (
+            "Give --sharp the frames of this clip, in the same colours and levels; figures against "
+            "others say nothing."
+        )
         note(list_faults(title, doubtful, advice, limit=10))
     return record
 

@@ -254,7 +254,8 @@ class Consistency:
         if min(blur.contrast, sharp.contrast) <= MAX_FLAT:
             return
         self._level_differences.append(blur.mean - sharp.mean)
-        self._spreads.append(blur.spread / np.maximum(sharp.spread, 1))
+        spread = blur.spread / np.maximum(sharp.spread, np.float32(1))
+        self._spreads.append(np.asarray(spread, np.float32))
         if max(_size(blur.colours), _size(sharp.colours)) < MIN_COLOUR:
             return
         likeness = _colour_likeness(blur.colours, sharp.colours)
