@@ -362,6 +362,21 @@ def test_spikes_and_sharp_frames_of_another_sequence_are_doubted(small_run, mode
     )
 
 
+def test_sharp_frames_in_another_order_of_channels_are_doubted(small_run, model, asked, tmp_path):
+    sharp = small_run.raw / "test/b/sharp"
+    for path in sharp.iterdir():
+        picture = read_rgb(path)
+        write_png(tmp_path / "bgr" / path.name, np.ascontiguousarray(picture[..., ::-1]))
+    notes: list[str] = []
+    restore(model, replace(asked, sharp=sharp), notes.append)
+    assert notes == []
+    restore(model, replace(asked, sharp=tmp_path / "bgr", overwrite=True), notes.append)
+    (note,) = notes
+    assert note.startswith("warning: sharp frames that do not fit their blurry ones")
+    assert f"{asked.frames}/000001.png: not the colours of {tmp_path}/bgr/000001.png" in note
+    assert "red and blue are exchanged in one of them" in note
+
+
 def test_the_record_of_a_model_without_spikes(model, asked):
     def same(blur, voxels):
         assert voxels is None

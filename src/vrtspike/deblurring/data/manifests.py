@@ -15,7 +15,7 @@ from vrtspike.io.files import folder_size, json_digest
 from vrtspike.io.manifests import ManifestKind, size_and_date
 
 SURVEY = ManifestKind("survey", 1, "survey")
-INGESTED = ManifestKind("ingest manifest", 5, "ingest")
+INGESTED = ManifestKind("ingest manifest", 6, "ingest")
 ACCEPTED = ManifestKind("acceptance", 2, "accept")
 STORE = ManifestKind("store manifest", 4, "voxelize")
 INGEST_SHARD = ManifestKind("shard of checked sequences", 1, "ingest")

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from vrtspike.deblurring.data.gate.consistency import Consistency, FrameView, gray, view_picture
+from vrtspike.deblurring.data.gate.consistency import Consistency, FrameView, view_picture
 from vrtspike.deblurring.data.raw.versions import input_version
 from vrtspike.deblurring.evaluation.given_clips import GivenClip, doubts, open_clip
 from vrtspike.deblurring.evaluation.no_reference import load_no_reference, no_reference_figures
@@ -198,7 +198,10 @@ def restore_into(
     write_json(output / RECORD, record)
     if doubtful:
         title = "warning: sharp frames that do not fit their blurry ones"
-        advice = "Give --sharp the frames of this clip; figures against others say nothing."
+        advice = (
+            "Give --sharp the frames of this clip, in the same colours and levels; figures against "
+            "others say nothing."
+        )
         note(list_faults(title, doubtful, advice, limit=10))
     return record
 
@@ -388,8 +391,8 @@ def _finish(
                 truth = sharp.frame(number)
                 images.append(truth)
                 measures |= {"psnr": partial(psnr, sharp=truth), "ssim": partial(ssim, sharp=truth)}
-                blurry = view_picture(source.pictures.describe(number), gray(blur))
-                check.add(FrameView(blurry, view_picture(sharp.describe(number), gray(truth))))
+                blurry = view_picture(source.pictures.describe(number), blur)
+                check.add(FrameView(blurry, view_picture(sharp.describe(number), truth)))
             elif with_spikes and source.spikes is not None and source.spikes.frames[number].path:
                 figures |= no_reference_figures(source.spikes.frames[number], blur, restored)
             for metric, score in measures.items():

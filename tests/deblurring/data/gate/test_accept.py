@@ -19,7 +19,11 @@ def manifest(name, faults=(), pictures="123", count=9, has_spikes=True):
     """
     spikes = {"start": 0, "steps": 88, "sharp": 40, "total": 88, "count": count}
     frames = [
-        {"name": str(number), "picture": picture if picture in "S" else f"{name}{picture}"}
+        {
+            "name": str(number),
+            "picture": picture if picture in "S" else f"{name}{picture}",
+            "thumbnail": "00" * 256,
+        }
         for number, picture in enumerate(pictures, start=1)
     ]
     return {

@@ -171,17 +171,86 @@ def test_what_moves_far_or_not_at_all_is_the_same_scene(tmp_path):
     assert faults(tmp_path, "train/far") == faults(tmp_path, "train/still") == []
 
 
+def recode(root, pattern, change):
+    """Change all pictures of a glob pattern."""
+    paths = sorted(root.glob(pattern))
+    assert paths
+    for path in paths:
+        write_png(path, change(read_rgb(path)))
+
+
+def red_and_blue_exchanged(picture):
+    return np.ascontiguousarray(picture[..., ::-1])
+
+
+COLOURS = r"blur/000001\.png: not the colours of \S+sharp/000001\.png .*red and blue are exchanged"
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "fault"),
+    [
+        ("blur", red_and_blue_exchanged, COLOURS),
+        ("sharp", red_and_blue_exchanged, COLOURS),
+        ("blur", lambda picture: np.dstack([gray(picture)] * 3), "not the colours .* or missing"),
+        ("blur", lambda picture: np.roll(picture, 1, axis=2), "not the colours .* another order"),
+        ("sharp", lambda picture: picture // 2, r"means differ .* by \+\d+.*median of 5 frames"),
+        (
+            "sharp",
+            lambda picture: (0.7 * picture + 0.3 * picture.mean((0, 1))).astype(np.uint8),
+            "times the contrast",
+        ),
+    ],
+)
+def test_blurry_and_sharp_frames_of_other_colours_or_levels(raw, kind, change, fault):
+    recode(raw, f"{SEQUENCE}/{kind}/*.png", change)
+    assert told(raw, fault)
+    assert faults(raw, OTHER) == []
+
+
+@pytest.mark.parametrize("level", [0, 90])
+@pytest.mark.parametrize("kinds", [("blur",), ("sharp",), ("blur", "sharp")])
+def test_pictures_of_one_colour_with_sound_spikes(spiked, kinds, level):
+    for kind in kinds:
+        recode(spiked, f"{SEQUENCE}/{kind}/*.png", lambda picture: np.full_like(picture, level))
+    assert told(spiked, rf"{kinds[0]}/000001\.png: a picture of one colour .*\.dat shows a scene")
+
+
+@pytest.mark.parametrize(
+    ("change", "step"),
+    [
+        (lambda spikes: spikes[8:], 32),
+        (lambda spikes: spikes[:-8], 40),
+        (lambda spikes: spikes[16:], 24),
+        (lambda spikes: spikes[:-16], 40),
+    ],
+)
+def test_all_spike_files_cut(spiked, change, step):
+    for path in (spiked / SEQUENCE / "spike").iterdir():
+        write_spikes(path, change(read_spikes(path, 48, 64)))
+    pattern = r"the sharp frames lie at step ([\d.]+) of .* shifted against each other, or .* cut"
+    (lies,) = (match for fault in faults(spiked) if (match := re.search(pattern, fault)))
+    assert float(lies[1]) == pytest.approx(step, abs=1)
+
+
+def test_all_spike_files_shifted_by_a_source_frame(spiked):
+    paths = sorted((spiked / SEQUENCE / "spike").iterdir())
+    whole = np.concatenate([read_spikes(path, 48, 64) for path in paths])
+    for number, path in enumerate(paths):
+        write_spikes(path, np.roll(whole, -8, axis=0)[88 * number : 88 * (number + 1)])
+    assert told(spiked, "the sharp frames lie at step 3[123].* expected 40.0 .* shifted")
+
+
 def judged(blur, sharp):
     """What is said of a frame without neighbours."""
     check = Consistency()
-    views = [view_picture(kind, gray(it)) for kind, it in (("blur", blur), ("sharp", sharp))]
+    views = [view_picture(kind, it) for kind, it in (("blur", blur), ("sharp", sharp))]
     check.add(FrameView(*views))
     return "".join(check.finish())
 
 
 def test_pictures_of_three_frames_are_kept_however_long_a_sequence_is():
     check, kept = Consistency(), []
-    for picture in map(gray, slow_film(0, 6)):
+    for picture in slow_film(0, 6):
         pictures = [view_picture(kind, picture) for kind in ("blur", "sharp")]
         kept.append(weakref.ref(pictures[0].coarse))
         check.add(FrameView(*pictures))

@@ -7,6 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.deblurring.data.bins import bin_edges
+from vrtspike.deblurring.data.gate.copies import (
+    MIN_COPIES,
+    Thumbnails,
+    count_copies,
+    read_thumbnails,
+)
 from vrtspike.deblurring.data.manifests import ACCEPTED, INGESTED, recorded_exposure
 from vrtspike.io.manifests import read_manifest
 from vrtspike.system.errors import DataError, list_faults, named_faults
@@ -86,12 +92,14 @@ def accept(
     found: dict[str, list[str]] = {}
     unmet: dict[str, list[str]] = {}
     pictures: dict[str, list[str]] = {}
+    thumbnails: dict[str, Thumbnails] = {}
     spiked: set[str] = set()
     for path in manifests:
         manifest = read_manifest(path, INGESTED)
         name = f"{manifest['split']}/{manifest['sequence']}"
         found[name] = list(manifest["faults"])
         pictures[name] = [frame["picture"] for frame in manifest["frames"]]
+        thumbnails[name] = read_thumbnails(frame["thumbnail"] for frame in manifest["frames"])
         counts = [frame["spikes"]["count"] for frame in manifest["frames"] if frame["spikes"]]
         spiked |= {name} if manifest["spikes"] else set()
         if counts and not any(counts):
@@ -107,6 +115,8 @@ def accept(
     for name, twin in _twins(pictures).items():
         found[name].append(f"its sharp frames are those of {twin}, frame by frame")
     overlaps = _overlaps(pictures, splits)
+    for name, training in _altered_copies(thumbnails, splits).items():
+        overlaps.setdefault(name, training)
     for name, training in overlaps.items() if not test_on_training_frames else ():
         found[name].append(
             f"{len(training)} of its {len(pictures[name])} sharp frames are frames of "
@@ -172,6 +182,23 @@ def _overlaps(pictures: Mapping[str, list[str]], splits: tuple[str, str]) -> dic
         if _split(name) == splits[1]
     }
     return {name: known for name, known in overlaps.items() if known}
+
+
+def _altered_copies(
+    thumbnails: Mapping[str, Thumbnails], splits: tuple[str, str]
+) -> dict[str, list[str]]:
+    """Test sequences with training frames that were encoded or brightened; as _overlaps."""
+    training = {name: found for name, found in thumbnails.items() if _split(name) == splits[0]}
+    copies: dict[str, list[str]] = {}
+    for name, tested in thumbnails.items():
+        if _split(name) != splits[1]:
+            continue
+        for original, known in training.items():
+            count = count_copies(tested, known)
+            if count >= MIN_COPIES:
+                copies[name] = [original] * count
+                break
+    return copies
 
 
 def _split(name: str) -> str:

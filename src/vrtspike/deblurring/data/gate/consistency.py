@@ -53,6 +53,28 @@ The margin finds 9 in 10 reversed exposures of the demo data; the others hardly 
 MIN_END_LIKENESS = 0.3
 """Least correlation of that end: what moves on by a whole picture fits nothing."""
 
+MIN_COLOUR_LIKENESS = 0.3
+"""Least correlation of the colours of a blurry and a sharp frame. Right pairs: GoPro 0.99,
+generated data at least 0.92; with red and blue exchanged in one of them at most -0.54, one of them
+grey: 0."""
+MIN_COLOUR = 2.0
+"""Mean deviation from grey, of 255, below which colours are not compared."""
+MAX_LEVEL_DIFFERENCE = 6.0
+"""Most that the means of a channel may differ, of 255, in the median of a sequence: 0.1 in GoPro,
+at most 0.4 in generated data (0.9 in single frames)."""
+MAX_SPREAD = 1.3
+"""Most coarse contrast of a blurry frame for that of its sharp one, in the median: 0.57 to 1.0 in
+right pairs; blur cannot add contrast."""
+MAX_FLAT = 1.0
+"""Standard deviation, of 255, up to which a picture shows nothing."""
+MIN_SCENE = 0.03
+"""Contrast of the rates of spikes (band-passed, 0 to 1) from which they show a scene; counting
+noise over 88 steps leaves less than 0.01."""
+MIN_COARSE_SCENE = 4.0
+"""The same of a coarse picture, of 255."""
+THUMBNAIL = 16
+"""Rows and columns of the small picture by which copies are found."""
+
 _MIN_CONTRAST = 2.0
 """Standard deviation, of 255, below which a coarse picture says nothing."""
 _MIN_DETAIL = 5.0
@@ -76,6 +98,15 @@ class PictureView(NamedTuple):
     coarse: Grey
     detail: float
     """Energy of the Laplacian."""
+    colours: Grey
+    """(h, w, 3), averaged like ``coarse``; each pixel less its mean."""
+    mean: Grey
+    """Of each channel."""
+    spread: Grey
+    """Standard deviation of each channel, averaged like ``coarse``."""
+    contrast: float
+    """Standard deviation of the grey picture."""
+    thumbnail: NDArray[np.uint8]
 
 
 class SpikeView(NamedTuple):
@@ -89,6 +120,8 @@ class SpikeView(NamedTuple):
     """Whether picture and sensor are rich and large enough for a verdict."""
     blur: Grey
     mean: Grey
+    scene: float
+    """Standard deviation of ``mean``, as a rate from 0 to 1."""
     first: Grey
     """The first third of the steps."""
     last: Grey
@@ -112,11 +145,25 @@ def view_picture(path: str, picture: NDArray[np.uint8]) -> PictureView:
 
     Args:
         path: of the frame, for messages.
-        picture: uint8 (H, W), see :func:`gray`.
+        picture: uint8 RGB (H, W, 3).
     """
-    laplacian = cv2.Laplacian(picture, cv2.CV_16S)
-    detail = float(cv2.norm(laplacian, cv2.NORM_L2SQR)) / picture.size
-    return PictureView(path, _digest(picture), _coarse(picture), detail)
+    grey = gray(picture)
+    laplacian = cv2.Laplacian(grey, cv2.CV_16S)
+    detail = float(cv2.norm(laplacian, cv2.NORM_L2SQR)) / grey.size
+    size = _coarse_size(grey)
+    areas = cv2.resize(picture, size, interpolation=cv2.INTER_AREA).astype(np.float32)
+    small = (THUMBNAIL, THUMBNAIL)
+    return PictureView(
+        path=path,
+        digest=_digest(grey),
+        coarse=_coarse(grey),
+        detail=detail,
+        colours=np.asarray(areas - areas.mean(axis=2, keepdims=True), np.float32),
+        mean=np.asarray(areas.mean(axis=(0, 1)), np.float32),
+        spread=np.asarray(areas.std(axis=(0, 1)), np.float32),
+        contrast=float(cv2.meanStdDev(grey)[1][0, 0]),
+        thumbnail=np.asarray(cv2.resize(grey, small, interpolation=cv2.INTER_AREA), np.uint8),
+    )
 
 
 def view_spikes(path: str, spikes: PackedSpikes, blur: NDArray[np.uint8]) -> SpikeView:
@@ -134,13 +181,17 @@ def view_spikes(path: str, spikes: PackedSpikes, blur: NDArray[np.uint8]) -> Spi
     seen = band_pass(shrink(blur, height, width).astype(np.float32) / np.float32(255))
     # The mean of more steps is less noisy than that of the window which MIN_TEXTURE is for.
     texture = MIN_TEXTURE * (WINDOW / max(steps, WINDOW)) ** 0.5
+    mean = band_pass(every)
     return SpikeView(
-        path,
-        _digest(spikes.sampled.rows),
-        round(every.sum(dtype=np.float64)),
-        float(seen.std()) >= texture and min(height, width) >= MIN_SIDE,
-        seen,
-        *(band_pass(picture) for picture in (every, first, last)),
+        path=path,
+        digest=_digest(spikes.sampled.rows),
+        total=round(every.sum(dtype=np.float64)),
+        assessable=float(seen.std()) >= texture and min(height, width) >= MIN_SIDE,
+        blur=seen,
+        mean=mean,
+        scene=float(mean.std()) / steps if min(height, width) >= MIN_SIDE else 0.0,
+        first=band_pass(first),
+        last=band_pass(last),
     )
 
 
@@ -158,6 +209,9 @@ class Consistency:
         """What was seen first of each contents: its path, and the contents of its partner."""
         self._faults = defaultdict[str, list[str]](list)
         """By their kind."""
+        self._level_differences: list[Grey] = []
+        self._spreads: list[Grey] = []
+        self._first_pair: tuple[str, str] | None = None
 
     def add(self, view: FrameView) -> None:
         """Take in the next frame."""
@@ -166,12 +220,80 @@ class Consistency:
         self._compare_contents("blurry frames", sharp, blur.digest)
         if spikes is not None and spikes.total:
             self._compare_contents("exposures", spikes, spikes.path)
+        self._compare_flatness(view)
+        self._compare_colours(blur, sharp)
         self._take(view)
 
     def finish(self) -> list[str]:
         """The faults of all frames, those of one kind in one line."""
         self._take(None)
+        self._compare_levels()
         return [_summary(found) for found in self._faults.values()]
+
+    def _compare_flatness(self, view: FrameView) -> None:
+        """Report a picture of one colour whose partner or spikes show a scene."""
+        pictures = (view.blur, view.sharp)
+        for picture, partner in (pictures, pictures[::-1]):
+            if picture.contrast > MAX_FLAT:
+                continue
+            scene = ""
+            if view.spikes is not None and view.spikes.scene >= MIN_SCENE:
+                scene = view.spikes.path
+            elif partner.coarse.std() >= MIN_COARSE_SCENE:
+                scene = partner.path
+            if scene:
+                self._faults["flat"].append(
+                    f"{picture.path}: a picture of one colour (standard deviation "
+                    f"{picture.contrast:.1f} of 255), but {scene} shows a scene: put the right "
+                    "picture there"
+                )
+
+    def _compare_colours(self, blur: PictureView, sharp: PictureView) -> None:
+        """Report channels that are exchanged or missing in one picture of a pair."""
+        self._first_pair = self._first_pair or (blur.path, sharp.path)
+        if min(blur.contrast, sharp.contrast) <= MAX_FLAT:
+            return
+        self._level_differences.append(blur.mean - sharp.mean)
+        spread = blur.spread / np.maximum(sharp.spread, np.float32(1))
+        self._spreads.append(np.asarray(spread, np.float32))
+        if max(_size(blur.colours), _size(sharp.colours)) < MIN_COLOUR:
+            return
+        likeness = _colour_likeness(blur.colours, sharp.colours)
+        if likeness >= MIN_COLOUR_LIKENESS:
+            return
+        exchanged = _colour_likeness(blur.colours[..., ::-1], sharp.colours)
+        cause = "the channels of one of them are in another order, or missing"
+        if exchanged >= MIN_COLOUR_LIKENESS:
+            cause = f"red and blue are exchanged in one of them (exchanged back: {exchanged:.2f})"
+        self._faults["colours"].append(
+            f"{blur.path}: not the colours of {sharp.path} (correlation {likeness:.2f}, expected "
+            f"at least {MIN_COLOUR_LIKENESS}): {cause}; write both as RGB"
+        )
+
+    def _compare_levels(self) -> None:
+        """Report a sequence whose blurry and sharp frames differ in brightness or contrast."""
+        # Darker sharp frames have less detail, too; other faults say more than levels do.
+        if set(self._faults) - {"detail"}:
+            return
+        if not self._level_differences or self._first_pair is None:
+            return
+        difference = np.median(self._level_differences, axis=0)
+        spread = np.median(self._spreads, axis=0)
+        blur, sharp = self._first_pair
+        count = f"median of {len(self._level_differences)} frames"
+        advice = "write both with the same exposure, colour balance and gamma"
+        if np.abs(difference).max() > MAX_LEVEL_DIFFERENCE:
+            levels = ", ".join(f"{value:+.1f}" for value in difference)
+            self._faults.pop("detail", None)
+            self._faults["levels"].append(
+                f"{blur}: the channels' means differ from those of {sharp} by {levels} of 255 "
+                f"({count}, expected at most {MAX_LEVEL_DIFFERENCE:.0f}): {advice}"
+            )
+        elif spread.max() > MAX_SPREAD and not self._faults:
+            self._faults["levels"].append(
+                f"{blur}: {spread.max():.1f} times the contrast of {sharp} ({count}, expected at "
+                f"most {MAX_SPREAD}): {advice}"
+            )
 
     def _compare_contents(self, partners: str, view: PictureView | SpikeView, partner: str) -> None:
         """Tell the same contents twice that belong to different partners."""
@@ -272,11 +394,24 @@ def _summary(faults: Sequence[str]) -> str:
     return f"{faults[0]} (likewise {', '.join(others)})" if others else faults[0]
 
 
-def _coarse(grey: NDArray[np.uint8]) -> Grey:
-    """Areas averaged, less the mean, and in large frames less what changes slowly."""
+def _size(colours: Grey) -> float:
+    """Root of the mean square."""
+    return float(np.sqrt(np.mean(np.square(colours))))
+
+
+def _colour_likeness(one: Grey, other: Grey) -> float:
+    return correlation(np.ascontiguousarray(one), np.ascontiguousarray(other))
+
+
+def _coarse_size(grey: NDArray[np.uint8]) -> tuple[int, int]:
+    """Columns and rows of areas of :data:`COARSE` pixels."""
     height, width = grey.shape
     side = max(1, min(COARSE, min(height, width) // 8))
-    size = max(1, width // side), max(1, height // side)
-    small = cv2.resize(grey, size, interpolation=cv2.INTER_AREA).astype(np.float32)
+    return max(1, width // side), max(1, height // side)
+
+
+def _coarse(grey: NDArray[np.uint8]) -> Grey:
+    """Areas averaged, less the mean, and in large frames less what changes slowly."""
+    small = cv2.resize(grey, _coarse_size(grey), interpolation=cv2.INTER_AREA).astype(np.float32)
     shared = cv2.blur(small, (_BOX, _BOX)) if min(small.shape) >= _WIDE else small.mean()
     return np.asarray(small - shared, np.float32)
