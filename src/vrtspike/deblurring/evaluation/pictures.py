@@ -95,9 +95,9 @@ def folder_pictures(folder: Path, files: Sequence[Path] | None = None) -> Pictur
         size,
         read,
         lambda frame: str(paths[frame]),
-        first.bits,
-        read_exact if first.bits == 16 else None,
-        _conversion(first),
+        bits=first.bits,
+        read_exact=read_exact if first.bits == 16 else None,
+        conversion=_conversion(first),
     )
 
 
