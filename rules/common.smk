@@ -12,7 +12,7 @@ from vrtspike.deblurring.datasets import DeblurringWorkflow
 from vrtspike.runs import names
 from vrtspike.workflow import staleness
 from vrtspike.workflow.former_results import FormerResults
-from vrtspike.workflow.messages import Notices
+from vrtspike.workflow.messages import TARGETS, Notices
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 from vrtspike.workflow.starting import begin_run, prepare_process, trigger_notice
 from vrtspike.workflow.training import Trainings

@@ -43,6 +43,7 @@ def dataset_of_preset(name):
         return checkpoints.prepare.get(prepared=folder).output[0]
     RAW_DATA.require_spikes(name, preset)
     RAW_DATA.require_sequences_to_hold_out(name, preset)
+    RAW_DATA.note_own_data(name)
     # Jobs of a cluster plan for themselves, and do not know which presets are needed.
     dataset = DEBLURRING.need(name, alone=SNAKEMAKE.runs_locally)
     found = dict(dataset=dataset.name, bins=preset.DATA.NUM_VOXEL_BINS)

@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from tests.concurrency import run_python
+from vrtspike.workflow import messages
 from vrtspike.workflow.messages import config_fault, is_superseded, rewrite
 
 
@@ -19,6 +20,17 @@ def error(text: str, exception: str, *arguments: str) -> str:
 def test_other_errors_stay():
     assert error("something else", "MissingRuleException") == "something else"
     assert error("No rule", "") == "No rule"
+
+
+def test_a_mistyped_target_is_answered_with_the_nearest(monkeypatch):
+    monkeypatch.setattr(messages, "TARGETS", ["train_light", "train_demo", "all"])
+    text = "No rule to produce trian_light (if you use input functions make sure ...)"
+    told = error(text, "MissingRuleException")
+    assert told.startswith(
+        "error: no target and no file of this workflow: trian_light; did you mean train_light?\n"
+    )
+    text = "No rule to produce results/x.csv (if you use input functions make sure ...)"
+    assert "did you mean" not in error(text, "MissingRuleException")
 
 
 def test_a_broken_configuration_file_is_named_with_its_line(tmp_path):

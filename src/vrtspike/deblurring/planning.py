@@ -162,6 +162,18 @@ class RawData:
             title = f"preset {preset}, {dataset.root}"
             require_spikes(title, known["spikes"], settings, elsewhere)
 
+    def note_own_data(self, preset: str) -> None:
+        """Say that a preset takes generated data of its own, where the user has named others."""
+        named = self._workflow.settings.DATA.get("ROOT")
+        dataset = self._workflow.dataset(preset)
+        if dataset.kind != "demo" or named in (None, dataset.root) or not Path(named).is_dir():
+            return
+        self._notices.add(
+            f"preset {preset} takes generated data ({dataset.root}, its own DATA.ROOT), not those "
+            f"of config/config.yaml ({named}); on these train light_small or light: "
+            "snakemake --cores all train_light_small"
+        )
+
     def require_sequences_to_hold_out(self, preset: str, settings: Settings) -> None:
         """Refuse a preset that holds out sequences for data with a single training sequence.
 

@@ -14,9 +14,13 @@ from collections.abc import Iterator, Sequence
 
 from vrtspike.config.documents import read_yaml
 from vrtspike.system.errors import EXIT_USER_ERROR, ConfigError, UserError
+from vrtspike.system.suggestions import did_you_mean
 
 RERUN_REASONS: dict[str, str] = {}
 """Reasons for making files again, by path; Snakemake only says "forced"."""
+
+TARGETS: list[str] = []
+"""Names of all rules, for suggestions; Snakemake's message does not have them."""
 
 _ADVICE = (
     "--configfile takes every word up to the next option as a file: write targets before it, or "
@@ -50,8 +54,8 @@ def rewrite(record: logging.LogRecord, arguments: Sequence[str]) -> None:
 def _explanation(text: str, exception: str, arguments: Sequence[str]) -> str | None:
     if exception == "MissingRuleException" and (found := _NO_RULE.search(text)):
         return (
-            f"no target and no file of this workflow: {found[1]}; snakemake "
-            "--list-target-rules lists all targets"
+            f"no target and no file of this workflow: {found[1]}"
+            f"{did_you_mean(found[1], TARGETS)}\nsnakemake --list-target-rules lists all targets"
         )
     if exception == "ProtectedOutputException":
         return (

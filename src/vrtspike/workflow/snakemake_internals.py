@@ -75,6 +75,11 @@ class SnakemakeInternals:
         return list(self._workflow.config_settings.config_args or ())
 
     @property
+    def rule_names(self) -> list[str]:
+        """Names of the rules so far."""
+        return [rule.name for rule in self._workflow.rules]
+
+    @property
     def disabled_triggers(self) -> list[str]:
         """Kinds of changes that this project relies on and that ``rerun-triggers`` leaves out.
 

@@ -271,3 +271,22 @@ def test_a_simulated_sequence_is_found_by_split_and_name():
     ]
     with pytest.raises(ConfigError, match=r"SIMULATE\.SEQUENCES has no test/b"):
         simulated_sequence(SIMULATE, "test", "b")
+
+
+def test_a_preset_of_generated_data_says_so_where_others_are_named(root):
+    def notes(named: str) -> list[str]:
+        keys = {"DEMO": {"ROOT": "made"}, "DATA": {"ROOT": named}}
+        presets = {
+            name: Settings.model_validate({"DATA": {"ROOT": path}})
+            for name, path in (("demo", "made"), ("mine", named))
+        }
+        workflow = Workflow(workflow_schema().model_validate(keys), presets)
+        data, said = asked(DeblurringWorkflow(workflow))
+        for name in presets:
+            data.note_own_data(name)
+        return said
+
+    (note,) = notes(str(root))
+    assert note.startswith("preset demo takes generated data (made, its own DATA.ROOT), not those")
+    assert f"of config/config.yaml ({root})" in note
+    assert notes("nowhere") == notes("made") == []
