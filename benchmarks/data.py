@@ -46,6 +46,7 @@ from vrtspike.deblurring.data.store.writing import build_store
 from vrtspike.deblurring.settings.schema import DataSettings
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import read_rgb
+from vrtspike.io.manifests import sealed
 from vrtspike.monitoring.memory import MEGABYTE, measure_memory
 from vrtspike.monitoring.records import CacheUse
 from vrtspike.system.cli import HelpFormatter, run
@@ -100,7 +101,7 @@ def repeat_data(folder: Path, first: Path) -> Path:
         manifests.append(folder / "train" / f"{name}.json")
         store = manifests[-1].with_suffix(".zarr")
         shutil.copytree(first.with_suffix(".zarr"), store, copy_function=os.link)
-        write_json(manifests[-1], made | {"sequence": name})
+        write_json(manifests[-1], sealed(made | {"sequence": name}))
     return _merged(manifests, folder)
 
 

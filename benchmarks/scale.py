@@ -26,6 +26,7 @@ from vrtspike.deblurring.data.raw.versions import source_version
 from vrtspike.deblurring.data.simulation.demo import SCENES, make_demo_data
 from vrtspike.deblurring.data.store.writing import build_store
 from vrtspike.io.files import write_json
+from vrtspike.io.manifests import SEAL
 from vrtspike.system.cli import HelpFormatter, positive_int, run
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -84,7 +85,8 @@ def write_manifests(folder: Path, sequences: int, frames: int) -> None:
 
 def write_quickly(path: Path, manifest: dict[str, Any], split: str, name: str) -> None:
     """Write a manifest for another sequence, without waiting for the disk."""
-    text = json.dumps(manifest, indent=1)
+    # As of an earlier version, which wrote no digest of the entries.
+    text = json.dumps({key: value for key, value in manifest.items() if key != SEAL}, indent=1)
     for old, new in ((f"train/{FIRST}", f"{split}/{name}"), (FIRST, name)):
         text = text.replace(old, new)
     text = text.replace('"split": "train"', f'"split": "{split}"')

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from vrtspike.analysis.evaluation_files import write_summary
 from vrtspike.analysis.stage_times import demo_summary, stage_seconds
-from vrtspike.io.files import write_json
 from vrtspike.system.errors import DataError
 
 
@@ -44,7 +44,8 @@ def evaluation(folder: Path, preset: str, gain: float, **entries: object) -> Pat
     psnr = {"blurry": 24.0, "restored": 24.0 + gain, "gain": gain}
     lpips = {"blurry": 0.25, "restored": 0.5, "gain": -0.25}
     path = folder / preset / "summary.json"
-    write_json(path, {"metrics": {"psnr": psnr, "lpips": lpips}, **entries})
+    metrics = {"psnr": psnr, "lpips": lpips}
+    write_summary(path, {"fingerprint": preset, "metrics": metrics, **entries})
     return path
 
 

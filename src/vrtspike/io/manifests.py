@@ -34,15 +34,16 @@ SEAL = "seal"
 
 def sealed(contents: dict[str, Any]) -> dict[str, Any]:
     """A manifest with the digest of its entries, by which :func:`read_manifest` notices changes."""
-    return {**contents, SEAL: json_digest(contents)}
+    return {**contents, SEAL: _digest_of_entries(contents)}
+
+
+def _digest_of_entries(contents: dict[str, Any]) -> str:
+    return json_digest({key: value for key, value in contents.items() if key != SEAL})
 
 
 def _is_changed(contents: dict[str, Any]) -> bool:
     """Whether an entry differs from what was sealed; manifests without a seal are taken as is."""
-    if SEAL not in contents:
-        return False
-    entries = {key: value for key, value in contents.items() if key != SEAL}
-    return json_digest(entries) != contents[SEAL]
+    return SEAL in contents and contents[SEAL] != _digest_of_entries(contents)
 
 
 def read_manifest(path: str | Path, kind: ManifestKind) -> dict[str, Any]:

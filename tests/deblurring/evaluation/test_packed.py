@@ -153,8 +153,6 @@ def test_a_model_of_the_hub_is_fetched(packed, tmp_path, monkeypatch):
 
     monkeypatch.setattr(hub, "snapshot_download", fetch)
     assert find_model("somebody/given") == packed
-    told = (
-        r"else: no such folder, expected .* finished run.* has no .*\[hub\]' \(no such repo\w+\)$"
-    )
+    told = r"else: no such folder, expected .* finished run.* has no .*\[hub\]'\): no such repo\w+$"
     with pytest.raises(RunError, match=told):
         find_model("somebody/else")
