@@ -164,7 +164,7 @@ class RawData:
 
     def note_own_data(self, preset: str) -> None:
         """Say that a preset takes generated data of its own, where the user has named others."""
-        named = self._workflow.settings.DATA.get("ROOT")
+        named = self._workflow.workflow.settings.DATA.get("ROOT")
         dataset = self._workflow.dataset(preset)
         if dataset.kind != "demo" or named in (None, dataset.root) or not Path(named).is_dir():
             return
