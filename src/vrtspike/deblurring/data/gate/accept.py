@@ -7,12 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.deblurring.data.bins import bin_edges
-from vrtspike.deblurring.data.gate.copies import (
-    MIN_COPIES,
-    Thumbnails,
-    count_copies,
-    read_thumbnails,
-)
+from vrtspike.deblurring.data.gate.copies import Thumbnails, TrainingFrames, read_thumbnails
 from vrtspike.deblurring.data.manifests import ACCEPTED, INGESTED, recorded_exposure
 from vrtspike.io.manifests import read_manifest
 from vrtspike.system.errors import DataError, list_faults, named_faults
@@ -188,16 +183,14 @@ def _altered_copies(
     thumbnails: Mapping[str, Thumbnails], splits: tuple[str, str]
 ) -> dict[str, list[str]]:
     """Test sequences with training frames that were encoded or brightened; as _overlaps."""
-    training = {name: found for name, found in thumbnails.items() if _split(name) == splits[0]}
+    training = {name: frames for name, frames in thumbnails.items() if _split(name) == splits[0]}
+    index = TrainingFrames(training)
     copies: dict[str, list[str]] = {}
-    for name, tested in thumbnails.items():
-        if _split(name) != splits[1]:
-            continue
-        for original, known in training.items():
-            count = count_copies(tested, known)
-            if count >= MIN_COPIES:
-                copies[name] = [original] * count
-                break
+    for name, frames in thumbnails.items():
+        original = index.copied_sequence(frames) if _split(name) == splits[1] else None
+        if original is not None:
+            sequence, count = original
+            copies[name] = [sequence] * count
     return copies
 
 

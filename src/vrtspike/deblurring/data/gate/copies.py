@@ -1,4 +1,4 @@
-"""Altered copies of frames, found by their thumbnails.
+"""Altered copies of training frames in the test split, found by their thumbnails.
 
 A copy that was encoded as JPEG or made a little brighter has another digest, but nearly the same
 thumbnail. The frames next to it differ more, unless nothing moves: a still scene gives no evidence.
@@ -6,13 +6,18 @@ thumbnail. The frames next to it differ more, unless nothing moves: a still scen
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
-Thumbnails = NDArray[np.float32]
-"""(N, pixels), each less its mean."""
+from vrtspike.deblurring.data.gate.consistency import THUMBNAIL
+
+Thumbnails: TypeAlias = NDArray[np.uint8]
+"""(N, pixels) of the frames of a sequence, in order."""
 
 MAX_COPY_DISTANCE = 0.8
 """Most root mean square, of 255, between the thumbnails of a frame and its copy; rounding alone
@@ -22,36 +27,95 @@ MIN_NEIGHBOUR_RATIO = 3.0
 MIN_COPIES = 2
 """Fewest such frames of a sequence that count as evidence."""
 
+_COARSE = 4
+"""Rows and columns of the means by which candidates are found."""
+
 
 def read_thumbnails(encoded: Iterable[str]) -> Thumbnails:
     """Decode the thumbnails of a sequence's frames, in order, from hexadecimal digits."""
-    rows = [np.frombuffer(bytes.fromhex(text), np.uint8).astype(np.float32) for text in encoded]
+    rows = [np.frombuffer(bytes.fromhex(text), np.uint8) for text in encoded]
     if not rows:
-        return np.empty((0, 0), np.float32)
-    return np.stack([row - row.mean() for row in rows])
+        return np.empty((0, THUMBNAIL**2), np.uint8)
+    return np.stack(rows)
 
 
-def count_copies(tested: Thumbnails, known: Thumbnails) -> int:
-    """Count the frames of a sequence that are altered copies of frames of another one.
+class TrainingFrames:
+    """The frames of training sequences in which something moves, by their thumbnails.
 
     Args:
-        tested: of the sequence.
-        known: of the other one, in order.
+        sequences: thumbnails by the name of the sequence.
     """
-    if len(tested) == 0 or len(known) < 2:
-        return 0
-    squares = _squares(tested)[:, None] + _squares(known)[None] - 2 * tested @ known.T
-    distances = np.sqrt(np.maximum(squares, 0) / known.shape[1])
-    nearest = distances.argmin(axis=1)
-    distance = distances.min(axis=1)
-    steps = np.sqrt(_squares(np.diff(known, axis=0)) / known.shape[1])
-    # The smaller step of both sides; a frame at an end has one side.
-    apart = np.minimum(np.append(steps, np.inf), np.insert(steps, 0, np.inf))[nearest]
-    is_copy = (distance <= MAX_COPY_DISTANCE) & (apart >= MIN_NEIGHBOUR_RATIO * distance)
-    is_moving = apart >= MAX_COPY_DISTANCE
-    return len(set(nearest[is_copy & is_moving].tolist()))
+
+    def __init__(self, sequences: Mapping[str, Thumbnails]) -> None:
+        self._names: list[str] = []
+        thumbnails = [np.empty((0, THUMBNAIL**2), np.uint8)]
+        distances = [np.empty(0, np.float32)]
+        for name, frames in sequences.items():
+            apart = _neighbour_distances(frames)
+            is_moving = apart >= MAX_COPY_DISTANCE
+            thumbnails.append(frames[is_moving])
+            distances.append(apart[is_moving])
+            self._names += [name] * int(is_moving.sum())
+        self._thumbnails = np.concatenate(thumbnails)
+        self._neighbour_distances = np.concatenate(distances)
+        self._tree = cKDTree(_coarse(self._thumbnails)) if self._names else None
+
+    def copied_sequence(self, tested: Thumbnails) -> tuple[str, int] | None:
+        """The training sequence that most frames of a test sequence are copies of.
+
+        Args:
+            tested: the thumbnails of the test sequence.
+
+        Returns:
+            its name and how many of its frames were found; None without enough of them.
+        """
+        originals = {self._original(frame) for frame in tested} - {None}
+        counts = Counter(self._names[place] for place in originals if place is not None)
+        if not counts:
+            return None
+        name, count = counts.most_common(1)[0]
+        return (name, count) if count >= MIN_COPIES else None
+
+    def _original(self, frame: NDArray[np.uint8]) -> int | None:
+        """The place of the training frame that a frame is a copy of."""
+        if self._tree is None:
+            return None
+        # The means of areas differ by no more than the pixels do.
+        radius = MAX_COPY_DISTANCE * _COARSE
+        places = self._tree.query_ball_point(_coarse(frame[None])[0], radius)
+        if not places:
+            return None
+        distances = _distances(self._thumbnails[places], frame)
+        nearest = int(distances.argmin())
+        place, distance = places[nearest], distances[nearest]
+        neighbours = self._neighbour_distances[place]
+        if distance > MAX_COPY_DISTANCE or neighbours < MIN_NEIGHBOUR_RATIO * distance:
+            return None
+        return int(place)
 
 
-def _squares(thumbnails: Thumbnails) -> NDArray[np.float32]:
-    """Sum of the squares of each row."""
-    return np.asarray(np.square(thumbnails).sum(axis=1), np.float32)
+def _neighbour_distances(frames: Thumbnails) -> NDArray[np.float32]:
+    """Distance of each frame from the nearer one of both next to it; 0 for a single frame."""
+    if len(frames) < 2:
+        return np.zeros(len(frames), np.float32)
+    steps = _distances(frames[1:], frames[:-1])
+    after, before = np.append(steps, np.inf), np.insert(steps, 0, np.inf)
+    return np.asarray(np.minimum(after, before), np.float32)
+
+
+def _distances(ones: Thumbnails, others: Thumbnails) -> NDArray[np.float32]:
+    """Root mean squares of the differences of thumbnails, each less its mean."""
+    differences = _without_mean(ones) - _without_mean(others)
+    return np.asarray(np.sqrt(np.square(differences).mean(axis=-1)), np.float32)
+
+
+def _without_mean(thumbnails: Thumbnails) -> NDArray[np.float32]:
+    values = thumbnails.astype(np.float32)
+    return np.asarray(values - values.mean(axis=-1, keepdims=True), np.float32)
+
+
+def _coarse(thumbnails: Thumbnails) -> NDArray[np.float32]:
+    """Means of areas of thumbnails without their mean, (N, 16)."""
+    side = THUMBNAIL // _COARSE
+    areas = _without_mean(thumbnails).reshape(-1, _COARSE, side, _COARSE, side)
+    return np.asarray(areas.mean(axis=(2, 4)).reshape(-1, _COARSE**2), np.float32)
