@@ -13,8 +13,8 @@ import pytest
 from tests.deblurring.data.conftest import SEQUENCES
 from tests.deblurring.data.prepared import check
 from tests.deblurring.data.scenes import film
-from vrtspike.deblurring.data.gate.consistency import Consistency, FrameView, gray, view_picture
 from vrtspike.deblurring.data.exposure import TABLE, Exposure, exposure_table
+from vrtspike.deblurring.data.gate.consistency import Consistency, FrameView, gray, view_picture
 from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.deblurring.data.simulation.demo import SCENES, load_photograph, render
 from vrtspike.deblurring.data.simulation.sensor import Simulation

@@ -50,6 +50,9 @@ BACKWARDS = 0.1
 better than the right end for time to run backwards. Sound data: worse by 0.15 to 0.74 in real
 spikes, by 0.008 to 0.9 in generated ones; in the same files reversed, better by as much.
 The margin finds 9 in 10 reversed exposures of the demo data; the others hardly move."""
+MIN_END = 6
+"""Fewest steps of an end: four of them were so noisy that sound data looked reversed by 0.14; eight
+real ones do not."""
 MIN_END_LIKENESS = 0.3
 """Least correlation of that end: what moves on by a whole picture fits nothing."""
 
@@ -73,7 +76,7 @@ uncertainty. Averaged coded values: 0.1 (GoPro), at most 0.4 (generated). Averag
 which is brighter: 4.5 (Sintel), up to 19 (generated, saturated skies that move far). Two cameras
 behind a beam splitter (BSD) differ a little in colour; gains that differ by a tenth make 18."""
 MAX_SPREAD = 1.5
-"""Most coarse contrast of a blurry frame for that of its sharp one, in the same median: 0.36 to 1.06
+"""Most coarse contrast of a blurry frame for that of its sharp one, in the same median: 0.36 to 1.1
 in right pairs, up to 1.18 where few bright points are averaged in linear light; blur hardly adds
 contrast."""
 MAX_FLAT = 1.0
@@ -204,6 +207,7 @@ def view_spikes(path: str, spikes: PackedSpikes, blur: NDArray[np.uint8]) -> Spi
     # The mean of more steps is less noisy than that of the window which MIN_TEXTURE is for.
     texture = min(MIN_TEXTURE, _min_texture(steps))
     mean = band_pass(every)
+    scene = float(mean.std()) / steps
     return SpikeView(
         path=path,
         digest=_digest(spikes.sampled.rows),
@@ -211,8 +215,8 @@ def view_spikes(path: str, spikes: PackedSpikes, blur: NDArray[np.uint8]) -> Spi
         assessable=float(seen.std()) >= texture and min(height, width) >= MIN_SIDE,
         blur=seen,
         mean=mean,
-        scene=float(mean.std()) / steps if min(height, width) >= MIN_SIDE else 0.0,
-        has_clear_ends=third >= WINDOW and 2 * float(mean.std()) / steps >= _min_texture(third),
+        scene=scene if min(height, width) >= MIN_SIDE else 0.0,
+        has_clear_ends=third >= MIN_END and 2 * scene >= _min_texture(third),
         first=band_pass(first),
         last=band_pass(last),
     )

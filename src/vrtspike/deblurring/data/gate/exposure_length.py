@@ -103,27 +103,32 @@ def compare_lengths(
     shorter = other(inner, steps - 2 * quarter)
     if not sides:
         return Lengths(shorter, None)
-    wider = whole + sum(side.sampled.picture() for side in sides)
-    return Lengths(shorter, other(wider, steps + sum(map(len, sides))))
+    wider = whole
+    count = steps
+    for side in sides:
+        wider = wider + side.sampled.picture()
+        count += len(side)
+    return Lengths(shorter, other(wider, count))
 
 
-def length_fault(place: str, lengths: Sequence[Lengths]) -> str | None:
-    """What is wrong with the length of a sequence's exposures; None where nothing is.
+def length_faults(place: str, lengths: Sequence[Lengths]) -> list[str]:
+    """Faults of the length of a sequence's exposures, at most one.
 
     Args:
         place: the spikes of the first exposure, for the message.
         lengths: of its exposures.
     """
-    for name in ("shorter", "longer"):
-        others = [other for pair in lengths if (other := getattr(pair, name)) is not None]
-        if len(others) < MIN_EXPOSURES or median(o.gain for o in others) <= MIN_GAIN:
+    shorter = [pair.shorter for pair in lengths if pair.shorter is not None]
+    longer = [pair.longer for pair in lengths if pair.longer is not None]
+    for name, others in (("shorter", shorter), ("longer", longer)):
+        if len(others) < MIN_EXPOSURES or median(other.gain for other in others) <= MIN_GAIN:
             continue
-        return (
+        likeness = median(other.likeness for other in others)
+        exposure_likeness = median(other.exposure_likeness for other in others)
+        return [
             f"{place}: the blurry frames fit {others[0].steps} steps around the middle of their "
             f"exposures better than the {others[0].exposure} of the exposures (correlation "
-            f"{median(o.likeness for o in others):.3f} instead of "
-            f"{median(o.exposure_likeness for o in others):.3f}, median of {len(others)} frames): "
-            "the shutter was open for a "
-            f"{name} time; correct start and stop in exposures.csv"
-        )
-    return None
+            f"{likeness:.3f} instead of {exposure_likeness:.3f}, median of {len(others)} frames): "
+            f"the shutter was open for a {name} time; correct start and stop in exposures.csv"
+        ]
+    return []

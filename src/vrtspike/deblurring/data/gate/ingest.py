@@ -35,7 +35,7 @@ from vrtspike.deblurring.data.gate.consistency import (
 from vrtspike.deblurring.data.gate.exposure_length import (
     Lengths,
     compare_lengths,
-    length_fault,
+    length_faults,
     widening,
 )
 from vrtspike.deblurring.data.manifests import INGESTED
@@ -161,13 +161,12 @@ class _Checks:
             more = f" ({len(self._moved)} of {compared} exposures)"
             self.faults.append(f"{self._moved[0]}{more}")
         self.faults += self._consistency.finish()
-        first = next((frame["spikes"]["path"] for frame in self.frames if frame["spikes"]), "")
-        if fault := length_fault(first, self._lengths):
-            self.faults.append(fault)
-        self.faults += _time_faults(
-            [frame["spikes"] for frame in self.frames if frame["spikes"]],
-            has_table=self.files.exposures is not None,
-        )
+        exposures = [frame["spikes"] for frame in self.frames if frame["spikes"]]
+        faults = _time_faults(exposures, has_table=self.files.exposures is not None)
+        if exposures and not faults:
+            # Where exposures are shifted, longer ones fit better, as they reach the right steps.
+            faults = length_faults(str(self.root / exposures[0]["path"]), self._lengths)
+        self.faults += faults
 
     def _recordings(
         self, frame: tuple[int, int], given: tuple[int, int] | None
