@@ -13,9 +13,11 @@ import pytest
 from tests.deblurring.data.conftest import SEQUENCES
 from tests.deblurring.data.prepared import check
 from tests.deblurring.data.scenes import film
+from vrtspike.deblurring.data.exposure import TABLE, Exposure, exposure_table
 from vrtspike.deblurring.data.gate.consistency import Consistency, FrameView, gray, view_picture
 from vrtspike.deblurring.data.raw.spikes import read_spikes, write_spikes
-from vrtspike.deblurring.data.simulation.demo import load_photograph
+from vrtspike.deblurring.data.simulation.demo import SCENES, load_photograph, render
+from vrtspike.deblurring.data.simulation.sensor import Simulation
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.io.images import read_rgb, write_png
 
@@ -191,12 +193,12 @@ COLOURS = r"blur/000001\.png: not the colours of \S+sharp/000001\.png .*red and 
     [
         ("blur", red_and_blue_exchanged, COLOURS),
         ("sharp", red_and_blue_exchanged, COLOURS),
-        ("blur", lambda picture: np.dstack([gray(picture)] * 3), "not the colours .* or missing"),
+        ("blur", lambda picture: np.dstack([gray(picture)] * 3), "one of it and .* has none"),
         ("blur", lambda picture: np.roll(picture, 1, axis=2), "not the colours .* another order"),
         ("sharp", lambda picture: picture // 2, r"means differ .* by \+\d+.*median of 5 frames"),
         (
             "sharp",
-            lambda picture: (0.7 * picture + 0.3 * picture.mean((0, 1))).astype(np.uint8),
+            lambda picture: (0.5 * picture + 0.5 * picture.mean((0, 1))).astype(np.uint8),
             "times the contrast",
         ),
     ],
@@ -205,6 +207,61 @@ def test_blurry_and_sharp_frames_of_other_colours_or_levels(raw, kind, change, f
     recode(raw, f"{SEQUENCE}/{kind}/*.png", change)
     assert told(raw, fault)
     assert faults(raw, OTHER) == []
+
+
+def shown(number, count):
+    """Frames of a demo scene."""
+    frames = render(SCENES[number], np.random.default_rng([0, number]), 128, 192, count)
+    return [np.ascontiguousarray(frame) for frame in frames]
+
+
+def flickering(frames, share, period=2.4):
+    """Frames under a lamp, which flickers faster than the frames follow each other."""
+    levels = 0.6 + share * np.sin(2 * np.pi / period * np.arange(len(frames)))
+    return [(frame * level).astype(np.uint8) for frame, level in zip(frames, levels, strict=True)]
+
+
+def as_other_camera(frame):
+    """The same picture by a camera with other gains, an offset and noise."""
+    noise = np.random.default_rng(0).normal(0, 3, frame.shape)
+    return np.clip(frame * np.array([1.06, 1, 0.94]) + 3 + noise, 0, 255).astype(np.uint8)
+
+
+def colourless(frames):
+    return [np.dstack([gray(frame)] * 3) for frame in frames]
+
+
+SOUND = {
+    "linear light": (lambda: shown(8, 56), Simulation(GAMMA=2.2)),
+    "linear light, saturated, far": (
+        lambda: [np.minimum(2.0 * frame, 255).astype(np.uint8) for frame in shown(8, 168)[::3]],
+        Simulation(GAMMA=2.2, LIGHT_GAMMA=2.2),
+    ),
+    "flickering": (lambda: flickering(shown(3, 56), 0.3), Simulation()),
+    "flickering deeply": (lambda: flickering(shown(6, 56), 0.5), Simulation()),
+    "dark": (lambda: [(frame * 0.1).astype(np.uint8) for frame in shown(2, 67)], Simulation()),
+    "far": (lambda: film(1, 56, speed=14), Simulation(GAMMA=2.2)),
+}
+"""Frames and how they are blurred and seen."""
+
+
+@pytest.mark.parametrize("kind", SOUND)
+def test_sound_data_of_many_kinds(tmp_path, kind):
+    frames, how = SOUND[kind]
+    write_sequence(tmp_path / SEQUENCE, frames(), frames_per_exposure=11, how=how)
+    blur_dir = "blur" if how.GAMMA is None else "blur_gamma"
+    assert check(tmp_path, SEQUENCE, blur_dir)["faults"] == []
+
+
+@pytest.mark.parametrize("scene", [shown, lambda *of: colourless(shown(*of))])
+def test_blurry_and_sharp_frames_of_two_cameras(tmp_path, scene):
+    """Behind a beam splitter, which the cameras see in slightly different colours."""
+    write_sequence(tmp_path / SEQUENCE, scene(0, 56), frames_per_exposure=11)
+    recode(tmp_path, f"{SEQUENCE}/blur/*.png", as_other_camera)
+    assert faults(tmp_path) == []
+    recode(tmp_path, f"{SEQUENCE}/blur/*.png", lambda picture: picture // 2)
+    recode(tmp_path, f"{SEQUENCE}/sharp/*.png", lambda picture: 128 + picture // 2)
+    assert told(tmp_path, "means differ")
 
 
 @pytest.mark.parametrize("level", [0, 90])
@@ -230,6 +287,24 @@ def test_all_spike_files_cut(spiked, change, step):
     pattern = r"the sharp frames lie at step ([\d.]+) of .* shifted against each other, or .* cut"
     (lies,) = (match for fault in faults(spiked) if (match := re.search(pattern, fault)))
     assert float(lies[1]) == pytest.approx(step, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("cut", "exposure"),
+    [
+        (slice(8, None), Exposure(0, 80, 32)),
+        (slice(None, -8), Exposure(0, 80, 40)),
+    ],
+)
+def test_a_camera_whose_sharp_frames_lie_elsewhere_has_a_table(spiked, cut, exposure):
+    """It looks the same as files that were cut."""
+    table = {}
+    for path in (spiked / SEQUENCE / "spike").iterdir():
+        write_spikes(path, read_spikes(path, 48, 64)[cut])
+        table[path.stem] = exposure
+    assert told(spiked, r"the files are cut; .* or give the sharp instants in exposures\.csv")
+    (spiked / SEQUENCE / TABLE).write_text(exposure_table(table))
+    assert faults(spiked) == []
 
 
 def test_all_spike_files_shifted_by_a_source_frame(spiked):

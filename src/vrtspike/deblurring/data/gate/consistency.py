@@ -50,21 +50,35 @@ BACKWARDS = 0.1
 better than the right end for time to run backwards. Sound data: worse by 0.15 to 0.74 in real
 spikes, by 0.008 to 0.9 in generated ones; in the same files reversed, better by as much.
 The margin finds 9 in 10 reversed exposures of the demo data; the others hardly move."""
+MIN_END = 6
+"""Fewest steps of an end: four of them were so noisy that sound data looked reversed by 0.14; eight
+real ones do not."""
 MIN_END_LIKENESS = 0.3
 """Least correlation of that end: what moves on by a whole picture fits nothing."""
 
-MIN_COLOUR_LIKENESS = 0.3
-"""Least correlation of the colours of a blurry and a sharp frame. Right pairs: GoPro 0.99,
-generated data at least 0.92; with red and blue exchanged in one of them at most -0.54, one of them
-grey: 0."""
+MAX_UNLIKE_COLOURS = -0.2
+"""Correlation of the colours of a blurry and a sharp frame (less their mean, which two cameras see
+differently) below which their channels are in another order. Right pairs: GoPro 0.99, generated
+data at least 0.9, 0.16 where textures move far; with red and blue exchanged in one of them -0.46
+to -0.98 in natural pictures."""
 MIN_COLOUR = 2.0
-"""Mean deviation from grey, of 255, below which colours are not compared."""
-MAX_LEVEL_DIFFERENCE = 6.0
-"""Most that the means of a channel may differ, of 255, in the median of a sequence: 0.1 in GoPro,
-at most 0.4 in generated data (0.9 in single frames)."""
-MAX_SPREAD = 1.3
-"""Most coarse contrast of a blurry frame for that of its sharp one, in the median: 0.57 to 1.0 in
-right pairs; blur cannot add contrast."""
+"""Mean deviation of both from that mean, of 255, below which their order is not compared; natural
+pictures: 7 to 28."""
+MIN_COLOURED = 8.0
+"""The same of one of them from which the other must have colours, too: two cameras whose gains
+differ by a tenth make up to 5 in grey scenes."""
+MIN_COLOUR_SHARE = 0.1
+"""Least colour of one for that of the other, in the median of a sequence: 0.3 to 1 in right pairs,
+0.0 where one is grey."""
+MAX_LEVEL_DIFFERENCE = 25.0
+"""Most that the means of a channel may differ, of 255, in the median of a sequence and beyond its
+uncertainty. Averaged coded values: 0.1 (GoPro), at most 0.4 (generated). Averaged in linear light,
+which is brighter: 4.5 (Sintel), up to 19 (generated, saturated skies that move far). Two cameras
+behind a beam splitter (BSD) differ a little in colour; gains that differ by a tenth make 18."""
+MAX_SPREAD = 1.5
+"""Most coarse contrast of a blurry frame for that of its sharp one, in the same median: 0.36 to 1.1
+in right pairs, up to 1.18 where few bright points are averaged in linear light; blur hardly adds
+contrast."""
 MAX_FLAT = 1.0
 """Standard deviation, of 255, up to which a picture shows nothing."""
 MIN_SCENE = 0.03
@@ -72,6 +86,9 @@ MIN_SCENE = 0.03
 noise over 88 steps leaves less than 0.01."""
 MIN_COARSE_SCENE = 4.0
 """The same of a coarse picture, of 255."""
+STANDARD_ERROR = 1.86
+"""Standard error of a median, times the square root of the number of values, for their median
+absolute deviation: 1.48 for the standard deviation times 1.25 for the median."""
 THUMBNAIL = 16
 """Rows and columns of the small picture by which copies are found."""
 
@@ -99,9 +116,11 @@ class PictureView(NamedTuple):
     detail: float
     """Energy of the Laplacian."""
     colours: Grey
-    """(h, w, 3), averaged like ``coarse``; each pixel less its mean."""
+    """(h, w, 3), averaged like ``coarse``; each pixel less its mean, and less that of all."""
     mean: Grey
     """Of each channel."""
+    brightness: float
+    """Mean of the grey picture."""
     spread: Grey
     """Standard deviation of each channel, averaged like ``coarse``."""
     contrast: float
@@ -122,6 +141,9 @@ class SpikeView(NamedTuple):
     mean: Grey
     scene: float
     """Standard deviation of ``mean``, as a rate from 0 to 1."""
+    has_clear_ends: bool
+    """Whether a third of the steps stands out of the noise of its spikes; their rate is about half
+    the grey value."""
     first: Grey
     """The first third of the steps."""
     last: Grey
@@ -151,17 +173,20 @@ def view_picture(path: str, picture: NDArray[np.uint8]) -> PictureView:
     laplacian = cv2.Laplacian(grey, cv2.CV_16S)
     detail = float(cv2.norm(laplacian, cv2.NORM_L2SQR)) / grey.size
     size = _coarse_size(grey)
+    brightness, contrast = cv2.meanStdDev(grey)
     areas = cv2.resize(picture, size, interpolation=cv2.INTER_AREA).astype(np.float32)
+    colours = areas - areas.mean(axis=2, keepdims=True)
     small = (THUMBNAIL, THUMBNAIL)
     return PictureView(
         path=path,
         digest=_digest(grey),
         coarse=_coarse(grey),
         detail=detail,
-        colours=np.asarray(areas - areas.mean(axis=2, keepdims=True), np.float32),
+        colours=np.asarray(colours - colours.mean(axis=(0, 1)), np.float32),
         mean=np.asarray(areas.mean(axis=(0, 1)), np.float32),
         spread=np.asarray(areas.std(axis=(0, 1)), np.float32),
-        contrast=float(cv2.meanStdDev(grey)[1][0, 0]),
+        brightness=float(brightness[0, 0]),
+        contrast=float(contrast[0, 0]),
         thumbnail=np.asarray(cv2.resize(grey, small, interpolation=cv2.INTER_AREA), np.uint8),
     )
 
@@ -180,8 +205,9 @@ def view_spikes(path: str, spikes: PackedSpikes, blur: NDArray[np.uint8]) -> Spi
     every = first + spikes.picture(third, steps - third) + last
     seen = band_pass(shrink(blur, height, width).astype(np.float32) / np.float32(255))
     # The mean of more steps is less noisy than that of the window which MIN_TEXTURE is for.
-    texture = MIN_TEXTURE * (WINDOW / max(steps, WINDOW)) ** 0.5
+    texture = min(MIN_TEXTURE, _min_texture(steps))
     mean = band_pass(every)
+    scene = float(mean.std()) / steps
     return SpikeView(
         path=path,
         digest=_digest(spikes.sampled.rows),
@@ -189,10 +215,16 @@ def view_spikes(path: str, spikes: PackedSpikes, blur: NDArray[np.uint8]) -> Spi
         assessable=float(seen.std()) >= texture and min(height, width) >= MIN_SIDE,
         blur=seen,
         mean=mean,
-        scene=float(mean.std()) / steps if min(height, width) >= MIN_SIDE else 0.0,
+        scene=scene if min(height, width) >= MIN_SIDE else 0.0,
+        has_clear_ends=third >= MIN_END and 2 * scene >= _min_texture(third),
         first=band_pass(first),
         last=band_pass(last),
     )
+
+
+def _min_texture(steps: int) -> float:
+    """Contrast that stands out of the noise of so many steps."""
+    return float(MIN_TEXTURE * (WINDOW / max(steps, 1)) ** 0.5)
 
 
 def _digest(values: NDArray[np.uint8]) -> str:
@@ -211,6 +243,7 @@ class Consistency:
         """By their kind."""
         self._level_differences: list[Grey] = []
         self._spreads: list[Grey] = []
+        self._colour_shares: list[float] = []
         self._first_pair: tuple[str, str] | None = None
 
     def add(self, view: FrameView) -> None:
@@ -256,18 +289,19 @@ class Consistency:
         self._level_differences.append(blur.mean - sharp.mean)
         spread = blur.spread / np.maximum(sharp.spread, np.float32(1))
         self._spreads.append(np.asarray(spread, np.float32))
-        if max(_size(blur.colours), _size(sharp.colours)) < MIN_COLOUR:
-            return
+        sizes = _size(blur.colours), _size(sharp.colours)
+        if max(sizes) >= MIN_COLOURED:
+            self._colour_shares.append(min(sizes) / max(sizes))
         likeness = _colour_likeness(blur.colours, sharp.colours)
-        if likeness >= MIN_COLOUR_LIKENESS:
+        if min(sizes) < MIN_COLOUR or likeness >= MAX_UNLIKE_COLOURS:
             return
         exchanged = _colour_likeness(blur.colours[..., ::-1], sharp.colours)
-        cause = "the channels of one of them are in another order, or missing"
-        if exchanged >= MIN_COLOUR_LIKENESS:
+        cause = "the channels of one of them are in another order"
+        if exchanged > -likeness / 2:
             cause = f"red and blue are exchanged in one of them (exchanged back: {exchanged:.2f})"
         self._faults["colours"].append(
             f"{blur.path}: not the colours of {sharp.path} (correlation {likeness:.2f}, expected "
-            f"at least {MIN_COLOUR_LIKENESS}): {cause}; write both as RGB"
+            f"at least {MAX_UNLIKE_COLOURS}): {cause}; write both as RGB"
         )
 
     def _compare_levels(self) -> None:
@@ -277,19 +311,26 @@ class Consistency:
             return
         if not self._level_differences or self._first_pair is None:
             return
-        difference = np.median(self._level_differences, axis=0)
-        spread = np.median(self._spreads, axis=0)
         blur, sharp = self._first_pair
         count = f"median of {len(self._level_differences)} frames"
         advice = "write both with the same exposure, colour balance and gamma"
-        if np.abs(difference).max() > MAX_LEVEL_DIFFERENCE:
+        if self._colour_shares and np.median(self._colour_shares) < MIN_COLOUR_SHARE:
+            self._faults["colours"].append(
+                f"{blur}: one of it and {sharp} has colours, the other one has none ({count}); "
+                "write both as RGB"
+            )
+            return
+        difference, uncertainty = _typical(self._level_differences)
+        if (np.abs(difference) - uncertainty).max() > MAX_LEVEL_DIFFERENCE:
             levels = ", ".join(f"{value:+.1f}" for value in difference)
             self._faults.pop("detail", None)
             self._faults["levels"].append(
                 f"{blur}: the channels' means differ from those of {sharp} by {levels} of 255 "
                 f"({count}, expected at most {MAX_LEVEL_DIFFERENCE:.0f}): {advice}"
             )
-        elif spread.max() > MAX_SPREAD and not self._faults:
+            return
+        spread, uncertainty = _typical(self._spreads)
+        if (spread - uncertainty).max() > MAX_SPREAD and not self._faults:
             self._faults["levels"].append(
                 f"{blur}: {spread.max():.1f} times the contrast of {sharp} ({count}, expected at "
                 f"most {MAX_SPREAD}): {advice}"
@@ -319,7 +360,8 @@ class Consistency:
             if self._fits("spikes", parts, others, MIN_SPIKE_LIKENESS):
                 # Of what moves far the spikes know better whether it is the same scene.
                 least = -1.0
-                self._compare_ends(spikes, previous, following)
+                if spikes.has_clear_ends:
+                    self._compare_ends(spikes, previous, following)
         if blur.digest == sharp.digest:
             # Where nothing moves, a noiseless simulation blurs nothing.
             if all(each.sharp.digest != sharp.digest for each in beside):
@@ -330,12 +372,13 @@ class Consistency:
         elif min(blur.coarse.std(), sharp.coarse.std()) >= _MIN_CONTRAST:
             others = {each.sharp.path: each.sharp.coarse for each in beside}
             parts = {blur.path: blur.coarse, sharp.path: sharp.coarse}
-            is_rich = blur.detail > max(MAX_DETAIL * sharp.detail, _MIN_DETAIL)
+            detail = _relative_detail(blur, sharp)
+            is_rich = blur.detail > _MIN_DETAIL and detail > MAX_DETAIL
             if self._fits("sharp frame", parts, others, least) and is_rich:
                 self._faults["detail"].append(
-                    f"{blur.path}: {blur.detail / max(sharp.detail, 1e-9):.1f} times the fine "
-                    f"detail of {sharp.path}, expected less than {MAX_DETAIL}: blurry and sharp "
-                    "frames are exchanged; exchange their folders or files"
+                    f"{blur.path}: {detail:.1f} times the fine detail of {sharp.path}, "
+                    f"expected less than {MAX_DETAIL}: blurry and sharp frames are exchanged; "
+                    "exchange their folders or files"
                 )
 
     def _fits(
@@ -392,6 +435,19 @@ def _summary(faults: Sequence[str]) -> str:
     if len(faults) > _NAMED:
         others[_NAMED - 1 :] = [f"and {len(faults) - _NAMED} more"]
     return f"{faults[0]} (likewise {', '.join(others)})" if others else faults[0]
+
+
+def _relative_detail(blur: PictureView, sharp: PictureView) -> float:
+    """Fine detail of a blurry frame for its sharp one's, both as bright: lamps flicker."""
+    brighter = blur.brightness / max(sharp.brightness, 1.0)
+    return blur.detail / max(sharp.detail, 1e-9) / max(brighter, 1.0) ** 2
+
+
+def _typical(values: Sequence[Grey]) -> tuple[Grey, Grey]:
+    """Median of a sequence's frames and twice its standard error, as flickering light makes it."""
+    center = np.median(values, axis=0)
+    deviation = np.median(np.abs(values - center), axis=0)
+    return center, 2 * STANDARD_ERROR * deviation / len(values) ** 0.5
 
 
 def _size(colours: Grey) -> float:

@@ -25,28 +25,38 @@ from vrtspike.deblurring.data.gate.alignment import (
     order_fault,
 )
 from vrtspike.deblurring.data.gate.consistency import (
+    STANDARD_ERROR,
     Consistency,
     FrameView,
     gray,
     view_picture,
     view_spikes,
 )
+from vrtspike.deblurring.data.gate.exposure_length import (
+    Lengths,
+    compare_lengths,
+    length_faults,
+    widening,
+)
 from vrtspike.deblurring.data.manifests import INGESTED
 from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS, frame_faults
 from vrtspike.deblurring.data.raw.numbering import frame_order
 from vrtspike.deblurring.data.raw.recordings import Recording, find_recordings, sequence_sensor
-from vrtspike.deblurring.data.raw.spikes import Sensor, frame_scale
+from vrtspike.deblurring.data.raw.spikes import PackedSpikes, Sensor, frame_scale
 from vrtspike.io.images import read_rgb
 from vrtspike.io.manifests import file_entry
 from vrtspike.system.errors import DataError
 
 CENTER_PRECISION = 3.0
 """Steps by which the centre of one exposure may be missed; half a source frame less (a file cut by
-eight steps) is 4. Also the most by which a sequence's median may be off where it is known to a
-step: 0.0 to 0.4 in generated data and real spikes."""
+eight steps) is 4. Also the most by which a sequence's median may be off, beyond its uncertainty:
+0.0 to 2.1 in generated data of many kinds, 0.4 in real spikes."""
 MIN_CENTERS = 3
 """Fewest located exposures whose median is trusted that far."""
+CLEAR = 0.8
+"""Median correlation from which centres are: 0.9 and more in most data. In dark scenes few spikes
+leave 0.4 to 0.75, and single centres are off by up to 28 steps, medians by up to 11."""
 
 
 def ingest_sequence(
@@ -110,6 +120,8 @@ class _Checks:
         self._consistency = Consistency()
         self._moved: list[str] = []
         """Faults of exposures that are shifted in space."""
+        self._lengths: list[Lengths] = []
+        """Of the exposures in which something moves."""
 
     @contextlib.contextmanager
     def _collect(self) -> Iterator[None]:
@@ -149,10 +161,12 @@ class _Checks:
             more = f" ({len(self._moved)} of {compared} exposures)"
             self.faults.append(f"{self._moved[0]}{more}")
         self.faults += self._consistency.finish()
-        self.faults += _time_faults(
-            [frame["spikes"] for frame in self.frames if frame["spikes"]],
-            has_table=self.files.exposures is not None,
-        )
+        exposures = [frame["spikes"] for frame in self.frames if frame["spikes"]]
+        faults = _time_faults(exposures, has_table=self.files.exposures is not None)
+        if exposures and not faults:
+            # Where exposures are shifted, longer ones fit better, as they reach the right steps.
+            faults = length_faults(str(self.root / exposures[0]["path"]), self._lengths)
+        self.faults += faults
 
     def _recordings(
         self, frame: tuple[int, int], given: tuple[int, int] | None
@@ -199,14 +213,18 @@ class _Checks:
             place = (
                 f"{file} (steps {start} to {start + steps - 1})" if self.files.stream else f"{file}"
             )
+            blur_grey = gray(pictures[0])
             found = align(spikes, gray(pictures[1]))
-            seen = view_spikes(place, spikes, gray(pictures[0]))
+            seen = view_spikes(place, spikes, blur_grey)
             fault = mismatch(found, place, paths[1], spikes.shape[1:])
             if fault and found.is_moved:
                 self._moved.append(fault)
                 fault = None
             fault = fault or order_fault(spikes, place)
             entry = _spikes_entry(recording, t0, found, seen.total)
+            if found.locates:
+                sides = self._sides(recording, self.sensor)
+                self._lengths.append(compare_lengths(spikes, blur_grey, sides))
         # The picture's digest tells the frame in another sequence, unless it is of one colour.
         picture = sharp.digest if sharp.detail > 0 else ""
         self.frames.append(
@@ -223,6 +241,15 @@ class _Checks:
             self.faults.append(fault)
         else:
             self._consistency.add(FrameView(blur, sharp, seen))
+
+    def _sides(self, recording: Recording, sensor: Sensor) -> list[PackedSpikes]:
+        """Spikes just before and after an exposure; none where too few are recorded."""
+        file, exposure = self.root / recording.path, recording.exposure
+        steps = widening(exposure.start, exposure.steps, recording.total)
+        if not steps:
+            return []
+        starts = exposure.start - steps, exposure.stop
+        return [sensor.read(file, start, steps) for start in starts]
 
     def _picture(self, path: str) -> NDArray[np.uint8]:
         """A picture, RGB.
@@ -259,13 +286,23 @@ def _spikes_entry(recording: Recording, t0: int, found: Alignment, count: int) -
     }
 
 
-def _is_precise(offsets: Sequence[float]) -> bool:
-    """Whether the median of offsets is known to a step: its standard error, from their spread."""
+def _offset_tolerance(offsets: Sequence[float], correlation: float, steps: int) -> float:
+    """Steps by which the median of offsets may be off: narrower the better they agree.
+
+    Args:
+        offsets: of the located exposures.
+        correlation: their median.
+        steps: of an exposure.
+    """
+    tolerance = center_tolerance(steps)
     if len(offsets) < MIN_CENTERS:
-        return False
+        return tolerance
     center = median(offsets)
-    spread = 1.48 * median(abs(offset - center) for offset in offsets)
-    return bool(spread <= len(offsets) ** 0.5)
+    deviation = median(abs(offset - center) for offset in offsets)
+    uncertainty = 2 * STANDARD_ERROR * deviation / len(offsets) ** 0.5
+    if correlation < CLEAR:
+        return float(tolerance + uncertainty)
+    return float(min(tolerance, CENTER_PRECISION + uncertainty))
 
 
 def _time_faults(exposures: Sequence[dict[str, Any]], *, has_table: bool) -> list[str]:
@@ -278,9 +315,10 @@ def _time_faults(exposures: Sequence[dict[str, Any]], *, has_table: bool) -> lis
         exposures: of the sequence's usable frames; none in a sequence without spikes.
         has_table: whether a table gives the exposures, which may then have any lengths.
     """
-    offsets = [each["center"] - each["sharp"] for each in exposures if each["center"] is not None]
-    if not offsets:
+    located = [each for each in exposures if each["center"] is not None]
+    if not located:
         return []
+    offsets = [each["center"] - each["sharp"] for each in located]
     lengths = Counter((each["steps"], each["sharp"]) for each in exposures)
     (steps, expected), _ = lengths.most_common(1)[0]
     offset = median(offsets)
@@ -296,9 +334,8 @@ def _time_faults(exposures: Sequence[dict[str, Any]], *, has_table: bool) -> lis
         and abs(each["center"] - each["sharp"] - offset)
         > min(CENTER_PRECISION, abs(steps - each["steps"]) / 4)
     ]
-    tolerance = center_tolerance(steps)
-    if _is_precise(offsets):
-        tolerance = CENTER_PRECISION
+    correlation = median(each["correlation"] for each in located)
+    tolerance = _offset_tolerance(offsets, correlation, steps)
     if abs(offset) > tolerance:
         faults.append(
             f"the sharp frames lie at step {expected + offset:.1f} of {steps}, expected "
