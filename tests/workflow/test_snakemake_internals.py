@@ -109,8 +109,9 @@ TERMINATED = """
 import os
 import signal
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
+from vrtspike.workflow.starting import prepare_process
 
-SnakemakeInternals(workflow).make_termination_safe()
+prepare_process(SnakemakeInternals(workflow))
 
 
 def after_checkpoint(wildcards):
