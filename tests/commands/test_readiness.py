@@ -247,6 +247,14 @@ def test_outside_of_a_project_it_does_not_say_that_presets_are_ready(tmp_path, m
     assert lines[-1].startswith("the machine is ready; configuration, data and weights were not")
 
 
+def test_a_machine_without_the_program_which_is_told(tmp_path, monkeypatch):
+    assert list(readiness.which_check()) == []
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (check,) = readiness.which_check()
+    assert check.state == "broken"
+    assert "debianutils" in check.cure
+
+
 def test_a_python_without_vrtspike_is_told(monkeypatch):
     def missing(name):
         raise readiness.metadata.PackageNotFoundError(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import platform
 import shutil
@@ -85,6 +86,7 @@ def all_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Iterato
     yield from torch_checks(gpu)
     if gpu is not None:
         yield compiler_check()
+    yield from which_check()
     for reason in environment_faults():
         yield fault("surroundings", reason)
     yield shared_memory_check()
@@ -194,6 +196,13 @@ def compiler_check() -> Check:
     if done.returncode:
         return fault("compiler", f"{path} fails ({done.stderr.strip()})")
     return Check("compiler", "ok", path)
+
+
+def which_check() -> Iterator[Check]:
+    """Check for the program ``which``, without which Snakemake's Slurm plugin ends every call."""
+    has_plugin = importlib.util.find_spec("snakemake_executor_plugin_slurm") is not None
+    if has_plugin and shutil.which("which") is None:
+        yield fault("which", "missing: Snakemake's Slurm plugin calls it at every start")
 
 
 def shared_memory_check() -> Check:

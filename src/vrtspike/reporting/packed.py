@@ -21,10 +21,13 @@ from vrtspike.runs.identity import without_folders
 from vrtspike.runs.names import RECORD, SETTINGS, STATISTICS, WEIGHTS
 from vrtspike.runs.published import PublishedRun, read_finished, require_published
 from vrtspike.system.errors import ConfigError, RunError, install_advice
+from vrtspike.system.surroundings import nearest_existing
 
 CARD = "README.md"
 FIGURES = "figures.json"
 
+_OTHER_BYTES = 100_000
+"""More than settings, figures and card take."""
 _RECORD_KEYS = ("schema", "status", "name", "fingerprint", "dataset_digest", "step", "parameters")
 _PLAIN = re.compile(r"[A-Za-z][\w.-]*")
 """A licence that YAML reads as a text without quotes."""
@@ -56,11 +59,12 @@ def pack_run(folder: Path, output: Path, licence: str) -> list[str]:
     require_published(folder / WEIGHTS)
     record = read_record(folder) or {}
     figures = find_evaluation(folder, run)
+    copied = [folder / name for name in (WEIGHTS, STATISTICS) if (folder / name).is_file()]
+    _require_space(output, sum(path.stat().st_size for path in copied) + _OTHER_BYTES)
     with atomic_path(output) as temporary:
         temporary.mkdir(parents=True)
-        for name in (WEIGHTS, STATISTICS):
-            if (folder / name).is_file():
-                shutil.copyfile(folder / name, temporary / name)
+        for path in copied:
+            shutil.copyfile(path, temporary / path.name)
         write_json(temporary / SETTINGS, run.public_contents())
         if figures is not None:
             write_json(temporary / FIGURES, without_folders(figures))
@@ -70,6 +74,20 @@ def pack_run(folder: Path, output: Path, licence: str) -> list[str]:
         (temporary / CARD).write_text(_card(run, figures, licence), encoding="utf-8")
     missing = f"no figures: evaluate it first (snakemake evaluate_{run.name})"
     return [missing] if figures is None else []
+
+
+def _require_space(output: Path, needed: int) -> None:
+    """Refuse a folder on a disk with too little space, before anything is written.
+
+    Raises:
+        RunError: naming the folder, what is needed and what is free.
+    """
+    free = shutil.disk_usage(nearest_existing(output)).free
+    if free < needed:
+        raise RunError(
+            f"{output}: {needed / 1e6:.1f} MB are needed, {free / 1e6:.1f} MB are free on that "
+            "disk; free space there, or give another folder"
+        )
 
 
 def find_model(given: str | Path) -> Path:

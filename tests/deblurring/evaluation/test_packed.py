@@ -12,6 +12,7 @@ import torch
 import yaml
 
 from tests.deblurring.evaluation.conftest import arrays, private_words, write_light_run
+from tests.faults import disks
 from vrtspike.analysis.evaluation_files import EvaluationJob
 from vrtspike.commands.main import run_command
 from vrtspike.deblurring.evaluation.evaluate import evaluate_run
@@ -51,6 +52,18 @@ def test_a_packed_run_restores_as_the_run_does(results, packed, sequence):
     clip = arrays(sequence)
     expected = load(results / "train/given", device="cpu").restore(*clip)
     np.testing.assert_array_equal(load(packed, device="cpu").restore(*clip), expected)
+
+
+def test_a_full_disk_is_told_before_anything_is_written(results, tmp_path):
+    if reason := disks.missing():
+        pytest.skip(reason)
+    run = str(results / "train/given")
+    place = tmp_path / "small"
+    with disks.small_disk(place, 1):
+        (place / "other").write_bytes(bytes(950_000))
+        with pytest.raises(RunError, match=r"small/model: 0\.\d MB are needed, 0\.\d MB are free"):
+            run_command(["pack", run, "-o", str(place / "model")])
+        assert [path.name for path in place.iterdir()] == ["other"]
 
 
 def test_figures_and_card_say_what_was_measured(results, packed):
