@@ -46,8 +46,8 @@ def dataset_of_preset(name):
     RAW_DATA.note_own_data(name)
     # Jobs of a cluster plan for themselves, and do not know which presets are needed.
     dataset = DEBLURRING.need(name, alone=SNAKEMAKE.runs_locally)
-    found = dict(dataset=dataset.name, bins=preset.DATA.NUM_VOXEL_BINS)
-    return checkpoints.statistics.get(**found).output[0]
+    bins = preset.DATA.NUM_VOXEL_BINS
+    return checkpoints.statistics.get(dataset=dataset.name, bins=bins).output[0]
 
 
 def damaged_results(folder, kind):

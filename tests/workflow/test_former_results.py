@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,7 +52,7 @@ def test_after_a_failure_contents_and_dates_are_as_before(former, files, tmp_pat
     assert former.restore() == [f"{tmp_path}/train/p: the former result is kept"]
     assert [path.read_text() for path in files[:2]] == list(NAMES)
     assert {path.stat().st_mtime_ns for path in files[:2]} == {DATE_NS}
-    assert [path.name for path in tmp_path.iterdir()] == ["train"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["logs", "train"]
     assert [path.name for path in (tmp_path / "train").iterdir()] == ["p"]
 
 
@@ -64,7 +67,35 @@ def test_a_new_result_stays(former, files, tmp_path):
         path.write_text("new")
     assert former.restore() == []
     assert {path.read_text() for path in files[:2]} == {"new"}
-    assert [path.name for path in tmp_path.iterdir()] == ["train"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["logs", "train"]
+
+
+KEEP_AND_DIE = """
+import os, signal, sys
+from pathlib import Path
+from vrtspike.workflow.former_results import FormerResults
+FormerResults().keep([sys.argv[1]], Path(sys.argv[2]))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_copies_of_a_killed_process_are_removed(files, tmp_path):
+    done = subprocess.run([sys.executable, "-c", KEEP_AND_DIE, files[0], tmp_path], check=False)
+    assert done.returncode == -signal.SIGKILL
+    (abandoned,) = tmp_path.glob(".former-*")
+    former = FormerResults()
+    former.keep(map(str, files), tmp_path)
+    assert not abandoned.exists()
+    former.forget()
+    assert list(tmp_path.glob(".former-*")) == []
+
+
+def test_copies_of_a_running_process_stay(former, files, tmp_path):
+    other = FormerResults()
+    other.keep(map(str, files), tmp_path)
+    other.forget()
+    removed(files)
+    assert former.restore() == [f"{tmp_path}/train/p: the former result is kept"]
 
 
 SUBMIT = "#!/bin/sh\n( sh $1 > $1.out 2>&1; echo $? > $1.status ) > $1.log 2>&1 &\necho $1\n"

@@ -74,6 +74,8 @@ onstart:
         runs_locally=SNAKEMAKE.runs_locally,
         config=SNAKEMAKE.config_arguments,
         due=SNAKEMAKE.due_jobs(),
+        second_may_run=SNAKEMAKE.may_run("second"),
+        train_may_run=SNAKEMAKE.may_run("train"),
     )
     Path("found.json").write_text(json.dumps(found))
 """
@@ -93,6 +95,7 @@ def test_every_name_does_what_it_is_used_for(tmp_path):
     found = snakemake(tmp_path, "--config", "ABC={B: 3}", "--forcerun", "second")
     assert (found["is_main"], found["is_dry_run"], found["runs_locally"]) == (True, False, True)
     assert found["config"] == ["ABC={B: 3}"]
+    assert (found["second_may_run"], found["train_may_run"]) == (True, False)
     due = [["first", {}, ["first.txt"]]]
     due.append(["second", {"name": "a"}, ["second-a.txt"]])
     assert sorted(job for job in found["due"] if job[0] != "all") == due
@@ -111,7 +114,13 @@ import signal
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 from vrtspike.workflow.starting import prepare_process
 
-prepare_process(SnakemakeInternals(workflow))
+SNAKEMAKE = SnakemakeInternals(workflow)
+prepare_process(SNAKEMAKE)
+
+
+onstart:
+    if SNAKEMAKE.may_run("second"):
+        print("second may run after the checkpoint")
 
 
 def after_checkpoint(wildcards):
@@ -152,6 +161,7 @@ def test_sigterm_while_the_scheduler_holds_its_lock_ends_the_run(tmp_path):
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=HANG_S
     )
     assert (tmp_path / "first.txt").is_file(), done.stderr
+    assert "second may run after the checkpoint" in done.stdout
     assert "Will exit after finishing currently running jobs" in done.stderr
     assert done.returncode != 0
 

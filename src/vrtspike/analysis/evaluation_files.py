@@ -137,17 +137,32 @@ def write_evaluation(
     return summary
 
 
+_CHOSEN_ON = "chosen on"
+_NO_TEST = "not a test"
+"""Beginnings of warnings by which figures are no test of the model."""
+
+
 def chosen_on(data: str, key: str) -> str:
     """The warning that figures are of data on which the training was chosen.
 
     >>> chosen_on("the test split", "VALIDATION: test")
     'chosen on the test split: validation looked at it during the training (VALIDATION: test)'
     """
-    return f"chosen on {data}: validation looked at it during the training ({key})"
+    return f"{_CHOSEN_ON} {data}: validation looked at it during the training ({key})"
 
 
-_NO_TEST = ("not a test", "chosen on")
-"""Beginnings of warnings about figures that are no test of the model."""
+def trained_on(sequences: Mapping[str, str], total: int) -> str:
+    """The warning that test sequences hold frames that were trained on.
+
+    Args:
+        sequences: these test sequences, with the training sequences that hold their frames.
+        total: number of all test sequences.
+    """
+    name, training = next(iter(sequences.items()))
+    return (
+        f"{_NO_TEST}: {len(sequences)} of {total} test sequences hold frames that were trained on "
+        f"({name} those of {training}; DATA.TEST_ON_TRAINING_FRAMES)"
+    )
 
 
 NOT_COUNTED = "Not counted"
@@ -161,7 +176,8 @@ def reasons_not_to_count(summary: Summary) -> list[str]:
     >>> reasons_not_to_count({"warnings": ["not a test: 2 of 3", "of other data than it was"]})
     ['not a test: 2 of 3']
     """
-    return [text for text in summary.get("warnings", ()) if text.startswith(_NO_TEST)]
+    reasons = (_NO_TEST, _CHOSEN_ON)
+    return [text for text in summary.get("warnings", ()) if text.startswith(reasons)]
 
 
 def worst_frames(frames: pd.DataFrame, metric: Metric) -> list[dict[str, str | float]]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
@@ -13,7 +11,6 @@ from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.monitoring.timing import seconds
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.errors import RunError
-from vrtspike.system.surroundings import nearest_existing
 from vrtspike.training.progress import measure_peak
 
 GPU_FLOP_PER_BYTE = 4.2
@@ -109,11 +106,6 @@ def named_gpu(name: str, count: int) -> GpuKind:
     if kind not in GPUS:
         raise RunError(f"--gpu {name}: expected {', '.join(GPUS)}; or run on that machine")
     return GpuKind(kind, count, GPUS[kind][1])
-
-
-def free_bytes(path: Path) -> int:
-    """Free bytes on the disk of a path, which need not exist."""
-    return shutil.disk_usage(nearest_existing(path)).free
 
 
 def measure_speed(gpu: GpuKind | None) -> tuple[float, str]:

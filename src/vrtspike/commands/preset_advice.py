@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from vrtspike.analysis.findings import advice_texts
-from vrtspike.commands.hardware import Machine, free_bytes
+from vrtspike.commands.hardware import Machine
 from vrtspike.config.problems import find_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import Workflow
@@ -28,6 +28,7 @@ from vrtspike.deblurring.problem import training_weights
 from vrtspike.deblurring.settings import Settings
 from vrtspike.io.files import folder_size
 from vrtspike.system.errors import DataError
+from vrtspike.system.surroundings import free_bytes
 from vrtspike.training.workers import resolve_workers
 
 PREFERRED = (

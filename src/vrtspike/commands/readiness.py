@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from vrtspike.analysis.findings import advice_texts
-from vrtspike.commands.hardware import GpuKind, find_gpus, free_bytes
+from vrtspike.commands.hardware import GpuKind, find_gpus
 from vrtspike.commands.preset_advice import PresetData, find_data
 from vrtspike.config.problems import find_problem
 from vrtspike.config.run_schema import RunSettings
@@ -31,7 +31,7 @@ from vrtspike.monitoring.nvml import driver_version
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.system.errors import DataError, UserError, named_faults
-from vrtspike.system.surroundings import environment_faults, nearest_existing
+from vrtspike.system.surroundings import environment_faults, free_bytes, nearest_existing
 
 State = Literal["ok", "note", "missing", "broken"]
 _MARKS: dict[State, str] = {"ok": "✓", "note": "·", "missing": "○", "broken": "✗"}

@@ -20,8 +20,10 @@ _JPEG = b"\xff\xd8\xff"
 _JPEG_END = b"\xff\xd9"
 _PNG = b"\x89PNG\r\n\x1a\n"
 _ORIENTATION_TAG = 0x0112
-_HDR, _WIDE = {16, 18}, {9, 11, 12}
-"""Numbers of transfer curves (PQ, HLG) and of primaries (BT.2020, DCI-P3, Display P3) in H.273."""
+HDR_TRANSFERS = frozenset({16, 18})
+"""Transfer characteristics PQ and HLG (Rec. ITU-T H.273), also in FFmpeg."""
+WIDE_PRIMARIES = frozenset({9, 11, 12})
+"""Colour primaries BT.2020, DCI-P3 and Display P3 (Rec. ITU-T H.273), also in FFmpeg."""
 _NEEDED_BYTES = 32
 """Bytes at the end of JPEG data without which the picture is another one."""
 
@@ -117,7 +119,9 @@ def _oriented(image: NDArray[Any], orientation: int) -> NDArray[Any]:
 def _require_standard_colours(path: Path, contents: bytes) -> None:
     """Refuse a PNG file of high dynamic range or wide gamut, as videos of such colours are."""
     for name, data in _png_header_chunks(contents):
-        if name == b"cICP" and len(data) >= 2 and (data[0] in _WIDE or data[1] in _HDR):
+        if name != b"cICP" or len(data) < 2:
+            continue
+        if data[0] in WIDE_PRIMARIES or data[1] in HDR_TRANSFERS:
             raise DataError(
                 f"{path}: found a PNG of high dynamic range or of a wide gamut (cICP primaries "
                 f"{data[0]}, transfer {data[1]}), expected standard range and BT.709 or sRGB: its "

@@ -21,7 +21,7 @@ from vrtspike.runs.identity import without_folders
 from vrtspike.runs.names import RECORD, SETTINGS, STATISTICS, WEIGHTS
 from vrtspike.runs.published import PublishedRun, read_finished, require_published
 from vrtspike.system.errors import ConfigError, RunError, install_advice
-from vrtspike.system.surroundings import nearest_existing
+from vrtspike.system.surroundings import free_bytes
 
 CARD = "README.md"
 FIGURES = "figures.json"
@@ -82,7 +82,7 @@ def _require_space(output: Path, needed: int) -> None:
     Raises:
         RunError: naming the folder, what is needed and what is free.
     """
-    free = shutil.disk_usage(nearest_existing(output)).free
+    free = free_bytes(output)
     if free < needed:
         raise RunError(
             f"{output}: {needed / 1e6:.1f} MB are needed, {free / 1e6:.1f} MB are free on that "

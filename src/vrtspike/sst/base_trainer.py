@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import json
 import math
@@ -28,6 +27,7 @@ from vrtspike.sst.grid import Area
 from vrtspike.sst.model import RecursiveAttentionTransformer as RecursiveAttentionTransformer
 from vrtspike.sst.model import place_on_grid
 from vrtspike.system.errors import ConfigError, RunError
+from vrtspike.system.suggestions import nearest
 from vrtspike.training.fit import fit
 
 MODEL_SAVE_PATH = "models"
@@ -251,7 +251,7 @@ def preset_values(given: Mapping[str, Any], learning_rate: object) -> dict[str, 
         place = f"trainer_params: {name}"
         own, meanings = OTHER_NAMES.get(name, (name, {}))
         if own not in PARAMETERS:
-            (near,) = difflib.get_close_matches(name.lower(), [*PARAMETERS, *OTHER_NAMES], 1, 0)
+            near = nearest(name, [*PARAMETERS, *OTHER_NAMES], cutoff=0)
             raise ConfigError(f"{place}: unknown; did you mean {near}? docs/sst.md has all of them")
         key = PARAMETERS[own][0]
         path: KeyPath = tuple(key.split("."))

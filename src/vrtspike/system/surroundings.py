@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,6 +50,11 @@ def nearest_existing(path: Path) -> Path:
     """The path, or the nearest parent folder that exists and is accessible."""
     path = path.absolute()
     return next(place for place in (path, *path.parents) if os.path.exists(place))  # noqa: PTH110
+
+
+def free_bytes(path: Path) -> int:
+    """Free bytes on the disk of a path, which need not exist."""
+    return shutil.disk_usage(nearest_existing(path)).free
 
 
 def write_fault(path: Path) -> str:

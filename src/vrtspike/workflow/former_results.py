@@ -8,12 +8,20 @@ which would make evaluations stale.
 
 from __future__ import annotations
 
+import contextlib
 import filecmp
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from vrtspike.io.locks import lock_file, locked
+from vrtspike.system.errors import RunError
+
+_PREFIX = ".former-"
+_LOCK = "lock"
+"""File in a folder of copies, locked while the process that made them runs."""
 
 
 class FormerResults:
@@ -21,10 +29,13 @@ class FormerResults:
 
     def __init__(self) -> None:
         self._folder: Path | None = None
+        self._lock: int | None = None
         self._kept: dict[Path, tuple[Path, int]] = {}
 
     def keep(self, files: Iterable[str], results: Path) -> None:
         """Keep the files that exist, as hard links where possible.
+
+        Copies of processes that have been killed are removed.
 
         Args:
             files: outputs of trainings.
@@ -33,7 +44,12 @@ class FormerResults:
         paths = [path for path in map(Path, files) if path.is_file()]
         if not paths:
             return
-        self._folder = Path(tempfile.mkdtemp(prefix=".former-", dir=results))
+        with _exclusive(results):
+            _remove_abandoned(results)
+            self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=results))
+            self._lock = os.open(self._folder / _LOCK, os.O_CREAT | os.O_RDWR)
+            with contextlib.suppress(RunError):  # without locks no process removes it
+                lock_file(self._lock, self._folder / _LOCK)
         for number, path in enumerate(paths):
             copy = self._folder / str(number)
             self._kept[path] = (copy, path.stat().st_mtime_ns)
@@ -69,9 +85,31 @@ class FormerResults:
         """Remove the copies."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
-        self._kept, self._folder = {}, None
+        if self._lock is not None:
+            os.close(self._lock)
+        self._folder = None
+        self._lock = None
+        self._kept = {}
 
 
 def _is_same(path: Path, copy: Path) -> bool:
     """Whether a file has its former contents."""
     return path.is_file() and filecmp.cmp(path, copy, shallow=False)
+
+
+@contextlib.contextmanager
+def _exclusive(results: Path) -> Iterator[None]:
+    """Keep other processes from removing a folder that is not yet locked."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(RunError):  # a file system without locks
+            stack.enter_context(locked(results / "logs/snakemakes/former-results.lock"))
+        yield
+
+
+def _remove_abandoned(results: Path) -> None:
+    """Remove copies whose process has been killed."""
+    for folder in results.glob(f"{_PREFIX}*"):
+        lock = folder / _LOCK
+        with contextlib.suppress(FileNotFoundError, RunError), lock.open("a") as stream:
+            if lock_file(stream.fileno(), lock):
+                shutil.rmtree(folder, ignore_errors=True)

@@ -111,6 +111,11 @@ class SnakemakeInternals:
             for job in list(dag.needrun_jobs()) or dag.jobs
         ]
 
+    def may_run(self, rule: str) -> bool:
+        """Whether jobs of a rule are due, or may become due after a checkpoint."""
+        jobs = self._workflow.dag.needrun_jobs()
+        return any(job.rule.name == rule or job.is_checkpoint for job in jobs)
+
     def outputs(self, rule: str) -> list[str]:
         """Outputs of all jobs of a rule in the plan, due or not."""
         jobs = [job for job in self._workflow.dag.jobs if job.rule.name == rule]

@@ -17,6 +17,7 @@ from vrtspike.analysis.evaluation_files import (
     TABLE,
     EvaluationJob,
     chosen_on,
+    trained_on,
     worst_frames,
     write_summary,
     write_table,
@@ -113,19 +114,16 @@ def write_results(
 def _warnings(dataset: DatasetManifest, run: RunIdentity) -> list[str]:
     """What a reader of the figures has to know: other data, and how the test split was used."""
     data = deblurring_settings(run.settings).DATA
-    split, found = data.VAL_SPLIT, []
+    split = data.VAL_SPLIT
+    warnings = []
     if dataset.digest != run.dataset_digest:
-        found.append(f"of other data than it was trained on: {dataset.name} has another digest")
+        warnings.append(f"of other data than it was trained on: {dataset.name} has another digest")
     if data.VALIDATION == "test":
-        found.append(chosen_on("the test split", "DATA.VALIDATION is test"))
-    known = {name: of for name, of in dataset.overlaps.items() if name.startswith(f"{split}/")}
-    if known:
-        name, training = next(iter(known.items()))
-        found.append(
-            f"not a test: {len(known)} of {len(dataset.split(split))} test sequences hold frames "
-            f"that were trained on ({name} those of {training}; DATA.TEST_ON_TRAINING_FRAMES)"
-        )
-    return found
+        warnings.append(chosen_on("the test split", "DATA.VALIDATION is test"))
+    overlaps = {name: of for name, of in dataset.overlaps.items() if name.startswith(f"{split}/")}
+    if overlaps:
+        warnings.append(trained_on(overlaps, len(dataset.split(split))))
+    return warnings
 
 
 def _worst(summary: Mapping[str, Any]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from vrtspike.deblurring.rgb_images import Image
 from vrtspike.deblurring.video.colours import decoded_colours
 from vrtspike.deblurring.video.matroska import announced_bytes
+from vrtspike.io.images import HDR_TRANSFERS, WIDE_PRIMARIES
 from vrtspike.system.errors import DataError
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
 FRAMES_PER_SECOND = 24
-_HDR, _WIDE = {16, 18}, {9, 11, 12}
-"""FFmpeg's numbers of transfer curves (PQ, HLG) and of primaries (BT.2020, DCI-P3, Display P3)."""
 _BROADCAST = {"mpegts", "mpeg"}
 """Formats whose clock runs from any time on; others begin at 0, or later on purpose."""
 _MICROSECONDS = 1_000_000
@@ -136,7 +135,8 @@ def _open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
             raise DataError(f"{path}: holds no video; expected a video file such as .mp4")
         stream = container.streams.video[0]
         context = stream.codec_context
-        if context.color_trc in _HDR or context.color_primaries in _WIDE:
+        is_wide = context.color_primaries in WIDE_PRIMARIES
+        if context.color_trc in HDR_TRANSFERS or is_wide:
             raise DataError(
                 f"{path}: found video of high dynamic range or of a wide gamut, expected standard "
                 "range and BT.709: its colours would come out pale; convert it with a video program"

@@ -73,7 +73,7 @@ _BIT_ORDERS = {
     4: "the halves of each byte (nibbles) exchanged: write byte >> 4 | byte << 4",
     3: REVERSED_HALVES,
 }
-"""What is wrong where bit b of each byte stands in place b ^ key, and what to do."""
+"""Faults and remedies by key: bit b of each byte stands in place b ^ key."""
 
 MOST_SHIFT = 8
 """A shift in space is looked for up to this part of the sensor's sides."""
@@ -166,7 +166,7 @@ def align(spikes: PackedSpikes, gray: NDArray[np.generic], *, blurry: bool = Fal
 
 
 def _compared(how: str, likeness: float, value: float) -> str:
-    """What fits better, with both correlations."""
+    """The better order or shift, with both correlations."""
     return f"{how} (correlation {likeness:.2f} instead of {value:.2f})"
 
 

@@ -142,8 +142,10 @@ class SpikeView(NamedTuple):
     scene: float
     """Standard deviation of ``mean``, as a rate from 0 to 1."""
     has_clear_ends: bool
-    """Whether a third of the steps stands out of the noise of its spikes; their rate is about half
-    the grey value."""
+    """Whether the contrast of a third of the steps exceeds the noise of its spikes.
+
+    Their rate is about half the grey value.
+    """
     first: Grey
     """The first third of the steps."""
     last: Grey
@@ -223,7 +225,7 @@ def view_spikes(path: str, spikes: PackedSpikes, blur: NDArray[np.uint8]) -> Spi
 
 
 def _min_texture(steps: int) -> float:
-    """Contrast that stands out of the noise of so many steps."""
+    """Contrast above the noise of so many steps."""
     return float(MIN_TEXTURE * (WINDOW / max(steps, 1)) ** 0.5)
 
 
