@@ -41,7 +41,7 @@ SCRIPTS = Path("scripts")
 RAW_DATA = RawData(
     DEBLURRING, lambda: SNAKEMAKE.is_dry_run, NOTICES, measures=SNAKEMAKE.is_main
 )
-FORMER_RESULTS = FormerResults()
+FORMER_RESULTS = FormerResults(Path(RESULTS))
 TRAININGS = Trainings(WORKFLOW, SCRIPTS / "train.py")
 
 # Params that change with code or settings, and inputs that force the rerun of damaged results.

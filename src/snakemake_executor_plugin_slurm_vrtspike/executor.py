@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from snakemake_executor_plugin_slurm import Executor as SlurmExecutor
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
@@ -23,7 +23,8 @@ from vrtspike.io.files import file_mark
 
 RETRY_S = 10.0
 """Seconds until a question without an answer is repeated."""
-_LIST = ("squeue", "--noheader", "--array", "--states=all", "--format=%i|%T", "--name")
+_COLUMNS = "--Format=JobArrayID:|,State:|,RestartCnt:|"
+_LIST = ("squeue", "--noheader", "--array", "--states=all", _COLUMNS, "--name")
 _RECORDS = ("sacct", "--allocations", "--noheader", "--parsable2", "--format=JobID,State", "--jobs")
 _REFUSED = re.compile(r"The error message was '(.*?)'\.\n", re.DOTALL)
 _UNAVAILABLE = re.compile(
@@ -36,6 +37,18 @@ Job = Any
 """Snakemake's, which has no published types."""
 
 
+class _Answer(NamedTuple):
+    """Slurm's answer on a job.
+
+    Attributes:
+        state: by its long name, such as RUNNING.
+        restarts: how often the job was queued again; 0 where only ``sacct`` knows the job.
+    """
+
+    state: str
+    restarts: int = 0
+
+
 class Executor(SlurmExecutor):
     """Submits jobs to Slurm, and asks for them until it knows how they ended."""
 
@@ -46,7 +59,7 @@ class Executor(SlurmExecutor):
         self._changed = time.monotonic()
         self._results: dict[Any, dict[str, object]] = {}
         self._unsubmitted: list[Job] = []
-        self._states: dict[str, str] = {}
+        self._restarts: dict[str, int] = {}
         self._unlisted: dict[str, float] = {}
         # Unused here; with one the plugin gives advice on which to choose.
         workflow.executor_settings.status_command = None
@@ -84,15 +97,15 @@ class Executor(SlurmExecutor):
             return
         answer = query([*_LIST, self.run_uuid])
         self._report_controller(answer.fault)
-        states = _read(answer.text or "")
+        answers = _read(answer.text or "")
         if not self._unreachable:
             waiting, self._unsubmitted = self._unsubmitted, []
             for unsubmitted in waiting:
                 self.run_job(unsubmitted)
-            if unlisted := sorted({str(job.external_jobid) for job in active_jobs} - set(states)):
-                states |= _read(query([*_RECORDS, ",".join(unlisted)]).text or "")
+            if unlisted := sorted({str(job.external_jobid) for job in active_jobs} - set(answers)):
+                answers |= _read(query([*_RECORDS, ",".join(unlisted)]).text or "")
         for job in active_jobs:
-            if self._unreachable or self._is_active(job, states.get(str(job.external_jobid))):
+            if self._unreachable or self._is_active(job, answers.get(str(job.external_jobid))):
                 yield job
         rest_s = min(max(1.0, 0.1 * (time.monotonic() - self._changed)), 60.0)
         self.next_seconds_between_status_checks = RETRY_S if self._unreachable else rest_s
@@ -101,14 +114,15 @@ class Executor(SlurmExecutor):
         """Wait for the next look, or for the end of the run, which waits for this thread."""
         self._over.wait(self.next_seconds_between_status_checks)
 
-    def _is_active(self, job: SubmittedJobInfo, state: str | None) -> bool:
-        """Report a job that has ended; returns whether it has not."""
+    def _is_active(self, job: SubmittedJobInfo, answer: _Answer | None) -> bool:
+        """Report a job that has ended or was queued again; returns whether it has not ended."""
         number = str(job.external_jobid)
-        state = state or self._state_by_results(job)
-        if (self._states.get(number), state) == ("RUNNING", "PENDING"):
+        state, restarts = answer or _Answer(self._state_by_results(job))
+        # A job may run again before it is asked for.
+        if restarts > self._restarts.get(number, 0):
+            self._restarts[number] = restarts
             why = "its wall time ended, its node failed, or others came first"
-            self.logger.warning(f"Slurm job {number} ({job.job.name}) is queued again: {why}")
-        self._states[number] = state
+            self.logger.warning(f"Slurm job {number} ({job.job.name}) was queued again: {why}")
         if state not in FAILURE_REASONS:
             return True
         self._changed = time.monotonic()
@@ -156,10 +170,14 @@ class Executor(SlurmExecutor):
         super().shutdown()
 
 
-def _read(text: str) -> dict[str, str]:
-    """States by number in what ``squeue`` or ``sacct`` prints: ``12|CANCELLED by 0``."""
-    rows = (line.strip().split("|") for line in text.splitlines() if "|" in line)
-    return {number: state.split()[0] for number, state in rows}
+def _read(text: str) -> dict[str, _Answer]:
+    """Answers by number, from ``12 |RUNNING |0 |`` (squeue) or ``12|CANCELLED by 0`` (sacct)."""
+    answers = {}
+    for line in text.splitlines():
+        if "|" in line:
+            number, state, *restarts = (column.strip() for column in line.split("|"))
+            answers[number] = _Answer(state.split()[0], *map(int, restarts[:1]))
+    return answers
 
 
 def _result_marks(job: Job) -> dict[str, object]:

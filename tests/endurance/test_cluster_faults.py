@@ -102,7 +102,7 @@ KILLED = "its program was ended by SIGKILL, as when memory is full"
             marks=pytest.mark.core,
         ),
         (kill, f"^error: .*{KILLED}"),
-        (lose_node, r"Slurm job \d+ \(train\) is queued again: .* its node failed"),
+        (lose_node, r"Slurm job \d+ \(train\) was queued again: .* its node failed"),
     ],
 )
 def test_a_job_that_ends_early_is_continued_and_says_why(prepared: OnCluster, fault, message):
@@ -128,7 +128,7 @@ def test_a_training_longer_than_its_wall_time_is_continued_and_uses_up_no_retry(
     with prepared.start("train_long", "--retries", "0", runtime="1", slurm_extra="''") as run:
         run.wait_for(lambda: len(prepared.record("long").get("starts", [])) == 2)
         (job,) = prepared.cluster.jobs()[-1:]
-        message = f"Slurm job {job} (train) is queued again: its wall time ended"
+        message = f"Slurm job {job} (train) was queued again: its wall time ended"
         run.wait_for(lambda: message in run.text)  # Snakemake asks Slurm now and then
         output = run.text
     assert failures(output) == []

@@ -30,8 +30,8 @@ def files(tmp_path: Path) -> list[Path]:
 
 @pytest.fixture
 def former(files: list[Path], tmp_path: Path) -> FormerResults:
-    former = FormerResults()
-    former.keep(map(str, files), tmp_path)
+    former = FormerResults(tmp_path)
+    former.keep(map(str, files))
     return former
 
 
@@ -74,7 +74,7 @@ KEEP_AND_DIE = """
 import os, signal, sys
 from pathlib import Path
 from vrtspike.workflow.former_results import FormerResults
-FormerResults().keep([sys.argv[1]], Path(sys.argv[2]))
+FormerResults(Path(sys.argv[2])).keep([sys.argv[1]])
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -83,17 +83,12 @@ def test_copies_of_a_killed_process_are_removed(files, tmp_path):
     done = subprocess.run([sys.executable, "-c", KEEP_AND_DIE, files[0], tmp_path], check=False)
     assert done.returncode == -signal.SIGKILL
     (abandoned,) = tmp_path.glob(".former-*")
-    former = FormerResults()
-    former.keep(map(str, files), tmp_path)
+    FormerResults(tmp_path).remove_abandoned()
     assert not abandoned.exists()
-    former.forget()
-    assert list(tmp_path.glob(".former-*")) == []
 
 
 def test_copies_of_a_running_process_stay(former, files, tmp_path):
-    other = FormerResults()
-    other.keep(map(str, files), tmp_path)
-    other.forget()
+    FormerResults(tmp_path).remove_abandoned()
     removed(files)
     assert former.restore() == [f"{tmp_path}/train/p: the former result is kept"]
 

@@ -25,31 +25,61 @@ _LOCK = "lock"
 
 
 class FormerResults:
-    """Files as they were before a run, by path."""
+    """Files as they were before a run, by path.
 
-    def __init__(self) -> None:
+    Args:
+        results: folder of all results, for a temporary folder on the same file system.
+    """
+
+    def __init__(self, results: Path) -> None:
+        self._results = results
         self._folder: Path | None = None
         self._lock: int | None = None
         self._kept: dict[Path, tuple[Path, int]] = {}
 
-    def keep(self, files: Iterable[str], results: Path) -> None:
-        """Keep the files that exist, as hard links where possible.
+    def remove_abandoned(self) -> None:
+        """Remove copies whose process has been killed."""
+        with self._exclusive():
+            for folder in self._results.glob(f"{_PREFIX}*"):
+                lock = folder / _LOCK
+                with contextlib.suppress(OSError, RunError), lock.open("a") as stream:
+                    if lock_file(stream.fileno(), lock):
+                        shutil.rmtree(folder, ignore_errors=True)
 
-        Copies of processes that have been killed are removed.
+    def keep(self, files: Iterable[str]) -> None:
+        """Keep the files that exist, as hard links where possible.
 
         Args:
             files: outputs of trainings.
-            results: folder of all results, for a temporary folder on the same file system.
+
+        Raises:
+            RunError: if the folder of results cannot be written.
         """
         paths = [path for path in map(Path, files) if path.is_file()]
         if not paths:
             return
-        with _exclusive(results):
-            _remove_abandoned(results)
-            self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=results))
-            self._lock = os.open(self._folder / _LOCK, os.O_CREAT | os.O_RDWR)
-            with contextlib.suppress(RunError):  # without locks no process removes it
-                lock_file(self._lock, self._folder / _LOCK)
+        try:
+            with self._exclusive():
+                self._make_folder()
+            self._copy(paths)
+        except OSError as error:
+            self.forget()
+            raise RunError(
+                f"{self._results}: {error.strerror}; there published results are kept until their "
+                "new training has succeeded; free space or fix permissions, and run again"
+            ) from error
+
+    def _make_folder(self) -> None:
+        """Make the temporary folder and lock it."""
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self._results))
+        self._folder = folder
+        self._lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR)
+        with contextlib.suppress(RunError):  # without locks no process removes it
+            lock_file(self._lock, folder / _LOCK)
+
+    def _copy(self, paths: Iterable[Path]) -> None:
+        """Link or copy files into the temporary folder."""
+        assert self._folder is not None
         for number, path in enumerate(paths):
             copy = self._folder / str(number)
             self._kept[path] = (copy, path.stat().st_mtime_ns)
@@ -91,25 +121,16 @@ class FormerResults:
         self._lock = None
         self._kept = {}
 
+    @contextlib.contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """Keep other processes from removing a folder that is not yet locked."""
+        with contextlib.ExitStack() as stack:
+            # Without locks, or on a full disk.
+            with contextlib.suppress(OSError, RunError):
+                stack.enter_context(locked(self._results / "logs/snakemakes/former-results.lock"))
+            yield
+
 
 def _is_same(path: Path, copy: Path) -> bool:
     """Whether a file has its former contents."""
     return path.is_file() and filecmp.cmp(path, copy, shallow=False)
-
-
-@contextlib.contextmanager
-def _exclusive(results: Path) -> Iterator[None]:
-    """Keep other processes from removing a folder that is not yet locked."""
-    with contextlib.ExitStack() as stack:
-        with contextlib.suppress(RunError):  # a file system without locks
-            stack.enter_context(locked(results / "logs/snakemakes/former-results.lock"))
-        yield
-
-
-def _remove_abandoned(results: Path) -> None:
-    """Remove copies whose process has been killed."""
-    for folder in results.glob(f"{_PREFIX}*"):
-        lock = folder / _LOCK
-        with contextlib.suppress(FileNotFoundError, RunError), lock.open("a") as stream:
-            if lock_file(stream.fileno(), lock):
-                shutil.rmtree(folder, ignore_errors=True)
