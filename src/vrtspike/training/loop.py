@@ -264,7 +264,9 @@ class Trainer:
         step, skipped = self.progress.step, self.progress.skipped_in_a_row
         rate = self.optimizer.param_groups[0]["lr"]
         if skipped:
-            symptom += f"; no gradient is finite and nothing is learned since step {step - skipped + 1}"
+            symptom += (
+                f"; no gradient is finite and nothing is learned since step {step - skipped + 1}"
+            )
         return RunError(
             f"step {step}, learning rate {rate:.3g}: {symptom}. The same command would fail again. "
             f"{self._advice_on_divergence()}; with other settings the run starts from the beginning"
