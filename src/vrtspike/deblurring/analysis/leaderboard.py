@@ -236,16 +236,16 @@ def _marked(rows: pd.DataFrame, title: str, marks: Marks) -> pd.DataFrame:
     cells = texts(rows, FORMATS, absent="").set_index(rows.index)
     for rank, mark in enumerate(marks):
         for index, column in _places(rows, title, rank):
-            cells.loc[index, column] = mark(cells.loc[index, column])
+            cells.at[index, column] = mark(str(cells.at[index, column]))
     return cells
 
 
 def _cells(rows: pd.DataFrame, title: str, rank: int) -> frozenset[tuple[int, int]]:
     """The figures of a rank as numbers of row and column."""
+    numbers = {index: number for number, index in enumerate(rows.index)}
+    columns = [str(column) for column in rows.columns]
     places = _places(rows, title, rank)
-    return frozenset(
-        (rows.index.get_loc(index), rows.columns.get_loc(column)) for index, column in places
-    )
+    return frozenset((numbers[index], columns.index(column)) for index, column in places)
 
 
 def _decimals(column: str) -> int:
