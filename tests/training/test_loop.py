@@ -143,9 +143,23 @@ class SpoiledTask(ForecastTask):
 
 def test_a_run_that_never_recovers_stops_with_advice(tmp_path):
     settings = forecast_settings({"MAX_STEPS": 100})
-    with pytest.raises(RunError, match=r"TRAIN\.OPTIM\.LR"):
+    with pytest.raises(RunError) as raised:
         train(tmp_path, settings, task=SpoiledTask(range(5, 100)))
     assert records(tmp_path)[-1]["step"] == 5 + 20
+    message = str(raised.value)
+    assert message.startswith("step 25, learning rate 0.00")
+    assert "nothing is learned since step 6" in message
+    assert "lower TRAIN.OPTIM.LR (now 0.01)" in message
+    assert "lower TRAIN.MAX_GRAD_NORM (now 1)" in message
+    assert "TRAIN.PRECISION" not in message
+
+
+def test_advice_on_divergence_depends_on_the_precision(tmp_path):
+    settings = forecast_settings({"MAX_STEPS": 30, "PRECISION": "bf16-true", "MAX_GRAD_NORM": None})
+    with pytest.raises(RunError) as raised:
+        train(tmp_path, settings, task=SpoiledTask(range(100)))
+    assert "set TRAIN.MAX_GRAD_NORM (now null)" in str(raised.value)
+    assert "set TRAIN.PRECISION to bf16-mixed or 32 (now bf16-true)" in str(raised.value)
 
 
 class OverflowingTask(ForecastTask):

@@ -91,14 +91,8 @@ def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFr
     differences = setting_differences(candidates)
     atomic_write_text(output / "differences.csv", differences.to_csv(index=False))
     atomic_write_text(output / "table.csv", table.to_csv(index=False, float_format="%.6g"))
-    formats = FORMATS | quality_formats(metrics)
-    counted, others = (
-        table[[_counts(each) is counts for each in candidates]].drop(columns=NOTE, errors="ignore")
-        for counts in (True, False)
-    )
-    tables = [Table(counted, formats=formats)]
-    if len(others):
-        tables.append(Table(others, NOT_COUNTED, NOT_COUNTED_NOTE, formats=formats))
+    counted = [_counts(candidate) for candidate in candidates]
+    tables = _page_tables(table, metrics, pd.Series(counted, index=table.index))
     write_page(
         output / "table.html",
         "Presets compared",
@@ -107,6 +101,55 @@ def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFr
         [*tables, Table(differences, "Differences of the configurations")],
     )
     return table
+
+
+MAX_METRICS = 2
+"""Metrics of a table on the page; more columns would not fit a window."""
+
+
+def _page_tables(table: pd.DataFrame, metrics: Measured, counted: pd.Series) -> list[Table]:
+    """The tables of the page: runs that count, then those that do not, a few columns each.
+
+    Args:
+        table: of :func:`comparison_table`.
+        metrics: of its columns.
+        counted: for each row, whether its figures are a test of the model.
+    """
+    formats = FORMATS | quality_formats(metrics)
+    tables = [
+        *(Table(part, formats=formats) for part in _quality_parts(table[counted], metrics)),
+        Table(_costs(table[counted]), "Speed and memory", formats=formats),
+    ]
+    if not counted.all():
+        first, *others = [*_quality_parts(table[~counted], metrics), _costs(table[~counted])]
+        tables.append(Table(first, NOT_COUNTED, NOT_COUNTED_NOTE, formats=formats))
+        tables += [Table(part, formats=formats) for part in others]
+    return [each for each in tables if len(each.frame)]
+
+
+def _costs(rows: pd.DataFrame) -> pd.DataFrame:
+    """The names, and the columns of speed, memory and parameters."""
+    return rows[[rows.columns[0], *(name for name in rows if name in FORMATS)]]
+
+
+def _quality_parts(rows: pd.DataFrame, metrics: Measured) -> list[pd.DataFrame]:
+    """The columns of a few metrics at a time, each with the names; none without rows."""
+    if rows.empty:
+        return []
+    names = list(metrics)
+    parts = []
+    for start in range(0, len(names), MAX_METRICS):
+        chosen = names[start : start + MAX_METRICS]
+        columns = [column for column in rows if _metric_of(str(column), names) in chosen]
+        parts.append(rows[[rows.columns[0], *columns]])
+    return parts
+
+
+def _metric_of(column: str, names: Sequence[str]) -> str | None:
+    """The metric of a column such as ``psnr (vrt) gain``; None for other columns."""
+    fitting = [name for name in names if column.startswith(f"{name} ")]
+    # A name may begin another one: psnr, psnr (vrt).
+    return max(fitting, key=len, default=None)
 
 
 def _counts(candidate: Candidate) -> bool:

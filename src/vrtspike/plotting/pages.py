@@ -36,6 +36,8 @@ class Table:
         formats: format specification (such as ``.2f``) by column; numbers without one are shown
             as they are.
         strong_rows: indices of rows in bold, such as a mean.
+        best: (row, column) indices of cells in bold.
+        second: (row, column) indices of underlined cells.
     """
 
     frame: pd.DataFrame
@@ -43,6 +45,8 @@ class Table:
     note: str = ""
     formats: Mapping[str, str] | None = None
     strong_rows: frozenset[int] = frozenset()
+    best: frozenset[tuple[int, int]] = frozenset()
+    second: frozenset[tuple[int, int]] = frozenset()
 
     @property
     def are_texts(self) -> list[bool]:

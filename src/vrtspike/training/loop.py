@@ -257,18 +257,34 @@ class Trainer:
         if step % self.settings.LOG.MEMORY_EVERY_STEPS == 0:
             self.log.memory(step, self.ranks.device, self.batches.cache_use())
         if self.progress.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
-            skipped = f"the gradients were not finite for {MAX_SKIPPED_IN_A_ROW} steps in a row"
-            raise self._divergence(f"{skipped} and nothing was learned in them")
+            raise self._divergence("training has diverged")
 
     def _divergence(self, symptom: str) -> RunError:
         """The error of a run whose numbers are no longer finite."""
+        step, skipped = self.progress.step, self.progress.skipped_in_a_row
         rate = self.optimizer.param_groups[0]["lr"]
+        if skipped:
+            symptom += (
+                f"; no gradient is finite and nothing is learned since step {step - skipped + 1}"
+            )
         return RunError(
-            f"step {self.progress.step}, learning rate {rate:.3g}: {symptom}. The same command "
-            "would fail again. Lower TRAIN.OPTIM.LR or TRAIN.MAX_GRAD_NORM, set TRAIN.PRECISION to "
-            "bf16-mixed or 32, or, with 16-mixed, lower TRAIN.AMP_INIT_SCALE; other settings are "
-            "another run, from the beginning"
+            f"step {step}, learning rate {rate:.3g}: {symptom}. The same command would fail again. "
+            f"{self._advice_on_divergence()}; with other settings the run starts from the beginning"
         )
+
+    def _advice_on_divergence(self) -> str:
+        """The keys that may help, with their present values."""
+        train, precision = self.train, self.precision.name
+        keys = [f"lower TRAIN.OPTIM.LR (now {train.OPTIM.LR:g})"]
+        if train.MAX_GRAD_NORM is None:
+            keys.append("set TRAIN.MAX_GRAD_NORM (now null)")
+        else:
+            keys.append(f"lower TRAIN.MAX_GRAD_NORM (now {train.MAX_GRAD_NORM:g})")
+        if precision in ("16-mixed", "bf16-true"):
+            keys.append(f"set TRAIN.PRECISION to bf16-mixed or 32 (now {precision})")
+        if precision == "16-mixed":
+            keys.append(f"lower TRAIN.AMP_INIT_SCALE (now {train.AMP_INIT_SCALE:g})")
+        return "Any of these may help: " + ", ".join(keys)
 
     def _validation_is_due(self) -> bool:
         step = self.progress.step

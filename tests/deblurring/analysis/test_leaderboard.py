@@ -87,6 +87,11 @@ def test_latex_has_few_columns_and_marks_the_best_of_each_data_set(tmp_path):
     assert r"c & 31.00 & \underline{0.9400} & gopro" in latex
     assert r"other & 39.00 & 0.9900 & demo, test" in latex  # alone on its data
     assert max(line.count("&") for line in lines) == 6
+    page = (tmp_path / "board/leaderboard.html").read_text()
+    assert ">a_1</td><td><b>33.00</b></td><td><b>0.9501</b></td>" in page
+    assert ">b</td><td><u>32.00</u></td><td><b>0.9501</b></td>" in page
+    assert ">c</td><td>31.00</td><td><u>0.9400</u></td>" in page
+    assert ">other</td><td>39.00</td><td>0.9900</td>" in page
     write_leaderboard(folders, tmp_path / "wide", all_columns=True)
     wide = (tmp_path / "wide/leaderboard.tex").read_text()
     assert "this project, run print-b" in wide

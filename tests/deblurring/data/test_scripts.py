@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
+import struct
 import subprocess
 import sys
+from zlib import compress, crc32
 
 import pytest
 
@@ -51,6 +54,35 @@ def test_table_and_plot_of_where_exposures_lie(script, pristine, tmp_path):
     assert all(float(row["correlation"]) > 0.8 for row in rows)
     svg = plot.read_text()
     assert all(name in svg for name in SEQUENCES)
+
+
+def test_a_shard_goes_on_when_a_picture_claims_a_huge_size(repository, script, dataset, tmp_path):
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", crc32(kind + data))
+
+    survey = tmp_path / "survey.json"
+    script("survey", "--root", dataset, "--dataset-name", "toy", "--output", survey)
+    bomb = dataset / SEQUENCES[0] / "blur/000002.png"
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", 60000, 60000, 8, 2, 0, 0, 0))
+    pixels = chunk(b"IDAT", compress(bytes(1000))) + chunk(b"IEND", b"")
+    bomb.write_bytes(b"\x89PNG\r\n\x1a\n" + header + pixels)
+    ingested, output = tmp_path / "ingest", tmp_path / "ingest/shards/0-of-1.json"
+    command = [sys.executable, repository / "scripts/ingest.py", "--root", dataset]
+    command += ["--survey", survey, "--ingested", ingested, "--output", output]
+    with subprocess.Popen([*map(str, command)], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = process.stderr.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, said
+    assert "Traceback" not in said
+    manifests = {name: read_json(ingested / f"{name}.json") for name in SEQUENCES}
+    (fault,) = manifests.pop(SEQUENCES[0])["faults"]
+    assert fault.startswith(f"{bomb}: cannot be decoded")
+    assert [len(manifest["frames"]) for manifest in manifests.values()] == [3] * len(manifests)
+    assert [manifest["faults"] for manifest in manifests.values()] == [[]] * len(manifests)
+    # The pixels would take 10.8 GB.
+    assert usage.ru_maxrss < 3 * 2**20
 
 
 def test_blurry_frames_are_not_taken_for_sharp_ones(script, plain, tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from vrtspike.deblurring.models.flow import SpyNet, corner_warp, flow_warp
+from vrtspike.deblurring.models.flow import SpyNet, corner_warp, flow_warp, sample_at
 from vrtspike.deblurring.models.layers import pad_to_multiple
 
 
@@ -27,6 +27,34 @@ def test_double_precision_stays_double() -> None:
     x = torch.rand(1, 2, 4, 5, dtype=torch.float64, requires_grad=True)
     flow = (torch.rand(1, 2, 4, 5, dtype=torch.float64) - 0.5).requires_grad_()
     assert torch.autograd.gradcheck(flow_warp, (x, flow))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 1e30, -1e30])
+@pytest.mark.parametrize("padding", ["zeros", "border"])
+def test_a_flow_of_any_value_has_a_gradient(padding: str, value: float) -> None:
+    # A diverged network gives such flows; PyTorch ended the process.
+    torch.manual_seed(0)
+    x = torch.rand(2, 3, 32, 32, requires_grad=True)
+    flow = torch.zeros(2, 2, 32, 32)
+    flow[torch.rand(flow.shape) < 0.3] = value
+    warped = flow_warp(x, flow.requires_grad_(), padding)
+    warped.sum().backward()
+    assert x.grad is not None
+    assert x.grad.isfinite().all()
+
+
+def test_sound_positions_are_sampled_as_pytorch_does() -> None:
+    torch.manual_seed(0)
+    x = torch.rand(1, 3, 8, 9)
+    columns, rows = 12 * torch.rand(1, 8, 9) - 2, 12 * torch.rand(1, 8, 9) - 2
+    columns[0, 0], rows[0, 1] = float("nan"), float("nan")
+    grid = torch.stack(((2 * columns + 1) / 9 - 1, (2 * rows + 1) / 8 - 1), dim=-1)
+    for padding in ("zeros", "border"):
+        expected = torch.nn.functional.grid_sample(
+            x, grid, "bilinear", padding, align_corners=False
+        )
+        sampled = sample_at(x, columns, rows, padding=padding)
+        torch.testing.assert_close(sampled, expected, rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

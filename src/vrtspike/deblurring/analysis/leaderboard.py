@@ -167,7 +167,16 @@ def write_leaderboard(
         below = [] if all_columns else note_lines(noted)
         text = " ".join(filter(None, [note, *below]))
         formats = {heads[name]: form for name, form in FORMATS.items()}
-        pages.append(Table(few.rename(columns=heads), title, text, formats=formats))
+        pages.append(
+            Table(
+                few.rename(columns=heads),
+                title,
+                text,
+                formats=formats,
+                best=_cells(few, title, 0),
+                second=_cells(few, title, 1),
+            )
+        )
         markdown.append(f"## {title}\n\n{note}\n" if note else f"## {title}\n")
         markdown.append(markdown_table(_marked(few, title, _MARKDOWN).rename(columns=heads)))
         markdown += [f"- {line}" for line in below]
@@ -202,24 +211,41 @@ def _sources(table: pd.DataFrame) -> list[str]:
     return [f"{row['model']}: {row['source']}." for row in rows]
 
 
-def _marked(rows: pd.DataFrame, title: str, marks: Marks) -> pd.DataFrame:
-    """The cells as texts; of each data set the best and the second figure are marked.
+def _places(rows: pd.DataFrame, title: str, rank: int) -> list[tuple[int, str]]:
+    """Index and column of the figures of a rank in their data set, 0 for the best.
 
     Rows that do not count, or were measured in an unknown way, are not compared.
     """
-    cells = texts(rows, FORMATS, absent="").set_index(rows.index)
     if title in (NOT_COUNTED, f"Protocol {UNKNOWN}"):
-        return cells
+        return []
+    places = []
     for _, group in rows.groupby("dataset"):
         if len(group) < 2:
             continue
         for column in RANKED:
             # Figures that look alike share their place.
-            values = sorted(set(group[column].dropna().round(_decimals(column))), reverse=True)
-            for value, mark in zip(values, marks, strict=False):
-                equal = group.index[group[column].round(_decimals(column)) == value]
-                cells.loc[equal, column] = cells.loc[equal, column].map(mark)
+            shown = group[column].round(_decimals(column))
+            values = sorted(set(shown.dropna()), reverse=True)
+            if rank < len(values):
+                places += [(index, column) for index in group.index[shown == values[rank]]]
+    return places
+
+
+def _marked(rows: pd.DataFrame, title: str, marks: Marks) -> pd.DataFrame:
+    """The cells as texts; of each data set the best and the second figure are marked."""
+    cells = texts(rows, FORMATS, absent="").set_index(rows.index)
+    for rank, mark in enumerate(marks):
+        for index, column in _places(rows, title, rank):
+            cells.at[index, column] = mark(str(cells.at[index, column]))
     return cells
+
+
+def _cells(rows: pd.DataFrame, title: str, rank: int) -> frozenset[tuple[int, int]]:
+    """The figures of a rank as numbers of row and column."""
+    numbers = {index: number for number, index in enumerate(rows.index)}
+    columns = [str(column) for column in rows.columns]
+    places = _places(rows, title, rank)
+    return frozenset((numbers[index], columns.index(column)) for index, column in places)
 
 
 def _decimals(column: str) -> int:

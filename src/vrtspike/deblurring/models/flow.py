@@ -24,7 +24,8 @@ def sample_at(
 
     Args:
         x: (N, C, H, W).
-        columns: (N, ..., H', W') positions in pixels; not a number is outside.
+        columns: (N, ..., H', W') positions in pixels; not a number is outside, or with
+            ``border`` at the first pixel.
         rows: the same shape.
         mode: ``bilinear`` or ``nearest``.
         padding: ``zeros`` or ``border``, what lies outside of ``x``.
@@ -37,9 +38,12 @@ def sample_at(
     # Pixel p of n has its centre at (2p + 1) / n - 1 with align_corners=False; that convention,
     # unlike the other, also holds for a single row or column.
     grid = torch.stack(((2 * columns + 1) / width - 1, (2 * rows + 1) / height - 1), dim=-1)
-    found = functional.grid_sample(
-        x.to(exact), grid.to(exact).flatten(1, -3), mode, padding, align_corners=False
-    )
+    grid = grid.to(exact).flatten(1, -3)
+    if padding == "border":
+        # PyTorch's gradient on a CPU crashes there (pytorch issue 24823); -1 is the first pixel,
+        # which PyTorch takes.
+        grid = grid.nan_to_num(nan=-1.0)
+    found = functional.grid_sample(x.to(exact), grid, mode, padding, align_corners=False)
     return found.view(*x.shape[:2], *columns.shape[1:]).to(x.dtype)
 
 
