@@ -20,7 +20,7 @@ pytestmark = [
 
 def test_they_listen_on_the_loopback_interface_alone_stop_and_continue(after):
     project = after("data")
-    options = ("--config", "GPUS=2", "SET=[TRAIN.MAX_STEPS=4]")
+    options = ("--config", "GPUS=2", "SET=[TRAIN.MAX_STEPS=6]")
     call = project.command("--cores", "2", "train_tiny", *options)
     environment = {"CUDA_VISIBLE_DEVICES": "0,1"}
     event = stop_at(project.folder, 2, publishes=CHECKPOINT)
@@ -41,4 +41,6 @@ def test_they_listen_on_the_loopback_interface_alone_stop_and_continue(after):
     (run,) = (project.folder / "runs").glob("*/*/run.json")
     record = json.loads(run.read_text())
     assert record["processes"] == 2
-    assert [start["step"] for start in record["starts"]] == [0, 2]
+    first, second = (start["step"] for start in record["starts"])
+    assert first == 0
+    assert 2 <= second < 6
