@@ -16,6 +16,7 @@ from typing import NoReturn
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.settings import LogHandlerSettingsBase
 
+from vrtspike.system.endings import write_at_once
 from vrtspike.system.errors import EXIT_USER_ERROR
 from vrtspike.system.surroundings import environment_faults
 from vrtspike.workflow.messages import config_fault, is_superseded, rewrite
@@ -89,6 +90,5 @@ class LogHandler(LogHandlerBase):
 
 def _leave(number: int, frame: object) -> NoReturn:
     """Before a run begins there is nothing to end in order."""
-    # Not by print: the thread of the log may be in the middle of a line.
-    os.write(sys.stderr.fileno(), b"stopped before anything was run\n")
+    write_at_once("stopped before anything was run")
     os._exit(128 + signal.SIGINT)  # as in a shell

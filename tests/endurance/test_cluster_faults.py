@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
@@ -152,6 +153,52 @@ def test_a_cause_that_is_not_going_away_is_reported_once(prepared: OnCluster, pa
     assert "is retried" not in output
     causes = {"test": "its program failed", "none_such": "Slurm refused it: sbatch: error: invalid"}
     assert causes[partition] in failed
+
+
+IN_THE_LOCK = """
+import os
+import time
+if "SLURM_JOB_ID" in os.environ:
+    from snakemake.scheduling.job_scheduler import JobScheduler
+    finish_jobs, exit_gracefully = JobScheduler._finish_jobs, JobScheduler.exit_gracefully
+
+    def finish_jobs_after_a_signal(scheduler):
+        Path("waits.tmp").write_text(str(os.getpid()))
+        Path("waits.tmp").rename("waits")
+        while not Path("signalled").exists():
+            time.sleep(0.05)
+        finish_jobs(scheduler)
+
+    def note_signal(scheduler, *signal):
+        Path("signalled").touch()
+        exit_gracefully(scheduler, *signal)
+
+    JobScheduler._finish_jobs = finish_jobs_after_a_signal
+    JobScheduler.exit_gracefully = note_signal
+"""
+"""Has a job's Snakemake wait for SIGTERM in its main thread, which holds the scheduler's lock."""
+
+
+def test_a_job_that_is_asked_to_end_while_its_scheduler_is_locked_ends_and_is_reported(
+    prepared: OnCluster,
+):
+    prepared.preset("locked", 2)
+    waits = prepared.project.folder / "waits"
+    place = "\nprepare_process(SNAKEMAKE)"
+    with (
+        prepared.project.replaced("rules/common.smk", place, f"\n{IN_THE_LOCK}{place}"),
+        prepared.start("train_locked", "--retries", "0") as run,
+    ):
+        run.wait_for(waits.exists)
+        (job,) = prepared.cluster.jobs("running")
+        os.kill(int(waits.read_text()), signal.SIGTERM)
+        assert run.wait() != 0
+        output = run.text
+        assert run.orphans() == []
+    (failed,) = failures(output)
+    assert f"Slurm job {job}: its program failed" in failed
+    assert prepared.cluster.jobs("pending", "running", "suspended") == []
+    assert "JobState=FAILED" in prepared.cluster.job(job)
 
 
 SLOW = """#!/bin/sh

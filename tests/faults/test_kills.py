@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from dataclasses import dataclass
 
 import pytest
 
 from tests.faults.processes import CHECKPOINT, Command, started, stop_at, wait_until_signalled
-from tests.faults.results import results
+from tests.faults.results import leftovers, results
 
 pytestmark = [pytest.mark.endurance, pytest.mark.workflow, pytest.mark.timeout(1500)]
 
@@ -54,6 +55,7 @@ class Strike:
 
 
 SAVED = "the same command continues from there"
+AGAIN = "stopping: running jobs save what they have"
 CONTINUE = "continue: snakemake --cores 2 train_tiny"
 STRIKES = [
     Strike("snakemake", KILL, (SAVED,), often=True),
@@ -119,6 +121,28 @@ def test_a_training_ends_as_without_signals(after, undisturbed, strikes):
     steps = [start["step"] for start in starts]
     assert steps == sorted(steps)
     assert steps[1:] == sorted({*steps[1:]}), "each start has gone further"
+
+
+@pytest.mark.core
+def test_ctrl_c_pressed_again_while_a_training_saves_changes_nothing(after):
+    project = after("data")
+    call = project.command("--cores", "2", "train_tiny")
+    event = stop_at(project.folder, 2, publishes=CHECKPOINT)
+    with started(project, *call, environment=event) as command:
+        with command.held("rank"):
+            (rank,) = command.find("rank")
+            strike(command, GROUP, INT)
+            wait_until_signalled(rank)
+            # Snakemake has taken notice of the first when it says so of another.
+            while AGAIN not in command.text:
+                strike(command, GROUP, INT)
+                time.sleep(0.2)
+        output = end_of(command)
+    assert "Traceback" not in output
+    assert SAVED in output
+    assert CONTINUE in output
+    assert leftovers(project.folder) == []
+    project.make("train_tiny", "--config", "SET=TRAIN.MAX_STEPS=4")
 
 
 PROGRAMS = {

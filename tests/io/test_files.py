@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.concurrency import run_python
 from tests.faults.disks import full, missing, small_disk
 from vrtspike.io.files import (
     atomic_path,
@@ -26,7 +27,7 @@ from vrtspike.io.files import (
     replaced_folder,
     write_json,
 )
-from vrtspike.system.errors import RunError
+from vrtspike.system.errors import EXIT_USER_ERROR, RunError
 
 
 def test_a_file_is_replaced_whole(tmp_path):
@@ -149,6 +150,39 @@ def test_a_full_disk_replaces_the_error_of_a_library(tmp_path):
             with pytest.raises(RunError):
                 fail(RunError("what a user can fix is told as it is"))
         assert [*path.parent.iterdir()] == []
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+import torch
+from safetensors.torch import save_file
+from vrtspike.io.files import atomic_path
+from vrtspike.system.cli import run
+
+def write():
+    with atomic_path(Path("weights")) as path:
+        {save}({{"weight": torch.zeros(20_000)}}, path)
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, 2**16))
+run(write)
+"""
+
+
+@pytest.mark.parametrize(
+    "save", ["save_file", "torch.save", "lambda _, to: to.write_bytes(b'0' * 80_000)"]
+)
+def test_a_limit_of_file_sizes_is_named_with_the_file_whatever_writes_it(tmp_path, save):
+    (tmp_path / "weights").write_bytes(b"before")
+    done = run_python("-c", LIMITED.format(save=f"({save})"), cwd=tmp_path)
+    assert done.returncode == EXIT_USER_ERROR
+    assert done.stderr == (
+        "error: weights: the file may not grow further (File too large); raise the limit "
+        "(ulimit -f), or move RESULTS or RUNS, and run again\n"
+    )
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [
+        ("weights", b"before")
+    ]
 
 
 @pytest.mark.parametrize("stem", ["a" * 230, "场" * 75])

@@ -86,10 +86,23 @@ with notices.user_errors():
 """
 
 
+TOO_LITTLE_MEMORY = """
+import resource
+resource.setrlimit(resource.RLIMIT_AS, (2**34, 2**34))
+with notices.user_errors():
+    raise ImportError("libopenblas.so: failed to map segment from shared object")
+"""
+OF_MEMORY = (
+    "error: memory is limited to 16384 MB (ulimit -v); raise it: ulimit -v unlimited "
+    "(libopenblas.so: failed to map segment from shared object)"
+)
+
+
 @pytest.mark.parametrize(
     ("then", "status", "printed"),
     [
         ("", 0, KNOWN),
+        (TOO_LITTLE_MEMORY, 2, [OF_MEMORY, *KNOWN]),
         ("notices.exit_status = 1", 1, KNOWN),
         # What was printed as an error is not printed again.
         (ERROR, 2, ["error: no such file", "first", "second"]),

@@ -107,9 +107,11 @@ def test_changes_that_a_profile_leaves_out_are_named(clone):
     assert "rerun-triggers" not in clone.snakemake("--dry-run", "demo").stdout
 
 
-def test_ctrl_c_before_a_run_begins_leaves_no_traceback(clone):
+@pytest.mark.parametrize("is_closed", [False, True], ids=["", "with standard error closed"])
+def test_ctrl_c_before_a_run_begins_leaves_no_traceback(clone, is_closed):
+    closing = ["sh", "-c", 'exec "$@" 2>&-', "sh"] if is_closed else []
     process = subprocess.Popen(
-        clone.command("--dry-run", "demo"),
+        [*closing, *clone.command("--dry-run", "demo")],
         cwd=clone.folder,
         env=clone.environment,
         stdout=subprocess.PIPE,
@@ -122,7 +124,7 @@ def test_ctrl_c_before_a_run_begins_leaves_no_traceback(clone):
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=800)
     assert process.returncode == 128 + signal.SIGINT
-    assert "stopped before anything was run" in output.splitlines()
+    assert ("stopped before anything was run" in output.splitlines()) != is_closed
     assert "Traceback" not in output
 
 

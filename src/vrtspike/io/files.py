@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+import resource
 import secrets
 import shutil
 import stat
@@ -24,6 +25,8 @@ _PROBE = 1 << 16
 """Bytes of a test write that detects a full disk."""
 _TEMPORARY_NAME = re.compile(r"\.[0-9a-f]{16}\.(?:tmp(?:\.[^.]+)?|old)")
 """Names of :func:`atomic_path` for unfinished and replaced files."""
+_SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
+"""In messages of libraries written in Rust, such as safetensors."""
 _ABANDONED_S = 24 * 3600.0
 """Age in seconds from which a temporary file counts as abandoned by a killed process."""
 
@@ -72,7 +75,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 def writes_to(path: Path, temporary: Path | None = None) -> Iterator[None]:
     """Set the file name of an OSError in the body, which errors of writes lack.
 
-    On a full disk, such an error takes the place of a library's own.
+    On a full disk, or at a limit of file sizes, such an error takes the place of a library's own.
 
     Args:
         path: of the file that the body writes.
@@ -83,12 +86,24 @@ def writes_to(path: Path, temporary: Path | None = None) -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:
-        cause = error if isinstance(error, OSError) else disk_full_error(path.parent)
+        cause = error if isinstance(error, OSError) else _space_error(error, temporary or path)
         if cause is None:
             raise
         if cause.filename is None or os.fspath(cause.filename) == str(temporary):
             cause.filename = os.fspath(path)
         raise cause from error.__cause__ if cause is error else error
+
+
+def _space_error(error: Exception, path: Path) -> OSError | None:
+    """The full disk or limit that made a library fail to write a file; None without either."""
+    if words := _SYSTEM_ERROR.search(str(error)):
+        cause = OSError(int(words[1]), os.strerror(int(words[1])))
+        if is_disk_full(cause):
+            return cause
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if limit != resource.RLIM_INFINITY and path.is_file() and path.stat().st_size >= limit:
+        return OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    return disk_full_error(path.parent)
 
 
 def disk_full_error(folder: Path) -> OSError | None:

@@ -194,10 +194,9 @@ def run(
             raise
         status, text = EXIT_USER_ERROR, f"error: {_describe_import_error(error)}"
     except MemoryError as error:
-        limit = memory_limit()
-        if limit is None:
+        if (fault := memory_fault(error)) is None:
             raise
-        status, text = EXIT_USER_ERROR, f"error: {limit} ({error or 'MemoryError'})"
+        status, text = EXIT_USER_ERROR, f"error: {fault}"
     except BrokenPipeError:
         if not _reader_has_ended():
             raise
@@ -229,14 +228,21 @@ def run(
 
 def _describe_import_error(error: ImportError) -> str:
     """Message on a package that cannot be imported, with its cure."""
-    limit = memory_limit()
-    if limit is not None and _NO_MEMORY.search(str(error)):
-        return f"{limit} ({error})"
+    if (fault := memory_fault(error)) is not None:
+        return fault
     extra = "onnx" if (error.name or "").startswith("onnx") else "workflow"
     return (
         f"a package is missing or damaged ({error}); {install_advice(extra)}, or see "
         "docs/install.md"
     )
+
+
+def memory_fault(error: MemoryError | ImportError) -> str | None:
+    """Message on an error that a limit of memory may have caused; None for another cause."""
+    limit = memory_limit()
+    if limit is None or (isinstance(error, ImportError) and not _NO_MEMORY.search(str(error))):
+        return None
+    return f"{limit} ({error or 'MemoryError'})"
 
 
 def memory_limit() -> str | None:

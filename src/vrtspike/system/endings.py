@@ -1,7 +1,8 @@
 """How programs exit: on a signal, or when the process that they work for has ended.
 
 On a signal a program removes its temporary files (:func:`exit_on_signals`). A job exits when its
-Snakemake has died, however many shells are in between (:func:`exit_with_snakemake`).
+Snakemake has died, however many shells are in between (:func:`exit_with_snakemake`). Snakemake
+waits for its jobs after Ctrl-C, however often that is pressed (:func:`interrupt_once`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import os
 import select
 import signal
+import sys
 import threading
 from pathlib import Path
 from types import FrameType
@@ -63,6 +65,33 @@ def _leave(number: int, frame: FrameType | None) -> NoReturn:
     for each in (*_ENDING, signal.SIGINT):
         signal.signal(each, signal.SIG_IGN)
     raise EndedBySignal(number)
+
+
+def interrupt_once() -> None:
+    """Have the first SIGINT raise KeyboardInterrupt, and later ones only say what is waited for.
+
+    A second exception would end Snakemake in the middle of its own end, before its jobs.
+    """
+    signal.signal(signal.SIGINT, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    signal.signal(signal.SIGINT, _ask_for_patience)
+    raise KeyboardInterrupt
+
+
+def _ask_for_patience(number: int, frame: FrameType | None) -> None:
+    write_at_once("stopping: running jobs save what they have and end; please wait")
+
+
+def write_at_once(text: str) -> None:
+    """Write a line to standard error, if that is open, in a handler of a signal.
+
+    The handler may have interrupted a ``print``, which another one must not enter.
+    """
+    if sys.stderr is not None:  # it was closed when Python began
+        with contextlib.suppress(OSError):
+            os.write(sys.stderr.fileno(), f"{text}\n".encode())
 
 
 def process_identity(number: int | None = None) -> str | None:

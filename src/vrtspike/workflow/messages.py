@@ -11,8 +11,10 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from typing import NoReturn
 
 from vrtspike.config.documents import read_yaml
+from vrtspike.system.cli import memory_fault
 from vrtspike.system.errors import EXIT_USER_ERROR, ConfigError, UserError
 from vrtspike.system.suggestions import did_you_mean
 
@@ -124,14 +126,21 @@ class Notices:
 
     @contextlib.contextmanager
     def user_errors(self) -> Iterator[None]:
-        """End Snakemake at a UserError with its message and exit status 2."""
+        """End Snakemake at a UserError, or a limit of memory, with a message and exit status 2."""
         try:
             yield
         except UserError as error:
-            print(f"error: {error}", file=sys.stderr)
             self._texts = {text: None for text in self._texts if str(error) not in text}
-            self.exit_status = 0
-            raise SystemExit(EXIT_USER_ERROR) from None
+            self._refuse(str(error))
+        except (MemoryError, ImportError) as error:
+            if (fault := memory_fault(error)) is None:
+                raise
+            self._refuse(fault)
+
+    def _refuse(self, fault: str) -> NoReturn:
+        print(f"error: {fault}", file=sys.stderr)
+        self.exit_status = 0
+        raise SystemExit(EXIT_USER_ERROR) from None
 
     def _print_at_exit(self) -> None:
         """Print the notices; exit with :attr:`exit_status` (Snakemake's is 0 for any plan)."""

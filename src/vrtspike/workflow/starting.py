@@ -23,7 +23,12 @@ from typing import Literal
 from vrtspike.cluster.launch import require_machines
 from vrtspike.io.files import file_mark, writes_to
 from vrtspike.io.locks import describe_process, lock_file, locked
-from vrtspike.system.endings import SNAKEMAKE_PROCESS, exit_with_snakemake, process_identity
+from vrtspike.system.endings import (
+    SNAKEMAKE_PROCESS,
+    exit_with_snakemake,
+    interrupt_once,
+    process_identity,
+)
 from vrtspike.system.errors import RunError, is_disk_full, list_faults
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 
@@ -93,7 +98,7 @@ def begin_run(
         sys.stdout.flush()
         os.execv(sys.executable, sys.orig_argv)
     signal.signal(signal.SIGTERM, handler)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    interrupt_once()
 
 
 def refuse_future_dates(files: Iterable[str]) -> None:
