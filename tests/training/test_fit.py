@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch._inductor.exc import InductorError
 
 from tests.training.forecast import Disturbed, Forecaster, ForecastTask, Waves
@@ -47,6 +48,50 @@ def run(
         },
         device="cpu",
     )
+
+
+class Overfitting(ForecastTask):
+    """Reports a skill that rises once and then falls, whatever the model does.
+
+    A validation has four batches.
+    """
+
+    skills = (0.25, 0.5, 0.375, 0.125)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def metrics(self, output, batch):
+        self.count += 1
+        return [{"skill": self.skills[(self.count - 1) // 4]} for _ in output]
+
+
+def test_early_stopping_publishes_the_weights_of_the_best_validation(tmp_path):
+    settings = {
+        "TRAIN": TRAIN | {"MAX_STEPS": 20, "EPOCHS": 9, "EARLY_STOPPING": {"PATIENCE": 2}},
+        "DATALOADER": {"TRAIN_WORKERS": 0, "VAL_WORKERS": 0},
+        "LOG": {"TENSORBOARD": False, "VAL_EVERY_STEPS": 2},
+    }
+    outcome = fit(
+        tmp_path,
+        Overfitting(),
+        **CLASSES,
+        model_parameters={"width": 8},
+        dataset_parameters={"count": 10},
+        validation_parameters={"count": 4},
+        identity={},
+        settings=settings,
+        device="cpu",
+    )
+    assert (outcome.status, outcome.step) == ("finished", 8)
+    published = load_file(tmp_path / "weights.safetensors")
+    best = load_file(tmp_path / "best.safetensors")
+    saved = torch.load(tmp_path / "checkpoints/step_00000008.pt", weights_only=False)
+    for name, value in published.items():
+        assert torch.equal(value, best[name])
+        assert torch.equal(value, outcome.model.state_dict()[name])
+    assert not all(torch.equal(value, saved["model"][name]) for name, value in published.items())
 
 
 @pytest.fixture(scope="module")

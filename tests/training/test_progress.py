@@ -10,20 +10,23 @@ from vrtspike.training import progress as module
 from vrtspike.training.progress import Progress, Speed
 
 
-def test_the_best_weights_are_the_main_metrics_and_patience_the_watched_ones():
+def test_the_best_weights_and_patience_follow_the_watched_metric():
     progress = Progress()
     found = []
     errors, skills = [3.0, 2.0, 2.5, float("nan"), 2.0, 1.0], [5.0, 6.0, 4.0, 6.5, 6.0, 6.5]
     for error, skill in zip(errors, skills, strict=True):
         progress.step += 10
         figures = {"error": error, "skill": skill}
-        found.append(progress.note_validation(figures, "error", "skill", lower=["error"]))
+        found.append(progress.note_validation(figures, "error", lower=["error"]))
     # As good as the best is not better, and what is no number is never the best.
     assert found == [True, True, False, False, False, True]
     assert progress.best == {"error": 1.0, "skill": 6.5}
     assert progress.metrics == {"error": 1.0, "skill": 6.5}
     assert (progress.best_step, progress.validated_step) == (60, 60)
-    assert progress.without_improvement == 2
+    assert progress.without_improvement == 0
+    progress.note_validation({"error": 1.0, "skill": 9.0}, "error", lower=["error"])
+    assert progress.best == {"error": 1.0, "skill": 9.0}
+    assert (progress.best_step, progress.without_improvement) == (60, 1)
 
 
 def test_speed_is_smoothed_and_what_remains_follows_from_this_process(monkeypatch):

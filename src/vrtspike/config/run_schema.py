@@ -86,7 +86,9 @@ class TrainSettings(Section):
     )
     BASE_BATCH_SIZE: Positive = key("Global batch that OPTIM.LR is meant for", 6)
     EMA: FractionBelowOne = key("Decay of the weights' moving average; 0 is off", 0.0)
-    EARLY_STOPPING: EarlyStoppingSettings | None = key("Stop early", None)
+    EARLY_STOPPING: EarlyStoppingSettings | None = key(
+        "Stop early, and publish the weights of the best validation", None
+    )
     SAVE_EVERY_STEPS: Positive = operational("Optimiser steps between checkpoints", 500)
     KEEP_LAST: Positive = operational("Checkpoints kept", 3)
 

@@ -64,7 +64,8 @@ class Outcome:
         status: ``finished``, or ``interrupted`` and saved: the same call continues it.
         step: finished optimiser steps.
         metrics: of the last validation.
-        model: the model that validation saw, with its final weights.
+        model: the model that validation saw, with its final weights; with TRAIN.EARLY_STOPPING
+            those of the best validation.
     """
 
     status: Literal["finished", "interrupted"]
@@ -194,6 +195,8 @@ def _train(trainer: Trainer, stop: StopRequest, advice: str) -> Outcome:
         timing.close()
     log.gpu_categories(gpu_categories(trainer.model, trainer.optimizer, device))
     if status == "finished":
+        if trainer.train.EARLY_STOPPING is not None:
+            trainer.load_best()
         log.weights(trainer.trained_model(), WEIGHTS)
     log.record.update(status, progress.step, **progress.figures())
     return Outcome(status, progress.step, progress.metrics, trainer.trained_model())

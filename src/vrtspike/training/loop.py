@@ -21,6 +21,7 @@ from torch.profiler import profile, schedule
 
 from vrtspike.cluster.signals import StopRequest
 from vrtspike.config.run_schema import MAIN_METRIC, RunSettings
+from vrtspike.io.weights import load_trained
 from vrtspike.monitoring.timing import TimingLogger, section
 from vrtspike.runs.names import BEST_WEIGHTS, LOGS
 from vrtspike.system.errors import RunError
@@ -313,7 +314,7 @@ class Trainer:
                 f"{', '.join(metrics)}; set it to {MAIN_METRIC} for {self.task.metric}"
             )
         is_best = self.progress.note_validation(
-            metrics, self.task.metric, watched, getattr(self.task, "lower_is_better", ())
+            metrics, watched, getattr(self.task, "lower_is_better", ())
         )
         self.log.write("validation", step, self._epoch(), metrics)
         if step % (self.settings.LOG.VISUALS_EVERY_STEPS or 1) == 0:
@@ -325,6 +326,19 @@ class Trainer:
         if self._is_finished() and self.progress.epoch_samples > 0:
             self._close_epoch()
         return True
+
+    def load_best(self) -> None:
+        """Take the weights of the best validation; where none gave a figure, the last ones stay.
+
+        Raises:
+            RunError: if their file is missing or damaged.
+        """
+        if self.progress.best_step == 0:
+            return
+        # The first process writes the file.
+        self.ranks.barrier()
+        load_trained(self.trained_model(), self.log.folder / BEST_WEIGHTS)
+        self.display.show(f"the weights are those after step {self.progress.best_step} (best)")
 
     def _close_epoch(self) -> None:
         """Log time and throughput of the epoch, which may be incomplete."""

@@ -68,7 +68,7 @@ class Progress:
         validated_step: the step after which validation last ran.
         metrics: the figures of the last validation.
         best: best value of each metric so far.
-        best_step: the step of the best main metric.
+        best_step: the step at which the watched metric was at its best.
         without_improvement: validations since the watched metric was at its best.
         epoch_samples: samples of the present epoch, of all processes.
         epoch_seconds: its running time, validations and checkpoints included.
@@ -103,18 +103,17 @@ class Progress:
         self.skipped_in_a_row = self.skipped_in_a_row + 1 if result.skipped else 0
 
     def note_validation(
-        self, metrics: dict[str, float], main: str, watched: str, lower: Collection[str] = ()
+        self, metrics: dict[str, float], watched: str, lower: Collection[str] = ()
     ) -> bool:
         """Record the metrics of a validation.
 
         Args:
             metrics: by name; NaN is never better than anything.
-            main: the metric that decides which weights are the best.
-            watched: the metric that early stopping watches.
+            watched: the metric that decides which weights are the best, and early stopping.
             lower: names of the metrics of which smaller values are better.
 
         Returns:
-            whether ``main`` is the best so far.
+            whether ``watched`` is the best so far.
         """
         signs = {name: -1.0 if name in lower else 1.0 for name in metrics}
         better = {
@@ -126,9 +125,9 @@ class Progress:
         self.metrics = dict(metrics)
         self.best |= {name: metrics[name] for name in better}
         self.without_improvement = 0 if watched in better else self.without_improvement + 1
-        if main in better:
+        if watched in better:
             self.best_step = self.step
-        return main in better
+        return watched in better
 
     def figures(self) -> dict[str, Any]:
         """The entries for ``run.json``."""
