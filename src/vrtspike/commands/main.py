@@ -71,6 +71,11 @@ def complete(parser: argparse.ArgumentParser) -> None:
         argcomplete.autocomplete(parser)
 
 
+def _take_none(arguments: argparse.Namespace, words: Sequence[str]) -> bool:
+    """Commands without optional words take none that argparse leaves over."""
+    return False
+
+
 def run_command(words: Sequence[str]) -> int | None:
     """Run one command line.
 
@@ -80,7 +85,9 @@ def run_command(words: Sequence[str]) -> int | None:
     parser = make_parser()
     complete(parser)
     require_command(parser, words)
-    arguments = parser.parse_args(words)
+    arguments, late = parser.parse_known_args(words)
+    if late and not getattr(arguments, "take_late", _take_none)(arguments, late):
+        parser.error(f"unrecognized arguments: {' '.join(late)}")
     status: int | None = arguments.run(arguments)
     return status
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from vrtspike.cluster.gpus import DEVICE_NAMES, DeviceName
 from vrtspike.deblurring.commands.recordings import add_sensor
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.evaluation.precision import PRECISIONS
+from vrtspike.deblurring.named_models import GENERAL, find_trained, shipped_model
+from vrtspike.runs.names import RECORD as RUN_RECORD
 from vrtspike.system.cli import EXIT_STOPPED, add_output, positive_int
-from vrtspike.system.errors import ConfigError
+from vrtspike.system.errors import ConfigError, RunError
 
 _GPU_TIMEOUT_S = 30.0
 """For a GPU that may be about to be free; a person who waits can choose the CPU."""
@@ -30,8 +33,14 @@ _FIGURES = {
 def add_restore(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
     add = parser.add_argument
-    add("run_path", metavar="RUN", help="result folder (results/train/demo), packed run, .onnx")
+    add("run_path", nargs="?", metavar="RUN", help="the same as --model RUN")
     add("frames", type=Path, metavar="INPUT", help="folder of blurry frames, or a video file")
+    parser.set_defaults(take_late=_take_late)
+    add(
+        "--model",
+        help="result folder (results/train/demo), packed run, .onnx, owner/name of the Hugging "
+        f"Face hub, or {GENERAL}, the package's own weights, which are taken without it",
+    )
     add_output(parser, "folder for the results", "OUT", required=True)
     spikes = parser.add_mutually_exclusive_group()
     spikes.add_argument(
@@ -90,13 +99,15 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
 def restore(arguments: argparse.Namespace) -> int:
     """Restore blurry frames or a video with a trained model.
 
-    RUN is the result folder of a finished run, where weights, settings and the statistics of spikes
-    lie together; what vrtspike pack or export has made of one; or owner/name of the Hugging Face
-    hub. Restored frames are written as PNG into OUT/restored. A call that was stopped goes on where
-    it stopped when it is repeated. Spikes are recorded or simulated; a model that was trained
-    without them takes none. The sensor's size is that of --sensor, of the files, of a config.yaml
-    beside them or of the layout, else half the frames'.
+    MODEL is the result folder of a finished run, where weights, settings and the statistics of
+    spikes lie together; what vrtspike pack or export has made of one; owner/name of the Hugging
+    Face hub; or general, the package's own weights. Restored frames are written as PNG into
+    OUT/restored. A call that was stopped goes on where it stopped when it is repeated. Spikes are
+    recorded or simulated; a model that was trained without them takes none. The sensor's size is
+    that of --sensor, of the files, of a config.yaml beside them or of the layout, else half the
+    frames'.
     """
+    _choose_model(arguments)
     output: Path = arguments.output
     if output.is_file() or output.suffix in (".png", ".mp4"):
         raise ConfigError(f"--output: found {output}, expected a folder for frames and videos")
@@ -114,13 +125,44 @@ def restore(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _take_late(arguments: argparse.Namespace, words: Sequence[str]) -> bool:
+    """Whether words behind options are INPUT after all: argparse has taken RUN for it."""
+    if len(words) != 1 or words[0].startswith("-") or arguments.run_path is not None:
+        return False
+    arguments.run_path, arguments.frames = str(arguments.frames), Path(words[0])
+    return True
+
+
+def _choose_model(arguments: argparse.Namespace) -> None:
+    """Set ``run_path`` to the model: RUN, --model, or the package's own weights.
+
+    Raises:
+        ConfigError: if two are given, the only folder is that of a model, or none is given and this
+            installation lacks its own weights.
+    """
+    if arguments.run_path is not None and arguments.model is not None:
+        raise ConfigError(
+            f"found two models, RUN {arguments.run_path} and --model {arguments.model}; give one"
+        )
+    if arguments.run_path is None and (arguments.frames / RUN_RECORD).is_file():
+        raise ConfigError(
+            f"{arguments.frames}: found a trained model, and no blurry frames; give them behind it"
+        )
+    arguments.run_path = arguments.run_path or arguments.model
+    if arguments.run_path is None:
+        arguments.run_path = GENERAL
+        try:
+            shipped_model(GENERAL)
+        except RunError as error:
+            raise ConfigError(f"--model: found none, and {error}") from error
+
+
 def _restore(arguments: argparse.Namespace) -> None:
-    from vrtspike.reporting.packed import find_model
     from vrtspike.runs.published import read_finished
     from vrtspike.system.progress_bar import progress_bar
 
     # What is imported later takes seconds: first what is wrong with the arguments.
-    found, exported = find_model(arguments.run_path), None
+    found, exported = find_trained(arguments.run_path), None
     if found.suffix == ".onnx":
         from vrtspike.deblurring.evaluation.onnx_model import load_onnx
 
@@ -172,7 +214,7 @@ def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
 def add_export(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
     add = parser.add_argument
-    add("run_path", metavar="RUN", help="as for restore")
+    add("run_path", metavar="MODEL", help="as for restore")
     add_output(parser, "file to write", "FILE.onnx", required=True)
     add(
         "--ratio",
@@ -193,10 +235,9 @@ def export(arguments: argparse.Namespace) -> None:
     output: Path = arguments.output
     if output.suffix != ".onnx":
         raise ConfigError(f"--output: found {output}, expected a file named *.onnx")
-    from vrtspike.reporting.packed import find_model
     from vrtspike.runs.published import read_finished
 
-    read_finished(find_model(arguments.run_path))
+    read_finished(find_trained(arguments.run_path))
     # What is imported now takes seconds: what is wrong with the arguments has been told.
     from vrtspike.deblurring.evaluation.onnx_model import export_model
     from vrtspike.deblurring.evaluation.trained import load

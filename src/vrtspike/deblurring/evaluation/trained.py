@@ -24,9 +24,9 @@ from vrtspike.deblurring.evaluation.restore import (
     torch_compute,
 )
 from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, fit_tiling
+from vrtspike.deblurring.named_models import GENERAL, find_trained
 from vrtspike.deblurring.settings import Settings, deblurring_settings
 from vrtspike.io.files import file_digest
-from vrtspike.reporting.packed import find_model
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.published import read_finished
@@ -162,23 +162,28 @@ class TrainedModel:
 
 
 def load(
-    run: str | Path, *, device: str | torch.device | None = None, precision: str = "auto"
+    run: str | Path = GENERAL,
+    *,
+    device: str | torch.device | None = None,
+    precision: str = "auto",
 ) -> TrainedModel:
     """Load a trained model.
 
     Args:
         run: the result folder of a finished run, such as ``results/train/demo``, where weights,
             settings and the statistics of spikes lie together; what ``vrtspike pack`` or
-            ``vrtspike export`` has made of one; or ``owner/name`` of the Hugging Face hub.
+            ``vrtspike export`` has made of one; ``owner/name`` of the Hugging Face hub; or
+            ``general``, the package's own weights.
         device: ``cpu`` or ``cuda``; None takes a GPU where there is one.
         precision: ``float32``, ``bfloat16`` or ``float16``; ``auto`` is float32 on a CPU and on a
             GPU the half type that suits it.
 
     Raises:
         ConfigError: if there is no such precision.
-        RunError: if the folder is not that of a finished run, or a file in it is damaged.
+        RunError: if the folder is not that of a finished run, or a file in it is damaged, or this
+            installation lacks the weights.
     """
-    folder = find_model(run)
+    folder = find_trained(run)
     if folder.suffix == ".onnx":
         from vrtspike.deblurring.evaluation.onnx_model import load_onnx
 

@@ -16,6 +16,7 @@ from vrtspike.deblurring.data.clips.requirements import (
 )
 from vrtspike.deblurring.data.manifests import DATASET, STORE
 from vrtspike.deblurring.data.store.voxels import Statistics, histogram_statistics
+from vrtspike.deblurring.named_models import start_file
 from vrtspike.io.files import json_digest, read_json
 from vrtspike.io.manifests import read_manifest
 from vrtspike.runs.names import STATISTICS
@@ -242,20 +243,35 @@ def load_fitting_dataset(path: str | Path, settings: Settings) -> DatasetManifes
 def run_statistics(settings: Settings, manifest: Path) -> dict[str, Any]:
     """Mean, standard deviation and count of the voxels that a run standardises with.
 
-    DATA.NORM where a preset gives it; null for a model without spikes. Beside them the bins, name
-    and digest of the data set.
+    Those of :func:`training_statistics`; null for a model without spikes. Beside them the bins,
+    name and digest of the data set.
 
     Raises:
         DataError: if the data set is not there.
     """
     dataset = load_dataset(manifest)
-    statistics = dataset.statistics_for(settings.DATA) if settings.MODEL.USE_SPIKE else None
+    statistics = training_statistics(settings, dataset) if settings.MODEL.USE_SPIKE else None
     return {
         "dataset": dataset.name,
         "dataset_digest": dataset.digest,
         "bins": dataset.bins,
         "statistics": None if statistics is None else asdict(statistics),
     }
+
+
+def training_statistics(settings: Settings, dataset: DatasetManifest) -> Statistics | None:
+    """The statistics that a training standardises voxels with.
+
+    Those of the trained model that it starts from, as its weights expect them; else DATA.NORM, else
+    those of the training split. None in a data set without spikes.
+
+    Raises:
+        RunError: if the statistics of that model are missing or damaged.
+    """
+    start, own = settings.MODEL.PRETRAINED, dataset.statistics_for(settings.DATA)
+    if start is None or own is None or not settings.MODEL.USE_SPIKE:
+        return own
+    return read_statistics(start_file(start).parent)
 
 
 def read_statistics(folder: Path) -> Statistics | None:
