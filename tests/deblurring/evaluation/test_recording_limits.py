@@ -29,7 +29,7 @@ from vrtspike.deblurring.evaluation.pictures import array_pictures
 from vrtspike.deblurring.evaluation.recording_limits import check_limits
 from vrtspike.deblurring.evaluation.trained import TrainedModel, load
 from vrtspike.io.files import read_json, write_json
-from vrtspike.io.images import read_rgb, write_png
+from vrtspike.io.images import luma, read_rgb, shrink, write_png
 from vrtspike.reporting.packed import pack_run
 from vrtspike.system.errors import DataError
 
@@ -116,19 +116,21 @@ def dark():
     return np.stack(blur), parts, exposures, np.stack(sharp)
 
 
-def noise_of(spikes: np.ndarray, exposure: Exposure, blur: np.ndarray) -> np.ndarray:
+def with_noise(
+    blur: np.ndarray, spikes: np.ndarray, exposure: Exposure, sharp: np.ndarray, gain: float
+) -> np.ndarray:
     """The blurry frame with the noise of the spikes about the sharp instant."""
     middle = int(exposure.sharp)
-    seen = spikes[middle - 5 : middle + 5].mean(axis=0)
-    noise = np.kron(seen - seen.mean(), np.ones((2, 2)))[..., None]
-    return np.clip(blur + 700 * noise, 0, 255).astype(np.uint8)
+    rate = gain * spikes[middle - 5 : middle + 5].mean(axis=0)
+    noise = 255 * rate - shrink(luma(sharp), *rate.shape)
+    return np.clip(blur + np.kron(noise, np.ones((2, 2)))[..., None], 0, 255).astype(np.uint8)
 
 
 def test_unseen_spikes_prefer_the_sharp_frame_and_not_the_noise_of_seen_ones(dark):
     blur, spikes, exposures, sharp = dark
     pictures = array_pictures(blur)
     clip = given_clip(pictures, array_spikes(pictures, spikes, exposures), bins=4)
-    noisy = noise_of(spikes[0], exposures[0], blur[0])
+    noisy = with_noise(blur[0], spikes[0], exposures[0], sharp[0], clip.gain())
     of_blur, of_sharp, of_noise = unseen_agreement(clip, 0, 0, [blur[0], sharp[0], noisy])
     assert of_sharp > of_blur > of_noise
     figures = no_reference_figures(clip.spikes.frames[0], blur[0], noisy)

@@ -37,11 +37,13 @@ SMOOTHING = 2.0
 """Standard deviation of the Gaussian that re-blurred frames are compared after, in spike pixels."""
 BEYOND = 64
 """Most steps before and after the open shutter that a frame is compared with."""
-UNSEEN = 16
-"""Steps of a window of spikes that the model has not seen."""
+MAX_UNSEEN = 16
+"""Most steps of a window of spikes that the model has not seen."""
+_UNSEEN_SHARE = 5
+"""Exposures are at least so many times as long: what moves must not be blurred in a window, too."""
 UNSEEN_SQUARE = 20
 """Side of the squares that are compared with these, in spike pixels."""
-REACH = 10
+REACH = 20
 """Largest displacement of a square, in spike pixels."""
 _BAND = (0.7, 4.0)
 """Standard deviations of the Gaussians between which details are compared, in spike pixels."""
@@ -115,7 +117,7 @@ def unseen_agreement(
     """Agreement of pictures of one frame with spikes that the model has not seen.
 
     The mean over squares of the sensor of the largest correlation with the spikes of
-    :data:`UNSEEN` steps, band-passed, among displacements of up to :data:`REACH` pixels.
+    up to :data:`MAX_UNSEEN` steps, band-passed, among displacements of up to :data:`REACH` pixels.
 
     Args:
         clip: with recorded spikes.
@@ -157,12 +159,13 @@ def _unseen_windows(clip: GivenClip, number: int, context: int) -> list[Exposure
         if other.recording == spikes.recording
     ]
     seen = spikes.exposure.widened(context, spikes.total)
+    steps = min(MAX_UNSEEN, max(1, spikes.exposure.steps // _UNSEEN_SHARE))
     windows = []
-    for start in (seen.start - UNSEEN, seen.stop):
-        stop = start + UNSEEN
+    for start in (seen.start - steps, seen.stop):
+        stop = start + steps
         is_recorded = start >= 0 and stop <= spikes.total
         if is_recorded and all(other.stop <= start or stop <= other.start for other in taken):
-            windows.append(Exposure(start, stop, start + UNSEEN / 2))
+            windows.append(Exposure(start, stop, start + steps / 2))
     return windows
 
 
