@@ -1,7 +1,8 @@
 """Recordings beside the limits that a model was trained within, and what is done outside of them.
 
-What matters is how much brightness a single spike of an exposure stands for, gain / steps: the
-grain of the spikes. The thresholds were measured with the demo's light model (docs/metrics.md).
+What matters most is how much brightness a spike stands for, the gain: over the largest of the
+training it is the grain. The thresholds were measured with the demo's light model
+(docs/metrics.md).
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class LimitCheck:
         trained: the limits; None of a model that has none.
         recording: the ranges of the recording; None where they were not compared.
         messages: one for each range that the recording lies outside of.
-        grain: gain / steps over the coarsest of the training; None where not compared.
+        grain: gain over the largest of the training; None where not compared.
     """
 
     trained: Limits | None = None
@@ -163,7 +164,7 @@ def check_limits(limits: Limits | None, clip: GivenClip) -> LimitCheck:
         message = _deviation(name, getattr(recording, name), getattr(limits, name))
         if message:
             messages.append(message)
-    grain = (gain / min(steps)) / (limits.gain[1] / limits.steps[0])
+    grain = gain / limits.gain[1]
     return LimitCheck(limits, recording, tuple(messages), grain)
 
 
