@@ -25,6 +25,7 @@ _FIGURES = {
     "psnr": "mean PSNR, dB",
     "reblur": "blurred again as the spikes tell, PSNR to the blurry frames, dB",
     "agreement": "correlation with the spikes at the sharp instant",
+    "unseen": "agreement with spikes that the model has not seen",
     "agreement_outside": "correlation with the spikes outside the open shutter",
 }
 """Means that are shown, of blurry and of restored frames."""
@@ -88,6 +89,11 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
         choices=PRECISIONS,
         default="auto",
         help="type of matrix products; auto: float32 on a CPU, a half type on a GPU",
+    )
+    add(
+        "--anyway",
+        action="store_true",
+        help="restore a recording far outside those that the model was trained on, too",
     )
     add(
         "--overwrite",
@@ -190,7 +196,7 @@ def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Print the means of figures, and where the results lie."""
     import pandas as pd
 
-    from vrtspike.deblurring.evaluation.folder import RECORD
+    from vrtspike.deblurring.evaluation.folder import RECORD, verdict_messages
     from vrtspike.deblurring.evaluation.tiling import Tiling
 
     output, frames = arguments.output, pd.DataFrame(record["frames"])
@@ -201,6 +207,8 @@ def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
             print(f"{title}: {of_blurry}{means[name]:.2f}")
     if record["doubts"]:
         print("figures from the spikes: left out, as the spikes do not fit the frames")
+    for message in verdict_messages(record["verdicts"]):
+        print(message)
     print(f"spikes: {record['spikes']['from']}")
     seconds = record["seconds_per_frame"]
     cost = "" if seconds is None else f", {seconds:.1f} s each"

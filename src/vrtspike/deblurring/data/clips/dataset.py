@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vrtspike.deblurring.data.clips.limits import Limits, store_limits, training_limits
 from vrtspike.deblurring.data.clips.requirements import (
     require_sequences_to_hold_out,
     require_spikes,
@@ -87,8 +88,9 @@ def merge_dataset(
         context = f"{store['context']} steps of context"
         kind = f"{store['bins']} bins, {context}, {store['blur_dir']}, {spikes}"
         kinds.setdefault(kind, f"{name}: {kind}")
-        entry = {"sequence": store["sequence"], "frames": len(store["frames"])}
-        splits.setdefault(store["split"], []).append({**entry, "gain": store["gain"]})
+        entry: dict[str, Any] = {"sequence": store["sequence"], "frames": len(store["frames"])}
+        entry |= {"gain": store["gain"], "limits": store_limits(store)}
+        splits.setdefault(store["split"], []).append(entry)
     if len(kinds) > 1:
         raise DataError(
             f"{stores}: stores of different kinds, expected one ({'; '.join(kinds.values())}); put "
@@ -122,6 +124,8 @@ class SequenceEntry:
     frames: int
     store: Path
     """Folder of its Zarr store."""
+    limits: Limits | None = None
+    """None in a data set without spikes, or one that was merged before limits were stored."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +219,11 @@ def load_dataset(path: str | Path) -> DatasetManifest:
         statistics=Statistics(**statistics) if statistics is not None else None,
         sequences=tuple(
             SequenceEntry(
-                split, each["sequence"], each["frames"], folder / f"{each['sequence']}.zarr"
+                split,
+                each["sequence"],
+                each["frames"],
+                folder / f"{each['sequence']}.zarr",
+                Limits.parse(each["limits"]) if each.get("limits") else None,
             )
             for split, entries in contents["splits"].items()
             for folder in (path.parent / split,)
@@ -244,19 +252,56 @@ def run_statistics(settings: Settings, manifest: Path) -> dict[str, Any]:
     """Mean, standard deviation and count of the voxels that a run standardises with.
 
     Those of :func:`training_statistics`; null for a model without spikes. Beside them the bins,
-    name and digest of the data set.
+    name and digest of the data set, and the limits of the training (:class:`Limits`) where it has
+    them.
 
     Raises:
         DataError: if the data set is not there.
     """
     dataset = load_dataset(manifest)
     statistics = training_statistics(settings, dataset) if settings.MODEL.USE_SPIKE else None
-    return {
+    contents = {
         "dataset": dataset.name,
         "dataset_digest": dataset.digest,
         "bins": dataset.bins,
         "statistics": None if statistics is None else asdict(statistics),
     }
+    limits = _run_limits(settings, dataset) if settings.MODEL.USE_SPIKE else None
+    if limits is not None:
+        contents["limits"] = limits.contents()
+    return contents
+
+
+def _run_limits(settings: Settings, dataset: DatasetManifest) -> Limits | None:
+    """The ranges of the sequences that a run is trained on; None where the data set has none."""
+    data = settings.DATA
+    held_out = dataset.held_out if data.VALIDATION != "test" else ()
+    trained = [
+        entry.limits
+        for entry in dataset.sequences
+        if entry.split == data.TRAIN_SPLIT and entry.name not in held_out
+    ]
+    return training_limits(trained, data)
+
+
+def read_limits(folder: Path) -> Limits | None:
+    """The recordings that a run was trained on; None of a run that was published without them.
+
+    Args:
+        folder: of a run, or of its published result.
+
+    Raises:
+        RunError: if the file is missing, or is not such a file.
+    """
+    path = folder / STATISTICS
+    try:
+        limits = read_json(path).get("limits")
+        return None if limits is None else Limits.parse(limits)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RunError(
+            f"{path}: missing, damaged, or without valid limits ({error!r}); copy the whole result "
+            "folder again"
+        ) from error
 
 
 def training_statistics(settings: Settings, dataset: DatasetManifest) -> Statistics | None:
