@@ -25,9 +25,6 @@ from vrtspike.cluster.signals import LAUNCHER_DIED, STOP_SIGNALS, block, handled
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.processes import stop_with_parent
 
-STORE = "VRTSPIKE_STORE"
-"""Environment variable: the file in which the processes of one machine meet."""
-LOOPBACK = "lo"
 _SINGLE_PROCESS = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
 """The environment variables of ``torchrun`` for a single process."""
 
@@ -71,33 +68,21 @@ def run_training(
         # torchrun would only take seconds to start.
         command, alone = [sys.executable, "-u", *training], {**variables, **_SINGLE_PROCESS}
         return run(command, _stop_process, alone, _init_child, limit, devices.locks)
+    where = ["--standalone"]
+    if nodes > 1:
+        where = ["--nnodes", str(nodes), "--rdzv-backend", "c10d", "--rdzv-id", endpoint]
+        where += ["--rdzv-endpoint", endpoint]
     torchrun = [
         # After a signal that torchrun handles, it kills processes that need more than 30 seconds to
         # end. So it handles only the signal that is sent when this process has died.
         *(sys.executable, "-m", __name__),
         *("--signals-to-handle", LAUNCHER_DIED.name),
-        *("--nnodes", str(nodes), "--rdzv-backend", "c10d", "--nproc-per-node", str(ranks)),
+        *(*where, "--nproc-per-node", str(ranks)),
     ]
     # torchrun would not remove a log folder of its own.
-    with tempfile.TemporaryDirectory(prefix="vrtspike-torchrun-") as folder_of_torchrun:
-        if nodes > 1:
-            torchrun += ["--rdzv-id", endpoint, "--rdzv-endpoint", endpoint]
-        else:
-            # PyTorch's servers of key-value stores listen on all interfaces of the machine.
-            store = f"{folder_of_torchrun}/rendezvous"
-            torchrun += ["--rdzv-endpoint", store, "--rdzv-conf", "store_type=file"]
-            variables = {**variables, **_on_one_machine(folder_of_torchrun)}
-        command = [*torchrun, "--log-dir", folder_of_torchrun, *training]
+    with tempfile.TemporaryDirectory(prefix="vrtspike-torchrun-") as logs:
+        command = [*torchrun, "--log-dir", logs, *training]
         return run(command, _stop_processes, variables, _init_child, limit, devices.locks)
-
-
-def _on_one_machine(folder: str) -> dict[str, str]:
-    """The environment of processes that meet in a file and talk over the loopback interface."""
-    return {
-        STORE: f"{folder}/processes",
-        "GLOO_SOCKET_IFNAME": LOOPBACK,
-        "NCCL_SOCKET_IFNAME": LOOPBACK,
-    }
 
 
 def training_environment(devices: Devices, ranks: int) -> dict[str, str]:

@@ -14,7 +14,6 @@ from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from vrtspike.cluster.torchrun import STORE
 from vrtspike.monitoring.timing import Switch
 
 T = TypeVar("T")
@@ -71,13 +70,7 @@ def join(device: str | None = None) -> Iterator[Ranks]:
     if on_gpu:
         torch.cuda.set_device(own)
     if world_size > 1:
-        dist.init_process_group(
-            "nccl" if on_gpu else "gloo",
-            init_method=meeting_place(),
-            rank=rank,
-            world_size=world_size,
-            device_id=own if on_gpu else None,
-        )
+        dist.init_process_group("nccl" if on_gpu else "gloo", device_id=own if on_gpu else None)
     # NCCL waits for the other processes when a group is destroyed; after an error they wait for
     # this process's next collective operation, until the process ends.
     can_destroy_group = not on_gpu
@@ -87,12 +80,6 @@ def join(device: str | None = None) -> Iterator[Ranks]:
     finally:
         if world_size > 1 and can_destroy_group:
             dist.destroy_process_group()
-
-
-def meeting_place() -> str:
-    """Address at which the processes of a run meet: a file on one machine, else ``torchrun``'s."""
-    store = os.environ.get(STORE)
-    return "env://" if store is None else f"file://{store}"
 
 
 class AllReduce:

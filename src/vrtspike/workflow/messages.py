@@ -43,8 +43,10 @@ def rewrite(record: logging.LogRecord, arguments: Sequence[str]) -> None:
         arguments: of Snakemake.
     """
     if getattr(record, "event", None) == "job_info":
-        known = [RERUN_REASONS.get(str(path)) for path in vars(record)["output"] or ()]
-        vars(record)["reason"] = next(filter(None, known), vars(record)["reason"])
+        # Snakemake marks outputs that are kept while their job runs.
+        outputs = [str(path).removesuffix(" (update)") for path in vars(record)["output"] or ()]
+        reasons = [RERUN_REASONS.get(path) for path in outputs]
+        vars(record)["reason"] = next(filter(None, reasons), vars(record)["reason"])
     elif record.levelno >= logging.ERROR:
         explanation = _explanation(str(record.msg), getattr(record, "exception", ""), arguments)
         if explanation is not None:
