@@ -464,13 +464,13 @@ def test_a_run_goes_on_from_a_trained_model_and_resumes_exactly(
 def test_voxels_are_standardised_as_the_weights_expect_them(place, result, tmp_path):
     start, dataset = tmp_path / "start", load_dataset(place / "k4" / "dataset.json")
     publish(result, start)
-    known = read_json(start / "statistics.json")
-    known["statistics"] = {"mean": 0.5, "std": 0.25, "count": 9}
-    write_json(start / "statistics.json", known)
+    contents = read_json(start / "statistics.json")
+    contents["statistics"] = {"mean": 0.5, "std": 0.25, "count": 9}
+    write_json(start / "statistics.json", contents)
     preset = place / "presets" / "tiny.yaml"
-    asked = load_preset(preset, [f"MODEL.PRETRAINED={start}"])
-    assert training_statistics(asked, dataset) == Statistics(0.5, 0.25, 9)
-    assert run_statistics(asked, dataset.path)["statistics"] == known["statistics"]
+    settings = load_preset(preset, [f"MODEL.PRETRAINED={start}"])
+    assert training_statistics(settings, dataset) == Statistics(0.5, 0.25, 9)
+    assert run_statistics(settings, dataset.path)["statistics"] == contents["statistics"]
     assert training_statistics(load_preset(preset), dataset) == dataset.statistics
 
 
@@ -489,8 +489,8 @@ def test_a_start_of_other_inputs_or_another_network_is_refused(
     place, result, tmp_path, overrides, told
 ):
     publish(result, tmp_path / "start")
-    asked = [f"MODEL.PRETRAINED={tmp_path / 'start'}", *overrides]
-    settings = load_preset(place / "presets" / "tiny.yaml", asked)
+    keys = [f"MODEL.PRETRAINED={tmp_path / 'start'}", *overrides]
+    settings = load_preset(place / "presets" / "tiny.yaml", keys)
     with pytest.raises(ConfigError, match=rf"^MODEL\.PRETRAINED \S+start: .*{told}"):
         identify("tiny", settings, place / "k4" / "dataset.json")
 

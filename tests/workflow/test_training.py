@@ -91,17 +91,17 @@ def test_a_start_is_trained_here_or_must_be_there(here, monkeypatch):
         "general": started_from("general"),
         "elsewhere": started_from("old/run/of_mine"),
     }
-    found = trainings(**presets)
+    planned = trainings(**presets)
     expected = Path("results/train/first/weights.safetensors")
-    assert found.weights("tuned", "trained") == {"MODEL.PRETRAINED": expected}
-    found.require_files("tuned")
+    assert planned.weights("tuned", "trained") == {"MODEL.PRETRAINED": expected}
+    planned.require_files("tuned")
     for preset, told in (
         ("alone", r"PRETRAINED is circular: alone needs alone;"),
         ("general", r"PRETRAINED: no such file: .*; the weights 'general' are not in this install"),
         ("elsewhere", r"no such file: old/run/of_mine/weights\.safetensors; name a result folder"),
     ):
         with pytest.raises(ConfigError, match=rf"preset {preset}: MODEL\..*{told}"):
-            found.require_files(preset)
+            planned.require_files(preset)
 
 
 def test_a_longer_training_says_how_the_finished_run_goes_on(here):

@@ -71,8 +71,8 @@ def complete(parser: argparse.ArgumentParser) -> None:
         argcomplete.autocomplete(parser)
 
 
-def _take_none(arguments: argparse.Namespace, words: Sequence[str]) -> bool:
-    """Commands without optional words take none that argparse leaves over."""
+def _refuse_extra(arguments: argparse.Namespace, words: Sequence[str]) -> bool:
+    """Refuse words that argparse leaves over, as most commands do."""
     return False
 
 
@@ -85,9 +85,10 @@ def run_command(words: Sequence[str]) -> int | None:
     parser = make_parser()
     complete(parser)
     require_command(parser, words)
-    arguments, late = parser.parse_known_args(words)
-    if late and not getattr(arguments, "take_late", _take_none)(arguments, late):
-        parser.error(f"unrecognized arguments: {' '.join(late)}")
+    arguments, extra = parser.parse_known_args(words)
+    accept_extra = getattr(arguments, "accept_extra", _refuse_extra)
+    if extra and not accept_extra(arguments, extra):
+        parser.error(f"unrecognized arguments: {' '.join(extra)}")
     status: int | None = arguments.run(arguments)
     return status
 

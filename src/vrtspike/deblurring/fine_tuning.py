@@ -1,4 +1,4 @@
-"""Whether a preset fits the trained model that it starts from (MODEL.PRETRAINED)."""
+"""Check that a preset fits the trained model that it starts from (MODEL.PRETRAINED)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import math
 from pathlib import Path
 
 from vrtspike.deblurring.data.clips.dataset import read_statistics
-from vrtspike.deblurring.named_models import differing_model_keys, start_file
+from vrtspike.deblurring.named_models import start_file
 from vrtspike.deblurring.settings import Settings
+from vrtspike.deblurring.settings.differences import differing_model_keys
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import STATISTICS
 from vrtspike.system.errors import ConfigError, RunError
@@ -66,13 +67,13 @@ def _voxel_faults(theirs: Settings, ours: Settings, folder: Path) -> list[str]:
             f"{folder / STATISTICS}: holds no statistics, but the model takes spikes; copy the "
             "whole folder again"
         )
-    for key, own, its in (
+    for key, preset, trained in (
         ("MEAN", norm.MEAN, statistics.mean),
         ("STD", norm.STD, statistics.std),
     ):
-        # What was read again may differ in the last digits.
-        if own is not None and not math.isclose(own, its, rel_tol=1e-3):
+        # Values copied from a log are rounded.
+        if preset is not None and not math.isclose(preset, trained, rel_tol=1e-3):
             faults.append(
-                f"DATA.NORM.{key} is {its:g} there, {own:g} here (null takes the model's own)"
+                f"DATA.NORM.{key} is {trained:g} there, {preset:g} here (null takes the model's)"
             )
     return faults

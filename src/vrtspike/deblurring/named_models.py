@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vrtspike.config.run_schema import RunSettings
-from vrtspike.io.flatten import unequal
-from vrtspike.runs.identity import result_settings
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.system.errors import RunError
 
@@ -76,16 +73,3 @@ def missing_start_advice(given: str) -> str:
     if may_be_on_hub(given) and not Path(given).exists():
         return f"a model of the Hugging Face hub is fetched first: hf download {given}"
     return f"name {_OTHERS}"
-
-
-def differing_model_keys(theirs: RunSettings, ours: RunSettings) -> dict[str, str]:
-    """A line with both values for each key of MODEL in which a trained model and a preset differ.
-
-    Args:
-        theirs: settings of the trained model.
-        ours: settings of the preset.
-    """
-    models = ({"MODEL": result_settings(settings)["MODEL"]} for settings in (theirs, ours))
-    return {
-        key: f"{key} is {its} there, {own} here" for key, (its, own) in unequal(*models).items()
-    }

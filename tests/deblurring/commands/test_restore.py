@@ -81,8 +81,8 @@ def test_the_model_stands_before_the_frames_or_behind_an_option(small_run, tmp_p
     shutil.copytree(small_run.train, tmp_path / "package/general")
     monkeypatch.setattr(named_models, "_SHIPPED", tmp_path / "package")
     assert run_command(["restore", frames, *spikes, "-o", str(tmp_path / "own")]) == 0
-    own = [path.read_bytes() for path in sorted((tmp_path / "own/restored").iterdir())]
-    assert own == restored[0]
+    shipped = [path.read_bytes() for path in sorted((tmp_path / "own/restored").iterdir())]
+    assert shipped == restored[0]
     assert load(device="cpu").weights == file_digest(small_run.train / "weights.safetensors")
 
 

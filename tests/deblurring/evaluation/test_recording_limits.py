@@ -17,6 +17,7 @@ from tests.deblurring.evaluation.conftest import arrays
 from vrtspike.commands.main import run_command
 from vrtspike.deblurring.data.clips.limits import Limits
 from vrtspike.deblurring.data.exposure import Exposure
+from vrtspike.deblurring.evaluation import folder
 from vrtspike.deblurring.evaluation.folder import (
     Request,
     open_request,
@@ -51,9 +52,9 @@ def model(small_run) -> TrainedModel:
 def checked(model, sequence, *, factor: float = 1, shrink: int = 1, limits=None):
     """The check of a recording by another sensor."""
     blur, spikes = arrays(sequence)
-    seen = [sensed(part, factor)[:, ::shrink, ::shrink] for part in spikes]
+    coarse = [sensed(part, factor)[:, ::shrink, ::shrink] for part in spikes]
     pictures = array_pictures(blur)
-    clip = given_clip(pictures, array_spikes(pictures, seen), bins=4)
+    clip = given_clip(pictures, array_spikes(pictures, coarse), bins=4)
     return check_limits(limits or model.limits, clip)
 
 
@@ -169,7 +170,7 @@ def test_noise_is_not_given_back(model, dark):
     with pytest.warns(UserWarning, match="warning: ") as told:
         restored = given.restore(blur, spikes, exposures=exposures)
     np.testing.assert_array_equal(restored, blur)
-    first, second = (str(each.message) for each in told)
+    first, second = (str(warning.message) for warning in told)
     assert re.search(
         r"outside the recordings .*\n  - gain \S+, trained on .*2 times the lar", first
     )
@@ -239,7 +240,7 @@ def test_a_pack_keeps_the_limits(small_run, model, tmp_path):
     assert load(tmp_path / "pack", device="cpu").limits == model.limits
 
 
-def test_the_folder_holds_blurry_frames_in_place_of_noise(model, dark, tmp_path):
+def test_the_folder_holds_blurry_frames_in_place_of_noise(model, dark, tmp_path, monkeypatch):
     blur, spikes, exposures, _ = dark
     for number, frame in enumerate(blur):
         write_png(tmp_path / f"blur/{number}.png", frame)
@@ -262,6 +263,15 @@ def test_the_folder_holds_blurry_frames_in_place_of_noise(model, dark, tmp_path)
     assert record["verdicts"] == {"kept blurry": ["0", "1"], "reblur": [], "unseen": []}
     (message,) = verdict_messages(record["verdicts"])
     assert "(2)" in message
+    # Spikes of something else judge nothing.
+    with monkeypatch.context() as patch:
+        patch.setattr(folder, "doubts", lambda clip: ["0: does not fit"])
+        doubtful = replace(request, output=tmp_path / "doubtful")
+        record = restore_into(
+            given, doubtful, source, None, progress=lambda title: progress, note=lambda text: None
+        )
+    assert (read_rgb(tmp_path / "doubtful/restored/0.png") != blur[0]).any()
+    assert record["verdicts"] == {"kept blurry": [], "reblur": [], "unseen": []}
     # Within its limits a model's frames are written, and judged.
     request = replace(request, output=tmp_path / "inside")
     inside = noise_model(model, replace(limits, gain=(gain, gain)))

@@ -48,25 +48,25 @@ def write_start(folder: Path, settings: Settings) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("named", ["", "weights.safetensors"])
 def test_a_model_starts_with_equal_weights(name, named, tmp_path):
     start = write_start(tmp_path / "start", settings_of(name))
-    asked = settings_of(name, PRETRAINED=str(tmp_path / "start" / named))
-    model = build_model(asked)
+    settings = settings_of(name, PRETRAINED=str(tmp_path / "start" / named))
+    model = build_model(settings)
     for key, tensor in model.state_dict().items():
         assert torch.equal(tensor, start[key]), key
-    other = build_model(asked, pretrained=False).state_dict()
+    other = build_model(settings, pretrained=False).state_dict()
     assert not all(torch.equal(other[key], start[key]) for key in start)
 
 
 @each_model
 def test_weights_of_another_size_are_named_with_both_shapes(name, tmp_path):
     write_start(tmp_path / "start", settings_of(name, **WIDER[name]))
-    asked = settings_of(name, PRETRAINED=str(tmp_path / "start"))
+    settings = settings_of(name, PRETRAINED=str(tmp_path / "start"))
     told = r"start: weights of another model"
     with pytest.raises(RunError, match=rf"^MODEL\.PRETRAINED \S+{told}") as caught:
-        build_model(asked)
+        build_model(settings)
     assert "shape (" in str(caught.value)
     assert "expected (" in str(caught.value)
     with pytest.raises(RunError, match=rf"{KEY[name]} is \S.* there, \S.* here"):
-        build_model(asked)
+        build_model(settings)
 
 
 @each_model

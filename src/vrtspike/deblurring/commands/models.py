@@ -36,7 +36,7 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("run_path", nargs="?", metavar="RUN", help="the same as --model RUN")
     add("frames", type=Path, metavar="INPUT", help="folder of blurry frames, or a video file")
-    parser.set_defaults(take_late=_take_late)
+    parser.set_defaults(accept_extra=_accept_extra)
     add(
         "--model",
         help="result folder (results/train/demo), packed run, .onnx, owner/name of the Hugging "
@@ -131,8 +131,8 @@ def restore(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _take_late(arguments: argparse.Namespace, words: Sequence[str]) -> bool:
-    """Whether words behind options are INPUT after all: argparse has taken RUN for it."""
+def _accept_extra(arguments: argparse.Namespace, words: Sequence[str]) -> bool:
+    """Accept INPUT behind options: argparse has taken RUN for it."""
     if len(words) != 1 or words[0].startswith("-") or arguments.run_path is not None:
         return False
     arguments.run_path, arguments.frames = str(arguments.frames), Path(words[0])
@@ -168,13 +168,14 @@ def _restore(arguments: argparse.Namespace) -> None:
     from vrtspike.system.progress_bar import progress_bar
 
     # What is imported later takes seconds: first what is wrong with the arguments.
-    found, exported = find_trained(arguments.run_path), None
-    if found.suffix == ".onnx":
+    path = find_trained(arguments.run_path)
+    exported = None
+    if path.suffix == ".onnx":
         from vrtspike.deblurring.evaluation.onnx_model import load_onnx
 
         device = None if arguments.device == "auto" else arguments.device
-        exported = load_onnx(found, device, arguments.precision)
-    run = read_finished(found) if exported is None else exported.run
+        exported = load_onnx(path, device, arguments.precision)
+    run = read_finished(path) if exported is None else exported.run
     from vrtspike.deblurring.evaluation.folder import Request, open_request, restore_into
 
     given = {each.name: getattr(arguments, each.name) for each in fields(Request)}
@@ -187,7 +188,7 @@ def _restore(arguments: argparse.Namespace) -> None:
     with take_device(device_name, timeout_s=_GPU_TIMEOUT_S) as device:
         from vrtspike.deblurring.evaluation.trained import load
 
-        model = exported or load(found, device=device, precision=arguments.precision)
+        model = exported or load(path, device=device, precision=arguments.precision)
         record = restore_into(model, request, source, sharp, progress=progress_bar)
     _show(record, arguments)
 

@@ -210,11 +210,13 @@ def restore_into(
             note(list_faults(title, record["doubts"], advice, limit=10))
         write_json(output / RECORD, record)
         started = time.monotonic()
+        # Spikes that do not fit the frames cannot tell which of two pictures is better.
+        is_judged = check.is_outside and not record["doubts"]
         with progress("restore, tiles") as show:
             adapted = check.adapt(source)
             frames = model.restore_source(adapted, tiling, wanted=missing, progress=show)
             for number, image in zip(sorted(missing), frames, strict=True):
-                if check.is_outside and is_worse(source, number, context, image):
+                if is_judged and is_worse(source, number, context, image):
                     write_png(files[number], _blurry(source.pictures, number))
                 else:
                     write_png(files[number], image)

@@ -136,14 +136,14 @@ def given_clip(
         if spikes is None:
             return None
         meter = GainMeter()
-        fired = 0.0
-        sensed = 0
-        for number, each in enumerate(spikes.frames):
-            total = each.read(each.exposure).picture()
-            meter.add(pictures.frame(number), total, each.exposure.steps)
-            fired += float(total.sum(dtype=np.float64))
-            sensed += total.size * each.exposure.steps
-        return meter.gain(spikes.place), fired / sensed
+        spike_count = 0.0
+        pixel_steps = 0
+        for number, frame in enumerate(spikes.frames):
+            counts = frame.read(frame.exposure).picture()
+            meter.add(pictures.frame(number), counts, frame.exposure.steps)
+            spike_count += float(counts.sum(dtype=np.float64))
+            pixel_steps += counts.size * frame.exposure.steps
+        return meter.gain(spikes.place), spike_count / pixel_steps
 
     def gain() -> float | None:
         measured = light()

@@ -75,11 +75,11 @@ def load_onnx(
     try:
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         known = json.loads(session.get_modelmeta().custom_metadata_map[METADATA])
-        limits = known.get("limits")
         if known["schema"] not in (SCHEMA, _UNSEALED):
             raise ValueError(f"found schema {known['schema']}, expected {SCHEMA}")
         if known["schema"] == SCHEMA and not is_sealed:
             raise ValueError(f"{SEAL} is missing in its metadata: the file was changed")
+        limits = known.get("limits")
     except Exception as error:  # the classes of ONNX Runtime are not public
         raise RunError(
             f"{path}: cannot be read as an ONNX file of vrtspike ({error!r}); vrtspike export RUN "

@@ -1,4 +1,4 @@
-"""Recordings beside the limits that a model was trained within, and what is done outside of them.
+"""Comparison of a recording with the limits of a model, and restoration outside of them.
 
 What matters most is how much brightness a spike stands for, the gain: over the largest of the
 training it is the grain. The thresholds were measured with the demo's light model
@@ -115,7 +115,7 @@ class LimitCheck:
         raise DataError(list_faults(title, self.messages, advice))
 
     def warning(self, place: str) -> str:
-        """What is said before a recording outside the limits is restored."""
+        """Message before a recording outside the limits is restored."""
         advice = "Restored frames may be worse than the blurry ones."
         if self.is_pooled:
             advice += (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vrtspike.deblurring.named_models import differing_model_keys, start_file
+from vrtspike.deblurring.named_models import start_file
+from vrtspike.deblurring.settings.differences import differing_model_keys
 from vrtspike.io.weights import load_strictly, read_weights
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.published import require_published

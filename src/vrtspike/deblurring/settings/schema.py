@@ -302,7 +302,7 @@ class Settings(RunSettings):
 
     @property
     def weight_advice(self) -> dict[str, str]:
-        """How other weights to start from are named."""
+        """Names of other weights to start from."""
         start = self.MODEL.PRETRAINED
         return {} if start is None else {"MODEL.PRETRAINED": missing_start_advice(start)}
 

@@ -88,5 +88,5 @@ def test_a_data_set_and_a_result_of_before_are_read(dataset, tmp_path):
     write_json(tmp_path / "statistics.json", contents)
     assert read_limits(tmp_path) is None
     write_json(tmp_path / "statistics.json", contents | {"limits": {"gain": [1, 2]}})
-    with pytest.raises(RunError, match=r"statistics\.json: missing, damaged, or without valid lim"):
+    with pytest.raises(RunError, match=r"statistics\.json: missing, damaged, or not the stat"):
         read_limits(tmp_path)

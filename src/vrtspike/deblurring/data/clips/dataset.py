@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vrtspike.deblurring.data.clips.limits import Limits, store_limits, training_limits
 from vrtspike.deblurring.data.clips.requirements import (
@@ -25,6 +25,8 @@ from vrtspike.system.errors import ConfigError, DataError, RunError
 
 if TYPE_CHECKING:
     from vrtspike.deblurring.settings.schema import DataSettings, Settings
+
+Parsed = TypeVar("Parsed")
 
 HELD_OUT = "train, held out"
 """What the split of the sequences is called that validation looks at, apart from the test split."""
@@ -284,26 +286,6 @@ def _run_limits(settings: Settings, dataset: DatasetManifest) -> Limits | None:
     return training_limits(trained, data)
 
 
-def read_limits(folder: Path) -> Limits | None:
-    """The recordings that a run was trained on; None of a run that was published without them.
-
-    Args:
-        folder: of a run, or of its published result.
-
-    Raises:
-        RunError: if the file is missing, or is not such a file.
-    """
-    path = folder / STATISTICS
-    try:
-        limits = read_json(path).get("limits")
-        return None if limits is None else Limits.parse(limits)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RunError(
-            f"{path}: missing, damaged, or without valid limits ({error!r}); copy the whole result "
-            "folder again"
-        ) from error
-
-
 def training_statistics(settings: Settings, dataset: DatasetManifest) -> Statistics | None:
     """The statistics that a training standardises voxels with.
 
@@ -313,9 +295,10 @@ def training_statistics(settings: Settings, dataset: DatasetManifest) -> Statist
     Raises:
         RunError: if the statistics of that model are missing or damaged.
     """
-    start, own = settings.MODEL.PRETRAINED, dataset.statistics_for(settings.DATA)
-    if start is None or own is None or not settings.MODEL.USE_SPIKE:
-        return own
+    statistics = dataset.statistics_for(settings.DATA)
+    start = settings.MODEL.PRETRAINED
+    if start is None or statistics is None or not settings.MODEL.USE_SPIKE:
+        return statistics
     return read_statistics(start_file(start).parent)
 
 
@@ -328,13 +311,42 @@ def read_statistics(folder: Path) -> Statistics | None:
     Raises:
         RunError: if the file is missing, or is not such a file.
     """
-    path = folder / STATISTICS
+
+    def parse(contents: dict[str, Any]) -> Statistics | None:
+        statistics = contents["statistics"]
+        return None if statistics is None else Statistics(**statistics)
+
+    return _parse_statistics_file(folder / STATISTICS, parse)
+
+
+def read_limits(folder: Path) -> Limits | None:
+    """The recordings that a run was trained on; None of a run that was published without them.
+
+    Args:
+        folder: of a run, or of its published result.
+
+    Raises:
+        RunError: if the file is missing, or is not such a file.
+    """
+
+    def parse(contents: dict[str, Any]) -> Limits | None:
+        limits = contents.get("limits")
+        return None if limits is None else Limits.parse(limits)
+
+    return _parse_statistics_file(folder / STATISTICS, parse)
+
+
+def _parse_statistics_file(path: Path, parse: Callable[[dict[str, Any]], Parsed]) -> Parsed:
+    """Parse the statistics of a run.
+
+    Raises:
+        RunError: if the file is missing, or is not such a file.
+    """
     try:
-        known = read_json(path)["statistics"]
-        return None if known is None else Statistics(**known)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return parse(read_json(path))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(
-            f"{path}: missing, damaged, or not the statistics of a run ({error}); copy the whole "
+            f"{path}: missing, damaged, or not the statistics of a run ({error!r}); copy the whole "
             "result folder again, or remove the file and train the preset again: a finished run is "
             "only published again"
         ) from error
