@@ -24,7 +24,7 @@ from vrtspike.deblurring.evaluation.folder import (
     restore_into,
     verdict_messages,
 )
-from vrtspike.deblurring.evaluation.given_clips import array_spikes, given_clip
+from vrtspike.deblurring.evaluation.given_clips import SIMULATED, array_spikes, given_clip
 from vrtspike.deblurring.evaluation.no_reference import no_reference_figures, unseen_agreement
 from vrtspike.deblurring.evaluation.pictures import array_pictures
 from vrtspike.deblurring.evaluation.recording_limits import check_limits
@@ -72,7 +72,8 @@ def checked(model, sequence, *, factor: float = 1, shrink: int = 1, limits=None)
 )
 def test_it_says_what_lies_outside_and_how_far(model, sequence, sensor, outside, is_pooled, is_far):
     plain = checked(model, sequence)
-    limits = replace(model.limits, gain=plain.recording.gain, rate=plain.recording.rate)
+    gain, _ = plain.recording.gain
+    limits = replace(model.limits, gain=(gain / 2, gain), rate=plain.recording.rate)
     check = checked(model, sequence, **sensor, limits=limits)
     assert [re.split(r" [\d.e-]+, trained on ", text)[0] for text in check.messages] == outside
     assert (check.is_pooled, check.is_far) == (is_pooled, is_far)
@@ -90,6 +91,27 @@ def test_a_bright_recording_is_outside_and_not_refused(model, sequence):
     assert re.fullmatch(r"gain \S+, trained on 8 to 9 \(0\.\d+ times the smallest\)", gain)
     assert re.fullmatch(r"mean rate \S+, trained on 0\.02 to 0\.03 \(\S+ times the largest\)", rate)
     assert not check.is_far
+
+
+def test_simulated_spikes_are_not_compared(model, sequence):
+    blur, spikes = arrays(sequence)
+    pictures = array_pictures(blur)
+    recorded = array_spikes(pictures, [sensed(part, 8) for part in spikes])
+    limits = replace(model.limits, gain=(0.1, 0.1))
+    assert check_limits(limits, given_clip(pictures, recorded, bins=4)).is_far
+    simulated = given_clip(pictures, replace(recorded, origin=SIMULATED), bins=4)
+    assert not check_limits(limits, simulated).is_outside
+
+
+def test_the_shortest_exposure_of_a_recording_counts(model, sequence):
+    blur, spikes = arrays(sequence)
+    pictures = array_pictures(blur[:2])
+    exposures = [Exposure(0, 56, 28), Exposure(0, 30, 15)]
+    clip = given_clip(pictures, array_spikes(pictures, spikes[:2], exposures), bins=4)
+    gain, rate = clip.gain(), clip.rate()
+    limits = Limits((gain, gain), (rate, rate), (2.0, 2.0), (56, 56))
+    (message,) = check_limits(limits, clip).messages
+    assert message == "steps of an exposure 30, trained on 56 (0.54 times the smallest)"
 
 
 def test_pooled_counts_are_means_over_nine_pixels(model, sequence):

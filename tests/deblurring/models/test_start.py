@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,17 @@ def test_weights_of_another_size_are_named_with_both_shapes(name, tmp_path):
     assert "expected (" in str(caught.value)
     with pytest.raises(RunError, match=rf"{KEY[name]} is \S.* there, \S.* here"):
         build_model(settings)
+
+
+@each_model
+def test_keys_of_the_other_network_are_not_named(name, tmp_path):
+    (other,) = WIDER.keys() - {name}
+    sizes = {**WIDER[name], **WIDER[other]}
+    write_start(tmp_path / "start", settings_of(name, **sizes))
+    with pytest.raises(RunError) as caught:
+        build_model(settings_of(name, PRETRAINED=str(tmp_path / "start")))
+    told = re.findall(r"MODEL\.([A-Z_.]+) is", str(caught.value))
+    assert told == [KEY[name].replace("MODEL\\.", "").replace("\\", "")]
 
 
 @each_model
