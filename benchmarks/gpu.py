@@ -50,6 +50,7 @@ MORE = (
     "low_ram",
     "opt",
     "light_small",
+    "finetune",
     "demo",
     "light_demo",
 )

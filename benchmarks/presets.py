@@ -39,6 +39,7 @@ PAGE = REPOSITORY / "docs/presets.md"
 PRESETS = (
     "light",
     "light_small",
+    "finetune",
     "baseline",
     "fast",
     "low_memory",

@@ -66,6 +66,8 @@ def input_weights(wildcards):
     weights = TRAININGS.result(preset) / "weights.safetensors"
     if change:
         SNAKEMAKE.force_rerun(str(weights), change)
+        if continuation := TRAININGS.continuation_notice(preset):
+            NOTICES.add(continuation)
     elif not weights.exists():
         # Results of a former training may still exist.
         SNAKEMAKE.force_rerun(str(weights), "no result yet")

@@ -21,11 +21,12 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tests.deblurring.data.prepared import prepared
 from tests.deblurring.data.scenes import film
 from vrtspike.config import load_preset
-from vrtspike.deblurring.data.clips.dataset import load_dataset
+from vrtspike.deblurring.data.clips.dataset import load_dataset, run_statistics, training_statistics
 from vrtspike.deblurring.data.raw.spikes import read_spikes
 from vrtspike.deblurring.data.simulation.sensor import Simulation
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.data.store.reading import Store
+from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.losses.charbonnier import charbonnier
 from vrtspike.deblurring.models import build_model
 from vrtspike.deblurring.preset import (
@@ -42,6 +43,7 @@ from vrtspike.io.images import read_rgb
 from vrtspike.runs.code import record_code, write_code
 from vrtspike.runs.identity import RunIdentity, identify, write_statistics
 from vrtspike.runs.published import publish
+from vrtspike.sst.settings import SSTSettings
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.fit import run_preset
@@ -435,3 +437,73 @@ def test_a_missing_or_damaged_teacher_is_named(result, tmp_path, damage, message
     with pytest.raises(RunError, match=message) as caught:
         load_teacher(teacher, CPU)
     assert str(caught.value).startswith(f"TRAIN.DISTILL.TEACHER {teacher}: the teacher is missing")
+
+
+def test_a_run_goes_on_from_a_trained_model_and_resumes_exactly(
+    place, result, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    start, run, stopped = tmp_path / "start", tmp_path / "run", tmp_path / "stopped"
+    publish(result, start)
+    settings = train_here(place, run, f"MODEL.PRETRAINED={start}", "SEED=7", "TRAIN.MAX_STEPS=4")
+    begun = build_trainable(settings).state_dict()
+    trained = load_file(start / "weights.safetensors")
+    assert all(torch.equal(begun[name], trained[name]) for name in trained)
+    # As after a crash: the last two steps are computed again.
+    shutil.copytree(run, stopped)
+    (stopped / "checkpoints" / "step_00000004.pt").unlink()
+    assert run_preset(stopped) == 0
+    weights, again = (load_file(folder / "weights.safetensors") for folder in (run, stopped))
+    assert all(torch.equal(again[name], weights[name]) for name in weights)
+    assert any(not torch.equal(weights[name], trained[name]) for name in weights)
+    publish(run, tmp_path / "published")
+    digest = hashlib.sha256((start / "weights.safetensors").read_bytes()).hexdigest()
+    assert RunIdentity.read(tmp_path / "published").weights == {"MODEL.PRETRAINED": digest}
+
+
+def test_voxels_are_standardised_as_the_weights_expect_them(place, result, tmp_path):
+    start, dataset = tmp_path / "start", load_dataset(place / "k4" / "dataset.json")
+    publish(result, start)
+    contents = read_json(start / "statistics.json")
+    contents["statistics"] = {"mean": 0.5, "std": 0.25, "count": 9}
+    write_json(start / "statistics.json", contents)
+    preset = place / "presets" / "tiny.yaml"
+    settings = load_preset(preset, [f"MODEL.PRETRAINED={start}"])
+    assert training_statistics(settings, dataset) == Statistics(0.5, 0.25, 9)
+    assert run_statistics(settings, dataset.path)["statistics"] == contents["statistics"]
+    assert training_statistics(load_preset(preset), dataset) == dataset.statistics
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (["DATA.NUM_VOXEL_BINS=8"], r"DATA\.NUM_VOXEL_BINS is 4 there, 8 here"),
+        (["DATA.CONTEXT_STEPS=8"], r"DATA\.CONTEXT_STEPS is 0 there, 8 here"),
+        (["DATA.NORM={MEAN: 2, STD: 3}"], r"NORM\.MEAN is 0\.\d+ there, 2 here \(null takes"),
+        (["MODEL.FUSE.HEADS=1"], r"MODEL\.FUSE\.HEADS is 2 there, 1 here"),
+        (["MODEL.USE_SPIKE=false"], r"MODEL\.USE_SPIKE is true there, false here"),
+        (["MODEL.TYPE=spike_nafnet", "MODEL.NAF.NEIGHBOUR_BINS=2"], r'TYPE is "vrt_spike" there'),
+    ],
+)
+def test_a_start_of_other_inputs_or_another_network_is_refused(
+    place, result, tmp_path, overrides, told
+):
+    publish(result, tmp_path / "start")
+    keys = [f"MODEL.PRETRAINED={tmp_path / 'start'}", *overrides]
+    settings = load_preset(place / "presets" / "tiny.yaml", keys)
+    with pytest.raises(ConfigError, match=rf"^MODEL\.PRETRAINED \S+start: .*{told}"):
+        identify("tiny", settings, place / "k4" / "dataset.json")
+
+
+def test_a_start_of_another_task_or_without_settings_is_refused(place, tmp_path):
+    start = tmp_path / "start"
+    settings = load_preset(place / "presets" / "tiny.yaml", [f"MODEL.PRETRAINED={start}"])
+    with pytest.raises(RunError, match=r"MODEL\.PRETRAINED: .*No such file .* train it first"):
+        identify("tiny", settings, place / "k4" / "dataset.json")
+    RunIdentity("sea", SSTSettings(TASK="sst"), "", "").write(start)
+    (start / "weights.safetensors").touch()
+    with pytest.raises(ConfigError, match=r"MODEL\.PRETRAINED \S+: a run of TASK sst"):
+        identify("tiny", settings, place / "k4" / "dataset.json")
+    (start / "settings.json").unlink()
+    with pytest.raises(RunError, match=r"settings\.json: no such file"):
+        identify("tiny", settings, place / "k4" / "dataset.json")

@@ -160,6 +160,9 @@ def test_every_key_that_names_weights_is_among_those_of_a_training():
             "TRAIN": {"DISTILL": {"TEACHER": "t"}},
         }
     )
+    # It and those of VRT exclude each other in what is read from a file.
+    started = every.MODEL.model_copy(update={"PRETRAINED": "results/train/p"})
+    every = every.model_copy(update={"MODEL": started})
 
     def named(section: BaseModel, prefix: str) -> set[str]:
         found = set()
@@ -176,7 +179,8 @@ def test_every_key_that_names_weights_is_among_those_of_a_training():
     assert files["TRAIN.DISTILL.TEACHER"] == Path("t/weights.safetensors")
     light = every.MODEL.model_copy(update={"TYPE": "spike_nafnet"})
     files = training_weights(every.model_copy(update={"MODEL": light}))
-    assert [*files] == ["TRAIN.DISTILL.TEACHER"]
+    assert [*files] == ["MODEL.PRETRAINED", "TRAIN.DISTILL.TEACHER"]
+    assert files["MODEL.PRETRAINED"] == Path("results/train/p/weights.safetensors")
 
 
 @pytest.mark.parametrize(

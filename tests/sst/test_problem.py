@@ -97,6 +97,9 @@ def test_a_run_starts_from_the_weights_that_a_preset_names(store, tmp_path):
         {"TASK": "sst", "DATA": DATA, "MODEL": model | {"PRETRAINED": str(path)}}
     )
     assert problem.training_weights(asked) == {"MODEL.PRETRAINED": path}
+    folder = {"TASK": "sst", "DATA": DATA, "MODEL": model | {"PRETRAINED": str(tmp_path)}}
+    named = problem.training_weights(SSTSettings.model_validate(folder))
+    assert named == {"MODEL.PRETRAINED": path}
     assert problem.training_weights(settings()) == {}
     before = build_model(asked, store)
     torch.nn.init.normal_(before.head.weight)

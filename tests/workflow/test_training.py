@@ -7,6 +7,7 @@ import pytest
 
 from vrtspike.config.run_schema import split_seed
 from vrtspike.config.workflow import Workflow, WorkflowSettings, load_workflow
+from vrtspike.deblurring import named_models
 from vrtspike.deblurring.data.manifests import DATASET
 from vrtspike.deblurring.settings import Settings
 from vrtspike.io.files import file_digest, write_json
@@ -75,6 +76,47 @@ def test_a_training_that_needs_itself_is_refused(here):
     for preset, chain in (("alone", "alone needs alone"), ("a", "a needs b needs c needs b")):
         with pytest.raises(ConfigError, match=rf"{preset}: TRAIN.DISTILL.* circular: {chain};"):
             trainings(**presets).require_files(preset)
+
+
+def started_from(start: str) -> dict:
+    return {"MODEL": {"PRETRAINED": start}}
+
+
+def test_a_start_is_trained_here_or_must_be_there(here, monkeypatch):
+    monkeypatch.setattr(named_models, "_SHIPPED", here / "package")
+    presets = {
+        "first": {},
+        "tuned": started_from("results/train/first"),
+        "alone": started_from("results/train/alone"),
+        "general": started_from("general"),
+        "elsewhere": started_from("old/run/of_mine"),
+    }
+    planned = trainings(**presets)
+    expected = Path("results/train/first/weights.safetensors")
+    assert planned.weights("tuned", "trained") == {"MODEL.PRETRAINED": expected}
+    planned.require_files("tuned")
+    for preset, told in (
+        ("alone", r"PRETRAINED is circular: alone needs alone;"),
+        ("general", r"PRETRAINED: no such file: .*; the weights 'general' are not in this install"),
+        ("elsewhere", r"no such file: old/run/of_mine/weights\.safetensors; name a result folder"),
+    ):
+        with pytest.raises(ConfigError, match=rf"preset {preset}: MODEL\..*{told}"):
+            planned.require_files(preset)
+
+
+def test_a_longer_training_says_how_the_finished_run_goes_on(here):
+    publish({"TRAIN": {"MAX_STEPS": 100}})
+    for train, keys in (
+        ({"MAX_STEPS": 100}, None),
+        ({"MAX_STEPS": 50}, None),
+        ({"MAX_STEPS": 200}, "TRAIN.MAX_STEPS"),
+        ({"MAX_STEPS": None, "EPOCHS": 50}, "TRAIN.MAX_STEPS and TRAIN.EPOCHS"),
+    ):
+        notice = trainings(p={"TRAIN": train}).continuation_notice("p")
+        assert (notice is None) == (keys is None)
+        assert notice is None or f"p: {keys} raised: it is trained from the beginning" in notice
+        assert notice is None or "BASE: p and MODEL.PRETRAINED: results/train/p" in notice
+    assert trainings(q={"TRAIN": {"MAX_STEPS": 200}}).continuation_notice("q") is None
 
 
 GIVEN = {"MODEL": {"VRT": {"PRETRAINED": "vrt.pth"}}}

@@ -71,6 +71,11 @@ def complete(parser: argparse.ArgumentParser) -> None:
         argcomplete.autocomplete(parser)
 
 
+def _refuse_extra(arguments: argparse.Namespace, words: Sequence[str]) -> bool:
+    """Refuse words that argparse leaves over, as most commands do."""
+    return False
+
+
 def run_command(words: Sequence[str]) -> int | None:
     """Run one command line.
 
@@ -80,7 +85,10 @@ def run_command(words: Sequence[str]) -> int | None:
     parser = make_parser()
     complete(parser)
     require_command(parser, words)
-    arguments = parser.parse_args(words)
+    arguments, extra = parser.parse_known_args(words)
+    accept_extra = getattr(arguments, "accept_extra", _refuse_extra)
+    if extra and not accept_extra(arguments, extra):
+        parser.error(f"unrecognized arguments: {' '.join(extra)}")
     status: int | None = arguments.run(arguments)
     return status
 

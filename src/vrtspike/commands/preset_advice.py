@@ -39,10 +39,11 @@ PREFERRED = (
     "opt",
     "compact",
     "light",
+    "finetune",
     "light_small",
 )
 """Order in which presets that fit are recommended: the published network first, the faster before
-the more economical; the light model last, its small variant after it."""
+the more economical; the light model last, then what suits small data sets."""
 
 UNTRAINED_START = (
     "it trains from random weights, for comparisons and timing; for the best figures start from "

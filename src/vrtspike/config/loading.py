@@ -147,8 +147,9 @@ def check_training(
         ConfigError: naming each key, and its file or package.
     """
     place = f"preset {preset}: " if preset else ""
+    advice = settings.weight_advice
     faults = [
-        f"{place}{key}: no such file: {path}"
+        f"{place}{key}: no such file: {path}" + (f"; {advice[key]}" if key in advice else "")
         for key, path in {**settings.named_files, **(weights or {})}.items()
         if path and not Path(path).is_file()
     ]

@@ -258,6 +258,11 @@ class RunSettings(Section):
         return {}
 
     @property
+    def weight_advice(self) -> dict[str, str]:
+        """Advice for files of weights that are missing, by the key that names them."""
+        return {}
+
+    @property
     def first_steps(self) -> tuple[str, ...]:
         """Overrides such as ``TRAIN.EPOCHS=9`` that keep all steps like the first ones."""
         return ()

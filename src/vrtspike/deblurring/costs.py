@@ -67,7 +67,7 @@ class ClipCost:
 
 def model_digest(settings: Settings) -> str:
     """Tells models apart by what they compute, whatever weights they begin with."""
-    model = settings.MODEL.model_dump(mode="json")
+    model = settings.MODEL.model_dump(mode="json", exclude={"PRETRAINED"})
     for name in ("PRETRAINED", "SPYNET"):
         del model["VRT"][name]
     return json_digest(model)

@@ -9,7 +9,12 @@ import torch
 from torch import nn
 
 from vrtspike.deblurring.data.clips.clips import ClipDataset
-from vrtspike.deblurring.data.clips.dataset import HELD_OUT, DatasetManifest, load_dataset
+from vrtspike.deblurring.data.clips.dataset import (
+    HELD_OUT,
+    DatasetManifest,
+    load_dataset,
+    training_statistics,
+)
 from vrtspike.deblurring.data.store.reading import cache_share, cache_use
 from vrtspike.deblurring.evaluation.restore import load_model
 from vrtspike.deblurring.losses.registry import build_terms
@@ -93,7 +98,7 @@ def build_task(
     scores: dict[ImageMetric, Score] = {
         metric: metric.load(weights, device) for metric in VALIDATION
     }
-    statistics = dataset.statistics_for(settings.DATA)
+    statistics = training_statistics(settings, dataset)
     distill = settings.TRAIN.DISTILL
     if distill is None:
         return DeblurringTask(statistics, terms, scores)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from vrtspike.deblurring.data.manifests import DATASET
 from vrtspike.deblurring.metrics.registry import METRICS as METRICS
+from vrtspike.deblurring.named_models import start_file
 from vrtspike.deblurring.settings import Settings
 from vrtspike.io.manifests import read_manifest
 from vrtspike.io.pretrained import BACKBONES
@@ -60,16 +61,21 @@ def dataset_digest(manifest: Path) -> str:
 def check_data(manifest: Path, settings: Settings) -> None:
     """Refuse data that a training cannot use, or its evaluation.
 
-    Without spikes where the model, or its teacher, needs them, with other voxels than the teacher
-    has learned from, without sequences to hold out, or with other blurry frames than a protocol
-    measures.
+    Without spikes where the model, or its teacher, needs them, with other voxels than the teacher,
+    or the model that it starts from, has learned from, without sequences to hold out, or with other
+    blurry frames than a protocol measures.
 
     Raises:
-        ConfigError: naming the data set or the teacher, and the key.
-        RunError: if the teacher is damaged.
+        ConfigError: naming the data set, the teacher or the start, and the key.
+        RunError: if the teacher or the start is damaged.
     """
-    from vrtspike.deblurring.data.clips.dataset import load_dataset, read_statistics
+    from vrtspike.deblurring.data.clips.dataset import (
+        load_dataset,
+        read_statistics,
+        training_statistics,
+    )
     from vrtspike.deblurring.data.clips.requirements import require_spikes
+    from vrtspike.deblurring.fine_tuning import require_fitting_start
     from vrtspike.deblurring.settings import deblurring_settings
     from vrtspike.runs.identity import RunIdentity
 
@@ -77,13 +83,14 @@ def check_data(manifest: Path, settings: Settings) -> None:
     dataset.divided(settings.DATA)
     has_spikes = dataset.statistics is not None
     require_spikes(str(manifest), has_spikes, settings)
+    require_fitting_start(settings)
     files = training_weights(settings)
     if TEACHER in files:
         folder = files[TEACHER].parent
         taught = deblurring_settings(RunIdentity.read(folder).settings)
         require_spikes(f"{manifest}, with {TEACHER} {folder}", has_spikes, taught)
         if taught.MODEL.USE_SPIKE:
-            norms = read_statistics(folder), dataset.statistics_for(settings.DATA)
+            norms = read_statistics(folder), training_statistics(settings, dataset)
             theirs, ours = (
                 (data.NUM_VOXEL_BINS, data.CONTEXT_STEPS, norm.mean, norm.std)
                 for data, norm in zip((taught.DATA, settings.DATA), norms, strict=True)
@@ -106,7 +113,10 @@ def check_data(manifest: Path, settings: Settings) -> None:
 def training_weights(settings: Settings) -> dict[str, Path]:
     """The files a training reads, by the key that asks for them."""
     vrt, distill, folder = settings.MODEL.VRT, settings.TRAIN.DISTILL, Path(settings.WEIGHTS.DIR)
-    named: dict[str, str | Path | None] = {}
+    start = settings.MODEL.PRETRAINED
+    named: dict[str, str | Path | None] = {
+        "MODEL.PRETRAINED": None if start is None else start_file(start)
+    }
     if settings.MODEL.TYPE == "vrt_spike":
         named |= {"MODEL.VRT.PRETRAINED": vrt.PRETRAINED, "MODEL.VRT.SPYNET": vrt.SPYNET}
     if distill is not None:

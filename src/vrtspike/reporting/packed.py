@@ -117,6 +117,23 @@ def find_model(given: str | Path) -> Path:
         ) from error
 
 
+def may_be_on_hub(given: str) -> bool:
+    """Whether a text has the form of a model's name on the hub, ``owner/name``."""
+    return _HUB.fullmatch(given) is not None
+
+
+def downloaded_model(given: str) -> Path | None:
+    """Folder of a hub's model in the hub's cache; None if it is not there."""
+    if not may_be_on_hub(given):
+        return None
+    try:
+        from huggingface_hub import snapshot_download
+
+        return Path(snapshot_download(given, local_files_only=True))
+    except Exception:  # of many classes: not there, or no package
+        return None
+
+
 def _card(run: PublishedRun, figures: Mapping[str, Any] | None, licence: str) -> str:
     """The model card: front matter for the hub, then the description."""
     from vrtspike.plotting.pages import TEMPLATES

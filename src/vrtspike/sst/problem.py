@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from vrtspike.io.files import json_digest
 from vrtspike.io.manifests import read_manifest
+from vrtspike.runs.names import WEIGHTS
 from vrtspike.sst.settings import METRICS as METRICS
 from vrtspike.sst.settings import PREPARED, SSTSettings
 
@@ -108,8 +109,11 @@ def check_data(manifest: Path, settings: SSTSettings) -> None:
 
 def training_weights(settings: SSTSettings) -> dict[str, Path]:
     """The weights that a training starts from."""
-    pretrained = settings.MODEL.PRETRAINED
-    return {} if pretrained is None else {"MODEL.PRETRAINED": Path(pretrained)}
+    if settings.MODEL.PRETRAINED is None:
+        return {}
+    place = Path(settings.MODEL.PRETRAINED)
+    file = place if place.suffix == Path(WEIGHTS).suffix else place / WEIGHTS
+    return {"MODEL.PRETRAINED": file}
 
 
 def evaluation_weights(settings: SSTSettings) -> dict[str, Path]:
@@ -167,7 +171,7 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     left = samples.left_out + held_out.left_out
     model = build_model(settings, samples.store)
     if settings.MODEL.PRETRAINED is not None:
-        load_trained(model, settings.MODEL.PRETRAINED)
+        load_trained(model, training_weights(settings)["MODEL.PRETRAINED"])
     return Trainable(
         model.to(ranks.device),
         SSTTask(samples.store.weights, samples.store.fields["deviation"], samples.offset),

@@ -197,7 +197,9 @@ class SSTModelSettings(Section):
     DROPOUT: FractionBelowOne = key("Share of values that are dropped in training", 0.1)
     RECURSION_DEPTH: Positive = key("How often the blocks are applied, with the same weights", 2)
     PATCH_SIZE: Positive = key("Side of a patch in cells", 4)
-    PRETRAINED: Place | None = weights("weights.safetensors of a run to start from", None)
+    PRETRAINED: Place | None = weights(
+        "Trained run to start from (results/train/<preset>), or its weights.safetensors", None
+    )
 
     @model_validator(mode="after")
     def _heads_divide(self) -> Self:

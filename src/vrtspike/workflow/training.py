@@ -6,6 +6,7 @@ works for copied results.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -127,6 +128,30 @@ class Trainings:
             != run.weights.get(key)
         ]
         return ", ".join(changes)
+
+    def continuation_notice(self, preset: str) -> str | None:
+        """A notice on how to go on from a finished run that should be longer; None where it is not.
+
+        Args:
+            preset: its name; settings that differ from the run's start another one.
+        """
+        if not self.is_trained(preset):
+            return None
+        before = RunIdentity.read(self.result(preset)).settings.TRAIN
+        now = self._workflow.preset(preset).TRAIN
+        longer = [
+            name
+            for name in ("MAX_STEPS", "EPOCHS")
+            if (getattr(now, name) or math.inf) > (getattr(before, name) or math.inf)
+        ]
+        if not longer:
+            return None
+        keys = " and ".join(f"TRAIN.{name}" for name in longer)
+        return (
+            f"{preset}: {keys} raised: it is trained from the beginning, and replaces the finished "
+            f"run. To go on from that run instead, take {keys} back and train another preset with "
+            f"BASE: {preset} and MODEL.PRETRAINED: {self.result(preset)}"
+        )
 
     def changed_code(self, preset: str) -> list[str] | None:
         """The files of code that have changed since a preset was trained; None if not known."""

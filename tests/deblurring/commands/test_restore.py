@@ -12,6 +12,9 @@ import pytest
 
 from tests.deblurring.evaluation.conftest import small_run
 from vrtspike.commands.main import run_command
+from vrtspike.deblurring import named_models
+from vrtspike.deblurring.evaluation.trained import load
+from vrtspike.io.files import file_digest
 from vrtspike.system.errors import UserError
 
 __all__ = ["small_run"]
@@ -60,6 +63,43 @@ def test_it_prints_figures_and_where_things_lie(small_run, call, tmp_path):
 def test_options_that_make_no_sense_are_refused(call, options, told):
     with pytest.raises(UserError, match=told):
         call(*options)
+
+
+def test_the_model_stands_before_the_frames_or_behind_an_option(small_run, tmp_path, monkeypatch):
+    sequence = small_run.raw / "test" / "b"
+    run, frames = str(small_run.train), str(sequence / "blur")
+    spikes = ["--spikes", str(sequence / "spike"), "--device", "cpu"]
+    restored = []
+    for number, words in enumerate(
+        ([run, frames, *spikes], [run, *spikes, frames], [frames, *spikes, "--model", run])
+    ):
+        output = tmp_path / str(number)
+        assert run_command(["restore", *words, "-o", str(output)]) == 0
+        restored.append([path.read_bytes() for path in sorted((output / "restored").iterdir())])
+    assert restored[0] == restored[1] == restored[2]
+    # Without one, the weights of the package.
+    shutil.copytree(small_run.train, tmp_path / "package/general")
+    monkeypatch.setattr(named_models, "_SHIPPED", tmp_path / "package")
+    assert run_command(["restore", frames, *spikes, "-o", str(tmp_path / "own")]) == 0
+    shipped = [path.read_bytes() for path in sorted((tmp_path / "own/restored").iterdir())]
+    assert shipped == restored[0]
+    assert load(device="cpu").weights == file_digest(small_run.train / "weights.safetensors")
+
+
+def test_a_model_too_many_or_too_few_is_told(small_run, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(named_models, "_SHIPPED", tmp_path / "package")
+    run, frames = str(small_run.train), str(small_run.raw / "test/b/blur")
+    for words, told in (
+        ([run, frames, "--model", run], "found two models, RUN .* give one"),
+        ([run], "found a trained model, and no blurry frames"),
+        ([frames], "--model: found none, and the weights 'general' are not in this installation"),
+    ):
+        with pytest.raises(UserError, match=told):
+            run_command(["restore", *words, "-o", str(tmp_path / "out")])
+    for words in ([run, frames, "more"], [run, frames, "--such"]):
+        with pytest.raises(SystemExit):
+            run_command(["restore", *words, "-o", str(tmp_path / "out")])
+        assert f"unrecognized arguments: {words[-1]}" in capsys.readouterr().err
 
 
 def test_ctrl_c_says_how_to_go_on(call, monkeypatch):

@@ -46,6 +46,8 @@ def test_clips_of_odd_sizes_are_restored_as_by_pytorch(train, exported, sequence
     frames, spikes = arrays(sequence)
     run, other = load(train, device="cpu"), load(exported)
     assert (other.run.name, other.weights) == (run.run.name, run.weights)
+    assert run.limits is not None
+    assert other.limits == run.limits
     for rows, columns, count in ((26, 34, 5), (14, 58, 1)):
         clip = frames[:count, :rows, :columns]
         sensed = [part[:, : rows // 2, : columns // 2] for part in spikes[:count]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from vrtspike.cluster.gpus import DEVICE_NAMES, DeviceName
 from vrtspike.deblurring.commands.recordings import add_sensor
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.deblurring.evaluation.precision import PRECISIONS
+from vrtspike.deblurring.named_models import GENERAL, find_trained, shipped_model
+from vrtspike.runs.names import RECORD as RUN_RECORD
 from vrtspike.system.cli import EXIT_STOPPED, add_output, positive_int
-from vrtspike.system.errors import ConfigError
+from vrtspike.system.errors import ConfigError, RunError
 
 _GPU_TIMEOUT_S = 30.0
 """For a GPU that may be about to be free; a person who waits can choose the CPU."""
@@ -22,6 +25,7 @@ _FIGURES = {
     "psnr": "mean PSNR, dB",
     "reblur": "blurred again as the spikes tell, PSNR to the blurry frames, dB",
     "agreement": "correlation with the spikes at the sharp instant",
+    "unseen": "agreement with spikes that the model has not seen",
     "agreement_outside": "correlation with the spikes outside the open shutter",
 }
 """Means that are shown, of blurry and of restored frames."""
@@ -30,8 +34,14 @@ _FIGURES = {
 def add_restore(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
     add = parser.add_argument
-    add("run_path", metavar="RUN", help="result folder (results/train/demo), packed run, .onnx")
+    add("run_path", nargs="?", metavar="RUN", help="the same as --model RUN")
     add("frames", type=Path, metavar="INPUT", help="folder of blurry frames, or a video file")
+    parser.set_defaults(accept_extra=_accept_extra)
+    add(
+        "--model",
+        help="result folder (results/train/demo), packed run, .onnx, owner/name of the Hugging "
+        f"Face hub, or {GENERAL}, the package's own weights, which are taken without it",
+    )
     add_output(parser, "folder for the results", "OUT", required=True)
     spikes = parser.add_mutually_exclusive_group()
     spikes.add_argument(
@@ -81,6 +91,11 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
         help="type of matrix products; auto: float32 on a CPU, a half type on a GPU",
     )
     add(
+        "--anyway",
+        action="store_true",
+        help="restore a recording far outside those that the model was trained on, too",
+    )
+    add(
         "--overwrite",
         action="store_true",
         help="replace what an earlier call has written into OUT; other files stay",
@@ -90,13 +105,15 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
 def restore(arguments: argparse.Namespace) -> int:
     """Restore blurry frames or a video with a trained model.
 
-    RUN is the result folder of a finished run, where weights, settings and the statistics of spikes
-    lie together; what vrtspike pack or export has made of one; or owner/name of the Hugging Face
-    hub. Restored frames are written as PNG into OUT/restored. A call that was stopped goes on where
-    it stopped when it is repeated. Spikes are recorded or simulated; a model that was trained
-    without them takes none. The sensor's size is that of --sensor, of the files, of a config.yaml
-    beside them or of the layout, else half the frames'.
+    MODEL is the result folder of a finished run, where weights, settings and the statistics of
+    spikes lie together; what vrtspike pack or export has made of one; owner/name of the Hugging
+    Face hub; or general, the package's own weights. Restored frames are written as PNG into
+    OUT/restored. A call that was stopped goes on where it stopped when it is repeated. Spikes are
+    recorded or simulated; a model that was trained without them takes none. The sensor's size is
+    that of --sensor, of the files, of a config.yaml beside them or of the layout, else half the
+    frames'.
     """
+    _choose_model(arguments)
     output: Path = arguments.output
     if output.is_file() or output.suffix in (".png", ".mp4"):
         raise ConfigError(f"--output: found {output}, expected a folder for frames and videos")
@@ -114,19 +131,51 @@ def restore(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _accept_extra(arguments: argparse.Namespace, words: Sequence[str]) -> bool:
+    """Accept INPUT behind options: argparse has taken RUN for it."""
+    if len(words) != 1 or words[0].startswith("-") or arguments.run_path is not None:
+        return False
+    arguments.run_path, arguments.frames = str(arguments.frames), Path(words[0])
+    return True
+
+
+def _choose_model(arguments: argparse.Namespace) -> None:
+    """Set ``run_path`` to the model: RUN, --model, or the package's own weights.
+
+    Raises:
+        ConfigError: if two are given, the only folder is that of a model, or none is given and this
+            installation lacks its own weights.
+    """
+    if arguments.run_path is not None and arguments.model is not None:
+        raise ConfigError(
+            f"found two models, RUN {arguments.run_path} and --model {arguments.model}; give one"
+        )
+    if arguments.run_path is None and (arguments.frames / RUN_RECORD).is_file():
+        raise ConfigError(
+            f"{arguments.frames}: found a trained model, and no blurry frames; give them behind it"
+        )
+    arguments.run_path = arguments.run_path or arguments.model
+    if arguments.run_path is None:
+        arguments.run_path = GENERAL
+        try:
+            shipped_model(GENERAL)
+        except RunError as error:
+            raise ConfigError(f"--model: found none, and {error}") from error
+
+
 def _restore(arguments: argparse.Namespace) -> None:
-    from vrtspike.reporting.packed import find_model
     from vrtspike.runs.published import read_finished
     from vrtspike.system.progress_bar import progress_bar
 
     # What is imported later takes seconds: first what is wrong with the arguments.
-    found, exported = find_model(arguments.run_path), None
-    if found.suffix == ".onnx":
+    path = find_trained(arguments.run_path)
+    exported = None
+    if path.suffix == ".onnx":
         from vrtspike.deblurring.evaluation.onnx_model import load_onnx
 
         device = None if arguments.device == "auto" else arguments.device
-        exported = load_onnx(found, device, arguments.precision)
-    run = read_finished(found) if exported is None else exported.run
+        exported = load_onnx(path, device, arguments.precision)
+    run = read_finished(path) if exported is None else exported.run
     from vrtspike.deblurring.evaluation.folder import Request, open_request, restore_into
 
     given = {each.name: getattr(arguments, each.name) for each in fields(Request)}
@@ -139,7 +188,7 @@ def _restore(arguments: argparse.Namespace) -> None:
     with take_device(device_name, timeout_s=_GPU_TIMEOUT_S) as device:
         from vrtspike.deblurring.evaluation.trained import load
 
-        model = exported or load(found, device=device, precision=arguments.precision)
+        model = exported or load(path, device=device, precision=arguments.precision)
         record = restore_into(model, request, source, sharp, progress=progress_bar)
     _show(record, arguments)
 
@@ -148,7 +197,7 @@ def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Print the means of figures, and where the results lie."""
     import pandas as pd
 
-    from vrtspike.deblurring.evaluation.folder import RECORD
+    from vrtspike.deblurring.evaluation.folder import RECORD, verdict_messages
     from vrtspike.deblurring.evaluation.tiling import Tiling
 
     output, frames = arguments.output, pd.DataFrame(record["frames"])
@@ -159,6 +208,8 @@ def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
             print(f"{title}: {of_blurry}{means[name]:.2f}")
     if record["doubts"]:
         print("figures from the spikes: left out, as the spikes do not fit the frames")
+    for message in verdict_messages(record["verdicts"]):
+        print(message)
     print(f"spikes: {record['spikes']['from']}")
     seconds = record["seconds_per_frame"]
     cost = "" if seconds is None else f", {seconds:.1f} s each"
@@ -172,7 +223,7 @@ def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
 def add_export(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
     add = parser.add_argument
-    add("run_path", metavar="RUN", help="as for restore")
+    add("run_path", metavar="MODEL", help="as for restore")
     add_output(parser, "file to write", "FILE.onnx", required=True)
     add(
         "--ratio",
@@ -193,10 +244,9 @@ def export(arguments: argparse.Namespace) -> None:
     output: Path = arguments.output
     if output.suffix != ".onnx":
         raise ConfigError(f"--output: found {output}, expected a file named *.onnx")
-    from vrtspike.reporting.packed import find_model
     from vrtspike.runs.published import read_finished
 
-    read_finished(find_model(arguments.run_path))
+    read_finished(find_trained(arguments.run_path))
     # What is imported now takes seconds: what is wrong with the arguments has been told.
     from vrtspike.deblurring.evaluation.onnx_model import export_model
     from vrtspike.deblurring.evaluation.trained import load

@@ -11,15 +11,28 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from vrtspike.deblurring.data.gate.consistency import Consistency, FrameView, view_picture
 from vrtspike.deblurring.data.raw.versions import input_version
 from vrtspike.deblurring.evaluation.given_clips import GivenClip, doubts, open_clip
-from vrtspike.deblurring.evaluation.no_reference import load_no_reference, no_reference_figures
+from vrtspike.deblurring.evaluation.no_reference import (
+    load_no_reference,
+    no_reference_figures,
+    unseen_agreement,
+)
 from vrtspike.deblurring.evaluation.pictures import (
     Pictures,
     folder_pictures,
     picture_files,
     require_size,
+)
+from vrtspike.deblurring.evaluation.recording_limits import (
+    LimitCheck,
+    check_limits,
+    is_worse,
+    worse_frames,
 )
 from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, recomputation, tile_unit
 from vrtspike.deblurring.metrics.psnr import psnr
@@ -40,7 +53,7 @@ SIDE_BY_SIDE = "side_by_side.mp4"
 RECORD = "restore.json"
 MADE = (RESTORED, VIDEO, SIDE_BY_SIDE)
 """What is written beside the record."""
-SCHEMA = 6
+SCHEMA = 7
 _ELSEWHERE = "give another folder"
 _REPLACE = f"{_ELSEWHERE}, or --overwrite to replace what is in this one"
 
@@ -68,6 +81,7 @@ class Request:
         tile: largest side of a tile, 0 for whole frames; None fits it to the free memory.
         overwrite: remove what the record of an earlier call in ``output`` names.
         no_reference: metrics of pyiqa that need no sharp frame.
+        anyway: restore a recording far outside those that the model was trained on, too.
     """
 
     frames: Path
@@ -82,6 +96,7 @@ class Request:
     tile: int | None = None
     overwrite: bool = False
     no_reference: Sequence[str] = ()
+    anyway: bool = False
 
 
 def open_request(run: RunIdentity, request: Request) -> tuple[GivenClip, Pictures | None]:
@@ -137,10 +152,12 @@ def restore_into(
 
     Raises:
         ConfigError: if ``output`` holds something else.
-        DataError: if an input cannot be used.
+        DataError: if an input cannot be used, or lies far outside the recordings that the model
+            was trained on.
         RunError: if the memory is too small.
     """
     output = request.output
+    context = model.settings.DATA.CONTEXT_STEPS
     scores = {name: load_no_reference(name) for name in request.no_reference}
     record = _identity(model, request, source)
     earlier = _earlier_record(output / RECORD)
@@ -148,6 +165,9 @@ def restore_into(
     results = _results(request, source)
     _require_replaceable(output, results, _named_results(earlier))
     tiling = Tiling(**known["tiling"]) if known else model.tiling(source, request.tile)
+    check = check_limits(model.limits, source)
+    if not request.anyway:
+        check.require_near(str(request.frames), "restore it all the same with --anyway")
     # The request has been checked by now.
     kept = _named_results(earlier)
     if request.overwrite:
@@ -159,6 +179,8 @@ def restore_into(
         note(f"{source.pictures.place}: {source.pictures.conversion}")
     if source.pictures.bits > 8 and model.network is None:
         note("an ONNX model takes 8 bits: frames are rounded before they are restored")
+    if check.is_outside:
+        note(check.warning(str(request.frames)))
     files = [output / RESTORED / f"{name}.png" for name in source.names]
     missing = {n for n, path in enumerate(files) if not path.exists()}
     if known:
@@ -177,6 +199,7 @@ def restore_into(
         "seconds_per_frame": known.get("seconds_per_frame"),
         "written": sorted({*results, *kept}),
         "doubts": known.get("doubts", []),
+        "limits": check.contents(),
     }
     write_json(output / RECORD, record)
     if missing:
@@ -187,14 +210,28 @@ def restore_into(
             note(list_faults(title, record["doubts"], advice, limit=10))
         write_json(output / RECORD, record)
         started = time.monotonic()
+        # Spikes that do not fit the frames cannot tell which of two pictures is better.
+        is_judged = check.is_outside and not record["doubts"]
         with progress("restore, tiles") as show:
-            frames = model.restore_source(source, tiling, wanted=missing, progress=show)
+            adapted = check.adapt(source)
+            frames = model.restore_source(adapted, tiling, wanted=missing, progress=show)
             for number, image in zip(sorted(missing), frames, strict=True):
-                write_png(files[number], image)
+                if is_judged and is_worse(source, number, context, image):
+                    write_png(files[number], _blurry(source.pictures, number))
+                else:
+                    write_png(files[number], image)
         record["seconds_per_frame"] = (time.monotonic() - started) / len(missing)
     record["frames"], doubtful = _finish(
-        request, source, sharp, files, scores, progress, with_spikes=not record["doubts"]
+        request,
+        source,
+        sharp,
+        files,
+        scores,
+        progress,
+        context=context,
+        with_spikes=not record["doubts"],
     )
+    record["verdicts"] = _verdicts(record["frames"], check)
     write_json(output / RECORD, record)
     if doubtful:
         title = "warning: sharp frames that do not fit their blurry ones"
@@ -361,6 +398,7 @@ def _finish(
     scores: Mapping[str, Callable[[Image], float]],
     progress: Progresses,
     *,
+    context: int,
     with_spikes: bool,
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Figures and videos of the frames on disk; and the sharp frames that do not fit.
@@ -372,6 +410,7 @@ def _finish(
         files: the restored frames.
         scores: metrics of a frame alone.
         progress: shows it.
+        context: most steps beside an exposure that the model takes.
         with_spikes: whether to compare with the spikes where there are no sharp frames; spikes
             that do not fit would give figures that look good and mean nothing.
     """
@@ -395,6 +434,8 @@ def _finish(
                 check.add(FrameView(blurry, view_picture(sharp.describe(number), truth)))
             elif with_spikes and source.spikes is not None and source.spikes.frames[number].path:
                 figures |= no_reference_figures(source.spikes.frames[number], blur, restored)
+            if with_spikes:
+                figures |= _unseen_figures(source, number, context, blur, restored)
             for metric, score in measures.items():
                 figures |= {f"{metric}_blur": score(blur), metric: score(restored)}
             if restored_video is not None:
@@ -405,6 +446,63 @@ def _finish(
             entries.append({"frame": name, **finite_or_null(figures)})
             show(number + 1, len(files))
     return entries, check.finish()
+
+
+def _blurry(pictures: Pictures, number: int) -> NDArray[np.uint8] | NDArray[np.uint16]:
+    """One blurry frame with all its bits."""
+    if pictures.read_exact is None:
+        return pictures.frame(number)
+    exact = pictures.read_exact(slice(number, number + 1))[0]
+    return np.rint(257 * exact.astype(np.float64)).astype(np.uint16)
+
+
+def _unseen_figures(
+    source: GivenClip, number: int, context: int, blur: Image, restored: Image
+) -> dict[str, Any]:
+    """Agreement with spikes that the model has not seen, and whether the blurry frame is kept."""
+    agreements = unseen_agreement(source, number, context, [blur, restored])
+    if agreements is None:
+        return {}
+    kept = bool(np.array_equal(blur, restored))
+    return {"unseen_blur": agreements[0], "unseen": agreements[1], "kept_blurry": kept}
+
+
+def _verdicts(frames: Sequence[Mapping[str, Any]], check: LimitCheck) -> dict[str, list[str]]:
+    """The names of frames that came out worse than the blurry ones, by what shows it."""
+    verdicts: dict[str, list[str]] = {"kept blurry": []}
+    if check.is_outside:
+        verdicts["kept blurry"] = [frame["frame"] for frame in frames if frame.get("kept_blurry")]
+    for figure in ("reblur", "unseen"):
+        verdicts[figure] = [
+            frame["frame"]
+            for frame in frames
+            if frame.get(figure) is not None
+            and frame.get(f"{figure}_blur") is not None
+            and frame[figure] < frame[f"{figure}_blur"]
+        ]
+    return verdicts
+
+
+def verdict_messages(verdicts: Mapping[str, Sequence[str]]) -> list[str]:
+    """Messages on the frames that came out worse than the blurry ones.
+
+    Args:
+        verdicts: of the record.
+    """
+    messages = []
+    if verdicts["kept blurry"]:
+        messages.append(worse_frames(verdicts["kept blurry"]))
+    reasons = {"reblur": "blurred again", "unseen": "by spikes that the model has not seen"}
+    worse: dict[str, list[str]] = {}
+    for figure, reason in reasons.items():
+        for name in verdicts[figure]:
+            worse.setdefault(name, []).append(reason)
+    if worse:
+        faults = [f"{name}: {' and '.join(told)}" for name, told in worse.items()]
+        title = "warning: frames that came out worse than the blurry ones"
+        advice = f"{RECORD} has the figures of both; do not trust these frames."
+        messages.append(list_faults(title, faults, advice, limit=10))
+    return messages
 
 
 def _open_sharp(folder: Path | None, source: GivenClip) -> Pictures | None:

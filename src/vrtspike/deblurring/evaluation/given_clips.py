@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -58,12 +58,14 @@ class FrameSpikes:
         total: steps of the recording.
         read: gives some of them.
         path: the spike file; None for spikes in memory and simulated ones.
+        recording: equal for frames of one recording; None for simulated spikes.
     """
 
     exposure: Exposure
     total: int
     read: Callable[[Exposure], PackedSpikes]
     path: Path | None = None
+    recording: Hashable | None = None
 
     def around(self, context: int) -> tuple[PackedSpikes, Exposure]:
         """The exposure with at most so many recorded steps on each side, and its place there."""
@@ -101,6 +103,8 @@ class GivenClip(FrameSource):
 
     pictures: Pictures
     spikes: ClipSpikes | None
+    rate: Callable[[], float | None]
+    """Gives the mean spikes of a pixel per step of the exposures, None without spikes."""
 
 
 def given_clip(
@@ -126,18 +130,31 @@ def given_clip(
             found["bin_steps"] = bin_table(binned, bins)
         return found
 
-    def gain() -> float | None:
-        """Reads all frames, one at a time."""
+    @cache
+    def light() -> tuple[float, float] | None:
+        """Gain and mean rate; reads all frames, one at a time."""
         if spikes is None:
             return None
         meter = GainMeter()
-        for number, each in enumerate(spikes.frames):
-            total = each.read(each.exposure).picture()
-            meter.add(pictures.frame(number), total, each.exposure.steps)
-        return meter.gain(spikes.place)
+        spike_count = 0.0
+        pixel_steps = 0
+        for number, frame in enumerate(spikes.frames):
+            counts = frame.read(frame.exposure).picture()
+            meter.add(pictures.frame(number), counts, frame.exposure.steps)
+            spike_count += float(counts.sum(dtype=np.float64))
+            pixel_steps += counts.size * frame.exposure.steps
+        return meter.gain(spikes.place), spike_count / pixel_steps
+
+    def gain() -> float | None:
+        measured = light()
+        return None if measured is None else measured[0]
+
+    def rate() -> float | None:
+        measured = light()
+        return None if measured is None else measured[1]
 
     ratio = Fraction(1) if spikes is None else spikes.ratio
-    return GivenClip(pictures.names, pictures.size, ratio, read, gain, pictures, spikes)
+    return GivenClip(pictures.names, pictures.size, ratio, read, gain, pictures, spikes, rate)
 
 
 def recorded_spikes(
@@ -183,7 +200,7 @@ def recorded_spikes(
         return known.read(file, steps.start, steps.steps)
 
     frames = [
-        FrameSpikes(recording.exposure, recording.total, partial(read, file), file)
+        FrameSpikes(recording.exposure, recording.total, partial(read, file), file, file)
         for file, recording in zip(paths, found.values(), strict=True)
     ]
     inputs = [*dict.fromkeys(paths), *tables]
@@ -287,7 +304,7 @@ def array_spikes(
 
     height, width = recordings[0].shape[1:]
     frames = [
-        FrameSpikes(exposure, len(part), partial(read, part))
+        FrameSpikes(exposure, len(part), partial(read, part), recording=id(part))
         for exposure, part in zip(exposures, recordings, strict=True)
     ]
     return ClipSpikes("recorded", "spikes", _ratio(pictures, (height, width)), frames)

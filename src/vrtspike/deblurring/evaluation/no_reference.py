@@ -9,11 +9,15 @@ Two figures, each also of the blurry frame itself, which a restored one has to e
 - **agreement**: correlation of the restored frame with the spikes in a short window about the sharp
   instant, both band-passed, as the check of raw data does it; and in windows outside the shutter,
   which a restored frame of the right instant resembles less.
+
+Both use spikes that the model has seen, so noise of these spikes in the restored frame raises them.
+:func:`unseen_agreement` does not: it compares with spikes outside everything that the model takes,
+part by part, each moved to where it fits best, for the scene has moved by then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import cv2
 import numpy as np
@@ -23,7 +27,7 @@ from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.gate.alignment import WINDOW, correlation_curve
 from vrtspike.deblurring.data.raw.spikes import PackedSpikes
 from vrtspike.deblurring.data.store.voxels import GainMeter
-from vrtspike.deblurring.evaluation.given_clips import FrameSpikes
+from vrtspike.deblurring.evaluation.given_clips import FrameSpikes, GivenClip
 from vrtspike.deblurring.rgb_images import Image
 from vrtspike.deblurring.spike_images import tfp
 from vrtspike.io.images import luma, shrink
@@ -33,6 +37,16 @@ SMOOTHING = 2.0
 """Standard deviation of the Gaussian that re-blurred frames are compared after, in spike pixels."""
 BEYOND = 64
 """Most steps before and after the open shutter that a frame is compared with."""
+MAX_UNSEEN = 16
+"""Most steps of a window of spikes that the model has not seen."""
+_UNSEEN_SHARE = 5
+"""Exposures are at least so many times as long: what moves must not be blurred in a window, too."""
+UNSEEN_SQUARE = 20
+"""Side of the squares that are compared with these, in spike pixels."""
+REACH = 20
+"""Largest displacement of a square, in spike pixels."""
+_BAND = (0.7, 4.0)
+"""Standard deviations of the Gaussians between which details are compared, in spike pixels."""
 
 
 def no_reference_figures(
@@ -95,6 +109,88 @@ def _agreement(
     outside = (centres + half <= exposure.start) | (centres - half >= exposure.stop)
     inside = float(np.interp(exposure.sharp, centres, curve))
     return inside, float(curve[outside].mean()) if outside.any() else None
+
+
+def unseen_agreement(
+    clip: GivenClip, number: int, context: int, frames: Sequence[Image]
+) -> list[float] | None:
+    """Agreement of pictures of one frame with spikes that the model has not seen.
+
+    The mean over squares of the sensor of the largest correlation with the spikes of
+    up to :data:`MAX_UNSEEN` steps, band-passed, among displacements of up to :data:`REACH` pixels.
+
+    Args:
+        clip: with recorded spikes.
+        number: of the frame.
+        context: most steps beside an exposure that the model takes.
+        frames: uint8 (H, W, 3), such as the blurry frame and the restored one.
+
+    Returns:
+        from -1 to 1, of each; None where nothing was recorded that the model has not seen, no
+        spike was fired then, or the sensor is too small.
+    """
+    if clip.spikes is None:
+        return None
+    spikes = clip.spikes.frames[number]
+    pictures = []
+    for window in _unseen_windows(clip, number, context):
+        picture = spikes.read(window).picture()
+        if picture.any():
+            pictures.append(picture)
+    if not pictures or min(pictures[0].shape) < UNSEEN_SQUARE + 2 * REACH:
+        return None
+    agreements = []
+    for frame in frames:
+        gray = shrink(luma(frame), *pictures[0].shape)
+        agreements.append(float(np.mean([_registered(gray, picture) for picture in pictures])))
+    return agreements
+
+
+def _unseen_windows(clip: GivenClip, number: int, context: int) -> list[Exposure]:
+    """Steps right before and after what the model takes of a frame, unless it takes them, too."""
+    if clip.spikes is None:
+        return []
+    spikes = clip.spikes.frames[number]
+    if spikes.recording is None:
+        return []
+    taken = [
+        other.exposure.widened(context, other.total)
+        for other in clip.spikes.frames
+        if other.recording == spikes.recording
+    ]
+    seen = spikes.exposure.widened(context, spikes.total)
+    steps = min(MAX_UNSEEN, max(1, spikes.exposure.steps // _UNSEEN_SHARE))
+    windows = []
+    for start in (seen.start - steps, seen.stop):
+        stop = start + steps
+        is_recorded = start >= 0 and stop <= spikes.total
+        if is_recorded and all(other.stop <= start or stop <= other.start for other in taken):
+            windows.append(Exposure(start, stop, start + steps / 2))
+    return windows
+
+
+def _registered(gray: NDArray[np.float32], picture: NDArray[np.float32]) -> float:
+    """Mean over squares of the largest correlation among displacements."""
+    frame = _band(gray)
+    spikes = _band(picture)
+    height, width = frame.shape
+    peaks = []
+    for top in range(REACH, height - UNSEEN_SQUARE - REACH + 1, UNSEEN_SQUARE):
+        for left in range(REACH, width - UNSEEN_SQUARE - REACH + 1, UNSEEN_SQUARE):
+            square = frame[top : top + UNSEEN_SQUARE, left : left + UNSEEN_SQUARE]
+            bottom = top + UNSEEN_SQUARE + REACH
+            right = left + UNSEEN_SQUARE + REACH
+            area = spikes[top - REACH : bottom, left - REACH : right]
+            if square.std() > 0 and area.std() > 0:
+                peaks.append(cv2.matchTemplate(area, square, cv2.TM_CCOEFF_NORMED).max())
+    return float(np.mean(peaks)) if peaks else 0.0
+
+
+def _band(picture: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Details of about one to four pixels."""
+    values = picture.astype(np.float32)
+    fine = cv2.GaussianBlur(values, (0, 0), _BAND[0])
+    return (fine - cv2.GaussianBlur(values, (0, 0), _BAND[1])).astype(np.float32)
 
 
 def load_no_reference(name: str) -> Callable[[Image], float]:

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from vrtspike.deblurring.data.bins import bin_table
 from vrtspike.deblurring.data.clips.clips import prepare_batch
+from vrtspike.deblurring.data.clips.limits import Limits
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.evaluation.restore import Batch
@@ -78,6 +79,7 @@ def load_onnx(
             raise ValueError(f"found schema {known['schema']}, expected {SCHEMA}")
         if known["schema"] == SCHEMA and not is_sealed:
             raise ValueError(f"{SEAL} is missing in its metadata: the file was changed")
+        limits = known.get("limits")
     except Exception as error:  # the classes of ONNX Runtime are not public
         raise RunError(
             f"{path}: cannot be read as an ONNX file of vrtspike ({error!r}); vrtspike export RUN "
@@ -98,6 +100,7 @@ def load_onnx(
         "float32",
         compute,
         ratio=known["ratio"],
+        limits=None if limits is None else Limits.parse(limits),
     )
 
 
@@ -250,6 +253,7 @@ def _export(model: TrainedModel, network: nn.Module, path: Path, ratio: int) -> 
         "settings": model.run.public_contents(),
         "weights": model.weights,
         "ratio": ratio,
+        "limits": None if model.limits is None else model.limits.contents(),
     }
     # Nodes name the source files of this machine.
     ClearMetadataAndDocStringPass()(program.model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +12,14 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from vrtspike.deblurring.data.clips.dataset import read_statistics
+from vrtspike.deblurring.data.clips.dataset import read_limits, read_statistics
+from vrtspike.deblurring.data.clips.limits import Limits
 from vrtspike.deblurring.data.exposure import Exposure
 from vrtspike.deblurring.data.store.voxels import Statistics
 from vrtspike.deblurring.evaluation.given_clips import GivenClip, open_clip
 from vrtspike.deblurring.evaluation.pictures import array_pictures
 from vrtspike.deblurring.evaluation.precision import choose_precision
+from vrtspike.deblurring.evaluation.recording_limits import check_limits, is_worse, worse_frames
 from vrtspike.deblurring.evaluation.restore import (
     Compute,
     load_model,
@@ -24,9 +27,9 @@ from vrtspike.deblurring.evaluation.restore import (
     torch_compute,
 )
 from vrtspike.deblurring.evaluation.tiling import Progress, Tiling, fit_tiling
+from vrtspike.deblurring.named_models import GENERAL, find_trained
 from vrtspike.deblurring.settings import Settings, deblurring_settings
 from vrtspike.io.files import file_digest
-from vrtspike.reporting.packed import find_model
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.published import read_finished
@@ -47,6 +50,7 @@ class TrainedModel:
         statistics: what its spikes are standardised with; None for a model without spikes, or a
             file of ONNX, which knows them.
         ratio: pixels of a frame for each spike pixel along each side, if it takes only one.
+        limits: the recordings that it was trained on; None where that was not stored.
     """
 
     run: RunIdentity
@@ -57,6 +61,7 @@ class TrainedModel:
     network: nn.Module | None = None
     statistics: Statistics | None = None
     ratio: int | None = None
+    limits: Limits | None = None
 
     @property
     def settings(self) -> Settings:
@@ -72,8 +77,12 @@ class TrainedModel:
         simulate_spikes: bool = False,
         tile: int | None = None,
         progress: Progress | None = None,
+        anyway: bool = False,
     ) -> NDArray[np.uint8]:
         """Restore a clip.
+
+        A clip outside the recordings that the model was trained on gives a warning; frames of it
+        that are worse than the blurry ones by spikes that the model has not seen stay blurry.
 
         Args:
             frames: blurry frames, uint8 (T, H, W, 3) RGB, of any number and size.
@@ -85,13 +94,15 @@ class TrainedModel:
             tile: largest side of a tile in pixels, 0 for whole frames; None fits it to the free
                 memory.
             progress: called with the tiles done and their total.
+            anyway: restore a clip far outside these recordings, too.
 
         Returns:
             uint8 (T, H, W, 3) RGB.
 
         Raises:
             ConfigError: if the model takes spikes and there are none, or the other way round.
-            DataError: if frames or spikes are of another kind, or do not fit together.
+            DataError: if frames or spikes are of another kind, do not fit together, or lie far
+                outside the recordings that the model was trained on.
             RunError: if the memory is too small.
         """
         source = open_clip(
@@ -102,7 +113,24 @@ class TrainedModel:
             exposures=exposures,
         )
         tiling = self.tiling(source, tile)
-        return np.stack(list(self.restore_source(source, tiling, progress=progress)))
+        check = check_limits(self.limits, source)
+        place = str(source.pictures.place)
+        if not anyway:
+            check.require_near(place, "restore it all the same with anyway=True")
+        if check.is_outside:
+            warnings.warn(check.warning(place), stacklevel=2)
+        adapted = check.adapt(source)
+        restored = list(self.restore_source(adapted, tiling, progress=progress))
+        if check.is_outside:
+            context = self.settings.DATA.CONTEXT_STEPS
+            worse = []
+            for number, image in enumerate(restored):
+                if is_worse(source, number, context, image):
+                    worse.append(str(number))
+                    restored[number] = source.pictures.frame(number)
+            if worse:
+                warnings.warn(worse_frames(worse), stacklevel=2)
+        return np.stack(restored)
 
     def tiling(self, source: GivenClip, tile: int | None = None) -> Tiling:
         """How a clip is cut: TEST.TILE of the run, with tiles as large as memory allows.
@@ -162,23 +190,28 @@ class TrainedModel:
 
 
 def load(
-    run: str | Path, *, device: str | torch.device | None = None, precision: str = "auto"
+    run: str | Path = GENERAL,
+    *,
+    device: str | torch.device | None = None,
+    precision: str = "auto",
 ) -> TrainedModel:
     """Load a trained model.
 
     Args:
         run: the result folder of a finished run, such as ``results/train/demo``, where weights,
             settings and the statistics of spikes lie together; what ``vrtspike pack`` or
-            ``vrtspike export`` has made of one; or ``owner/name`` of the Hugging Face hub.
+            ``vrtspike export`` has made of one; ``owner/name`` of the Hugging Face hub; or
+            ``general``, the package's own weights.
         device: ``cpu`` or ``cuda``; None takes a GPU where there is one.
         precision: ``float32``, ``bfloat16`` or ``float16``; ``auto`` is float32 on a CPU and on a
             GPU the half type that suits it.
 
     Raises:
         ConfigError: if there is no such precision.
-        RunError: if the folder is not that of a finished run, or a file in it is damaged.
+        RunError: if the folder is not that of a finished run, or a file in it is damaged, or this
+            installation lacks the weights.
     """
-    folder = find_model(run)
+    folder = find_trained(run)
     if folder.suffix == ".onnx":
         from vrtspike.deblurring.evaluation.onnx_model import load_onnx
 
@@ -197,4 +230,5 @@ def load(
         torch_compute(network, statistics, place, getattr(torch, computed)),
         network,
         statistics,
+        limits=read_limits(folder) if settings.MODEL.USE_SPIKE else None,
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from vrtspike.deblurring.models.restorer import Restorer
 from vrtspike.deblurring.models.spike_nafnet import build_spike_nafnet
+from vrtspike.deblurring.models.start import load_start
 from vrtspike.deblurring.models.vrt_spike import build_vrt_spike
 
 if TYPE_CHECKING:
@@ -38,4 +39,7 @@ def build_model(settings: Settings, *, pretrained: bool = True) -> Restorer:
     Raises:
         RunError: a checkpoint is missing or belongs to another model.
     """
-    return MODELS[settings.MODEL.TYPE](settings, pretrained)
+    model = MODELS[settings.MODEL.TYPE](settings, pretrained)
+    if pretrained and settings.MODEL.PRETRAINED is not None:
+        load_start(model, settings)
+    return model

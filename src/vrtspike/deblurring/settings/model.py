@@ -132,6 +132,12 @@ class ModelSettings(Section):
         "describes; all other keys are VRT's",
         "vrt_spike",
     )
+    PRETRAINED: Place | None = weights(
+        "Trained model to start from: a result folder (results/train/<preset>), a packed run, "
+        "owner/name of the Hugging Face hub, or general, the package's own weights; "
+        "MODEL and DATA.NUM_VOXEL_BINS, CONTEXT_STEPS must be that model's",
+        None,
+    )
     USE_SPIKE: bool = key("false gives plain VRT, the ablation without spikes", True)
     SPIKE_ORDER: Literal["recorded", "shuffled"] = key(
         "Spikes of a frame: its own, or, as a control, those of another frame of the clip",
@@ -178,6 +184,23 @@ class ModelSettings(Section):
         if isinstance(self.WINDOW_SIZE, int):
             return (6, self.WINDOW_SIZE, self.WINDOW_SIZE)
         return self.WINDOW_SIZE
+
+    @model_validator(mode="after")
+    def _one_start(self) -> Self:
+        """Refuse two sources of weights, and an exported model, which cannot be trained."""
+        if self.PRETRAINED is None:
+            return self
+        if self.PRETRAINED.endswith(".onnx"):
+            raise ValueError(
+                f"PRETRAINED is {self.PRETRAINED}; an ONNX file cannot be trained, name the run "
+                "that it was exported from"
+            )
+        if self.TYPE == "vrt_spike" and (self.VRT.PRETRAINED or self.VRT.SPYNET):
+            raise ValueError(
+                "PRETRAINED gives all weights, and VRT.PRETRAINED or VRT.SPYNET gives some of "
+                "them; set either PRETRAINED or those two to null"
+            )
+        return self
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

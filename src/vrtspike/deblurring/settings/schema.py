@@ -28,6 +28,7 @@ from vrtspike.config.fields import (
 from vrtspike.config.loading import load_preset
 from vrtspike.config.old_keys import COMMON, OldKey, OldKeys
 from vrtspike.config.run_schema import UNLIMITED, Ablation, RunSettings, Variant
+from vrtspike.deblurring.named_models import missing_start_advice
 from vrtspike.deblurring.settings.losses import LossSettings
 from vrtspike.deblurring.settings.model import ModelSettings, with_vrt_arguments
 from vrtspike.deblurring.settings.names import LayoutName, MetricName
@@ -298,6 +299,12 @@ class Settings(RunSettings):
     def named_files(self) -> dict[str, str | None]:
         """Files that a preset includes, by the key that names them."""
         return {"MODEL.VRT_CFG": self.MODEL.VRT_CFG}
+
+    @property
+    def weight_advice(self) -> dict[str, str]:
+        """Names of other weights to start from."""
+        start = self.MODEL.PRETRAINED
+        return {} if start is None else {"MODEL.PRETRAINED": missing_start_advice(start)}
 
     @property
     def first_steps(self) -> tuple[str, ...]:

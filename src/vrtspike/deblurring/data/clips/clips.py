@@ -17,6 +17,7 @@ from torch.utils.data import Dataset
 from vrtspike.deblurring.data.bins import bin_table
 from vrtspike.deblurring.data.clips.augmentation import decimated, turned, with_faults
 from vrtspike.deblurring.data.clips.dataset import DatasetManifest
+from vrtspike.deblurring.data.clips.limits import MAX_FAULTS, MAX_THRESHOLD
 from vrtspike.deblurring.data.raw.spikes import PackedSpikes
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.reading import Store
@@ -27,14 +28,8 @@ if TYPE_CHECKING:
     from vrtspike.deblurring.settings.schema import DataSettings
 
 
-MOST_THRESHOLD = 3.0
-"""Times the sensor's threshold at most, in clips that DATA.THRESHOLD_AUGMENT chooses."""
 MOST_SPREAD = 0.05
 """Largest standard deviation of the threshold between pixels in these clips, as a share of it."""
-
-MOST_FAULTS = {"dark": 0.02, "flipped": 0.02, "hot": 0.002, "dead": 0.002, "late": 0.1}
-"""Up to which the faults of a sensor are drawn, in clips that DATA.FAULT_AUGMENT chooses; see
-:func:`vrtspike.deblurring.data.clips.augmentation.with_faults`."""
 
 
 class Sample(TypedDict):
@@ -216,7 +211,7 @@ def _augment(sample: Sample, rows: bool, columns: bool, swap: bool) -> None:
 def _raise_threshold(sample: Sample, random: np.random.Generator) -> None:
     """Replace the spikes of a sample by those of a sensor with a higher threshold."""
     size = sample["counts"].shape[-2:]
-    times, spread = random.uniform(1, MOST_THRESHOLD), random.uniform(0, MOST_SPREAD)
+    times, spread = random.uniform(1, MAX_THRESHOLD), random.uniform(0, MOST_SPREAD)
     each = np.maximum(1, times * (1 + spread * random.standard_normal(size)))
     sample["counts"] = decimated(sample["counts"], each, each * random.random(size))
     sample["gain"] = times * sample["gain"]
@@ -224,7 +219,7 @@ def _raise_threshold(sample: Sample, random: np.random.Generator) -> None:
 
 def _add_faults(sample: Sample, random: np.random.Generator) -> None:
     """Replace the spikes of a sample by those of a sensor with faults."""
-    faults = {name: random.uniform(0, most) for name, most in MOST_FAULTS.items()}
+    faults = {name: random.uniform(0, most) for name, most in MAX_FAULTS.items()}
     before = sample["counts"].sum(1, dtype=torch.float32)
     sample["counts"] = with_faults(sample["counts"], sample["bin_steps"], random, **faults)
     after = sample["counts"].sum(1, dtype=torch.float32)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from vrtspike.deblurring.data.clips.limits import Limits, store_limits, training_limits
 from vrtspike.deblurring.data.clips.requirements import (
     require_sequences_to_hold_out,
     require_spikes,
 )
 from vrtspike.deblurring.data.manifests import DATASET, STORE
 from vrtspike.deblurring.data.store.voxels import Statistics, histogram_statistics
+from vrtspike.deblurring.named_models import start_file
 from vrtspike.io.files import json_digest, read_json
 from vrtspike.io.manifests import read_manifest
 from vrtspike.runs.names import STATISTICS
@@ -23,6 +25,8 @@ from vrtspike.system.errors import ConfigError, DataError, RunError
 
 if TYPE_CHECKING:
     from vrtspike.deblurring.settings.schema import DataSettings, Settings
+
+Parsed = TypeVar("Parsed")
 
 HELD_OUT = "train, held out"
 """What the split of the sequences is called that validation looks at, apart from the test split."""
@@ -86,8 +90,9 @@ def merge_dataset(
         context = f"{store['context']} steps of context"
         kind = f"{store['bins']} bins, {context}, {store['blur_dir']}, {spikes}"
         kinds.setdefault(kind, f"{name}: {kind}")
-        entry = {"sequence": store["sequence"], "frames": len(store["frames"])}
-        splits.setdefault(store["split"], []).append({**entry, "gain": store["gain"]})
+        entry: dict[str, Any] = {"sequence": store["sequence"], "frames": len(store["frames"])}
+        entry |= {"gain": store["gain"], "limits": store_limits(store)}
+        splits.setdefault(store["split"], []).append(entry)
     if len(kinds) > 1:
         raise DataError(
             f"{stores}: stores of different kinds, expected one ({'; '.join(kinds.values())}); put "
@@ -121,6 +126,8 @@ class SequenceEntry:
     frames: int
     store: Path
     """Folder of its Zarr store."""
+    limits: Limits | None = None
+    """None in a data set without spikes, or one that was merged before limits were stored."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +221,11 @@ def load_dataset(path: str | Path) -> DatasetManifest:
         statistics=Statistics(**statistics) if statistics is not None else None,
         sequences=tuple(
             SequenceEntry(
-                split, each["sequence"], each["frames"], folder / f"{each['sequence']}.zarr"
+                split,
+                each["sequence"],
+                each["frames"],
+                folder / f"{each['sequence']}.zarr",
+                Limits.parse(each["limits"]) if each.get("limits") else None,
             )
             for split, entries in contents["splits"].items()
             for folder in (path.parent / split,)
@@ -242,20 +253,53 @@ def load_fitting_dataset(path: str | Path, settings: Settings) -> DatasetManifes
 def run_statistics(settings: Settings, manifest: Path) -> dict[str, Any]:
     """Mean, standard deviation and count of the voxels that a run standardises with.
 
-    DATA.NORM where a preset gives it; null for a model without spikes. Beside them the bins, name
-    and digest of the data set.
+    Those of :func:`training_statistics`; null for a model without spikes. Beside them the bins,
+    name and digest of the data set, and the limits of the training (:class:`Limits`) where it has
+    them.
 
     Raises:
         DataError: if the data set is not there.
     """
     dataset = load_dataset(manifest)
-    statistics = dataset.statistics_for(settings.DATA) if settings.MODEL.USE_SPIKE else None
-    return {
+    statistics = training_statistics(settings, dataset) if settings.MODEL.USE_SPIKE else None
+    contents = {
         "dataset": dataset.name,
         "dataset_digest": dataset.digest,
         "bins": dataset.bins,
         "statistics": None if statistics is None else asdict(statistics),
     }
+    limits = _run_limits(settings, dataset) if settings.MODEL.USE_SPIKE else None
+    if limits is not None:
+        contents["limits"] = limits.contents()
+    return contents
+
+
+def _run_limits(settings: Settings, dataset: DatasetManifest) -> Limits | None:
+    """The ranges of the sequences that a run is trained on; None where the data set has none."""
+    data = settings.DATA
+    held_out = dataset.held_out if data.VALIDATION != "test" else ()
+    trained = [
+        entry.limits
+        for entry in dataset.sequences
+        if entry.split == data.TRAIN_SPLIT and entry.name not in held_out
+    ]
+    return training_limits(trained, data)
+
+
+def training_statistics(settings: Settings, dataset: DatasetManifest) -> Statistics | None:
+    """The statistics that a training standardises voxels with.
+
+    Those of the trained model that it starts from, as its weights expect them; else DATA.NORM, else
+    those of the training split. None in a data set without spikes.
+
+    Raises:
+        RunError: if the statistics of that model are missing or damaged.
+    """
+    statistics = dataset.statistics_for(settings.DATA)
+    start = settings.MODEL.PRETRAINED
+    if start is None or statistics is None or not settings.MODEL.USE_SPIKE:
+        return statistics
+    return read_statistics(start_file(start).parent)
 
 
 def read_statistics(folder: Path) -> Statistics | None:
@@ -267,13 +311,42 @@ def read_statistics(folder: Path) -> Statistics | None:
     Raises:
         RunError: if the file is missing, or is not such a file.
     """
-    path = folder / STATISTICS
+
+    def parse(contents: dict[str, Any]) -> Statistics | None:
+        statistics = contents["statistics"]
+        return None if statistics is None else Statistics(**statistics)
+
+    return _parse_statistics_file(folder / STATISTICS, parse)
+
+
+def read_limits(folder: Path) -> Limits | None:
+    """The recordings that a run was trained on; None of a run that was published without them.
+
+    Args:
+        folder: of a run, or of its published result.
+
+    Raises:
+        RunError: if the file is missing, or is not such a file.
+    """
+
+    def parse(contents: dict[str, Any]) -> Limits | None:
+        limits = contents.get("limits")
+        return None if limits is None else Limits.parse(limits)
+
+    return _parse_statistics_file(folder / STATISTICS, parse)
+
+
+def _parse_statistics_file(path: Path, parse: Callable[[dict[str, Any]], Parsed]) -> Parsed:
+    """Parse the statistics of a run.
+
+    Raises:
+        RunError: if the file is missing, or is not such a file.
+    """
     try:
-        known = read_json(path)["statistics"]
-        return None if known is None else Statistics(**known)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return parse(read_json(path))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(
-            f"{path}: missing, damaged, or not the statistics of a run ({error}); copy the whole "
+            f"{path}: missing, damaged, or not the statistics of a run ({error!r}); copy the whole "
             "result folder again, or remove the file and train the preset again: a finished run is "
             "only published again"
         ) from error
