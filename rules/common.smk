@@ -11,7 +11,6 @@ from vrtspike.deblurring.planning import RawData
 from vrtspike.deblurring.datasets import DeblurringWorkflow
 from vrtspike.runs import names
 from vrtspike.workflow import staleness
-from vrtspike.workflow.former_results import FormerResults
 from vrtspike.workflow.messages import TARGETS, Notices
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 from vrtspike.workflow.starting import begin_run, prepare_process, trigger_notice
@@ -41,7 +40,6 @@ SCRIPTS = Path("scripts")
 RAW_DATA = RawData(
     DEBLURRING, lambda: SNAKEMAKE.is_dry_run, NOTICES, measures=SNAKEMAKE.is_main
 )
-FORMER_RESULTS = FormerResults(Path(RESULTS))
 TRAININGS = Trainings(WORKFLOW, SCRIPTS / "train.py")
 
 # Params that change with code or settings, and inputs that force the rerun of damaged results.

@@ -57,9 +57,18 @@ def test_a_dotted_key_of_the_configuration_is_explained(entry, section):
     assert config_fault(["-n", "--config", "GPUS=0", f"SET={entry}", "--", "x.y=z"]) is None
 
 
-def test_messages_on_restored_files_are_replaced_by_a_notice():
-    for text in ("Restored previous version of a.json (updating job failed).",):
-        assert is_superseded(logging.makeLogRecord({"msg": text, "levelno": logging.WARNING}))
+def warning(file: str) -> logging.LogRecord:
+    text = f"Restored previous version of {file} (updating job failed)."
+    return logging.makeLogRecord({"msg": text, "levelno": logging.WARNING})
+
+
+@pytest.mark.parametrize("flag", ["", " (update)"])
+def test_one_message_says_that_a_result_is_kept(flag):
+    assert is_superseded(warning(f"r/train/p/run.json{flag}"))
+    weights = warning(f"r/train/p/weights.safetensors{flag}")
+    assert not is_superseded(weights)
+    rewrite(weights, [])
+    assert weights.msg == "r/train/p: the former result is kept"
     assert not is_superseded(logging.makeLogRecord({"msg": "x", "levelno": logging.WARNING}))
 
 

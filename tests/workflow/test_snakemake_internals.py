@@ -74,8 +74,6 @@ onstart:
         runs_locally=SNAKEMAKE.runs_locally,
         config=SNAKEMAKE.config_arguments,
         due=SNAKEMAKE.due_jobs(),
-        second_may_run=SNAKEMAKE.may_run("second"),
-        train_may_run=SNAKEMAKE.may_run("train"),
     )
     Path("found.json").write_text(json.dumps(found))
 """
@@ -95,7 +93,6 @@ def test_every_name_does_what_it_is_used_for(tmp_path):
     found = snakemake(tmp_path, "--config", "ABC={B: 3}", "--forcerun", "second")
     assert (found["is_main"], found["is_dry_run"], found["runs_locally"]) == (True, False, True)
     assert found["config"] == ["ABC={B: 3}"]
-    assert (found["second_may_run"], found["train_may_run"]) == (True, False)
     due = [["first", {}, ["first.txt"]]]
     due.append(["second", {"name": "a"}, ["second-a.txt"]])
     assert sorted(job for job in found["due"] if job[0] != "all") == due
@@ -114,13 +111,7 @@ import signal
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 from vrtspike.workflow.starting import prepare_process
 
-SNAKEMAKE = SnakemakeInternals(workflow)
-prepare_process(SNAKEMAKE)
-
-
-onstart:
-    if SNAKEMAKE.may_run("second"):
-        print("second may run after the checkpoint")
+prepare_process(SnakemakeInternals(workflow))
 
 
 def after_checkpoint(wildcards):
@@ -161,9 +152,37 @@ def test_sigterm_while_the_scheduler_holds_its_lock_ends_the_run(tmp_path):
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=HANG_S
     )
     assert (tmp_path / "first.txt").is_file(), done.stderr
-    assert "second may run after the checkpoint" in done.stdout
     assert "Will exit after finishing currently running jobs" in done.stderr
     assert done.returncode != 0
+
+
+KEPT = """
+from vrtspike.workflow.snakemake_internals import SnakemakeInternals
+from vrtspike.workflow.starting import prepare_process
+
+prepare_process(SnakemakeInternals(workflow))
+
+
+rule first:
+    output:
+        update("first.txt"),
+    shell:
+        "exit 1"
+"""
+
+
+def test_an_output_of_a_failed_job_is_not_touched(tmp_path):
+    (tmp_path / "Snakefile").write_text(KEPT)
+    result = tmp_path / "first.txt"
+    result.write_text("made before")
+    os.utime(result, ns=(10**18, 10**18))
+    before = result.stat()
+    command = ("-m", "snakemake", "--cores", 1, "--forceall")
+    done = run_python(*command, cwd=tmp_path, env={"SLURM_CONF": os.devnull})
+    assert done.returncode == 1
+    assert result.read_text() == "made before"
+    assert (result.stat().st_ino, result.stat().st_mtime_ns) == (before.st_ino, 10**18)
+    assert list((tmp_path / ".snakemake").rglob("*.txt")) == []
 
 
 def test_they_are_few_and_stand_in_one_module(repository):

@@ -9,7 +9,8 @@ file                        contents                                     where
 ``statistics.json``         statistics that standardise the inputs       run folder and published
 ``metrics.jsonl``           losses, rates, epochs, validations           run folder and published
 ``metrics.csv``             the same as a table                          published
-``weights.safetensors``     the weights of the last step                 run folder and published
+``weights.safetensors``     the weights of the last step, or with        run folder and published
+                            TRAIN.EARLY_STOPPING of the best validation
 ``best.safetensors``        the weights of the best validation           run folder
 ``checkpoints/``            the state for exact resume                   run folder
 ``logs/memory.jsonl``       memory, GPU, cache                           run folder

@@ -11,9 +11,11 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from vrtspike.config.documents import read_yaml
+from vrtspike.runs.names import WEIGHTS
 from vrtspike.system.cli import memory_fault
 from vrtspike.system.errors import EXIT_USER_ERROR, ConfigError, UserError
 from vrtspike.system.suggestions import did_you_mean
@@ -29,16 +31,17 @@ _ADVICE = (
     "after --"
 )
 _NO_RULE = re.compile(r"No rule to produce (.+?) \(if you use input functions")
-_RESTORED = re.compile(r"Restored previous version of .+|Cannot restore .+: no backup found\.")
+_KEPT = re.compile(r"Restored previous version of (.+?)(?: \(update\))? \(updating job failed\)")
 
 
 def is_superseded(record: logging.LogRecord) -> bool:
-    """Whether a message of Snakemake is replaced by a notice (:mod:`.former_results`)."""
-    return record.levelno == logging.WARNING and bool(_RESTORED.match(str(record.msg)))
+    """Whether another message says the same: one on the weights says that a result is kept."""
+    kept = _KEPT.match(str(record.msg)) if record.levelno == logging.WARNING else None
+    return kept is not None and Path(kept[1]).name != WEIGHTS
 
 
 def rewrite(record: logging.LogRecord, arguments: Sequence[str]) -> None:
-    """Replace an error message or a reason of Snakemake by a more helpful one, if there is one.
+    """Replace a message or a reason of Snakemake by a more helpful one, if there is one.
 
     Args:
         record: changed in place.
@@ -49,6 +52,8 @@ def rewrite(record: logging.LogRecord, arguments: Sequence[str]) -> None:
         outputs = [str(path).removesuffix(" (update)") for path in vars(record)["output"] or ()]
         reasons = [RERUN_REASONS.get(path) for path in outputs]
         vars(record)["reason"] = next(filter(None, reasons), vars(record)["reason"])
+    elif record.levelno == logging.WARNING and (kept := _KEPT.match(str(record.msg))):
+        record.msg = f"{Path(kept[1]).parent}: the former result is kept"
     elif record.levelno >= logging.ERROR:
         explanation = _explanation(str(record.msg), getattr(record, "exception", ""), arguments)
         if explanation is not None:

@@ -8,6 +8,7 @@ functions, profiles, hooks (``onstart``) and the interface for loggers.
 from __future__ import annotations
 
 import _thread
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from vrtspike.workflow.messages import RERUN_REASONS
@@ -19,6 +20,15 @@ class Job(NamedTuple):
     rule: str
     wildcards: dict[str, str]
     outputs: tuple[str, ...]
+
+
+def _make_no_copy(persistence: object, path: Path) -> None:
+    """Snakemake's ``backup_output``: nothing to do before a job that changes no output in place."""
+
+
+def _is_still_there(persistence: object, path: Path) -> bool:
+    """Snakemake's ``restore_output``: whether an output is as before a job that failed."""
+    return path.exists()
 
 
 class SnakemakeInternals:
@@ -50,6 +60,19 @@ class SnakemakeInternals:
 
         handle_in_thread.is_safe = True  # type: ignore[attr-defined]
         JobScheduler.exit_gracefully = handle_in_thread
+
+    def keep_results_of_failed_jobs(self) -> None:
+        """Leave outputs flagged with ``update`` as they are when their job fails, without copies.
+
+        Their programs replace them only when they have succeeded. Snakemake would copy them before
+        a job, and back after a failure: with a new date, which makes what was made from them stale,
+        and cut off on a full disk. On a cluster the job's own Snakemake uses up the copy, so that
+        the main one removes the files.
+        """
+        from snakemake.persistence import FileBackupMixin
+
+        FileBackupMixin.backup_output = _make_no_copy
+        FileBackupMixin.restore_output = _is_still_there
 
     @property
     def is_main(self) -> bool:
@@ -110,16 +133,6 @@ class SnakemakeInternals:
             Job(job.rule.name, dict(job.wildcards.items()), tuple(map(str, job.output)))
             for job in list(dag.needrun_jobs()) or dag.jobs
         ]
-
-    def may_run(self, rule: str) -> bool:
-        """Whether jobs of a rule are due, or may become due after a checkpoint."""
-        jobs = self._workflow.dag.needrun_jobs()
-        return any(job.rule.name == rule or job.is_checkpoint for job in jobs)
-
-    def outputs(self, rule: str) -> list[str]:
-        """Outputs of all jobs of a rule in the plan, due or not."""
-        jobs = [job for job in self._workflow.dag.jobs if job.rule.name == rule]
-        return [str(file) for job in jobs for file in job.output]
 
     def files(self) -> set[str]:
         """Inputs and outputs of all jobs of the plan, due or not."""

@@ -42,6 +42,7 @@ def prepare_process(snakemake: SnakemakeInternals) -> None:
     # Jobs use the Python that runs Snakemake, even if its environment is not activated.
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])
     snakemake.make_termination_safe()
+    snakemake.keep_results_of_failed_jobs()
     if snakemake.is_main:
         # A Snakemake within a rule ends with the Snakemake that runs it.
         exit_with_snakemake()
