@@ -46,7 +46,9 @@ def test_two_nodes_stop_together_before_the_wall_time(prepared: OnCluster):
     steps = "TRAIN: {MAX_STEPS: 16, SAVE_EVERY_STEPS: 1000}\nLOG: {VAL_EVERY_STEPS: 4}"
     prepared.project.write("config/presets/nodes.yaml", f"BASE: tiny\n{steps}\n")
     prepared.project.write("nodes.yaml", "NODES: 2\nGPUS: 1\n")
-    with prepared.start("train_nodes", "--configfile", "nodes.yaml", stops_at=r"/best\.pt$") as run:
+    with prepared.start(
+        "train_nodes", "--configfile", "nodes.yaml", stops_at=r"/best\.safetensors$"
+    ) as run:
         with run.held("rank"):
             running = prepared.cluster.call("squeue", "-h", "-t", "running", "-o", "%i %D %b")
             job, nodes, devices = running.split()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import math
+import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -193,19 +195,30 @@ def _restore(arguments: argparse.Namespace) -> None:
     _show(record, arguments)
 
 
+def _mean(frames: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    """Mean of a figure over the frames that have it; None where none has.
+
+    Without pandas, which a small installation lacks.
+    """
+    values = [frame[name] for frame in frames if frame.get(name) is not None]
+    numbers = [value for value in values if not math.isnan(value)]
+    return statistics.fmean(numbers) if numbers else None
+
+
 def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Print the means of figures, and where the results lie."""
-    import pandas as pd
-
     from vrtspike.deblurring.evaluation.folder import RECORD, verdict_messages
     from vrtspike.deblurring.evaluation.tiling import Tiling
 
-    output, frames = arguments.output, pd.DataFrame(record["frames"])
-    means = frames.mean(numeric_only=True)
+    output = arguments.output
+    frames = record["frames"]
     for name, title in (_FIGURES | {name: name for name in arguments.no_reference}).items():
-        if name in means and not pd.isna(means[name]):
-            of_blurry = f"{means[f'{name}_blur']:.2f} -> " if f"{name}_blur" in means else ""
-            print(f"{title}: {of_blurry}{means[name]:.2f}")
+        restored = _mean(frames, name)
+        if restored is None:
+            continue
+        blurry = _mean(frames, f"{name}_blur")
+        of_blurry = "" if blurry is None else f"{blurry:.2f} -> "
+        print(f"{title}: {of_blurry}{restored:.2f}")
     if record["doubts"]:
         print("figures from the spikes: left out, as the spikes do not fit the frames")
     for message in verdict_messages(record["verdicts"]):
