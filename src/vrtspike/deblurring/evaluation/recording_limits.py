@@ -103,10 +103,11 @@ class LimitCheck:
         Raises:
             DataError: naming each range.
         """
-        if not self.is_far:
+        reasons = self._far_reasons()
+        if not reasons:
             return
-        reasons = "; ".join(self._far_reasons())
-        title = f"{place}: far outside the recordings that the model was trained on: {reasons}"
+        title = f"{place}: far outside the recordings that the model was trained on: "
+        title += "; ".join(reasons)
         advice = (
             "Restored frames would be no better than the blurry ones. Take a model that was "
             "trained on such recordings (DATA.THRESHOLD_AUGMENT raises its gains), or "

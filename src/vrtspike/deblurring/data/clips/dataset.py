@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from vrtspike.deblurring.data.clips.limits import Limits, store_limits, training_limits
 from vrtspike.deblurring.data.clips.requirements import (
@@ -25,8 +25,6 @@ from vrtspike.system.errors import ConfigError, DataError, RunError
 
 if TYPE_CHECKING:
     from vrtspike.deblurring.settings.schema import DataSettings, Settings
-
-Parsed = TypeVar("Parsed")
 
 HELD_OUT = "train, held out"
 """What the split of the sequences is called that validation looks at, apart from the test split."""
@@ -311,12 +309,7 @@ def read_statistics(folder: Path) -> Statistics | None:
     Raises:
         RunError: if the file is missing, or is not such a file.
     """
-
-    def parse(contents: dict[str, Any]) -> Statistics | None:
-        statistics = contents["statistics"]
-        return None if statistics is None else Statistics(**statistics)
-
-    return _parse_statistics_file(folder / STATISTICS, parse)
+    return _read_run_statistics(folder)[0]
 
 
 def read_limits(folder: Path) -> Limits | None:
@@ -328,22 +321,24 @@ def read_limits(folder: Path) -> Limits | None:
     Raises:
         RunError: if the file is missing, or is not such a file.
     """
-
-    def parse(contents: dict[str, Any]) -> Limits | None:
-        limits = contents.get("limits")
-        return None if limits is None else Limits.parse(limits)
-
-    return _parse_statistics_file(folder / STATISTICS, parse)
+    return _read_run_statistics(folder)[1]
 
 
-def _parse_statistics_file(path: Path, parse: Callable[[dict[str, Any]], Parsed]) -> Parsed:
-    """Parse the statistics of a run.
+def _read_run_statistics(folder: Path) -> tuple[Statistics | None, Limits | None]:
+    """Statistics and limits of a run; each None where the run has none.
 
     Raises:
         RunError: if the file is missing, or is not such a file.
     """
+    path = folder / STATISTICS
     try:
-        return parse(read_json(path))
+        contents = read_json(path)
+        statistics = contents["statistics"]
+        limits = contents.get("limits")
+        return (
+            None if statistics is None else Statistics(**statistics),
+            None if limits is None else Limits.parse(limits),
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(
             f"{path}: missing, damaged, or not the statistics of a run ({error!r}); copy the whole "
