@@ -174,9 +174,13 @@ def _read(text: str) -> dict[str, _Answer]:
     """Answers by number, from ``12 |RUNNING |0 |`` (squeue) or ``12|CANCELLED by 0`` (sacct)."""
     answers = {}
     for line in text.splitlines():
-        if "|" in line:
-            number, state, *restarts = (column.strip() for column in line.split("|"))
-            answers[number] = _Answer(state.split()[0], *map(int, restarts[:1]))
+        columns = [column.strip() for column in line.split("|")]
+        if len(columns) < 2:
+            continue
+        number = columns[0]
+        state = columns[1].split()[0]
+        restarts = int(columns[2]) if len(columns) > 2 else 0
+        answers[number] = _Answer(state, restarts)
     return answers
 
 
