@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vrtspike.runs.names import WEIGHTS
+from vrtspike.runs.hub import downloaded_model, find_model, may_be_on_hub
+from vrtspike.runs.names import WEIGHTS, weights_file
 from vrtspike.system.errors import RunError
 
 GENERAL = "general"
@@ -33,13 +34,11 @@ def find_trained(given: str | Path) -> Path:
 
     Args:
         given: a name of the package's own weights, or as for
-            :func:`~vrtspike.reporting.packed.find_model`.
+            :func:`~vrtspike.runs.hub.find_model`.
 
     Raises:
         RunError: if there is no such model, or the hub cannot be reached.
     """
-    from vrtspike.reporting.packed import find_model
-
     return shipped_model(str(given)) if given in SHIPPED_NAMES else find_model(given)
 
 
@@ -56,16 +55,12 @@ def start_file(given: str) -> Path:
     if given in SHIPPED_NAMES:
         place = _SHIPPED / given
     elif not place.exists():
-        from vrtspike.reporting.packed import downloaded_model
-
         place = downloaded_model(given) or place
-    return place if place.suffix == Path(WEIGHTS).suffix else place / WEIGHTS
+    return weights_file(place)
 
 
 def missing_start_advice(given: str) -> str:
     """Advice where :func:`start_file` is missing."""
-    from vrtspike.reporting.packed import may_be_on_hub
-
     if given in SHIPPED_NAMES:
         return f"the weights {given!r} are not in this installation; name {_OTHERS}"
     if Path(given).is_file():

@@ -18,13 +18,10 @@ from vrtspike.config.problems import find_problem
 from vrtspike.io.files import atomic_path, file_digest, write_json
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import without_folders
-from vrtspike.runs.names import RECORD, SETTINGS, STATISTICS, WEIGHTS
+from vrtspike.runs.names import CARD, FIGURES, RECORD, SETTINGS, STATISTICS, WEIGHTS
 from vrtspike.runs.published import PublishedRun, read_finished, require_published
-from vrtspike.system.errors import ConfigError, RunError, install_advice
+from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.system.surroundings import free_bytes
-
-CARD = "README.md"
-FIGURES = "figures.json"
 
 _OTHER_BYTES = 100_000
 """More than settings, figures and card take."""
@@ -33,7 +30,6 @@ _PLAIN = re.compile(r"[A-Za-z][\w.-]*")
 """A licence that YAML reads as a text without quotes."""
 _MARKS = re.compile(r"[\\`*_\[\]<>#|&~!]")
 """Characters with a meaning in Markdown."""
-_HUB = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def pack_run(folder: Path, output: Path, licence: str) -> list[str]:
@@ -88,50 +84,6 @@ def _require_space(output: Path, needed: int) -> None:
             f"{output}: {needed / 1e6:.1f} MB are needed, {free / 1e6:.1f} MB are free on that "
             "disk; free space there, or give another folder"
         )
-
-
-def find_model(given: str | Path) -> Path:
-    """The path of a model: a run, a packed folder or an ONNX file; a hub's model is downloaded.
-
-    Args:
-        given: a path, or ``owner/name`` on the Hugging Face hub if there is no such path.
-            Downloads stay in the hub's cache; ``HF_ENDPOINT`` sets another hub.
-
-    Raises:
-        RunError: if there is no such model, or the hub cannot be reached.
-    """
-    path = Path(given)
-    if path.exists() or path.suffix == ".onnx" or not _HUB.fullmatch(str(given)):
-        return path
-    patterns = [WEIGHTS, SETTINGS, STATISTICS, RECORD, FIGURES, CARD]
-    try:
-        from huggingface_hub import snapshot_download
-
-        return Path(snapshot_download(str(given), allow_patterns=patterns))
-    except Exception as error:  # of many classes
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise RunError(
-            f"{given}: no such folder, expected that of a finished run (results/train/<preset>) or "
-            "a packed one; the Hugging Face hub has no such model, was not reached, or its package "
-            f"is missing ({install_advice('hub')}): {first}"
-        ) from error
-
-
-def may_be_on_hub(given: str) -> bool:
-    """Whether a text has the form of a model's name on the hub, ``owner/name``."""
-    return _HUB.fullmatch(given) is not None
-
-
-def downloaded_model(given: str) -> Path | None:
-    """Folder of a hub's model in the hub's cache; None if it is not there."""
-    if not may_be_on_hub(given):
-        return None
-    try:
-        from huggingface_hub import snapshot_download
-
-        return Path(snapshot_download(given, local_files_only=True))
-    except Exception:  # of many classes: not there, or no package
-        return None
 
 
 def _card(run: PublishedRun, figures: Mapping[str, Any] | None, licence: str) -> str:

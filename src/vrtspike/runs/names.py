@@ -21,12 +21,16 @@ file                        contents                                     where
 ``timing.jsonl``            each step once                               published
 ``pictures/``               a clip of each validation                    run folder
 ``tensorboard/``            the same as curves                           run folder
+``figures.json``            the evaluation                               packed
+``README.md``               the model card                               packed
 ``lock``                    held by the process that trains              run folder
 ``launcher.lock``           held by the launcher                         run folder
 =========================== ============================================ =========================
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 SETTINGS = "settings.json"
 RECORD = "run.json"
@@ -35,6 +39,8 @@ STATISTICS = "statistics.json"
 METRICS = "metrics.jsonl"
 METRICS_TABLE = "metrics.csv"
 WEIGHTS = "weights.safetensors"
+FIGURES = "figures.json"
+CARD = "README.md"
 BEST_WEIGHTS = "best.safetensors"
 MEMORY = "memory.jsonl"
 TIMING = "timing.jsonl"
@@ -45,3 +51,12 @@ PICTURES = "pictures"
 TENSORBOARD = "tensorboard"
 LOCK = "lock"
 LAUNCHER_LOCK = "launcher.lock"
+
+
+def weights_file(place: Path) -> Path:
+    """The file of weights that a path names: itself, or that in a folder of a result.
+
+    >>> weights_file(Path("results/train/demo"))
+    PosixPath('results/train/demo/weights.safetensors')
+    """
+    return place if place.suffix == Path(WEIGHTS).suffix else place / WEIGHTS

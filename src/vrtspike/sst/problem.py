@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from vrtspike.io.files import json_digest
 from vrtspike.io.manifests import read_manifest
-from vrtspike.runs.names import WEIGHTS
+from vrtspike.runs.names import weights_file
 from vrtspike.sst.settings import METRICS as METRICS
 from vrtspike.sst.settings import PREPARED, SSTSettings
 
@@ -111,9 +111,7 @@ def training_weights(settings: SSTSettings) -> dict[str, Path]:
     """The weights that a training starts from."""
     if settings.MODEL.PRETRAINED is None:
         return {}
-    place = Path(settings.MODEL.PRETRAINED)
-    file = place if place.suffix == Path(WEIGHTS).suffix else place / WEIGHTS
-    return {"MODEL.PRETRAINED": file}
+    return {"MODEL.PRETRAINED": weights_file(Path(settings.MODEL.PRETRAINED))}
 
 
 def evaluation_weights(settings: SSTSettings) -> dict[str, Path]:

@@ -18,7 +18,7 @@ from vrtspike.commands.main import run_command
 from vrtspike.deblurring.evaluation.evaluate import evaluate_run
 from vrtspike.deblurring.evaluation.trained import load
 from vrtspike.io.files import file_digest
-from vrtspike.reporting.packed import find_model
+from vrtspike.runs.hub import find_model
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.published import read_published
 from vrtspike.sst.settings import SSTSettings
