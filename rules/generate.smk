@@ -18,6 +18,23 @@ rule demo_data:
         " > {output:q} 2> {log:q} && cat {output:q} >> {log:q}"
 
 
+rule general_data:
+    """Generate the training data of the package's own weights from pictures inside packages."""
+    output:
+        f"{DEBLURRING.settings.GENERAL.ROOT}/sources.txt",
+    log:
+        "<logs>/general_data.log",
+    benchmark:
+        "<benchmarks>/general_data.tsv"
+    params:
+        *code("general_data.py"),
+        root=subpath(output[0], parent=True),
+        seed=DEBLURRING.settings.GENERAL.SEED,
+    shell:
+        "python scripts/general_data.py --output {params.root:q} --seed {params.seed}"
+        " > {output:q} 2> {log:q} && cat {output:q} >> {log:q}"
+
+
 rule simulate:
     """Blurry frames and spikes from a folder of high-speed frames (SIMULATE.SEQUENCES)."""
     output:

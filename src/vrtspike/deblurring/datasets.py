@@ -165,6 +165,7 @@ class DeblurringWorkflow:
         simulated = [f"sources/{each.SPLIT}/{each.SEQUENCE}.txt" for each in own.SIMULATE.SEQUENCES]
         generated = {
             own.DEMO.ROOT: ("demo", ["sources.txt"]),
+            own.GENERAL.ROOT: ("general", ["sources.txt"]),
             own.SIMULATE.ROOT: ("simulated", simulated),
         }
         if own.CALIBRATE.DATA is not None:

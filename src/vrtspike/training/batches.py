@@ -60,7 +60,8 @@ class SizedDataset(Protocol):
     """A map-style data set.
 
     If it has a method ``set_epoch``, that is called with the epoch before each sample is read, in
-    whichever process reads it, so that augmentation can depend on (seed, epoch, index) alone.
+    whichever process reads it, so that augmentation can depend on (seed, epoch, index) alone. If it
+    has a method ``collate``, that turns a list of samples into a batch.
     """
 
     def __len__(self) -> int: ...  # noqa: D105
@@ -175,6 +176,7 @@ class _Keyed(Dataset[Any]):
         self.module = type(dataset).__module__
         self._dataset, self._observer = dataset, observer
         self._set_epoch = getattr(dataset, "set_epoch", None)
+        self.collate = getattr(dataset, "collate", None)
         shape = (max(1, workers), len(CacheUse._fields))
         self._uses = torch.zeros(shape, dtype=torch.int64).share_memory_()
 
@@ -242,6 +244,7 @@ def _loader(
     return DataLoader(
         dataset,
         batch_sampler=keys,
+        collate_fn=dataset.collate,
         num_workers=workers,
         # For asynchronous copies to a GPU.
         pin_memory=settings.PIN_MEMORY and ranks.device.type == "cuda",

@@ -82,6 +82,13 @@ def upsample(channels: int) -> nn.Sequential:
     return nn.Sequential(nn.Conv2d(channels, 2 * channels, 1, bias=False), nn.PixelShuffle(2))
 
 
+def detail_upsample(channels: int) -> nn.Sequential:
+    """Twice the height and width, (N, C, H, W) -> (N, C, 2 H, 2 W); untrained it returns zeros."""
+    enlarge = nn.Conv2d(channels, 4 * channels, 1)
+    start_at_zero(enlarge)
+    return nn.Sequential(enlarge, nn.PixelShuffle(2))
+
+
 def round_up(number: int, multiple: int) -> int:
     """The smallest multiple that is not below a number."""
     return (number + multiple - 1) // multiple * multiple
@@ -98,27 +105,32 @@ def pad_end(x: Tensor, height: int, width: int) -> Tensor:
     return repeated.contiguous(memory_format=torch.channels_last)
 
 
-def mean_and_deviations(voxels: Tensor, neighbour_bins: int, *, isolated: bool = False) -> Tensor:
+def without_neighbours(voxels: Tensor) -> Tensor:
+    """A clip between two frames whose deviations are 0: (B, T, K, h, w) -> (B, T + 2, K, h, w)."""
+    unknown = voxels.mean(dim=2, keepdim=True).expand_as(voxels)
+    return torch.cat((unknown[:, :1], voxels, unknown[:, -1:]), dim=1)
+
+
+def mean_and_deviations(clip: Tensor, neighbour_bins: int, *, isolated: bool = False) -> Tensor:
     """What the first layer of the spikes sees of each frame.
 
     The mean over a frame's bins, which is brightness; each bin's deviation from it, in which motion
     is; and the deviation of the bins next to the exposure, the last ones of the frame before and
-    the first ones of the frame after. At the ends of a clip these are 0.
+    the first ones of the frame after.
 
     Args:
-        voxels: (B, T, K, h, w).
+        clip: (B, T + 2, K, h, w), the voxels of T frames, of the frame before and the one after.
         neighbour_bins: n, of each of the two neighbours, at most K.
-        isolated: all frames are without neighbours.
+        isolated: all frames are without neighbours, whose deviations then are 0.
 
     Returns:
         (B, T, 1 + K + 2 n, h, w).
     """
+    voxels = clip[:, 1:-1]
     mean = voxels.mean(dim=2, keepdim=True)
-    unknown = mean.expand_as(voxels)
-    clip = torch.cat((unknown[:, :1], voxels, unknown[:, -1:]), dim=1)
-    before, after = clip[:, :-2, voxels.shape[2] - neighbour_bins :], clip[:, 2:, :neighbour_bins]
+    before, after = clip[:, :-2, clip.shape[2] - neighbour_bins :], clip[:, 2:, :neighbour_bins]
     if isolated:
-        before = after = unknown[:, :, :neighbour_bins]
+        before = after = mean.expand_as(voxels)[:, :, :neighbour_bins]
     return torch.cat((mean, *(bins - mean for bins in (voxels, before, after))), dim=2)
 
 
@@ -129,11 +141,13 @@ class SpikePyramid(nn.Module):
         inputs: channels of :func:`mean_and_deviations`.
         channels: of the features, the same at each level.
         levels: resolutions.
+        finest_blocks: NAF blocks of the finest level; the other levels have one.
     """
 
-    def __init__(self, inputs: int, channels: int, levels: int) -> None:
+    def __init__(self, inputs: int, channels: int, levels: int, finest_blocks: int) -> None:
         super().__init__()
         self.stem = nn.Conv2d(inputs, channels, 3, padding=1)
+        self.further = blocks(channels, finest_blocks - 1)
         self.downs = nn.ModuleList(downsample(channels, channels) for _ in range(levels - 1))
         self.blocks = nn.ModuleList(NAFBlock(channels) for _ in range(levels))
 
@@ -144,7 +158,7 @@ class SpikePyramid(nn.Module):
 
     def forward(self, spikes: Tensor) -> list[Tensor]:
         """(N, inputs, h, w) -> per level l (N, C, h / 2**l, w / 2**l), the finest first."""
-        levels = [self.blocks[0](self.stem(spikes))]
+        levels = [self.further(self.blocks[0](self.stem(spikes)))]
         for down, block in zip(self.downs, self.blocks[1:], strict=True):
             levels.append(block(down(levels[-1])))
         return levels
@@ -193,21 +207,22 @@ class SpikeNAFNet(Restorer):
         self.ending = nn.Conv2d(width, 3, 3, padding=1)
         start_at_zero(self.ending)
         if bins:
-            self.spikes = SpikePyramid(
-                1 + bins + 2 * self.neighbour_bins, spike_width, len(encoder)
-            )
+            inputs = 1 + bins + 2 * self.neighbour_bins
+            self.spikes = SpikePyramid(inputs, spike_width, len(encoder), settings.SPIKE_BLOCKS)
             self.fusion = nn.ModuleList(
                 nn.Conv2d(channels + spike_width, channels, 1) for channels in widths
             )
             self.readout = nn.Conv2d(spike_width, 3, 3, padding=1)
             start_at_zero(self.readout)
+            self.detail = detail_upsample(spike_width) if settings.LEARNED_ENLARGEMENT else None
 
     def forward(self, blur: Tensor, voxels: Tensor | None) -> Tensor:
         """Restore the frames of a clip one by one.
 
         Args:
             blur: (B, T, 3, H, W) in [0, 1].
-            voxels: (B, T, K, h, w), standardised, at the resolution of the spike sensor.
+            voxels: (B, T, K, h, w), standardised, at the resolution of the spike sensor; or
+                (B, T + 2, K, h, w), with those of the frame before the clip and of the one after.
 
         Returns:
             (B, T, 3, H, W), not clamped.
@@ -225,21 +240,34 @@ class SpikeNAFNet(Restorer):
 
     def _encode(self, blur: Tensor, voxels: Tensor | None, full: Sequence[int]) -> list[Tensor]:
         """Spike features of all frames for each scale of the U-Net; ``full``: padded size."""
-        voxels = require_voxels(blur, voxels, self.bins)
-        if self.shuffled:
-            voxels = shuffle_frames(voxels, random=self.training)
+        clip = self._with_neighbours(blur, voxels)
         # The scale of the sensor's resolution; where there is none, the next finer one.
-        rows, sensor_rows = blur.shape[-2], voxels.shape[-2]
+        rows, sensor_rows = blur.shape[-2], clip.shape[-2]
         scales = range(len(self.encoder))
         finest = max((s for s in scales if sensor_rows <= (rows + 2**s - 1) // 2**s), default=0)
         size = [(side + 2**finest - 1) // 2**finest for side in blur.shape[-2:]]
-        grids = mean_and_deviations(voxels, self.neighbour_bins, isolated=self.shuffled)
+        grids = mean_and_deviations(clip, self.neighbour_bins, isolated=self.shuffled)
         grids = grids.flatten(0, 1)
         if list(grids.shape[-2:]) != size:
             grids = functional.interpolate(grids, size, mode="bilinear")
         # The size follows from that of the frames, so that an export knows both to be equal.
         padded = [round_up(side // 2**finest, self.spikes.multiple) for side in full]
         return self._levels_of_scales(self.spikes(pad_end(grids, *padded)), finest, full)
+
+    def _with_neighbours(self, blur: Tensor, voxels: Tensor | None) -> Tensor:
+        """The voxels of a clip and of the frames beside it, (B, T + 2, K, h, w).
+
+        Raises:
+            ValueError: as :meth:`forward`.
+        """
+        frames = blur.shape[1]
+        if voxels is not None and voxels.shape[1] != frames and not self.shuffled:
+            require_voxels(blur, voxels[:, 1:-1], self.bins)
+            return voxels
+        voxels = require_voxels(blur, voxels, self.bins)
+        if self.shuffled:
+            voxels = shuffle_frames(voxels, random=self.training)
+        return without_neighbours(voxels)
 
     def _levels_of_scales(
         self, levels: Sequence[Tensor], finest: int, full: Sequence[int]
@@ -262,6 +290,8 @@ class SpikeNAFNet(Restorer):
             resized = resize_by_power(levels[level], finest + level - scale)
             height, width = (side // 2**scale for side in full)
             features.append(resized[..., :height, :width])
+        if self.detail is not None:
+            features[0] = features[0] + self.detail(features[1])
         return features
 
     def _residual(self, frames: Tensor, spikes: Sequence[Tensor]) -> Tensor:

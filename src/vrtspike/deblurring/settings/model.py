@@ -113,6 +113,12 @@ class NAFSettings(Section):
         "before, the first so many of the frame after",
         8,
     )
+    SPIKE_BLOCKS: Positive = key("Blocks of the spike features at the sensor's resolution", 1)
+    LEARNED_ENLARGEMENT: bool = key(
+        "Spike features at the frames' full size: enlarged by a learned layer beside the bilinear "
+        "enlargement",
+        False,
+    )
 
     @model_validator(mode="after")
     def _check_block_counts(self) -> Self:

@@ -193,6 +193,16 @@ class DataSettings(Section):
         "pixels, and late spikes",
         0.0,
     )
+    RATIO_AUGMENT: Fraction = key(
+        "Probability that the clips of a training batch are seen by a camera, or else by a sensor, "
+        "of half as many rows and columns",
+        0.0,
+    )
+    NEIGHBOURS: bool = key(
+        "Clips also hold the spikes of the frame before and of the frame after, three quarters of "
+        "the training clips, as some recordings have none; only spike_nafnet takes them",
+        False,
+    )
 
     @model_validator(mode="after")
     def _check_splits(self) -> Self:
@@ -339,6 +349,28 @@ class Settings(RunSettings):
             raise ValueError(
                 f"MODEL.NAF.NEIGHBOUR_BINS is {wanted}; expected at most DATA.NUM_VOXEL_BINS "
                 f"({bins}): lower it, or raise that"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _model_takes_neighbours(self) -> Self:
+        if not self.DATA.NEIGHBOURS:
+            return self
+        if self.MODEL.TYPE != "spike_nafnet":
+            raise ValueError(
+                f"DATA.NEIGHBOURS is true and MODEL.TYPE is {self.MODEL.TYPE}; expected "
+                "spike_nafnet, which alone looks at spikes beside a clip: set DATA.NEIGHBOURS to "
+                "false and raise DATA.CLIP_LEN"
+            )
+        if self.MODEL.SPIKE_ORDER == "shuffled":
+            raise ValueError(
+                "DATA.NEIGHBOURS is true and MODEL.SPIKE_ORDER is shuffled; the control sees no "
+                "neighbours: set DATA.NEIGHBOURS to false"
+            )
+        if self.TRAIN.DISTILL is not None:
+            raise ValueError(
+                "DATA.NEIGHBOURS is true and TRAIN.DISTILL is set; a teacher may not take them: "
+                "set one of the two to its default"
             )
         return self
 

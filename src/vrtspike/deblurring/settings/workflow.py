@@ -27,6 +27,13 @@ class DemoSettings(Section):
     SEED: NonNegative = key("Seed of the simulated camera", 0)
 
 
+class GeneralSettings(Section):
+    """Training data of the package's own weights."""
+
+    ROOT: OutputPlace = operational("Where they are generated", "data/general")
+    SEED: NonNegative = key("Seed of the simulated cameras, colours and contrasts", 0)
+
+
 class SimulatedSequence(Section):
     """One folder of high-frame-rate frames turned into blurry frames and spikes."""
 
@@ -98,5 +105,8 @@ class VideoWorkflow(Section):
 
     SHARDS: ShardSettings = key("Jobs that work through many sequences", ShardSettings())
     DEMO: DemoSettings = key("The generated data set", DemoSettings())
+    GENERAL: GeneralSettings = key(
+        "Training data of the package's own weights", GeneralSettings()
+    )
     SIMULATE: SimulateSettings = key("Simulated data", SimulateSettings())
     CALIBRATE: CalibrateSettings = key("Cameras of one's own", CalibrateSettings())

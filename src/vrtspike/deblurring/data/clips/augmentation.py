@@ -51,7 +51,7 @@ def decimated(
     runs on from frame to frame, as if exposures abutted.
 
     Args:
-        counts: uint8 (T, K, h, w), spikes per bin of successive frames.
+        counts: integers (T, K, h, w), spikes per bin of successive frames.
         times: m, the threshold over that of the original, at least 1; of each pixel (h, w), or all.
         waiting: (h, w), 0 <= waiting < m: its charge at the start, in original spikes.
 
@@ -68,6 +68,42 @@ def decimated(
         charge -= found * each
         target[:] = found
     return torch.from_numpy(fired)
+
+
+def halved_pictures(pictures: torch.Tensor) -> torch.Tensor:
+    """Pictures of a camera with half as many rows and columns: means of four pixels.
+
+    Args:
+        pictures: uint8 (T, H, W, 3), H and W even.
+
+    Returns:
+        uint8 (T, H / 2, W / 2, 3).
+    """
+    height, width = pictures.shape[1:3]
+    halves = [
+        cv2.resize(picture, (width // 2, height // 2), interpolation=cv2.INTER_AREA)
+        for picture in pictures.numpy()
+    ]
+    return torch.from_numpy(np.stack(halves))
+
+
+def halved_sensor(counts: torch.Tensor, random: np.random.Generator) -> torch.Tensor:
+    """Counts of a sensor with half as many rows and columns.
+
+    Each of its pixels collects the light of four and fires at four times their charge.
+
+    Args:
+        counts: uint8 (T, K, h, w), spikes per bin of successive frames; h and w even.
+        random: draws the charge of each pixel at the start.
+
+    Returns:
+        uint8 (T, K, h / 2, w / 2).
+    """
+    frames, bins, height, width = counts.shape
+    squares = counts.reshape(frames, bins, height // 2, 2, width // 2, 2)
+    collected = squares.sum(dim=(3, 5), dtype=torch.int32)
+    waiting = 4 * random.random((height // 2, width // 2))
+    return decimated(collected, 4, waiting)
 
 
 def with_faults(

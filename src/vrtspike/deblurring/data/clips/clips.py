@@ -7,33 +7,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.data import Dataset
+from torch.nn import functional
+from torch.utils.data import Dataset, default_collate
 
 from vrtspike.deblurring.data.bins import bin_table
-from vrtspike.deblurring.data.clips.augmentation import decimated, turned, with_faults
+from vrtspike.deblurring.data.clips.augmentation import (
+    decimated,
+    halved_pictures,
+    halved_sensor,
+    turned,
+    with_faults,
+)
 from vrtspike.deblurring.data.clips.dataset import DatasetManifest
 from vrtspike.deblurring.data.clips.limits import MAX_FAULTS, MAX_THRESHOLD
 from vrtspike.deblurring.data.raw.spikes import PackedSpikes
 from vrtspike.deblurring.data.store.layout import StoreLayout
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.data.store.voxels import Statistics, normalize_counts, voxelize_packed
-from vrtspike.system.errors import DataError, list_faults
+from vrtspike.system.errors import ConfigError, DataError, list_faults
 
 if TYPE_CHECKING:
     from vrtspike.deblurring.settings.schema import DataSettings
 
 
+ISOLATED = 0.25
+"""Share of the training clips that DATA.NEIGHBOURS leaves without neighbours."""
+
 MOST_SPREAD = 0.05
 """Largest standard deviation of the threshold between pixels in these clips, as a share of it."""
 
 
+RatioChange = Literal["", "camera", "sensor"]
+"""What is to have half as many rows and columns: nothing, the camera, or the sensor."""
+
+
 class Sample(TypedDict):
-    """One clip. T frames, K bins, H x W RGB pixels, h x w spike pixels."""
+    """One clip. T frames, K bins, H x W RGB pixels, h x w spike pixels.
+
+    With DATA.NEIGHBOURS the spikes are those of T + 2 frames, one more on either side.
+    """
 
     blur: torch.Tensor
     """uint8 (T, H, W, 3)."""
@@ -49,10 +66,22 @@ class Sample(TypedDict):
     """``<split>/<sequence>``."""
     start: int
     """Index of the first frame in its sequence."""
+    neighbours: NotRequired[torch.Tensor]
+    """bool (2,): whether there are spikes of the frame before, and of the one after; only with
+    DATA.NEIGHBOURS."""
+    ratio_change: NotRequired[RatioChange]
+    """As drawn for a batch that begins with this clip; only with DATA.RATIO_AUGMENT."""
 
 
 def read_clip(
-    store: Store, name: str, frames: slice, rows: slice, columns: slice, *, precomputed: bool = True
+    store: Store,
+    name: str,
+    frames: slice,
+    rows: slice,
+    columns: slice,
+    *,
+    precomputed: bool = True,
+    neighbours: tuple[bool, bool] = (False, False),
 ) -> Sample:
     """Read a clip.
 
@@ -65,6 +94,8 @@ def read_clip(
         columns: likewise.
         precomputed: read stored counts; False counts the stored spikes of the crop instead, with
             equal results.
+        neighbours: whether spikes of the frame before are read as well, and of the one after, where
+            the sequence has these frames.
 
     Raises:
         DataError: if a chunk cannot be read.
@@ -77,14 +108,18 @@ def read_clip(
         start=frames.start,
     )
     if layout.spike_size is not None:
+        counted = slice(
+            max(frames.start - neighbours[0], 0),
+            min(frames.stop + neighbours[1], len(layout.frames)),
+        )
         place = [
             slice(int(s.start / layout.scale), int(s.stop / layout.scale)) for s in (rows, columns)
         ]
         counts = (
-            store.read("voxels", frames, *place) if precomputed else _count(store, frames, *place)
+            store.read("voxels", counted, *place) if precomputed else _count(store, counted, *place)
         )
         sample["counts"] = torch.from_numpy(counts)
-        sample["bin_steps"] = torch.from_numpy(bin_table(layout.binned[frames], layout.bins))
+        sample["bin_steps"] = torch.from_numpy(bin_table(layout.binned[counted], layout.bins))
         sample["gain"] = torch.tensor(store.gain, dtype=torch.float32)
     return sample
 
@@ -106,7 +141,8 @@ class ClipDataset(Dataset[Sample]):
 
     Training (``train=True``): every start frame gives a clip; the crop's place and the augmentation
     (flips and transposition, where DATA.AUGMENT; the sensor's threshold, where
-    DATA.THRESHOLD_AUGMENT; its faults, where DATA.FAULT_AUGMENT) are drawn from (seed, epoch,
+    DATA.THRESHOLD_AUGMENT; its faults, where DATA.FAULT_AUGMENT; the ratio of its size to that of
+    the frames, where DATA.RATIO_AUGMENT) are drawn from (seed, epoch,
     index) and nothing else, so they do not depend on workers, ranks or a resumed run. Otherwise:
     clips follow each other without overlap, the last one moved back to end with the sequence, and
     the crop is the middle of the frame.
@@ -128,8 +164,8 @@ class ClipDataset(Dataset[Sample]):
         Args:
             dataset: which one.
             split: which split.
-            settings: DATA: CROP_SIZE, CLIP_LEN, K, AUGMENT, THRESHOLD_AUGMENT,
-                FAULT_AUGMENT, USE_PRECOMPUTED_VOXELS, BLUR_DIR.
+            settings: DATA: CROP_SIZE, CLIP_LEN, K, NEIGHBOURS, AUGMENT, THRESHOLD_AUGMENT,
+                FAULT_AUGMENT, RATIO_AUGMENT, USE_PRECOMPUTED_VOXELS, BLUR_DIR.
             seed: of crops and augmentation.
             train: random crops and augmentation, or centred crops.
             cache_bytes: memory for decoded chunks, see
@@ -137,7 +173,8 @@ class ClipDataset(Dataset[Sample]):
             crops: side of the crops of each epoch, instead of CROP_SIZE; the last one is continued.
 
         Raises:
-            ConfigError: if the data set was built with other settings.
+            ConfigError: if the data set was built with other settings, or DATA.RATIO_AUGMENT asks for
+                half of an odd number of the sensor's pixels.
             DataError: (all named at once) if sequences are shorter than a clip or smaller than a
                 crop.
         """
@@ -150,7 +187,10 @@ class ClipDataset(Dataset[Sample]):
         self._crops = crops or [settings.CROP_SIZE]
         self._seed, self._train, self._epoch = seed, train, 0
         layouts = {name: store.layout for name, store in self._stores.items()}
-        _check_sizes(layouts, settings.CLIP_LEN, sorted(set(self._crops)))
+        crops_of_all_epochs = sorted(set(self._crops))
+        _check_sizes(layouts, settings.CLIP_LEN, crops_of_all_epochs)
+        if settings.RATIO_AUGMENT:
+            _check_halves(layouts, crops_of_all_epochs)
         self._clips = [
             (name, start)
             for name, layout in layouts.items()
@@ -173,16 +213,34 @@ class ClipDataset(Dataset[Sample]):
         size = self._crops[min(self._epoch, len(self._crops) - 1)]
         unit = store.layout.scale.numerator
         last = [(side - size) // unit for side in store.layout.rgb_size]
+        neighbours = settings.NEIGHBOURS
+        random = np.random.default_rng([self._seed, self._epoch, index])
         if self._train:
-            random = np.random.default_rng([self._seed, self._epoch, index])
             corner = [unit * int(random.integers(places + 1)) for places in last]
+            neighbours = neighbours and random.random() >= ISOLATED
         else:
             corner = [unit * (places // 2) for places in last]
         rows, columns = (slice(place, place + size) for place in corner)
-        counted = settings.USE_PRECOMPUTED_VOXELS
-        sample = read_clip(store, name, frames, rows, columns, precomputed=counted)
-        if not self._train:
-            return sample
+        sample = read_clip(
+            store,
+            name,
+            frames,
+            rows,
+            columns,
+            precomputed=settings.USE_PRECOMPUTED_VOXELS,
+            neighbours=(neighbours, neighbours),
+        )
+        if self._train:
+            self._change(sample, random)
+        if settings.NEIGHBOURS and "counts" in sample:
+            before = neighbours and start > 0
+            after = neighbours and frames.stop < len(store.layout.frames)
+            _mark_neighbours(sample, before, after)
+        return sample
+
+    def _change(self, sample: Sample, random: np.random.Generator) -> None:
+        """Augment a sample as DATA asks for."""
+        settings = self._settings
         if settings.AUGMENT:
             _augment(sample, *map(bool, random.integers(2, size=3)))
         if "counts" in sample:
@@ -190,7 +248,17 @@ class ClipDataset(Dataset[Sample]):
                 _raise_threshold(sample, random)
             if random.random() < settings.FAULT_AUGMENT:
                 _add_faults(sample, random)
-        return sample
+            if settings.RATIO_AUGMENT:
+                sample["ratio_change"] = _draw_ratio_change(settings.RATIO_AUGMENT, random)
+
+    def collate(self, samples: list[Sample]) -> dict[str, Any]:
+        """Stack samples to a batch; all change their ratio of sensor to frame as the first does."""
+        change = samples[0].get("ratio_change", "")
+        for sample in samples:
+            sample.pop("ratio_change", None)
+            _change_ratio(sample, change)
+        batch: dict[str, Any] = default_collate(samples)
+        return batch
 
 
 def _starts(frames: int, length: int, *, every: bool) -> list[int]:
@@ -227,6 +295,34 @@ def _add_faults(sample: Sample, random: np.random.Generator) -> None:
     sample["gain"] *= (before * after).sum() / after.square().sum().clamp(min=1)
 
 
+def _mark_neighbours(sample: Sample, before: bool, after: bool) -> None:
+    """Say which neighbours a sample has spikes of, and fill the places of those that it lacks."""
+    absent = (0, 0, 0, 0, 0, 0, int(not before), int(not after))
+    sample["counts"] = functional.pad(sample["counts"], absent)
+    # One step a bin, so that nothing is divided by zero.
+    sample["bin_steps"] = functional.pad(sample["bin_steps"], absent[4:], value=1)
+    sample["neighbours"] = torch.tensor([before, after])
+
+
+def _draw_ratio_change(probability: float, random: np.random.Generator) -> RatioChange:
+    """The change of ratio of a batch: with a probability one of the two, both equally often."""
+    draw = random.random()
+    if draw < probability / 2:
+        return "camera"
+    return "sensor" if draw < probability else ""
+
+
+def _change_ratio(sample: Sample, change: RatioChange) -> None:
+    """Replace the frames of a sample, or its spikes, by those of half as many rows and columns."""
+    if change == "camera":
+        sample["blur"] = halved_pictures(sample["blur"])
+        sample["sharp"] = halved_pictures(sample["sharp"])
+    if change == "sensor":
+        # The spikes decide, so that a batch is the same whoever reads it.
+        random = np.random.default_rng(int(sample["counts"].sum()))
+        sample["counts"] = halved_sensor(sample["counts"], random)
+
+
 def _check_sizes(layouts: Mapping[str, StoreLayout], length: int, crops: Sequence[int]) -> None:
     scale = next(iter(layouts.values())).scale
     faults = [
@@ -245,6 +341,22 @@ def _check_sizes(layouts: Mapping[str, StoreLayout], length: int, crops: Sequenc
         )
         advice = "Change these keys, or remove the sequences."
         raise DataError(list_faults(title, faults, advice))
+
+
+def _check_halves(layouts: Mapping[str, StoreLayout], crops: Sequence[int]) -> None:
+    """Refuse crops that a sensor of half the size cannot see.
+
+    Raises:
+        ConfigError: naming the key.
+    """
+    scale = next(iter(layouts.values())).scale
+    for crop in crops:
+        if crop / scale % 2:
+            raise ConfigError(
+                f"DATA.RATIO_AUGMENT is set, and crops of {crop} pixels (DATA.CROP_SIZE) are "
+                f"{crop / scale} pixels of the sensor; expected an even number: change "
+                "DATA.CROP_SIZE, or set DATA.RATIO_AUGMENT to 0"
+            )
 
 
 @dataclass
@@ -290,11 +402,28 @@ def prepare_batch(
             batch[name].to(device, non_blocking=True) for name in ("counts", "bin_steps", "gain")
         )
         voxels = normalize_counts(counts, steps, gain, statistics.mean, statistics.std)
+        if "neighbours" in batch:
+            present = batch["neighbours"].to(device, non_blocking=True)
+            voxels = without_absent_neighbours(voxels, present)
     return Clip(
         blur=_to_float(blur),
         sharp=None if sharp is None else _to_float(sharp.to(device, non_blocking=True)),
         voxels=voxels,
     )
+
+
+def without_absent_neighbours(voxels: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
+    """Voxels in which absent neighbours deviate in no bin from the frame beside them.
+
+    Args:
+        voxels: float32 (B, T + 2, K, h, w), those of the frames beside the clip first and last.
+        present: bool (B, 2), whether there are spikes of the frame before, and of the one after.
+    """
+    means = voxels.mean(dim=2, keepdim=True).expand_as(voxels)
+    before, after = present[:, :, None, None, None, None].unbind(dim=1)
+    first = torch.where(before, voxels[:, :1], means[:, 1:2])
+    last = torch.where(after, voxels[:, -1:], means[:, -2:-1])
+    return torch.cat((first, voxels[:, 1:-1], last), dim=1)
 
 
 def _to_float(image: torch.Tensor) -> torch.Tensor:

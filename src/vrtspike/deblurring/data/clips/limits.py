@@ -79,7 +79,7 @@ def training_limits(sequences: Sequence[Limits | None], data: DataSettings) -> L
 
     DATA.THRESHOLD_AUGMENT raises gains, and lowers rates, by up to :data:`MAX_THRESHOLD`.
     DATA.FAULT_AUGMENT adds spikes without light, which raises rates and lowers gains, and removes
-    some.
+    some. DATA.RATIO_AUGMENT halves and doubles ratios.
 
     Args:
         sequences: the ranges of each; None of one without spikes or of an older data set.
@@ -105,4 +105,10 @@ def training_limits(sequences: Sequence[Limits | None], data: DataSettings) -> L
         min_gain *= max_rate / (max_rate + added)
         max_rate += added
         min_rate *= 1 - MAX_FAULTS["flipped"] - MAX_FAULTS["dead"]
-    return Limits((min_gain, max_gain), (min_rate, max_rate), merged["ratio"], merged["steps"])
+    min_ratio, max_ratio = merged["ratio"]
+    if data.RATIO_AUGMENT > 0:
+        min_ratio /= 2
+        max_ratio *= 2
+    return Limits(
+        (min_gain, max_gain), (min_rate, max_rate), (min_ratio, max_ratio), merged["steps"]
+    )
