@@ -81,7 +81,7 @@ RESOLVE := uv pip compile --universal --python-version 3.11 --no-header --no-ann
   --no-emit-index-url --no-emit-find-links --quiet pyproject.toml
 
 lock:  ## resolve requirements.lock and requirements-lowest.lock from pyproject.toml (needs uv)
-	$(RESOLVE) $(patsubst %,--extra %,dev generic grib hub onnx slurm tracking) --output-file requirements.lock
+	$(RESOLVE) $(patsubst %,--extra %,dev general generic grib hub onnx slurm tracking) --output-file requirements.lock
 	$(RESOLVE) --extra dev --extra grib --extra tracking --constraint requirements-lowest.in \
 	  --output-file requirements-lowest.lock
 

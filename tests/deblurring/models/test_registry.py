@@ -27,6 +27,8 @@ SMALL = {
         "WIDTH": 8,
         "SPIKE_WIDTH": 8,
         "NEIGHBOUR_BINS": 2,
+        "SPIKE_BLOCKS": 2,
+        "LEARNED_ENLARGEMENT": True,
         "ENCODER_BLOCKS": [1, 1, 1],
         "DECODER_BLOCKS": [1, 1, 1],
     },

@@ -6,7 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from vrtspike.deblurring.models.spike_nafnet import NAFBlock, SpikeNAFNet, mean_and_deviations
+from vrtspike.deblurring.models.spike_nafnet import (
+    NAFBlock,
+    SpikeNAFNet,
+    mean_and_deviations,
+    without_neighbours,
+)
 from vrtspike.deblurring.settings.model import NAFSettings
 
 BINS = 6
@@ -52,20 +57,65 @@ def test_a_block_is_that_of_the_paper():
 
 def test_a_frame_sees_brightness_deviations_and_the_nearest_bins_of_its_neighbours():
     voxels = torch.tensor([[1.0, 3.0, 5.0], [10, 20, 60], [0, 0, 3]]).reshape(1, 3, 3, 1, 1)
-    seen = mean_and_deviations(voxels, 1)[0, :, :, 0, 0]
+    seen = mean_and_deviations(without_neighbours(voxels), 1)[0, :, :, 0, 0]
     assert seen.tolist() == [
         [3, -2, 0, 2, 0, 10 - 3],
         [30, -20, -10, 30, 5 - 30, 0 - 30],
         [1, -1, -1, 2, 60 - 1, 0],
     ]
-    alone = mean_and_deviations(voxels, 1, isolated=True)[0, :, :, 0, 0]
+    alone = mean_and_deviations(without_neighbours(voxels), 1, isolated=True)[0, :, :, 0, 0]
     assert torch.equal(alone[:, :4], seen[:, :4])
     assert not alone[:, 4:].any()
-    assert torch.equal(mean_and_deviations(voxels, 0)[0, :, :, 0, 0], seen[:, :4])
+    assert torch.equal(mean_and_deviations(without_neighbours(voxels), 0)[0, :, :, 0, 0], seen[:, :4])
     voxels = torch.arange(12.0).reshape(1, 3, 4, 1, 1)
     own = voxels[0, 1].mean()
-    neighbours = mean_and_deviations(voxels, 2)[0, 1, 5:, 0, 0] + own
+    neighbours = mean_and_deviations(without_neighbours(voxels), 2)[0, 1, 5:, 0, 0] + own
     assert neighbours.tolist() == [2, 3, 8, 9]
+
+
+def test_spikes_beside_a_clip_are_those_of_its_neighbours():
+    model = small()
+    blur, voxels = clip()
+    whole = mean_and_deviations(without_neighbours(voxels), 2)
+    assert torch.equal(mean_and_deviations(voxels, 2), whole[:, 1:2])
+    middle = model(blur[:, 1:2], voxels)
+    torch.testing.assert_close(middle, model(blur, voxels)[:, 1:2])
+    assert not torch.allclose(middle, model(blur[:, 1:2], voxels[:, 1:2]))
+    with pytest.raises(ValueError, match=r"expected voxels of shape \(1, 3, 6\)"):
+        model(blur, torch.cat((voxels, voxels), dim=1))
+
+
+@pytest.mark.parametrize("ratio", [1, 2, 4])
+def test_a_learned_enlargement_begins_as_the_bilinear_one_and_adds_detail_of_its_own(ratio):
+    sizes = {"WIDTH": 8, "ENCODER_BLOCKS": (1, 1), "DECODER_BLOCKS": (1, 1), "SPIKE_WIDTH": 4}
+    blur, voxels = clip(ratio=ratio)
+
+    def build(**further: bool) -> SpikeNAFNet:
+        torch.manual_seed(0)
+        model = SpikeNAFNet(NAFSettings(**sizes, NEIGHBOUR_BINS=2, **further), bins=BINS)
+        torch.nn.init.ones_(model.readout.weight)
+        return model
+
+    plain, learned = build(), build(LEARNED_ENLARGEMENT=True)
+    learned.load_state_dict(plain.state_dict(), strict=False)
+    assert torch.equal(learned(blur, voxels), plain(blur, voxels))
+    assert learned.detail is not None
+    torch.nn.init.ones_(learned.detail[0].weight)
+    seen: list[Tensor] = []
+    learned.detail.register_forward_hook(lambda _, inputs, output: seen.append(output))
+    learned(blur, voxels)
+    assert seen[0].shape == (3, 4, 16, 24)
+
+
+def test_further_blocks_work_at_the_resolution_of_the_sensor():
+    sizes = {"WIDTH": 8, "ENCODER_BLOCKS": (1, 1), "DECODER_BLOCKS": (1, 1), "SPIKE_WIDTH": 4}
+    model = SpikeNAFNet(NAFSettings(**sizes, NEIGHBOUR_BINS=2, SPIKE_BLOCKS=3), bins=BINS)
+    seen: list[torch.Size] = []
+    for module in model.spikes.modules():
+        if isinstance(module, NAFBlock):
+            module.register_forward_hook(lambda _, inputs, output: seen.append(output.shape[-2:]))
+    model(*clip())
+    assert sorted(map(tuple, seen)) == [(4, 6)] + 3 * [(8, 12)]
 
 
 @pytest.mark.parametrize(("ratio", "seen"), [(1, (16, 24)), (2, (8, 12)), (4, (8, 12))])

@@ -199,8 +199,8 @@ class DataSettings(Section):
         0.0,
     )
     NEIGHBOURS: bool = key(
-        "Clips also hold the spikes of the frame before and of the frame after, three quarters of "
-        "the training clips, as some recordings have none; only spike_nafnet takes them",
+        "Clips also hold the spikes of the frames before and after; a quarter of the training "
+        "clips do not, so that single frames can be restored, too; only spike_nafnet takes them",
         False,
     )
 

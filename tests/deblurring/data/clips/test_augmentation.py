@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from vrtspike.deblurring.data.clips.augmentation import decimated, with_faults
+from vrtspike.deblurring.data.clips.augmentation import (
+    decimated,
+    halved_pictures,
+    halved_sensor,
+    with_faults,
+)
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.store.voxels import voxelize
 
@@ -106,3 +111,23 @@ def test_hot_and_dead_pixels_are_the_same_in_all_frames():
     found = with_faults(counts, steps, np.random.default_rng(1), **faults)
     assert set(found.unique().tolist()) == {0, 2, 5}
     assert (found == found[:1, :1]).all()
+
+
+def test_a_camera_of_half_the_size_sees_means_of_four_pixels():
+    pictures = torch.randint(256, (2, 6, 8, 3), dtype=torch.uint8)
+    means = pictures.double().reshape(2, 3, 2, 4, 2, 3).mean(dim=(2, 4))
+    halves = halved_pictures(pictures)
+    assert halves.dtype == torch.uint8
+    assert (halves.double() - means).abs().max() <= 0.5
+
+
+def test_a_sensor_of_half_the_size_fires_with_the_light_of_four_pixels():
+    counts = torch.randint(9, (3, 4, 6, 8), dtype=torch.uint8)
+    halves = halved_sensor(counts, np.random.default_rng(0))
+    assert (halves.dtype, halves.shape) == (torch.uint8, (3, 4, 3, 4))
+    light = counts.double().reshape(3, 4, 3, 2, 4, 2).sum(dim=(3, 5)).reshape(12, 3, 4)
+    # A spike for every four: up to any bin less than one spike is waiting.
+    waiting = light.cumsum(0) / 4 - halves.double().reshape(12, 3, 4).cumsum(0)
+    assert waiting.min() > -1
+    assert waiting.max() < 1
+    assert not torch.equal(halves, halved_sensor(counts, np.random.default_rng(1)))

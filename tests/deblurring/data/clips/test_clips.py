@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from torch.utils.data import DataLoader
 
 from tests.deblurring.data.prepared import layout_of, prepared, random_frames
 from tests.deblurring.data.scenes import film
+from vrtspike.deblurring.data.clips.augmentation import halved_pictures
 from vrtspike.deblurring.data.clips.clips import ClipDataset, prepare_batch, read_clip
 from vrtspike.deblurring.data.clips.dataset import DatasetManifest, SequenceEntry, load_dataset
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
@@ -37,7 +39,8 @@ def dataset(tmp_path_factory):
 
 def settings(**data):
     values = {"NUM_VOXEL_BINS": 8, "CROP_SIZE": 32, "CLIP_LEN": 3, "AUGMENT": False, **data}
-    return Settings.model_validate({"DATA": values}).DATA
+    model = {"TYPE": "spike_nafnet", "NAF": {"NEIGHBOUR_BINS": 2}}
+    return Settings.model_validate({"DATA": values, "MODEL": model}).DATA
 
 
 def whole(dataset, name):
@@ -306,6 +309,95 @@ def test_batch_is_prepared_as_defined_in_float64(dataset):
     np.testing.assert_allclose(clip.voxels, expected, rtol=1e-5, atol=1e-6)
     del batch["sharp"]
     assert prepare_batch(batch, statistics, "cpu").sharp is None
+
+
+@pytest.mark.parametrize("precomputed", [True, False])
+def test_clips_hold_the_spikes_of_their_neighbours_where_there_are_some(dataset, precomputed):
+    options = settings(CLIP_LEN=1, NEIGHBOURS=True, USE_PRECOMPUTED_VOXELS=precomputed)
+    clips = ClipDataset(dataset, "test", options, train=False)
+    plain = ClipDataset(dataset, "test", settings(CLIP_LEN=5), train=False)[0]
+    assert len(clips) == 5
+    for frame, clip in enumerate(clips):
+        assert clip["blur"].shape[0] == 1
+        assert clip["neighbours"].tolist() == [frame > 0, frame < 4]
+        for place, counted in enumerate(range(frame - 1, frame + 2)):
+            if 0 <= counted < 5:
+                assert torch.equal(clip["counts"][place], plain["counts"][counted])
+                assert torch.equal(clip["bin_steps"][place], plain["bin_steps"][counted])
+            else:
+                assert not clip["counts"][place].any()
+
+
+def test_absent_neighbours_deviate_in_no_bin(dataset):
+    clips = ClipDataset(dataset, "test", settings(CLIP_LEN=1, NEIGHBOURS=True), train=False)
+    statistics = Statistics(0.2, 0.4, 1)
+    voxels = prepare_batch(clips.collate([clips[0], clips[2], clips[4]]), statistics, "cpu").voxels
+    assert torch.isfinite(voxels).all()
+    alone = ClipDataset(dataset, "test", settings(CLIP_LEN=5), train=False)
+    own = prepare_batch(alone.collate([alone[0]]), statistics, "cpu").voxels[0]
+    mean = own.mean(dim=1, keepdim=True).expand_as(own)
+    expected = torch.stack(
+        [
+            torch.stack([mean[0], own[0], own[1]]),
+            torch.stack([own[1], own[2], own[3]]),
+            torch.stack([own[3], own[4], mean[4]]),
+        ]
+    )
+    torch.testing.assert_close(voxels, expected)
+
+
+def test_a_quarter_of_the_training_clips_is_without_neighbours(dataset):
+    clips = ClipDataset(dataset, "train", settings(CLIP_LEN=1, NEIGHBOURS=True))
+    isolated = []
+    for epoch in range(60):
+        clips.set_epoch(epoch)
+        # Frame 2 of the first sequence, which has a neighbour on either side.
+        sample = clips[2]
+        assert sample["start"] == 2
+        isolated.append(not sample["neighbours"].any())
+        assert isolated[-1] or sample["neighbours"].all()
+    assert 6 <= sum(isolated) <= 24
+
+
+def test_a_batch_is_seen_by_a_camera_or_a_sensor_of_half_the_size(dataset):
+    options = {"CLIP_LEN": 1, "NEIGHBOURS": True}
+    clips = ClipDataset(dataset, "train", settings(**options, RATIO_AUGMENT=0.8))
+    plain = ClipDataset(dataset, "train", settings(**options))
+    kinds = Counter()
+    for epoch in range(30):
+        clips.set_epoch(epoch)
+        plain.set_epoch(epoch)
+        # The first sample decides.
+        batch = clips.collate([clips[index] for index in (1, 4)])
+        before = plain.collate([plain[index] for index in (1, 4)])
+        kind = (batch["blur"].shape[2], batch["counts"].shape[-1])
+        kinds[kind] += 1
+        assert "ratio_change" not in batch
+        if kind[0] == 32:
+            assert torch.equal(batch["blur"], before["blur"])
+        else:
+            halved = halved_pictures(before["sharp"].flatten(0, 1))
+            assert torch.equal(batch["sharp"].flatten(0, 1), halved)
+        if kind[1] == 16:
+            assert torch.equal(batch["counts"], before["counts"])
+        else:
+            spikes = before["counts"].sum(dtype=torch.int64) / 4
+            assert batch["counts"].sum(dtype=torch.int64).item() == pytest.approx(
+                spikes.item(), rel=0.02
+            )
+            assert torch.equal(batch["gain"], before["gain"])
+    assert kinds.keys() == {(32, 16), (16, 16), (32, 8)}
+    assert kinds[32, 16] < 15
+
+
+def test_halves_of_odd_sensor_crops_are_refused(tmp_path):
+    layout = layout_of((56, 56), (96, 96), (12, 12))
+    write_store(tmp_path / "s.zarr", layout, random_frames(layout))
+    entry = SequenceEntry("train", "s", 2, tmp_path / "s.zarr")
+    dataset = DatasetManifest(tmp_path, "d", 4, "blur", "", None, (entry,))
+    options = settings(CLIP_LEN=1, CROP_SIZE=40, RATIO_AUGMENT=0.1, NUM_VOXEL_BINS=4)
+    with pytest.raises(ConfigError, match=r"crops of 40 pixels .* are 5 pixels of the sensor"):
+        ClipDataset(dataset, "train", options)
 
 
 @pytest.mark.parametrize("precomputed", [True, False])

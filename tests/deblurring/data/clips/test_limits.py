@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 import numpy as np
 import pytest
 
@@ -47,6 +48,8 @@ def test_a_training_has_the_ranges_of_its_sequences_and_of_its_augmentation():
     faulty = trained_on(DARK, BRIGHT, **off | {"FAULT_AUGMENT": 0.5})
     assert faulty.gain == pytest.approx((1.5 * 0.4 / 0.442, 2.0))
     assert faulty.rate == pytest.approx((0.0978, 0.442))
+    resized = trained_on(DARK, BRIGHT, **off | {"RATIO_AUGMENT": 0.5})
+    assert resized == replace(plain, ratio=(1.0, 4.0))
     assert trained_on(DARK, None, **off) is None
     assert trained_on(**off) is None
 
