@@ -61,6 +61,21 @@ def test_stream_delivers_the_keys_in_order_with_their_epochs(workers):
     assert found == keys(batches, 1, 1, 6)
 
 
+class Collating(Recorder):
+    """Makes a batch by itself."""
+
+    def collate(self, samples: list[tuple[int, int]]) -> list[int]:
+        return [100 * epoch + index for epoch, index in samples]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_data_set_may_make_its_batches_itself(workers):
+    batches = batches_of(Collating(4), 2, workers=workers)
+    first = [sorted(batch) for batch in batches.stream(0, 1, 4)]
+    assert sorted(chain(*first[:2])) == [0, 1, 2, 3]
+    assert sorted(chain(*first[2:])) == [100, 101, 102, 103]
+
+
 def test_incomplete_batches():
     assert batches_of(Recorder(5), 2).per_epoch == 2
     whole = batches_of(Recorder(5), 2, DROP_LAST=False)

@@ -33,3 +33,23 @@ def test_clips_without_other_frames_are_refused(override, message):
         load(SHUFFLED, override)
     load(override)
     load(SHUFFLED, override, "MODEL.USE_SPIKE=false")
+
+
+NEIGHBOURS = ("MODEL.TYPE=spike_nafnet", "DATA.NEIGHBOURS=true")
+
+
+def test_spikes_beside_a_clip_are_for_a_model_that_looks_at_them():
+    assert load(*NEIGHBOURS, "DATA.CLIP_LEN=1").DATA.NEIGHBOURS
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("MODEL.TYPE=vrt_spike", "NEIGHBOURS is true and MODEL.TYPE is vrt_spike; expected"),
+        (SHUFFLED, "NEIGHBOURS is true and MODEL.SPIKE_ORDER is shuffled; the control sees no"),
+        ("TRAIN.DISTILL.TEACHER=a", "NEIGHBOURS is true and TRAIN.DISTILL is set; a teacher may"),
+    ],
+)
+def test_spikes_beside_a_clip_are_refused_where_nothing_looks_at_them(override, message):
+    with pytest.raises(ConfigError, match=message):
+        load(*NEIGHBOURS, "DATA.CLIP_LEN=3", override)
