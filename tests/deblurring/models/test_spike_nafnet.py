@@ -66,7 +66,9 @@ def test_a_frame_sees_brightness_deviations_and_the_nearest_bins_of_its_neighbou
     alone = mean_and_deviations(without_neighbours(voxels), 1, isolated=True)[0, :, :, 0, 0]
     assert torch.equal(alone[:, :4], seen[:, :4])
     assert not alone[:, 4:].any()
-    assert torch.equal(mean_and_deviations(without_neighbours(voxels), 0)[0, :, :, 0, 0], seen[:, :4])
+    assert torch.equal(
+        mean_and_deviations(without_neighbours(voxels), 0)[0, :, :, 0, 0], seen[:, :4]
+    )
     voxels = torch.arange(12.0).reshape(1, 3, 4, 1, 1)
     own = voxels[0, 1].mean()
     neighbours = mean_and_deviations(without_neighbours(voxels), 2)[0, 1, 5:, 0, 0] + own

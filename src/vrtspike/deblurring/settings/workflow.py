@@ -105,8 +105,6 @@ class VideoWorkflow(Section):
 
     SHARDS: ShardSettings = key("Jobs that work through many sequences", ShardSettings())
     DEMO: DemoSettings = key("The generated data set", DemoSettings())
-    GENERAL: GeneralSettings = key(
-        "Training data of the package's own weights", GeneralSettings()
-    )
+    GENERAL: GeneralSettings = key("Training data of the package's own weights", GeneralSettings())
     SIMULATE: SimulateSettings = key("Simulated data", SimulateSettings())
     CALIBRATE: CalibrateSettings = key("Cameras of one's own", CalibrateSettings())

@@ -173,8 +173,8 @@ class ClipDataset(Dataset[Sample]):
             crops: side of the crops of each epoch, instead of CROP_SIZE; the last one is continued.
 
         Raises:
-            ConfigError: if the data set was built with other settings, or DATA.RATIO_AUGMENT asks for
-                half of an odd number of the sensor's pixels.
+            ConfigError: if the data set was built with other settings, or DATA.RATIO_AUGMENT asks
+                for half of an odd number of the sensor's pixels.
             DataError: (all named at once) if sequences are shorter than a clip or smaller than a
                 crop.
         """

@@ -20,6 +20,7 @@ from vrtspike.deblurring.data.simulation.scenes import FRAMES_PER_EXPOSURE, Pict
 from vrtspike.deblurring.data.simulation.sensor import Simulation
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 
+
 @dataclass(frozen=True)
 class Scene:
     """One demo sequence: which photograph, and the width in pixels it is scaled to."""

@@ -143,9 +143,7 @@ def make_general_data(
                 report(f"{split}/{name}: {count} exposures of {source.package}'s {source.file}")
 
 
-def _scene_width(
-    picture: Picture, random: np.random.Generator, height: int, width: int
-) -> float:
+def _scene_width(picture: Picture, random: np.random.Generator, height: int, width: int) -> float:
     """Width of the scene for frames of :data:`SMALL_FRAME`, log-uniform as far as detail lasts."""
     low, high = np.log(SCENE_WIDTHS)
     drawn = SMALL_FRAME[1] * float(np.exp(random.uniform(low, high)))
