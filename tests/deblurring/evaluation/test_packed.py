@@ -11,13 +11,16 @@ import pytest
 import torch
 import yaml
 
-from tests.deblurring.evaluation.conftest import arrays, private_words, write_light_run
+from tests.deblurring.evaluation.conftest import COMMIT, arrays, private_words, write_light_run
 from tests.faults import disks
 from vrtspike.analysis.evaluation_files import EvaluationJob
 from vrtspike.commands.main import run_command
 from vrtspike.deblurring.evaluation.evaluate import evaluate_run
 from vrtspike.deblurring.evaluation.trained import load
+from vrtspike.deblurring.models import build_model
+from vrtspike.deblurring.settings import Settings
 from vrtspike.io.files import file_digest
+from vrtspike.io.weights import floating_type, read_weights
 from vrtspike.runs.hub import find_model
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.published import read_published
@@ -48,6 +51,42 @@ def packed(results, tmp_path_factory) -> Path:
     return output
 
 
+@pytest.fixture(scope="module")
+def half(results, tmp_path_factory) -> Path:
+    """The same run, packed in half precision."""
+    output: Path = tmp_path_factory.mktemp("half") / "given_model"
+    assert not run_command(["pack", str(results / "train/given"), "-o", str(output), "--half"])
+    return output
+
+
+def test_half_precision_is_said_by_the_pack_and_by_its_card(packed, half):
+    for folder, name in ((packed, "float32"), (half, "float16")):
+        assert floating_type(folder / "weights.safetensors") == name
+        assert json.loads((folder / "run.json").read_text())["weights_precision"] == name
+    rounded = "weights are kept in float16; figures were measured before they were rounded to it"
+    assert f"\n- {rounded}\n" in (half / "README.md").read_text()
+    assert "\n- weights are kept in float32\n" in (packed / "README.md").read_text()
+
+
+def test_weights_in_half_precision_are_widened_when_they_are_loaded(results, half, sequence):
+    rounded = {
+        name: tensor.half().float()
+        for name, tensor in read_weights(results / "train/given/weights.safetensors").items()
+    }
+    model, whole = load(half, device="cpu"), load(results / "train/given", device="cpu")
+    settings = whole.settings.model_dump(mode="json")
+    settings["MODEL"]["PRETRAINED"] = str(half)
+    started = build_model(Settings.model_validate(settings))
+    for network in (model.network, started):
+        found = network.state_dict()
+        assert found.keys() == rounded.keys()
+        for name, tensor in found.items():
+            assert tensor.dtype == torch.float32
+            assert torch.equal(tensor, rounded[name])
+    clip = arrays(sequence)
+    np.testing.assert_allclose(model.restore(*clip), whole.restore(*clip).astype(int), atol=2)
+
+
 def test_a_packed_run_restores_as_the_run_does(results, packed, sequence):
     clip = arrays(sequence)
     expected = load(results / "train/given", device="cpu").restore(*clip)
@@ -73,6 +112,7 @@ def test_figures_and_card_say_what_was_measured(results, packed):
     assert figures["protocol"] == "own"
     card = (packed / "README.md").read_text()
     assert card.startswith("---\nlicense: mit\n")
+    assert f"\n- seed 123\n- code at commit `{COMMIT}`, with changes that were not commi" in card
     psnr = summary["metrics"]["psnr"]
     before, after = (f"{psnr[name]:.4g}" for name in ("blurry", "restored"))
     assert f"| psnr | {before} | {after} | " in card
@@ -120,14 +160,16 @@ def test_names_in_a_card_are_shown_as_they_are(small_run, tmp_path):
     assert f'vrtspike.load("{name}")' in card
 
 
-def test_a_changed_byte_is_noticed(packed, tmp_path):
+@pytest.mark.parametrize("kind", ["packed", "half"])
+def test_a_changed_byte_is_noticed(kind, request, tmp_path):
+    packed = request.getfixturevalue(kind)
     for name in ("weights.safetensors", "figures.json"):
         copy = tmp_path / name
         copy.mkdir()
         for path in packed.iterdir():
             (copy / path.name).write_bytes(path.read_bytes())
         content = bytearray((copy / name).read_bytes())
-        content[-3] ^= 1
+        content[-4] ^= 1
         (copy / name).write_bytes(content)
         with pytest.raises(RunError, match=f"{name}: was changed after it was published"):
             load(copy, device="cpu")
