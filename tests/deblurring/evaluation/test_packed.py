@@ -25,7 +25,7 @@ from vrtspike.runs.hub import find_model
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.published import read_published
 from vrtspike.sst.settings import SSTSettings
-from vrtspike.system.errors import ConfigError, RunError
+from vrtspike.system.errors import ConfigError, DataError, RunError
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +57,13 @@ def half(results, tmp_path_factory) -> Path:
     output: Path = tmp_path_factory.mktemp("half") / "given_model"
     assert not run_command(["pack", str(results / "train/given"), "-o", str(output), "--half"])
     return output
+
+
+def flip_a_bit(file: Path) -> None:
+    """Change a file so little that it can still be read."""
+    contents = bytearray(file.read_bytes())
+    contents[-4] ^= 1
+    file.write_bytes(contents)
 
 
 def test_half_precision_is_said_by_the_pack_and_by_its_card(packed, half):
@@ -145,6 +152,26 @@ def test_brackets_without_end_in_a_packed_run_are_told(packed, tmp_path, name):
         load(copy, device="cpu")
 
 
+def test_the_command_verifies_runs_and_packs_and_names_all_damage(
+    results, packed, half, tmp_path, capsys
+):
+    sound = [str(results / "train/given"), str(packed), str(half)]
+    assert not run_command(["verify", *sound])
+    assert capsys.readouterr().out.splitlines() == [f"{place}: sound" for place in sound]
+    damaged = [str(tmp_path / name) for name in ("weights", "statistics", "none")]
+    for folder, name in zip(damaged, ("weights.safetensors", "statistics.json"), strict=False):
+        flip_a_bit(Path(shutil.copytree(half, folder), name))
+    with pytest.raises(DataError) as caught:
+        run_command(["verify", *damaged, str(half)])
+    lines = [*(f"{place}: damaged" for place in damaged), f"{half}: sound"]
+    assert capsys.readouterr().out.splitlines() == lines
+    told = str(caught.value)
+    assert told.startswith("damaged models (3):\n")
+    assert "/weights/weights.safetensors: was changed after it was published" in told
+    assert "/statistics/statistics.json: was changed after it was published" in told
+    assert "/none/run.json: no such file; expected the folder of a finished run" in told
+
+
 def test_names_in_a_card_are_shown_as_they_are(small_run, tmp_path):
     name = "a_b*c*`d`<i>[e](f)"
     write_light_run(small_run, tmp_path / "train" / name)
@@ -168,9 +195,7 @@ def test_a_changed_byte_is_noticed(kind, request, tmp_path):
         copy.mkdir()
         for path in packed.iterdir():
             (copy / path.name).write_bytes(path.read_bytes())
-        content = bytearray((copy / name).read_bytes())
-        content[-4] ^= 1
-        (copy / name).write_bytes(content)
+        flip_a_bit(copy / name)
         with pytest.raises(RunError, match=f"{name}: was changed after it was published"):
             load(copy, device="cpu")
     (copy / "figures.json").unlink()
