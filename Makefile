@@ -18,7 +18,7 @@ FOLDERS ?=
 # A file's tests run on one core; the longest files begin first (tests/conftest.py).
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo check pytest test core endurance compat on-lowest gpu format lock clean
+.PHONY: help setup demo general check pytest test core endurance compat on-lowest gpu format lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 11
@@ -36,6 +36,10 @@ $(READY): $(LOCK) pyproject.toml scripts/install.py
 
 demo: $(READY)  ## generate data, train both models on it, end with a table and a page that compares them
 	@$(LOCAL) VRTSPIKE_COMMAND="make $@" $(RUN) snakemake --cores $(CORES) demo
+
+general: $(READY)  ## train the package's own weights, over an hour on two cores, and replace those in src/
+	@$(LOCAL) VRTSPIKE_COMMAND="make $@" $(RUN) snakemake --cores $(CORES) general
+	@$(RUN) python scripts/ship_weights.py --run results/train/general
 
 check: $(READY)  ## format, lint, types, workflow lint, generated pages
 	$(RUN) ruff format --check .

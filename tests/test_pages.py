@@ -20,6 +20,7 @@ PLANNED = "tests/workflow/test_documented.py"
 CALLS = "tests/test_documented_calls.py"
 TESTED = {
     r"make demo": ".ci/run",
+    r"make general": "tests/workflow/test_general.py",
     r"make setup && \. \.venv/bin/activate": ".ci/run",
     r"make format": "tests/test_contributing.py",
     r"snakemake .*(_waves|PRESETS=waves)": "tests/workflow/test_third_problem.py",

@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import nn
 
 from vrtspike.deblurring.data.raw.spikes import count_spike_frames
 from vrtspike.io.images import read_rgb
-from vrtspike.io.weights import load_trained, read_weights
+from vrtspike.io.weights import floating_type, load_trained, read_weights, write_half
 from vrtspike.system.errors import DataError, RunError
 
 FORMATS = [("w.pth", torch.save), ("w.safetensors", save_file)]
@@ -54,6 +55,34 @@ def test_values_that_are_not_finite_are_refused_with_file_and_tensor(
     assert title == f"{tmp_path / name}: weights that are NaN or infinite (1):"
     assert fault == "  - b.bias: 1 of 4 values"
     assert "train again" in advice
+
+
+def test_half_precision_is_half_as_large_and_keeps_integers_and_metadata(tmp_path: Path) -> None:
+    state = {"a.weight": torch.randn(1000), "b.mean": torch.randn(9).double()}
+    count = torch.tensor(2**40)
+    whole, half = tmp_path / "whole.safetensors", tmp_path / "half.safetensors"
+    save_file({**state, "count": count}, whole, metadata={"fingerprint": "0123"})
+    write_half(whole, half)
+    found = read_weights(half)
+    assert torch.equal(found.pop("count"), count)
+    assert found.keys() == state.keys()
+    for name, tensor in found.items():
+        assert torch.equal(tensor, state[name].half())
+    assert half.stat().st_size < 0.6 * whole.stat().st_size
+    with safe_open(half, "pt") as opened:
+        assert opened.metadata() == {"fingerprint": "0123"}
+    assert (floating_type(whole), floating_type(half)) == ("float32, float64", "float16")
+
+
+def test_values_too_large_for_half_precision_are_refused_with_the_tensor(tmp_path: Path) -> None:
+    whole, half = tmp_path / "whole.safetensors", tmp_path / "half.safetensors"
+    save_file({"a.weight": torch.full((3,), 65504.0), "b.bias": torch.tensor([1.0, -7e4])}, whole)
+    with pytest.raises(RunError) as caught:
+        write_half(whole, half)
+    title, fault, _ = str(caught.value).splitlines()
+    assert title == f"{whole}: weights too large for half precision (1):"
+    assert fault == "  - b.bias: largest magnitude 70000, expected at most 65504"
+    assert not half.exists()
 
 
 DAMAGED = "not a whole {} file.*it is damaged or of another kind. Copy or fetch"

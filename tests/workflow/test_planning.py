@@ -48,7 +48,7 @@ def test_every_preset_has_its_targets_and_every_target_an_explanation(clone):
             assert f"{kind}_{preset}" in targets
         has_spikes = preset in video_presets(clone.folder)
         assert (f"ablation_{preset}" in targets) == has_spikes
-    assert {"all", "compare", "report", "demo", "sst_demo", "weights"} <= set(targets)
+    assert {"all", "compare", "report", "demo", "sst_demo", "general", "weights"} <= set(targets)
     rules = "".join(path.read_text() for path in (clone.folder / "rules").glob("*.smk"))
     named = set(re.findall(r"^(?:rule|checkpoint) (\w+):", rules, re.MULTILINE))
     assert named <= set(targets)

@@ -261,18 +261,21 @@ def evaluation_folder(folder: Path) -> Path:
     return folder.parent.parent / "evaluate" / folder.name
 
 
-def find_evaluation(folder: Path, run: PublishedRun) -> Summary | None:
-    """The evaluation of a run in its :func:`evaluation_folder`; None without one.
+def find_evaluation(
+    folder: Path, run: PublishedRun, evaluation: Path | None = None
+) -> Summary | None:
+    """The evaluation of a run; None without one.
 
     Args:
         folder: the run's result folder, ``<results>/train/<preset>``.
         run: an evaluation with another fingerprint is ignored.
+        evaluation: folder of the evaluation; None is the run's :func:`evaluation_folder`.
 
     Raises:
         RunError: if the summary is damaged, of another version, or was changed after the
             evaluation.
     """
-    path = evaluation_folder(folder) / SUMMARY
+    path = (evaluation or evaluation_folder(folder)) / SUMMARY
     if not path.is_file():
         return None
     summary = read_summary(path)

@@ -26,6 +26,11 @@ def add_pack(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="of the weights, by the hub's names (mit, cc-by-4.0 ...); without: other",
     )
+    parser.add_argument(
+        "--half",
+        action="store_true",
+        help="weights in half precision (float16), half as large; loading them gives float32",
+    )
 
 
 def pack(arguments: argparse.Namespace) -> None:
@@ -41,7 +46,10 @@ def pack(arguments: argparse.Namespace) -> None:
 
     # What takes a packed folder restores frames.
     deblurring_settings(read_published(arguments.run_path).settings)
-    for missing in pack_run(arguments.run_path, arguments.output, arguments.licence):
+    missing_parts = pack_run(
+        arguments.run_path, arguments.output, arguments.licence, half=arguments.half
+    )
+    for missing in missing_parts:
         print(f"note: {missing}")
     size = sum(path.stat().st_size for path in arguments.output.iterdir())
     print(f"{arguments.output}: {size / 1e6:.1f} MB; vrtspike restore {arguments.output} ...")

@@ -111,6 +111,7 @@ TRANSLATIONS = Path(__file__).with_name("chinese.toml")
 PAGES = {
     "README.md": "README.zh-CN.md",
     "docs/data-formats.md": "docs/zh/data-formats.md",
+    "docs/general.md": "docs/zh/general.md",
     "docs/glossary.md": "docs/zh/glossary.md",
     "docs/own-camera.md": "docs/zh/own-camera.md",
     "docs/troubleshooting.md": "docs/zh/troubleshooting.md",

@@ -17,13 +17,18 @@ _OTHERS = (
 )
 
 
+def shipped_folder(name: str) -> Path:
+    """Where weights of this name are in the package; they may be missing."""
+    return _SHIPPED / name
+
+
 def shipped_model(name: str) -> Path:
     """Folder of weights that come with the package, packed as ``vrtspike pack`` does.
 
     Raises:
         RunError: if this installation lacks them.
     """
-    folder = _SHIPPED / name
+    folder = shipped_folder(name)
     if not (folder / WEIGHTS).is_file():
         raise RunError(f"the weights {name!r} are not in this installation; name {_OTHERS}")
     return folder
@@ -53,7 +58,7 @@ def start_file(given: str) -> Path:
     """
     place = Path(given)
     if given in SHIPPED_NAMES:
-        place = _SHIPPED / given
+        place = shipped_folder(given)
     elif not place.exists():
         place = downloaded_model(given) or place
     return weights_file(place)

@@ -26,6 +26,7 @@ UNREADABLE = (
 )
 """Errors of PyTorch for damaged files and files of another kind; older files are pickles, whose
 reader may raise any of them."""
+_MAX_HALF = torch.finfo(torch.float16).max
 _AGAIN = "Copy or fetch it again; if it is a run's result, delete it and train again."
 
 
@@ -104,6 +105,50 @@ def _read_pytorch(file: Path) -> Mapping[str, Tensor]:
             f"alone or under one of {', '.join(_WRAPPERS)}"
         )
     return state
+
+
+def floating_type(path: str | Path) -> str:
+    """The type of the floating-point numbers in a file, such as ``float32``; all where it is mixed.
+
+    Raises:
+        RunError: as :func:`read_weights`.
+    """
+    tensors = read_weights(path).values()
+    types = {str(tensor.dtype) for tensor in tensors if tensor.is_floating_point()}
+    return ", ".join(sorted(name.removeprefix("torch.") for name in types))
+
+
+def write_half(source: Path, target: Path) -> None:
+    """Write floating-point numbers in half precision (float16), which loading widens again.
+
+    Magnitudes below 6e-8 become 0; integers stay as they are.
+
+    Args:
+        source: a safetensors file.
+        target: safetensors file to write, with the same metadata.
+
+    Raises:
+        RunError: if the file is missing or damaged, or a value is too large for float16.
+    """
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
+    state = read_weights(source)
+    halves = {
+        name: tensor.half() if tensor.is_floating_point() else tensor
+        for name, tensor in state.items()
+    }
+    faults = [
+        f"{name}: largest magnitude {state[name].abs().max():.6g}, expected at most {_MAX_HALF:g}"
+        for name, tensor in halves.items()
+        if not tensor.isfinite().all()
+    ]
+    if faults:
+        title = f"{source}: weights too large for half precision"
+        raise RunError(list_faults(title, faults, "Keep the precision they have.", limit=_LISTED))
+    with safe_open(source, framework="pt") as opened:
+        metadata = opened.metadata()
+    save_file(halves, target, metadata=metadata)
 
 
 def load_trained(model: nn.Module, path: str | Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from vrtspike.analysis.evaluation_files import find_evaluation
 from vrtspike.config.problems import find_problem
 from vrtspike.io.files import atomic_path, file_digest, write_json
+from vrtspike.io.weights import floating_type, write_half
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import without_folders
 from vrtspike.runs.names import CARD, FIGURES, RECORD, SETTINGS, STATISTICS, WEIGHTS
@@ -26,48 +27,61 @@ from vrtspike.system.surroundings import free_bytes
 _OTHER_BYTES = 100_000
 """More than settings, figures and card take."""
 _RECORD_KEYS = ("schema", "status", "name", "fingerprint", "dataset_digest", "step", "parameters")
+PRECISION = "weights_precision"
+"""Key of a pack's ``run.json``: the type of its weights; ``precision`` is that of a training."""
 _PLAIN = re.compile(r"[A-Za-z][\w.-]*")
 """A licence that YAML reads as a text without quotes."""
 _MARKS = re.compile(r"[\\`*_\[\]<>#|&~!]")
 """Characters with a meaning in Markdown."""
 
 
-def pack_run(folder: Path, output: Path, licence: str) -> list[str]:
+def pack_run(
+    folder: Path, output: Path, licence: str, *, half: bool = False, evaluation: Path | None = None
+) -> list[str]:
     """Write a run's result as a folder for publication, without hosts and logs.
 
     Private settings are left out; of paths outside the project only the last part stays.
 
     Args:
-        folder: ``results/train/<preset>``; its evaluation is in ``results/evaluate/<preset>``.
+        folder: ``results/train/<preset>``.
         output: the folder; it must not exist.
         licence: for the card, an identifier of the hub, such as ``mit``; ``other`` for none.
+        half: whether weights are written in half precision.
+        evaluation: folder of the run's evaluation; None is ``results/evaluate/<preset>``.
 
     Returns:
         messages on parts that could not be packed.
 
     Raises:
         ConfigError: if ``output`` exists.
-        RunError: if the run is not finished, or was changed after publishing.
+        RunError: if the run is not finished, or was changed after publishing, or a weight is too
+            large for half precision.
     """
     if output.exists():
         raise ConfigError(f"{output}: already exists; give another name, or remove it")
     run = read_finished(folder)
     require_published(folder / WEIGHTS)
     record = read_record(folder) or {}
-    figures = find_evaluation(folder, run)
-    copied = [folder / name for name in (WEIGHTS, STATISTICS) if (folder / name).is_file()]
-    _require_space(output, sum(path.stat().st_size for path in copied) + _OTHER_BYTES)
+    figures = find_evaluation(folder, run, evaluation)
+    weights, statistics = folder / WEIGHTS, folder / STATISTICS
+    _require_space(output, weights.stat().st_size + _OTHER_BYTES)
     with atomic_path(output) as temporary:
         temporary.mkdir(parents=True)
-        for path in copied:
-            shutil.copyfile(path, temporary / path.name)
+        if half:
+            write_half(weights, temporary / WEIGHTS)
+        else:
+            shutil.copyfile(weights, temporary / WEIGHTS)
+        if statistics.is_file():
+            shutil.copyfile(statistics, temporary / STATISTICS)
         write_json(temporary / SETTINGS, run.public_contents())
         if figures is not None:
             write_json(temporary / FIGURES, without_folders(figures))
         digests = {path.name: file_digest(path) for path in sorted(temporary.iterdir())}
         kept = {name: record[name] for name in _RECORD_KEYS if name in record}
+        kept |= {"git": _git(record), PRECISION: floating_type(temporary / WEIGHTS)}
         write_json(temporary / RECORD, kept | {"digests": digests})
-        (temporary / CARD).write_text(_card(run, figures, licence), encoding="utf-8")
+        card = _card(run, kept, figures, licence)
+        (temporary / CARD).write_text(card, encoding="utf-8")
     missing = f"no figures: evaluate it first (snakemake evaluate_{run.name})"
     return [missing] if figures is None else []
 
@@ -86,8 +100,23 @@ def _require_space(output: Path, needed: int) -> None:
         )
 
 
-def _card(run: PublishedRun, figures: Mapping[str, Any] | None, licence: str) -> str:
-    """The model card: front matter for the hub, then the description."""
+def _git(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """``commit`` of the code that trained a run, whether it was ``changed``; None if unknown."""
+    git: Mapping[str, Any] | None = record.get("environment", {}).get("git")
+    return git
+
+
+def _card(
+    run: PublishedRun, record: Mapping[str, Any], figures: Mapping[str, Any] | None, licence: str
+) -> str:
+    """The model card: front matter for the hub, then the description.
+
+    Args:
+        run: whose card it is.
+        record: the pack's ``run.json``.
+        figures: of its evaluation.
+        licence: of the weights.
+    """
     from vrtspike.plotting.pages import TEMPLATES
 
     settings, train = run.settings, run.settings.TRAIN
@@ -100,6 +129,8 @@ def _card(run: PublishedRun, figures: Mapping[str, Any] | None, licence: str) ->
         model=settings.value("MODEL.TYPE"),
         spikes=settings.value("MODEL.USE_SPIKE"),
         dataset=(figures or {}).get("dataset") or Path(run.dataset).name,
+        git=record["git"],
+        precision=record[PRECISION],
         samples=train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS * run.processes,
         figures=figures,
         metrics=find_problem(settings.TASK).METRICS,

@@ -33,6 +33,8 @@ EXPOSURES = 5
 SIZE = (48, 64)
 SECRETS = ("notify --token 5f0c7e", "my-lab/wandb-project", "my-mlflow-experiment")
 """Settings of the user alone, in every run of the light model."""
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+"""The code that every run of the light model names."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,7 @@ def write_light_run(small_run: SmallRun, train: Path, *, use_spike: bool = True)
     write_run(train, train.name, settings, small_run.dataset, network)
     files = [train / name for name in ("weights.safetensors", "statistics.json")]
     record = {"status": "finished", "name": train.name, "fingerprint": "0123456789ab"}
+    record["environment"] = {"git": {"commit": COMMIT, "changed": True}}
     record |= {"host": "node-17", "digests": {path.name: file_digest(path) for path in files}}
     write_json(train / "run.json", record)
 

@@ -60,6 +60,15 @@ def test_clips_of_odd_sizes_are_restored_as_by_pytorch(train, exported, sequence
     assert (with_other != found).any()
 
 
+def test_a_pack_in_half_precision_is_exported_as_it_computes(train, tmp_path, sequence):
+    assert not run_command(["pack", str(train), "-o", str(tmp_path / "half"), "--half"])
+    assert not run_command(["export", str(tmp_path / "half"), "-o", str(tmp_path / "half.onnx")])
+    half, found = load(tmp_path / "half", device="cpu"), load(tmp_path / "half.onnx")
+    assert found.weights == half.weights != load(train, device="cpu").weights
+    clip = arrays(sequence)
+    np.testing.assert_allclose(found.restore(*clip), half.restore(*clip).astype(int), atol=1)
+
+
 def test_frames_are_restored_by_the_command(exported, tmp_path, capsys, sequence):
     words = ["restore", exported, sequence / "blur", "--spikes", sequence / "spike"]
     assert run_command([*map(str, words), "-o", str(tmp_path / "out")]) == 0

@@ -11,18 +11,21 @@ import pytest
 import torch
 import yaml
 
-from tests.deblurring.evaluation.conftest import arrays, private_words, write_light_run
+from tests.deblurring.evaluation.conftest import COMMIT, arrays, private_words, write_light_run
 from tests.faults import disks
 from vrtspike.analysis.evaluation_files import EvaluationJob
 from vrtspike.commands.main import run_command
 from vrtspike.deblurring.evaluation.evaluate import evaluate_run
 from vrtspike.deblurring.evaluation.trained import load
+from vrtspike.deblurring.models import build_model
+from vrtspike.deblurring.settings import Settings
 from vrtspike.io.files import file_digest
+from vrtspike.io.weights import floating_type, read_weights
 from vrtspike.runs.hub import find_model
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.published import read_published
 from vrtspike.sst.settings import SSTSettings
-from vrtspike.system.errors import ConfigError, RunError
+from vrtspike.system.errors import ConfigError, DataError, RunError
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +49,49 @@ def packed(results, tmp_path_factory) -> Path:
         ["pack", str(results / "train/given"), "-o", str(output), "--licence", "mit"]
     )
     return output
+
+
+@pytest.fixture(scope="module")
+def half(results, tmp_path_factory) -> Path:
+    """The same run, packed in half precision."""
+    output: Path = tmp_path_factory.mktemp("half") / "given_model"
+    assert not run_command(["pack", str(results / "train/given"), "-o", str(output), "--half"])
+    return output
+
+
+def flip_a_bit(file: Path) -> None:
+    """Change a file so little that it can still be read."""
+    contents = bytearray(file.read_bytes())
+    contents[-4] ^= 1
+    file.write_bytes(contents)
+
+
+def test_half_precision_is_said_by_the_pack_and_by_its_card(packed, half):
+    for folder, name in ((packed, "float32"), (half, "float16")):
+        assert floating_type(folder / "weights.safetensors") == name
+        assert json.loads((folder / "run.json").read_text())["weights_precision"] == name
+    rounded = "weights are kept in float16; figures were measured before they were rounded to it"
+    assert f"\n- {rounded}\n" in (half / "README.md").read_text()
+    assert "\n- weights are kept in float32\n" in (packed / "README.md").read_text()
+
+
+def test_weights_in_half_precision_are_widened_when_they_are_loaded(results, half, sequence):
+    rounded = {
+        name: tensor.half().float()
+        for name, tensor in read_weights(results / "train/given/weights.safetensors").items()
+    }
+    model, whole = load(half, device="cpu"), load(results / "train/given", device="cpu")
+    settings = whole.settings.model_dump(mode="json")
+    settings["MODEL"]["PRETRAINED"] = str(half)
+    started = build_model(Settings.model_validate(settings))
+    for network in (model.network, started):
+        found = network.state_dict()
+        assert found.keys() == rounded.keys()
+        for name, tensor in found.items():
+            assert tensor.dtype == torch.float32
+            assert torch.equal(tensor, rounded[name])
+    clip = arrays(sequence)
+    np.testing.assert_allclose(model.restore(*clip), whole.restore(*clip).astype(int), atol=2)
 
 
 def test_a_packed_run_restores_as_the_run_does(results, packed, sequence):
@@ -73,6 +119,7 @@ def test_figures_and_card_say_what_was_measured(results, packed):
     assert figures["protocol"] == "own"
     card = (packed / "README.md").read_text()
     assert card.startswith("---\nlicense: mit\n")
+    assert f"\n- seed 123\n- code at commit `{COMMIT}`, with changes that were not commi" in card
     psnr = summary["metrics"]["psnr"]
     before, after = (f"{psnr[name]:.4g}" for name in ("blurry", "restored"))
     assert f"| psnr | {before} | {after} | " in card
@@ -105,6 +152,26 @@ def test_brackets_without_end_in_a_packed_run_are_told(packed, tmp_path, name):
         load(copy, device="cpu")
 
 
+def test_the_command_verifies_runs_and_packs_and_names_all_damage(
+    results, packed, half, tmp_path, capsys
+):
+    sound = [str(results / "train/given"), str(packed), str(half)]
+    assert not run_command(["verify", *sound])
+    assert capsys.readouterr().out.splitlines() == [f"{place}: sound" for place in sound]
+    damaged = [str(tmp_path / name) for name in ("weights", "statistics", "none")]
+    for folder, name in zip(damaged, ("weights.safetensors", "statistics.json"), strict=False):
+        flip_a_bit(Path(shutil.copytree(half, folder), name))
+    with pytest.raises(DataError) as caught:
+        run_command(["verify", *damaged, str(half)])
+    lines = [*(f"{place}: damaged" for place in damaged), f"{half}: sound"]
+    assert capsys.readouterr().out.splitlines() == lines
+    told = str(caught.value)
+    assert told.startswith("damaged models (3):\n")
+    assert "/weights/weights.safetensors: was changed after it was published" in told
+    assert "/statistics/statistics.json: was changed after it was published" in told
+    assert "/none/run.json: no such file; expected the folder of a finished run" in told
+
+
 def test_names_in_a_card_are_shown_as_they_are(small_run, tmp_path):
     name = "a_b*c*`d`<i>[e](f)"
     write_light_run(small_run, tmp_path / "train" / name)
@@ -120,15 +187,15 @@ def test_names_in_a_card_are_shown_as_they_are(small_run, tmp_path):
     assert f'vrtspike.load("{name}")' in card
 
 
-def test_a_changed_byte_is_noticed(packed, tmp_path):
+@pytest.mark.parametrize("kind", ["packed", "half"])
+def test_a_changed_byte_is_noticed(kind, request, tmp_path):
+    packed = request.getfixturevalue(kind)
     for name in ("weights.safetensors", "figures.json"):
         copy = tmp_path / name
         copy.mkdir()
         for path in packed.iterdir():
             (copy / path.name).write_bytes(path.read_bytes())
-        content = bytearray((copy / name).read_bytes())
-        content[-3] ^= 1
-        (copy / name).write_bytes(content)
+        flip_a_bit(copy / name)
         with pytest.raises(RunError, match=f"{name}: was changed after it was published"):
             load(copy, device="cpu")
     (copy / "figures.json").unlink()

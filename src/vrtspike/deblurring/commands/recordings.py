@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from vrtspike.deblurring.data.raw.layouts.registry import LAYOUTS
 from vrtspike.system.cli import add_output, positive_int
-from vrtspike.system.errors import ConfigError, DataError, list_faults
+from vrtspike.system.errors import ConfigError, DataError, UserError, list_faults
 
 ADVICE = "Delete these stores with their manifests and run the workflow again."
+MODEL_ADVICE = "Copy these folders again from their origin, or train again."
 
 
 def add_show(parser: argparse.ArgumentParser) -> None:
@@ -128,26 +130,39 @@ def calibrate(arguments: argparse.Namespace) -> int:
 def add_verify(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
     parser.add_argument(
-        "datasets",
-        type=Path,
+        "places",
         nargs="+",
-        metavar="DATASET",
-        help="manifest of a data set (dataset.json)",
+        metavar="PLACE",
+        help="manifest of a data set (dataset.json), or a trained model as for restore",
     )
 
 
 def verify(arguments: argparse.Namespace) -> None:
-    """Read stores completely and name every damaged chunk.
+    """Read data sets and trained models completely and name all damage.
 
-    Compares every chunk with its checksum and the contents with the digest of their manifest. Exits
-    with 2 if there is any damage.
+    Of data sets, compares every chunk of the stores with its checksum and the contents with the
+    digest of their manifest. Of trained models, compares files with the digests in run.json, and
+    loads the weights. Exits with 2 if there is any damage.
     """
+    datasets = [Path(place) for place in arguments.places if place.endswith(".json")]
+    models = [place for place in arguments.places if not place.endswith(".json")]
+    messages = []
+    if faults := _store_faults(datasets):
+        messages.append(list_faults("damaged stores", faults, ADVICE))
+    if faults := _model_faults(models):
+        messages.append(list_faults("damaged models", faults, MODEL_ADVICE))
+    if messages:
+        raise DataError("\n".join(messages))
+
+
+def _store_faults(datasets: Sequence[Path]) -> list[str]:
+    """Damage of the stores of data sets, which are told one by one."""
     from vrtspike.deblurring.data.clips.dataset import load_dataset
     from vrtspike.deblurring.data.store.writing import verify_store
     from vrtspike.system.progress_bar import progress_bar
 
     faults: list[str] = []
-    entries = (entry for path in arguments.datasets for entry in load_dataset(path).sequences)
+    entries = (entry for path in datasets for entry in load_dataset(path).sequences)
     for manifest in dict.fromkeys(entry.store.with_suffix(".json") for entry in entries):
         with progress_bar(f"verify {manifest.stem}") as progress:
             try:
@@ -156,5 +171,20 @@ def verify(arguments: argparse.Namespace) -> None:
                 found = [str(error)]
         faults += found
         print(f"{manifest}: {f'{len(found)} faults' if found else 'sound'}")
-    if faults:
-        raise DataError(list_faults("damaged stores", faults, ADVICE))
+    return faults
+
+
+def _model_faults(models: Sequence[str]) -> list[str]:
+    """Damage of trained models, which are told one by one."""
+    from vrtspike.deblurring.evaluation.trained import load
+
+    faults = []
+    for model in models:
+        try:
+            load(model, device="cpu")
+        except UserError as error:
+            faults.append(str(error))
+            print(f"{model}: damaged")
+        else:
+            print(f"{model}: sound")
+    return faults

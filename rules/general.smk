@@ -1,0 +1,33 @@
+"""The weights that come with the package."""
+
+
+rule general:
+    """Train, evaluate and pack the package's own weights; make general puts them into the package."""
+    input:
+        datasets=after_datasets(["general"]),
+        weights="<results>/train/general/weights.safetensors",
+        summary="<results>/evaluate/general/summary.json",
+    output:
+        weights="<results>/general/pack/weights.safetensors",
+        others=multiext(
+            "<results>/general/pack/",
+            "README.md",
+            "figures.json",
+            "run.json",
+            "settings.json",
+            "statistics.json",
+        ),
+    log:
+        "<logs>/general.log",
+    benchmark:
+        "<benchmarks>/general.tsv"
+    retries: 0
+    localrule: True
+    params:
+        *code("ship_weights.py", uses=METRICS),
+        run=subpath(input.weights, parent=True),
+        evaluation=subpath(input.summary, parent=True),
+        folder=subpath(output.weights, parent=True),
+    shell:
+        "python scripts/ship_weights.py --run {params.run:q} --evaluation {params.evaluation:q}"
+        " --output {params.folder:q} > {log:q} 2>&1"

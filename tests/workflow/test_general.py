@@ -1,0 +1,31 @@
+"""The target of the package's own weights, with a small network and little data."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from vrtspike.deblurring.evaluation.trained import load
+from vrtspike.io.weights import floating_type
+
+pytestmark = [pytest.mark.workflow, pytest.mark.endurance, pytest.mark.core]
+
+
+def test_weights_are_trained_evaluated_packed_and_made_again_where_they_are_stale(tiny):
+    tiny.write("config/presets/general.yaml", "BASE: tiny\n")
+    tiny.make("general")
+    pack = tiny.folder / "results/general/pack"
+    assert load(pack, device="cpu").run.name == "general"
+    assert floating_type(pack / "weights.safetensors") == "float16"
+    figures = json.loads((pack / "figures.json").read_text())
+    assert figures["preset"] == "general"
+    assert not tiny.why("general")
+    package = tiny.folder / "src/vrtspike/deblurring/weights/general"
+    done = tiny.python("scripts/ship_weights.py")
+    assert done.returncode == 0, done.stderr
+    names = {path.name: path.read_bytes() for path in pack.iterdir()}
+    assert {path.name: path.read_bytes() for path in package.iterdir()} == names
+    with tiny.replaced("scripts/ship_weights.py", "main()", "other()"):
+        tiny.replace("scripts/ship_weights.py", "run(main)", "run(other)")
+        assert tiny.why("general").keys() == {"general"}
