@@ -166,7 +166,8 @@ PROTOCOLS: dict[ProtocolName, Protocol] = {
             rounded=False,
             clipped=False,
             ssim="y",
-            unknown="temporal windows, for it restores single frames",
+            unknown="temporal windows, for it restores single frames; its module of metrics, of which "
+            "the one in another repository of its first author was read",
         ),
         Protocol(
             "ssdm",
