@@ -16,7 +16,6 @@ from vrtspike.deblurring.evaluation.protocols import PROTOCOLS
 from vrtspike.deblurring.settings import Settings
 from vrtspike.system.errors import ConfigError
 
-
 ADDRESS = r"https://\S+\.\S+/\S+"
 SEEN = r"(read in|quoted|not found in) .{10,}"
 

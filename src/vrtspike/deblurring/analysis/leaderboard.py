@@ -64,8 +64,8 @@ NOTE = (
 )
 OTHER_TITLE = "Other protocols"
 OTHER_NOTE = (
-    "None of this project's protocols is how these were measured; the notes say what is known. They "
-    "compare with nothing here, nor with one another."
+    "None of this project's protocols is how these were measured; the notes say what is known. "
+    "They compare with nothing here, nor with one another."
 )
 
 Marks = tuple[Callable[[str], str], Callable[[str], str]]
