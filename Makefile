@@ -86,7 +86,7 @@ RESOLVE := uv pip compile --universal --python-version 3.11 --no-header --no-ann
 
 lock:  ## resolve requirements.lock and requirements-lowest.lock from pyproject.toml (needs uv)
 	$(RESOLVE) $(patsubst %,--extra %,dev general generic grib hub onnx slurm tracking) --output-file requirements.lock
-	$(RESOLVE) --extra dev --extra grib --extra tracking --constraint requirements-lowest.in \
+	$(RESOLVE) --extra dev --extra general --extra grib --extra tracking --constraint requirements-lowest.in \
 	  --output-file requirements-lowest.lock
 
 clean:  ## remove what the demos made

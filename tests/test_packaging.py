@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tomllib
+from zipfile import ZipFile
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+
+from tests.concurrency import run_python
+from vrtspike.deblurring.named_models import SHIPPED_NAMES, shipped_folder
 
 
 @pytest.fixture(scope="module")
@@ -89,3 +94,30 @@ def test_the_stated_pythons_are_those_that_may_install(project):
     ]
     assert stated
     assert f">={min(stated, key=Version)}" == project["requires-python"]
+
+
+PACKED = ("README.md", "run.json", "settings.json", "statistics.json", "weights.safetensors")
+BUILD = "from setuptools.build_meta import build_wheel; print(build_wheel('wheel'))"
+
+
+@pytest.mark.slow
+def test_a_wheel_holds_the_packages_own_weights(repository, tmp_path):
+    package = repository / "src/vrtspike"
+    copied = [repository / "pyproject.toml", repository / "README.md"]
+    copied += [package / "__init__.py", package / "deblurring/__init__.py"]
+    for path in copied:
+        target = tmp_path / path.relative_to(repository)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
+    (tmp_path / "wheel").mkdir()
+    expected = set()
+    for name in SHIPPED_NAMES:
+        folder = shipped_folder(name).relative_to(package)
+        (tmp_path / "src/vrtspike" / folder).mkdir(parents=True)
+        for file in PACKED:
+            (tmp_path / "src/vrtspike" / folder / file).write_text(file)
+            expected.add(f"vrtspike/{folder / file}")
+    done = run_python("-c", BUILD, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = (tmp_path / "wheel").glob("*.whl")
+    assert expected <= set(ZipFile(wheel).namelist())

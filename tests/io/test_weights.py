@@ -69,6 +69,8 @@ def test_half_precision_is_half_as_large_and_keeps_integers_and_metadata(tmp_pat
     for name, tensor in found.items():
         assert torch.equal(tensor, state[name].half())
     assert half.stat().st_size < 0.6 * whole.stat().st_size
+    (tmp_path / "other").touch()
+    assert half.stat().st_mode == (tmp_path / "other").stat().st_mode
     with safe_open(half, "pt") as opened:
         assert opened.metadata() == {"fingerprint": "0123"}
     assert (floating_type(whole), floating_type(half)) == ("float32, float64", "float16")

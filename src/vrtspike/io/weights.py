@@ -11,7 +11,7 @@ from pickle import UnpicklingError
 import torch
 from torch import Tensor, nn
 
-from vrtspike.io.files import placeholder_fault
+from vrtspike.io.files import atomic_path, placeholder_fault
 from vrtspike.system.errors import RunError, list_faults
 
 _WRAPPERS = ("params_ema", "params", "state_dict", "model_state_dict", "model", "weights")
@@ -148,7 +148,9 @@ def write_half(source: Path, target: Path) -> None:
         raise RunError(list_faults(title, faults, "Keep the precision they have.", limit=_LISTED))
     with safe_open(source, framework="pt") as opened:
         metadata = opened.metadata()
-    save_file(halves, target, metadata=metadata)
+    # Written alone, the file could be read by its owner only.
+    with atomic_path(target) as temporary:
+        save_file(halves, temporary, metadata=metadata)
 
 
 def load_trained(model: nn.Module, path: str | Path) -> None:
