@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, field_validator, model_validator
@@ -351,6 +352,20 @@ def shown_settings(settings: RunSettings) -> dict[str, Any]:
     if tree["LOG"]["ON_END"] is not None:
         tree["LOG"]["ON_END"] = "(not shown)"
     return tree
+
+
+def kept_note(start: str) -> str:
+    """What is said of a run that trains nothing.
+
+    Args:
+        start: its :attr:`RunSettings.kept_start`; of an absolute path the last part is named.
+
+    >>> kept_note("general")
+    'nothing was trained, the weights are those of general as they come'
+    """
+    place = Path(start.removesuffix("/weights.safetensors"))
+    name = place.name if place.is_absolute() else place
+    return f"nothing was trained, the weights are those of {name} as they come"
 
 
 @dataclass(frozen=True)
