@@ -99,6 +99,7 @@ def _card(run: PublishedRun, figures: Mapping[str, Any] | None, licence: str) ->
         run=run,
         model=settings.value("MODEL.TYPE"),
         spikes=settings.value("MODEL.USE_SPIKE"),
+        kept=settings.kept_start is not None,
         dataset=(figures or {}).get("dataset") or Path(run.dataset).name,
         samples=train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS * run.processes,
         figures=figures,
