@@ -11,15 +11,16 @@ import pytest
 import torch
 
 import gpu
+from tests.shipped import video_presets
 from vrtspike.io.files import read_json
 
 CPU = torch.device("cpu")
 
 
-def test_all_presets_of_videos_are_measured(repository):
-    files = (repository / "config/presets").glob("*.yaml")
-    videos = {file.stem for file in files if not file.stem.startswith("sst")}
-    assert {*gpu.FIRST, *gpu.MORE} == videos
+def test_all_presets_of_videos_that_train_are_measured(repository):
+    videos = video_presets(repository)
+    trained = {name for name, settings in videos.items() if settings.kept_start is None}
+    assert {*gpu.FIRST, *gpu.MORE} == trained
     assert sum(gpu.PARTS[name][0] for name in gpu.DEFAULT) <= 480
 
 

@@ -161,6 +161,9 @@ def test_a_preset_of_ones_own(project):
     (presets / "mine.yaml").write_text("BASE: baseline\nDATA: {USE_RAM_CACHE: false}\n")
     (presets / "odd.yaml").write_text("BASE: fast\nMODEL: {WINDOW_SIZE: 5}\n")
     (presets / "wrong.yaml").write_text("TRAIN: {EPOCH: 3}\n")
+    start = "MODEL: {PRETRAINED: general}\nTRAIN: {MAX_STEPS: 0}\n"
+    (presets / "kept.yaml").write_text(f"BASE: baseline\n{start}")
+    (presets / "kept_sst.yaml").write_text(f"BASE: sst\n{start}")
     found = ask("A6000")
     known = fits(found)
     assert not known["mine"].reasons
@@ -168,6 +171,7 @@ def test_a_preset_of_ones_own(project):
     assert known["mine"].memory_gib == pytest.approx(5.7)
     assert symptoms(known["wrong"]) == ["its file is wrong"]
     text = "\n".join(found.lines)
+    assert "kept" not in text, "it trains nothing"
     assert re.search(r"^odd +no: the cost of its model was never counted$", text, re.MULTILINE)
     assert {"cost", "file"} <= {cure.partition(":")[0] for cure in cures(found)}
 

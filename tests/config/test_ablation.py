@@ -20,6 +20,7 @@ def presets(configured) -> Path:
         "spiky": "SEED: 7\nTRAIN: {MAX_STEPS: 9}\n",
         "short": "DATA: {CLIP_LEN: 1}\n",
         "plain": "MODEL: {USE_SPIKE: false}\n",
+        "kept": "MODEL: {PRETRAINED: general}\nTRAIN: {MAX_STEPS: 0}\n",
         "config": "PRESETS: [spiky]\nDATA: {ROOT: data/here}\n",
     }
     return configured(**files) / "config/presets"
@@ -46,8 +47,8 @@ def test_a_derived_preset_differs_in_one_key(presets, name, key, value):
 
 def test_derived_presets_have_names_but_are_no_presets_of_the_folder(presets):
     workflow = load_workflow(CONFIG)
-    assert list(workflow.presets) == ["plain", "short", "spiky"]
-    assert len(workflow.trainings) == 9
+    assert list(workflow.presets) == ["kept", "plain", "short", "spiky"]
+    assert len(workflow.trainings) == 12
     assert {"spiky", "spiky-without-spikes", "spiky-shuffled-spikes"} < set(workflow.trainings)
     with pytest.raises(ConfigError, match="PRESETS names 'spiky-without-spikes'"):
         load_workflow(CONFIG, {"PRESETS": ["spiky-without-spikes"]})
@@ -60,10 +61,11 @@ SHUFFLED = "MODEL.SPIKE_ORDER=shuffled DATA.CLIP_LEN=3"
     ("name", "overrides", "message"),
     [
         *(
-            (name, "", f"no preset '{name}'; there are: plain, short, spiky$")
+            (name, "", f"no preset '{name}'; there are: kept, plain, short, spiky$")
             for name in ("nosuch-without-spikes", "spiky-without", "-without-spikes")
         ),
         ("plain-shuffled-spikes", "", "preset plain: MODEL.USE_SPIKE is false; an ablation"),
+        ("kept-without-spikes", "", r"preset kept: TRAIN\.MAX_STEPS is 0, so that no variant"),
         ("short-without-spikes", SHUFFLED, 'short: MODEL.SPIKE_ORDER is "shuffled"; an ablation'),
         (
             "short-shuffled-spikes",

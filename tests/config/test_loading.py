@@ -45,6 +45,11 @@ def test_every_shipped_preset_loads(repository):
         ("TRAIN:\n  OPTIM:\n    LR: fast\n", r":3: TRAIN.OPTIM.LR: found 'fast'; .* number"),
         ("TRAIN:\n  EPOCHS: 0\n", r":2: TRAIN.EPOCHS: found 0; .* greater than or equal to 1"),
         (
+            "SEED: 1\nTRAIN: {MAX_STEPS: 0}\n",
+            r":2: TRAIN.MAX_STEPS is 0, .* no MODEL.PRETRAINED is given; .* name one, or raise",
+        ),
+        ("TRAIN: {MAX_STEPS: -1}\n", r":1: TRAIN.MAX_STEPS: found -1; .* or equal to 0"),
+        (
             "LOG:\n  TENSORBOARD: true\nSEED: 1\nLOG:\n  SAVE_DIR: x\n",
             r"LOG .* line 1 and .* line 4",
         ),

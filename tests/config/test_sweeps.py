@@ -160,6 +160,22 @@ def test_several_seeds_are_presets_that_differ_in_their_seed_alone(folder):
     assert load().seeds("small") == ["small"]
 
 
+KEPT = "BASE: small\nMODEL: {PRETRAINED: general}\nTRAIN: {MAX_STEPS: 0}\n"
+
+
+def test_weights_as_they_come_have_one_seed_and_ask_nothing_of_clips(folder):
+    before = clip_options(DeblurringWorkflow(load()), "gopro_spike")
+    clip = "DATA: {CROP_SIZE: 8, CLIP_LEN: 1}\n"
+    (folder / "presets/kept.yaml").write_text(KEPT + clip)
+    workflow = load(SET="SEEDS=3")
+    assert workflow.seeds("kept") == ["kept"]
+    assert set(workflow.seeded) == {"small", "plain"}
+    assert clip_options(DeblurringWorkflow(workflow), "gopro_spike") == before
+    (folder / "presets/kept.yaml").write_text(f"{KEPT}DATA: {{ROOT: data/mine}}\n")
+    alone = clip_options(DeblurringWorkflow(load()), "mine")
+    assert alone.endswith("--crop-sizes test=1 train=1")
+
+
 @pytest.mark.parametrize("name", ["small-seed-2", "small-shuffled-spikes-seed-2"])
 def test_a_file_that_is_called_as_another_seed_is_refused(folder, name):
     (folder / f"presets/{name}.yaml").write_text("")

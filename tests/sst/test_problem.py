@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from vrtspike.analysis.evaluation_files import EvaluationJob, write_evaluation
+from vrtspike.config.run_schema import kept_note
 from vrtspike.io.files import read_json
 from vrtspike.runs.code import training_code
 from vrtspike.runs.identity import RunIdentity
@@ -104,10 +105,14 @@ def test_a_run_starts_from_the_weights_that_a_preset_names(store, tmp_path):
     before = build_model(asked, store)
     torch.nn.init.normal_(before.head.weight)
     save_file(before.state_dict(), path)
-    run = RunIdentity("sea", asked, str(store.path), "")
     ranks = Ranks(0, 0, 1, 1, torch.device("cpu"))
-    built = problem.build(run, ranks, Workers(1, 1, 0, 0))
-    assert torch.equal(built.model.head.weight, before.head.weight)
+    kept = asked.model_copy(update={"TRAIN": asked.TRAIN.model_copy(update={"MAX_STEPS": 0})})
+    for chosen, trains in ((asked, True), (kept, False)):
+        run = RunIdentity("sea", chosen, str(store.path), "")
+        built = problem.build(run, ranks, Workers(1, 1, 0, 0))
+        assert torch.equal(built.model.head.weight, before.head.weight)
+        assert (next(built.training.stream(0, 1, 1), None) is not None) == trains
+        assert (built.validation is not None) == trains
 
 
 def test_the_network_is_code_of_training_and_evaluation(repository):
@@ -134,9 +139,14 @@ def test_a_gain_is_of_the_leads_at_which_both_have_a_figure(store, tmp_path):
 @pytest.mark.slow
 def test_figures_of_the_years_that_validation_looked_at_say_so(store, tmp_path):
     model = {"D_MODEL": 16, "NUM_HEADS": 2, "NUM_LAYERS": 1, "DIM_FEEDFORWARD": 8}
-    asked = SSTSettings.model_validate(
-        {"TASK": "sst", "DATA": DATA | {"SEQ_LEN": 12}, "MODEL": model, "TEST": {"SPLIT": "val"}}
-    )
+    values = {
+        "TASK": "sst",
+        "DATA": DATA | {"SEQ_LEN": 12},
+        "MODEL": model | {"PRETRAINED": "results/train/other"},
+        "TRAIN": {"MAX_STEPS": 0},
+        "TEST": {"SPLIT": "val"},
+    }
+    asked = SSTSettings.model_validate(values)
     weights = tmp_path / "weights.safetensors"
     network = build_model(asked, store)
     # An untrained one says that anomalies stay.
@@ -148,9 +158,11 @@ def test_figures_of_the_years_that_validation_looked_at_say_so(store, tmp_path):
     table = pd.read_csv(tmp_path / "out/sequences.csv")
     assert (table["rmse"] > 1.1 * table["rmse_persistence"]).all()
     summary = read_json(tmp_path / "out/summary.json")
-    (warning,) = summary["warnings"]
-    assert warning.startswith("chosen on the validation split: validation looked at it")
-    assert warning in (tmp_path / "out/metrics.html").read_text()
+    chosen, kept = summary["warnings"]
+    assert chosen.startswith("chosen on the validation split: validation looked at it")
+    assert kept == kept_note("results/train/other")
+    for warning in (chosen, kept):
+        assert warning in (tmp_path / "out/metrics.html").read_text()
     assert matplotlib.image.imread(tmp_path / "out/pictures/error_maps.png").std() > 0.05
     # Of 11 start months.
     assert "too few start months to tell from " in told[1]

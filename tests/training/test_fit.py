@@ -178,6 +178,8 @@ def test_a_folder_belongs_to_one_problem(finished):
         ({"dataset_class": partial(Waves, 4)}, "named class or function"),
         ({"settings": {"TRAIN": {"EARLY_STOPPING": {}}}}, "give validation_parameters"),
         ({"settings": {"TRAIN": {"DISTILL": {}}}}, r"unknown key TRAIN\.DISTILL"),
+        # There is no MODEL, so that no weights could be kept.
+        ({"settings": {"TRAIN": {"MAX_STEPS": 0}}}, r"MAX_STEPS is 0, .* MODEL\.PRETRAINED"),
     ],
 )
 def test_what_is_unknown_or_has_no_effect_is_refused(tmp_path, options, message):

@@ -1,11 +1,13 @@
-"""A preset that starts from the result of another one."""
+"""A preset that starts from a trained model: the result of another one, or the package's."""
 
 from __future__ import annotations
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from tests.workflow.project import stages
-from vrtspike.io.files import file_digest
+from vrtspike.io.files import file_digest, read_json
 from vrtspike.runs.identity import RunIdentity
 
 pytestmark = pytest.mark.workflow
@@ -27,8 +29,43 @@ def test_the_run_that_it_starts_from_is_trained_before_and_decides_it(finished):
     assert "BASE: tiny and MODEL.PRETRAINED: results/train/tiny" in told
 
 
+def test_weights_of_the_package_are_evaluated_as_they_come_beside_a_training(finished):
+    start, general = "results/train/tiny", "src/vrtspike/deblurring/weights/general"
+    packed = finished.python("-m", "vrtspike", "pack", start, "-o", general)
+    assert packed.returncode == 0, packed.stderr
+    finished.write("config/presets/kept.yaml", KEPT)
+    targets = ("analyze_performance_kept", "compare", "leaderboard", "page")
+    targets += ("--config", "PRESETS=tiny,kept")
+    told = stages(finished.make(*targets))
+    assert (told["train"], told["evaluate"], told["compare"]) == ((1, 1), (1, 1), (1, 1))
+    results = finished.folder / "results"
+    expected, found = (
+        load_file(results / "train" / name / "weights.safetensors") for name in ("tiny", "kept")
+    )
+    assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())
+    assert "nothing was trained" in (results / "logs/train/kept.log").read_text()
+    means = [
+        read_json(results / "evaluate" / name / "summary.json")["metrics"]
+        for name in ("tiny", "kept")
+    ]
+    assert means[0] == means[1]
+    for page in ("compare/table.html", "leaderboard/leaderboard.html", "index.html"):
+        assert "weights are those of general as they come" in (results / page).read_text()
+    assert finished.why(*targets) == {}
+    # Other weights are other figures.
+    weights = finished.folder / general / "weights.safetensors"
+    weights.write_bytes((results / "train/other/weights.safetensors").read_bytes())
+    assert "MODEL.PRETRAINED: other weights" in finished.why("evaluate_kept")["train kept"]
+
+
 TUNED = """\
 BASE: tiny
 MODEL: {PRETRAINED: results/train/tiny}
 TRAIN: {MAX_STEPS: 2, OPTIM: {LR: 1.0e-5}}
+"""
+
+KEPT = """\
+BASE: tiny
+MODEL: {PRETRAINED: general}
+TRAIN: {MAX_STEPS: 0}
 """

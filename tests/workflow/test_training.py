@@ -119,6 +119,15 @@ def test_a_longer_training_says_how_the_finished_run_goes_on(here):
     assert trainings(q={"TRAIN": {"MAX_STEPS": 200}}).continuation_notice("q") is None
 
 
+def test_no_run_goes_on_where_nothing_is_or_was_trained(here):
+    kept = started_from("general") | {"TRAIN": {"MAX_STEPS": 0}}
+    tuned = started_from("general") | {"TRAIN": {"MAX_STEPS": 9}}
+    for before, now in ((kept, tuned), (tuned, kept)):
+        publish(before)
+        assert trainings(p=now).change("p").startswith("TRAIN.MAX_STEPS ")
+        assert trainings(p=now).continuation_notice("p") is None
+
+
 GIVEN = {"MODEL": {"VRT": {"PRETRAINED": "vrt.pth"}}}
 MISSING = r"preset p: MODEL\.VRT\.PRETRAINED: no such file: vrt\.pth"
 

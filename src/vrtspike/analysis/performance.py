@@ -12,7 +12,7 @@ from vrtspike.analysis.figures import RunFigures, run_figures, summarize_section
 from vrtspike.analysis.findings import Finding, find, findings_table, preset_text, proposed_keys
 from vrtspike.analysis.run_logs import RunLogs, read_run_logs
 from vrtspike.config.problems import Metric, find_problem
-from vrtspike.config.run_schema import split_seed
+from vrtspike.config.run_schema import kept_note, split_seed
 from vrtspike.io.files import atomic_write_text, finite_or_null, write_json
 from vrtspike.monitoring.timing_layout import ROOT
 from vrtspike.plotting.drawing import drawn_figure, show_text
@@ -64,6 +64,10 @@ def read_analysis(folder: Path) -> Analysis:
         RunError: if the folder contains no run.
     """
     run, logs = read_published(folder), read_run_logs(folder)
+    if (start := run.settings.kept_start) is not None:
+        # Memory was logged, but no step's.
+        note = kept_note(start)
+        return Analysis(run, logs, RunFigures(), [], (f"{note[0].upper()}{note[1:]}.",))
     metrics = find_problem(run.settings.TASK).METRICS
     figures = run_figures(logs, run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS, metrics)
     return Analysis(run, logs, figures, find(figures, run.settings))
@@ -105,7 +109,8 @@ def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) ->
     if not run.fingerprint or (ablation and ablation.origin(base)):
         base = ""  # a log of another program, or a variant, which has no file
     atomic_write_text(output / PROPOSED, preset_text(run.name, base, keys, findings))
-    note = "" if findings else "Nothing to fix: no symptom crossed its limit."
+    is_kept = run.settings.kept_start is not None
+    note = "" if findings or is_kept else "Nothing to fix: no symptom crossed its limit."
     note = " ".join([note, *analysis.notes]).strip()
     write_page(
         output / f"{FINDINGS}.html",

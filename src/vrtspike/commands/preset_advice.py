@@ -124,7 +124,7 @@ class Advice:
 
 
 def advise(workflow: Workflow, machine: Machine, max_hours: float) -> Advice:
-    """Compare the needs of every preset with a machine.
+    """Compare the needs of every preset that trains with a machine.
 
     Args:
         workflow: the configuration.
@@ -133,8 +133,12 @@ def advise(workflow: Workflow, machine: Machine, max_hours: float) -> Advice:
     """
     deblurring, gpu = DeblurringWorkflow(workflow), machine.gpu
     free = free_bytes(deblurring.results)
-    # A sweep's presets need about what their base does.
-    presets = {n: each for n, each in deblurring.presets.items() if n in workflow.presets}
+    # A sweep's presets need about what their base does; one that trains nothing needs nothing.
+    presets = {
+        name: settings
+        for name, settings in deblurring.presets.items()
+        if name in workflow.presets and settings.kept_start is None
+    }
     datasets = {name: deblurring.dataset(name) for name in presets}
     data = {each: find_data(deblurring.results, each) for each in dict.fromkeys(datasets.values())}
     fits = [
@@ -267,7 +271,8 @@ def batch_advice(
     """
     usable = _USABLE * (machine.memory_gib if machine.gpu is None else machine.gpu.memory_gib)
     counted = {fit.name: fit.cost.largest for fit in fits if fit.cost is not None}
-    for name, settings in workflow.presets.items():
+    trained = {n: each for n, each in workflow.presets.items() if each.kept_start is None}
+    for name, settings in trained.items():
         if name in counted:
             cost, times = counted[name], 1.0 if machine.gpu else _FLOAT32
             memory: tuple[float, float] | None = (times * cost.state_gib, times * cost.clip_gib)

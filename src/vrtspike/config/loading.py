@@ -187,9 +187,14 @@ def derive(preset: str, settings: RunSettings, variant: Variant) -> RunSettings:
         variant: which one.
 
     Raises:
-        ConfigError: if the preset lacks what the ablation removes, or the changed settings are
-            invalid.
+        ConfigError: if the preset trains nothing or lacks what the ablation removes, or the changed
+            settings are invalid.
     """
+    if settings.kept_start is not None:
+        raise ConfigError(
+            f"preset {preset}: TRAIN.MAX_STEPS is 0, so that no variant would be trained; set "
+            "PRESETS to presets that train, or raise TRAIN.MAX_STEPS"
+        )
     for key, needed in require_ablation(preset, settings).needs.items():
         if settings.value(key) != needed:
             raise ConfigError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, field_validator, model_validator
@@ -64,7 +65,10 @@ class TrainSettings(Section):
     """The training loop."""
 
     EPOCHS: Positive = key("Passes over the training samples", 40)
-    MAX_STEPS: Positive | None = key("Stop after this many optimiser steps", None)
+    MAX_STEPS: NonNegative | None = key(
+        "Stop after this many optimiser steps; 0: none, the weights stay those of MODEL.PRETRAINED",
+        None,
+    )
     BATCH_SIZE: Positive = key("Samples per GPU and micro-step", 1)
     VAL_BATCH_SIZE: Positive = operational("Samples per GPU in validation", 1)
     GRADIENT_ACCUMULATION_STEPS: Positive = key("Micro-steps per optimiser step", 6)
@@ -272,6 +276,16 @@ class RunSettings(Section):
         """Keys that are set and recompute activations; the first one saves least memory."""
         return ()
 
+    @property
+    def kept_start(self) -> str | None:
+        """The trained model whose weights stay as they come (no steps); None of a training."""
+        return self.value("MODEL.PRETRAINED") if self.TRAIN.MAX_STEPS == 0 else None
+
+    @property
+    def seeds(self) -> int:
+        """Trainings with different seeds; 1 where nothing is trained, as all would be equal."""
+        return self.SEEDS if self.kept_start is None else 1
+
     def value(self, name: str) -> Any:  # noqa: ANN401 - of any key
         """The value of a key, such as ``TRAIN.EPOCHS``; None if this problem has no such key.
 
@@ -290,6 +304,16 @@ class RunSettings(Section):
             raise ValueError(
                 f"TRAIN.EARLY_STOPPING.METRIC: found {stopping.METRIC!r}, expected one of "
                 f"{', '.join(known)}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _no_steps_keep_weights(self) -> Self:
+        if self.TRAIN.MAX_STEPS == 0 and self.value("MODEL.PRETRAINED") is None:
+            raise ValueError(
+                "TRAIN.MAX_STEPS is 0, so nothing is trained, and no MODEL.PRETRAINED is given; "
+                "expected a trained model there, whose weights stay as they come: name one, or "
+                "raise TRAIN.MAX_STEPS"
             )
         return self
 
@@ -328,6 +352,20 @@ def shown_settings(settings: RunSettings) -> dict[str, Any]:
     if tree["LOG"]["ON_END"] is not None:
         tree["LOG"]["ON_END"] = "(not shown)"
     return tree
+
+
+def kept_note(start: str) -> str:
+    """What is said of a run that trains nothing.
+
+    Args:
+        start: its :attr:`RunSettings.kept_start`; of an absolute path the last part is named.
+
+    >>> kept_note("general")
+    'nothing was trained, the weights are those of general as they come'
+    """
+    place = Path(start.removesuffix("/weights.safetensors"))
+    name = place.name if place.is_absolute() else place
+    return f"nothing was trained, the weights are those of {name} as they come"
 
 
 @dataclass(frozen=True)

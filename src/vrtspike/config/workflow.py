@@ -152,7 +152,7 @@ class Workflow:
             ablation = settings.ablation if settings and origin in self.presets else None
             for variant in (None, *(ablation.variants if ablation else ())):
                 first = origin + (variant.suffix if variant else "")
-                for number, name in enumerate(seed_names(first, settings.SEEDS if settings else 1)):
+                for number, name in enumerate(seed_names(first, settings.seeds if settings else 1)):
                     if name in found:
                         raise ConfigError(
                             f"{Path(self.settings.PRESET_DIR, name)}.yaml: {name} is also the name "
@@ -168,7 +168,7 @@ class Workflow:
     @property
     def seeded(self) -> list[str]:
         """Presets with several seeds."""
-        return [name for name, settings in self.presets.items() if settings.SEEDS > 1]
+        return [name for name, settings in self.presets.items() if settings.seeds > 1]
 
     def sweep(self, name: str) -> Sweep:
         """A sweep.

@@ -180,6 +180,8 @@ class RawData:
         Raises:
             ConfigError: naming both.
         """
+        if settings.kept_start is not None:
+            return
         dataset = self._workflow.dataset(preset)
         split = f"{settings.DATA.TRAIN_SPLIT}/"
         count = sum(name.startswith(split) for name in self._expected_sequences(dataset))
@@ -286,7 +288,8 @@ def sensor_option(dataset: Dataset) -> str:
 def clip_options(workflow: DeblurringWorkflow, dataset: str) -> str:
     """What the clips that presets take from a data set ask of it at least."""
     data = workflow.named(dataset)
-    presets = [p for name, p in workflow.presets.items() if workflow.by_preset[name] == data]
+    every = [p for name, p in workflow.presets.items() if workflow.by_preset[name] == data]
+    presets = [preset for preset in every if preset.kept_start is None] or every
     sizes = [f"{split}={size}" for split, size in crop_sizes(presets).items()]
     frames = min(preset.DATA.CLIP_LEN for preset in presets)
     return shlex.join(["--clip-length", str(frames), "--crop-sizes", *sizes])

@@ -27,7 +27,7 @@ from vrtspike.deblurring.task import VALIDATION, DeblurringTask
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.system.errors import RunError, UserError
-from vrtspike.training.batches import ShuffledBatches, ValidationBatches
+from vrtspike.training.batches import NoBatches, ShuffledBatches, ValidationBatches
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.optimizers import OTHERS
 from vrtspike.training.tasks import Trainable
@@ -49,11 +49,12 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     """
     settings, dataset = deblurring_settings(run.settings), load_dataset(run.dataset)
     model = build_trainable(settings).to(ranks.device)
+    trains = settings.kept_start is None
     return Trainable(
         model,
         build_task(settings, dataset, ranks.device),
-        training_batches(settings, dataset, workers, ranks),
-        validation_batches(settings, dataset, workers, ranks),
+        training_batches(settings, dataset, workers, ranks) if trains else NoBatches(),
+        validation_batches(settings, dataset, workers, ranks) if trains else None,
         note=model.describe(),
         memory_advice=MEMORY_ADVICE,
         rate_factors=rate_factors(settings.TRAIN),

@@ -80,7 +80,8 @@ def check_data(manifest: Path, settings: Settings) -> None:
     from vrtspike.runs.identity import RunIdentity
 
     dataset = load_dataset(manifest)
-    dataset.divided(settings.DATA)
+    if settings.kept_start is None:
+        dataset.divided(settings.DATA)
     has_spikes = dataset.statistics is not None
     require_spikes(str(manifest), has_spikes, settings)
     require_fitting_start(settings)

@@ -78,8 +78,9 @@ def verdict(runs: Sequence[Contents]) -> Verdict:
         *evaluation["warnings"],
         f"{metric['title']}, mean over the sequences ({evaluation['sequences']}) of split "
         f"{evaluation['split']}",
-        f"trained: {origin['training']}, {origin['machine']}",
     ]
+    if run["training_seconds"] is not None:
+        facts.append(f"trained: {origin['training']}, {origin['machine']}")
     compared = [each["name"] for each, _ in same]
     if left := [each["name"] for each, _ in measured if each["name"] not in compared]:
         facts.append(f"not compared, of other test frames or metrics: {', '.join(left)}")

@@ -13,7 +13,7 @@ from vrtspike.analysis.performance import read_analysis
 from vrtspike.config.documents import read_yaml
 from vrtspike.config.loading import BASE, load_preset
 from vrtspike.config.problems import find_problem
-from vrtspike.config.run_schema import RunSettings, shown_settings
+from vrtspike.config.run_schema import RunSettings, kept_note, shown_settings
 from vrtspike.io.files import file_digest
 from vrtspike.io.flatten import unequal
 from vrtspike.reporting.evaluations import Contents, read_evaluation
@@ -35,9 +35,9 @@ def read_run(results: Path, name: str, presets: Path) -> Contents:
     Returns:
         the run's ``name`` and ``dataset``; ``parameters`` of its model,
         ``weights_mb``: size of its file of weights in 10**6 bytes (None if it is missing) and
-        ``training_seconds``; ``uses_spikes``: whether its model uses spikes, None for a problem
-        without spikes; ``validation``: the value of ``DATA.VALIDATION``, None for a problem without
-        it; ``curves``, ``evaluation``, ``performance`` and ``origin``.
+        ``training_seconds`` (None if nothing was trained); ``uses_spikes``: whether its model uses
+        spikes, None for a problem without spikes; ``validation``: the value of ``DATA.VALIDATION``,
+        None without validations; ``curves``, ``evaluation``, ``performance`` and ``origin``.
 
     Raises:
         RunError: if the run is missing, or a file is damaged.
@@ -46,14 +46,15 @@ def read_run(results: Path, name: str, presets: Path) -> Contents:
     analysis, record = read_analysis(folder), read_record(folder) or {}
     run, logs, weights = analysis.run, analysis.logs, folder / WEIGHTS
     seconds = training_seconds(record, logs.train["time"].dropna().tolist())
+    trains = run.settings.kept_start is None
     return {
         "name": name,
         "dataset": dataset_name(run),
         "parameters": run.parameters,
         "weights_mb": weights.stat().st_size / 1e6 if weights.is_file() else None,
-        "training_seconds": seconds,
+        "training_seconds": seconds if trains else None,
         "uses_spikes": run.settings.value("MODEL.USE_SPIKE"),
-        "validation": run.settings.value("DATA.VALIDATION"),
+        "validation": run.settings.value("DATA.VALIDATION") if trains else None,
         "curves": training_curves(logs, analysis.metrics),
         "evaluation": read_evaluation(folder, run),
         "performance": performance(analysis),
@@ -114,12 +115,15 @@ def read_origin(
     if weights.is_file():
         size = f"{weights.stat().st_size / 1e6:.1f} MB"
         found = f"{weights.name}, {size}, SHA-256 {file_digest(weights)}"
+    trained = f"{run.steps:,} steps, {duration_words(seconds)}, begun {begun}"
+    if (start := run.settings.kept_start) is not None:
+        trained = kept_note(start)
     facts = {
         "code": "; ".join(code),
         "data set": f"{dataset_name(run)}, {run.dataset_digest}",
         "fingerprint": run.fingerprint,
         "machine": f"{machine}, {environment['cpus']} CPUs, host {environment['host']}",
-        "training": f"{run.steps:,} steps, {duration_words(seconds)}, begun {begun}",
+        "training": trained,
         "versions": ", ".join(f"{name} {each}" for name, each in versions.items() if each),
         "precision": record.get("precision"),
         "parameters": f"{run.parameters:,}" if run.parameters else "",

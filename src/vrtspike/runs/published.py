@@ -104,6 +104,8 @@ def require_published(weights: str | Path) -> None:
             )
 
 
+_RECORDED = ["kind", "step", "epoch", "time"]
+"""Columns that every record of a run has."""
 _COPIED = (*DIGESTED, names.SETTINGS, names.CODE, names.METRICS)
 
 
@@ -136,5 +138,7 @@ def publish(folder: Path, output: Path) -> None:
             for path in sorted(logs.glob(names.TIMING_OF_STARTS)):
                 steps = (line for line in iter_records(path) if line["kind"] == "step")
                 stream.writelines(json.dumps(line) + "\n" for line in steps)
-        table = pd.json_normalize(read_records(folder / names.METRICS))
+        records = read_records(folder / names.METRICS)
+        # A run that trained nothing has no record; readers of tables want a header.
+        table = pd.json_normalize(records) if records else pd.DataFrame(columns=_RECORDED)
         table.to_csv(temporary / names.METRICS_TABLE, index=False)

@@ -34,6 +34,7 @@ from vrtspike.analysis.evaluation_files import (
     chosen_on,
     write_evaluation,
 )
+from vrtspike.config.run_schema import kept_note
 from vrtspike.io.files import finite_or_null, replaced_folder
 from vrtspike.plotting.drawing import drawn_figure
 from vrtspike.plotting.pages import Table, write_page
@@ -335,6 +336,8 @@ def write_results(job: EvaluationJob, found: Evaluation, **facts: JsonValue) -> 
     first, last = getattr(store.years, samples.split.upper())
     title = f"{store.grid.area.name}, {first} to {last} ({samples.split})"
     warnings = [chosen_on("the validation split", "TEST.SPLIT is val")] * (samples.split == "val")
+    if (start := job.run.settings.kept_start) is not None:
+        warnings.append(kept_note(start))
     masked = f"{found.masked:.1%} of the sea is masked as ice ({store.manifest['ice']})"
     left_out = f"{samples.left_out} samples with missing months are left out"
     note = "; ".join([f"{len(frames)} forecasts", masked, left_out, *warnings])

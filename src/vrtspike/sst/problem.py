@@ -160,7 +160,7 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     from vrtspike.io.weights import load_trained
     from vrtspike.sst.dataset import SSTTask
     from vrtspike.sst.model import build_model
-    from vrtspike.training.batches import ShuffledBatches, ValidationBatches
+    from vrtspike.training.batches import NoBatches, ShuffledBatches, ValidationBatches
     from vrtspike.training.tasks import Trainable
 
     settings = cast("SSTSettings", run.settings)
@@ -170,11 +170,12 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
     model = build_model(settings, samples.store)
     if settings.MODEL.PRETRAINED is not None:
         load_trained(model, training_weights(settings)["MODEL.PRETRAINED"])
+    trains = settings.kept_start is None
     return Trainable(
         model.to(ranks.device),
         SSTTask(samples.store.weights, samples.store.fields["deviation"], samples.offset),
-        ShuffledBatches(samples, settings, workers, ranks),
-        ValidationBatches(held_out, settings, workers, ranks),
+        ShuffledBatches(samples, settings, workers, ranks) if trains else NoBatches(),
+        ValidationBatches(held_out, settings, workers, ranks) if trains else None,
         note=f"{left} samples with missing months left out" if left else "",
     )
 

@@ -136,6 +136,20 @@ class ShuffledBatches:
         return torch.cat(order).tolist()
 
 
+class NoBatches:
+    """The training batches of a run that trains nothing; no data are opened for it."""
+
+    per_epoch = 0
+
+    def stream(self, first: int, stride: int, until: int) -> Iterator[Any]:
+        """Nothing."""
+        return iter(())
+
+    def cache_use(self) -> CacheUse | None:
+        """None, as of batches without a cache."""
+        return None
+
+
 class ValidationBatches:
     """The validation samples of one process: every sample belongs to exactly one process.
 

@@ -80,7 +80,9 @@ class Trainer:
         self.train, self.settings = train, settings
         self.ranks, self.log, self.timing, self.display = ranks, log, timing, log.display
         self.precision = Precision(train, ranks.device)
-        self.model = self.precision.prepare(model)
+        # Weights that stay as they come are not rounded (bf16-true).
+        is_kept = settings.kept_start is not None
+        self.model = model if is_kept else self.precision.prepare(model)
         checkpoint = latest_checkpoint(log.checkpoints)
         self.micro_batches = micro_batches_per_step(train, ranks.world_size, checkpoint)
         self.total = total_steps(settings, batches.per_epoch, self.micro_batches)
@@ -366,7 +368,8 @@ class Trainer:
         operations that took most time) into the log folder.
         """
         window, done = self.settings.LOG.PROFILE_STEPS, self.progress.step
-        if window is None or not self.ranks.is_main or window[1] <= done:
+        is_due = window is not None and window[1] > done and not self._is_finished()
+        if window is None or not is_due or not self.ranks.is_main:
             return nullcontext()
         before = max(0, window[0] - 1 - done)
         steps = schedule(

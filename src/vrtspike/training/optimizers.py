@@ -128,7 +128,7 @@ def total_steps(settings: RunSettings, per_epoch: int, micro_batches: int) -> in
     """Optimiser steps of a run; accumulation continues across the end of an epoch.
 
     Args:
-        settings: epochs and ``MAX_STEPS``.
+        settings: epochs and ``MAX_STEPS``, which may be 0.
         per_epoch: micro-batches of an epoch.
         micro_batches: micro-batches of a step, over all processes.
 

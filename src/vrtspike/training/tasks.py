@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from vrtspike.training.batches import ShuffledBatches, ValidationBatches
+from vrtspike.training.batches import NoBatches, ShuffledBatches, ValidationBatches
 
 Batch: TypeAlias = Any
 """What :meth:`Task.prepare` returns; only the task looks inside."""
@@ -69,7 +69,7 @@ class Trainable:
         model: on the device of the process; its method ``compile`` is called for
             TRAIN.COMPILE_MODEL.
         task: losses and metrics.
-        training: the training batches.
+        training: the training batches; none where the weights stay as they come.
         validation: the validation batches of this process; None for no validation.
         note: a line for the log, such as how the model computes.
         memory_advice: which keys to change, in this order, when the device's memory is full.
@@ -79,7 +79,7 @@ class Trainable:
 
     model: nn.Module
     task: Task
-    training: ShuffledBatches
+    training: ShuffledBatches | NoBatches
     validation: ValidationBatches | None
     note: str = ""
     memory_advice: str = MEMORY_ADVICE

@@ -13,7 +13,7 @@ from typing import Literal
 
 from vrtspike.config.loading import check_training
 from vrtspike.config.problems import find_problem
-from vrtspike.config.run_schema import split_seed
+from vrtspike.config.run_schema import TrainSettings, split_seed
 from vrtspike.config.workflow import Workflow
 from vrtspike.io.flatten import unequal
 from vrtspike.io.pretrained import PUBLISHED
@@ -137,12 +137,14 @@ class Trainings:
         """
         if not self.is_trained(preset):
             return None
-        before = RunIdentity.read(self.result(preset)).settings.TRAIN
-        now = self._workflow.preset(preset).TRAIN
+        before = RunIdentity.read(self.result(preset)).settings
+        now = self._workflow.preset(preset)
+        if before.kept_start is not None:
+            return None
         longer = [
             name
             for name in ("MAX_STEPS", "EPOCHS")
-            if (getattr(now, name) or math.inf) > (getattr(before, name) or math.inf)
+            if _limit(now.TRAIN, name) > _limit(before.TRAIN, name)
         ]
         if not longer:
             return None
@@ -166,6 +168,12 @@ class Trainings:
             f"{preset} was trained by other code: {first_few(changed)}. Its weights "
             f"stay; to train it again: snakemake train_{preset} --config RETRAIN={preset}"
         )
+
+
+def _limit(train: TrainSettings, name: str) -> float:
+    """The value of MAX_STEPS or EPOCHS; infinite for null."""
+    limit: int | None = getattr(train, name)
+    return math.inf if limit is None else limit
 
 
 def retrained(workflow: Workflow) -> frozenset[str]:

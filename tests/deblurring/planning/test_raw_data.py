@@ -190,6 +190,8 @@ def test_a_single_training_sequence_is_refused_if_some_are_to_be_held_out(root, 
     data = preset.DATA.model_copy(update={"VALIDATION": "test"})
     chosen = preset.model_copy(update={"DATA": data})
     asked(workflow)[0].require_sequences_to_hold_out("p", chosen)
+    start = {"MODEL": {"PRETRAINED": "general"}, "TRAIN": {"MAX_STEPS": 0}}
+    asked(workflow)[0].require_sequences_to_hold_out("p", Settings.model_validate(start))
 
 
 @pytest.mark.parametrize(("on_error", "refused"), [("stop", False), ("exclude", True)])

@@ -22,12 +22,14 @@ from vrtspike.analysis.evaluation_files import (
     write_summary,
     write_table,
 )
-from vrtspike.deblurring.data.clips.dataset import DatasetManifest
+from vrtspike.config.run_schema import kept_note
+from vrtspike.deblurring.data.clips.dataset import DatasetManifest, learned_dataset
 from vrtspike.deblurring.evaluation.protocols import Mean, Protocol
 from vrtspike.deblurring.evaluation.spikes_alone import definition
 from vrtspike.deblurring.metrics.metric import ImageMetric
 from vrtspike.deblurring.metrics.psnr import PSNR
 from vrtspike.deblurring.metrics.registry import METRICS
+from vrtspike.deblurring.named_models import SHIPPED_NAMES
 from vrtspike.deblurring.settings.schema import deblurring_settings
 from vrtspike.io.files import finite_or_null
 from vrtspike.plotting.pages import Table, write_page
@@ -92,7 +94,7 @@ def write_results(
         "dataset_digest": dataset.digest,
         "split": settings.DATA.VAL_SPLIT,
         "blur_dir": dataset.blur_dir,
-        "warnings": _warnings(dataset, run),
+        "warnings": _warnings(dataset, run, job.weights.parent),
         "use_spike": settings.MODEL.USE_SPIKE,
         "bins": dataset.bins,
         "sequences": int(own["sequence"].nunique()),
@@ -111,12 +113,24 @@ def write_results(
     return summary
 
 
-def _warnings(dataset: DatasetManifest, run: RunIdentity) -> list[str]:
-    """What a reader of the figures has to know: other data, and how the test split was used."""
-    data = deblurring_settings(run.settings).DATA
+def _warnings(dataset: DatasetManifest, run: RunIdentity, folder: Path) -> list[str]:
+    """What a reader of the figures has to know: other data, and how the test split was used.
+
+    Args:
+        dataset: that was evaluated.
+        run: whose weights.
+        folder: of its published result.
+    """
+    data, start = deblurring_settings(run.settings).DATA, run.settings.kept_start
     split = data.VAL_SPLIT
     warnings = []
-    if dataset.digest != run.dataset_digest:
+    if start is not None:
+        name, digest = learned_dataset(folder)
+        is_own = digest == dataset.digest
+        warnings.append(f"{kept_note(start)}: {_learned(start, name, is_own)}")
+        if not is_own:
+            return warnings
+    elif dataset.digest != run.dataset_digest:
         warnings.append(f"of other data than it was trained on: {dataset.name} has another digest")
     if data.VALIDATION == "test":
         warnings.append(chosen_on("the test split", "DATA.VALIDATION is test"))
@@ -124,6 +138,22 @@ def _warnings(dataset: DatasetManifest, run: RunIdentity) -> list[str]:
     if overlaps:
         warnings.append(trained_on(overlaps, len(dataset.split(split))))
     return warnings
+
+
+def _learned(start: str, dataset: str, is_own: bool) -> str:
+    """What weights that stayed as they came have learned from, in words.
+
+    Args:
+        start: their name.
+        dataset: name of the data set that they have learned from.
+        is_own: whether it is the evaluated one.
+    """
+    if is_own:
+        return "they were trained on this data set"
+    if start in SHIPPED_NAMES:
+        # Pictures inside packages, which the demo's test photographs are not among.
+        return "they have not seen these scenes"
+    return f"they were trained on the data set {dataset}"
 
 
 def _worst(summary: Mapping[str, Any]) -> list[str]:

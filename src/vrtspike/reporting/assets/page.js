@@ -43,6 +43,7 @@ function showFigures() {
   place.append(
     ...[testFrames(evaluated)].filter(Boolean),
     meansTable(evaluated, metrics),
+    ...[otherWarnings(evaluated)].filter(Boolean),
     ...(severalRuns ? [costsTable(evaluated)] : []),
     ...[spikesWin(evaluated)].filter(Boolean),
   );
@@ -97,6 +98,13 @@ function meansTable(evaluated, metrics) {
   return table(columns, rows, { sortable: false, caption: "Means over the test sequences" });
 }
 
+/** What one has to know of figures; the head of the page says that of the best preset. */
+function otherWarnings(evaluated) {
+  const others = evaluated.filter((run) => run.name !== report.best);
+  const lines = others.flatMap((run) => run.evaluation.warnings.map((text) => `${run.name}: ${sentence(text)}`));
+  return lines.length ? el("p", { className: "note warnings", textContent: lines.join(" ") }) : null;
+}
+
 /** What each preset's figures were bought with. */
 function costsTable(evaluated) {
   const columns = [
@@ -106,12 +114,12 @@ function costsTable(evaluated) {
     { title: "parameters, M" },
     { title: "weights, MB" },
   ];
-  const millions = (count) => (count === null ? null : count / 1e6);
+  const over = (value, divisor) => (value === null ? null : value / divisor);
   const rows = evaluated.map((run) => [
     run.name,
-    number(run.training_seconds / 60, 1),
+    number(over(run.training_seconds, 60), 1),
     number(run.evaluation.seconds_per_frame, 2),
-    number(millions(run.parameters), 1),
+    number(over(run.parameters, 1e6), 1),
     number(run.weights_mb, 1),
   ]);
   return table(columns, rows, { sortable: false, caption: "Time and size" });
@@ -235,7 +243,8 @@ function showFindings() {
     }
     const { findings } = run.performance;
     if (!findings.length) {
-      place.append(el("p", { className: "soft", textContent: "Nothing to fix: no symptom crossed its limit." }));
+      const well = run.training_seconds === null ? "Nothing was trained." : "Nothing to fix: no symptom crossed its limit.";
+      place.append(el("p", { className: "soft", textContent: well }));
     }
     for (const finding of findings) {
       place.append(

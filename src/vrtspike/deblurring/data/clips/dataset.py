@@ -253,11 +253,18 @@ def run_statistics(settings: Settings, manifest: Path) -> dict[str, Any]:
 
     Those of :func:`training_statistics`; null for a model without spikes. Beside them the bins,
     name and digest of the data set, and the limits of the training (:class:`Limits`) where it has
-    them.
+    them. Weights that stay as they come keep the whole file, because they learn from no other data.
 
     Raises:
         DataError: if the data set is not there.
+        RunError: if the statistics of the trained model that a run starts from are missing or
+            damaged.
     """
+    if settings.kept_start is not None:
+        folder = start_file(settings.kept_start).parent
+        read_statistics(folder)
+        kept: dict[str, Any] = read_json(folder / STATISTICS)
+        return kept
     dataset = load_dataset(manifest)
     statistics = training_statistics(settings, dataset) if settings.MODEL.USE_SPIKE else None
     contents = {
@@ -322,6 +329,20 @@ def read_limits(folder: Path) -> Limits | None:
         RunError: if the file is missing, or is not such a file.
     """
     return _read_run_statistics(folder)[1]
+
+
+def learned_dataset(folder: Path) -> tuple[str, str]:
+    """Name and digest of the data set that the weights of a run have learned from.
+
+    Args:
+        folder: of a run, or of its published result.
+
+    Raises:
+        RunError: if the file is missing, or is not such a file.
+    """
+    read_statistics(folder)
+    contents = read_json(folder / STATISTICS)
+    return contents.get("dataset", "of an unknown name"), contents.get("dataset_digest", "")
 
 
 def _read_run_statistics(folder: Path) -> tuple[Statistics | None, Limits | None]:

@@ -26,14 +26,16 @@ def crop_sizes(presets: Iterable[Settings]) -> dict[str, int]:
     """Smallest frame side that will do for one of the presets on a data set, by split.
 
     Training asks for its largest crops, validation for DATA.CROP_SIZE. Evaluation takes whole
-    frames of any size.
+    frames of any size, and nothing else is done with weights that stay as they come.
     """
     sizes: dict[str, int] = {}
     for settings in presets:
         data = settings.DATA
-        validated = data.VAL_SPLIT if data.VALIDATION == "test" else data.TRAIN_SPLIT
-        asked = {data.VAL_SPLIT: 1} | {validated: data.CROP_SIZE}
-        asked[data.TRAIN_SPLIT] = max(largest_crop(settings), asked.get(data.TRAIN_SPLIT, 0))
+        asked = {data.VAL_SPLIT: 1, data.TRAIN_SPLIT: 1}
+        if settings.kept_start is None:
+            validated = data.VAL_SPLIT if data.VALIDATION == "test" else data.TRAIN_SPLIT
+            asked[validated] = data.CROP_SIZE
+            asked[data.TRAIN_SPLIT] = max(largest_crop(settings), asked[data.TRAIN_SPLIT])
         for split, size in asked.items():
             sizes[split] = min(size, sizes.get(split, size))
     return sizes
