@@ -1,4 +1,4 @@
-"""Summary of the demo: means over the test sequences, and the time of each stage."""
+"""Summary of the demo: means over the test sequences, warnings, and the time of each stage."""
 
 from __future__ import annotations
 

@@ -57,7 +57,8 @@ def test_the_program_prints_and_writes_the_table(benchmarks, tmp_path, repositor
     done = subprocess.run(
         [
             sys.executable, "scripts/demo_summary.py",
-            "--summaries", evaluation(tmp_path, "demo", 2.5), evaluation(tmp_path, "light", 3.0),
+            "--summaries", evaluation(tmp_path, "demo", 2.5),
+            evaluation(tmp_path, "light", 3.0, warnings=["weights of [x] as they come"]),
             "--benchmarks", *benchmarks.rglob("*.tsv"), benchmarks / "never/measured.tsv",
             "--benchmark-folder", benchmarks, "--output", tmp_path / "summary.txt",
             "--trained", "results/train/other",
@@ -70,6 +71,7 @@ def test_the_program_prints_and_writes_the_table(benchmarks, tmp_path, repositor
             "psnr dB demo 24.00 26.50 +2.50",
             "psnr dB light 24.00 27.00 +3.00",
             "lpips demo 0.2500 0.5000 -0.2500",
+            "light: weights of [x] as they come",
         ):
             assert row in rows
         # In order of time.

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.shipped import video_presets
 from vrtspike.deblurring import named_models
 from vrtspike.deblurring.named_models import (
     find_trained,
@@ -13,7 +14,21 @@ from vrtspike.deblurring.named_models import (
     shipped_model,
     start_file,
 )
+from vrtspike.deblurring.problem import data_folder
 from vrtspike.system.errors import RunError
+
+
+def test_the_demo_takes_the_weights_of_the_package_as_they_come(repository):
+    presets = video_presets(repository)
+    shown, trained = presets["general_demo"], presets["light_demo"]
+    assert shown.kept_start == "general"
+    named = presets["general"].MODEL.model_copy(update={"PRETRAINED": "general"})
+    assert shown.MODEL == named
+    assert data_folder(shown) == data_folder(trained)
+    for key in ("METRICS", "PROTOCOL", "SPIKES_ALONE", "SAVE_VIDEO"):
+        assert getattr(shown.TEST, key) == getattr(trained.TEST, key)
+    # Whole frames, as many at once.
+    assert (shown.TEST.TILE.SIZE, shown.TEST.TILE.FRAMES) == (0, trained.TEST.TILE.FRAMES)
 
 
 @pytest.fixture

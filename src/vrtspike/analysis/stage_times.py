@@ -9,6 +9,7 @@ import pandas as pd
 from rich.box import SIMPLE_HEAD
 from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 from vrtspike.analysis.evaluation_files import read_summary
 from vrtspike.analysis.evaluations import quality_formats, quality_table
@@ -48,7 +49,7 @@ def demo_summary(summaries: Iterable[Path], benchmarks: Iterable[Path], folder: 
     """Tables of the demo's metrics and of the time of each stage, for the terminal.
 
     Args:
-        summaries: ``<preset>/summary.json`` of each evaluation, whose means are shown.
+        summaries: ``<preset>/summary.json`` of each evaluation, whose means and warnings are shown.
         benchmarks: files of the demo's own jobs.
         folder: of all benchmarks.
     """
@@ -61,10 +62,15 @@ def demo_summary(summaries: Iterable[Path], benchmarks: Iterable[Path], folder: 
         for preset, row in zip(evaluations, rows, strict=True):
             cells = [row[f"{name} {kind}"] for kind in metric.kinds]
             means.add_row(f"{name} {metric.unit}".strip(), preset, *cells)
+    warnings = [
+        Text(f"{preset}: {warning}")
+        for preset, summary in evaluations.items()
+        for warning in summary.get("warnings", ())
+    ]
     seconds = _table("Seconds per stage", "stage", figures=["jobs", "seconds"])
     for stage, (jobs, duration) in stage_seconds(benchmarks, folder).items():
         seconds.add_row(stage, str(jobs), f"{duration:.1f}")
-    return Group(means, seconds)
+    return Group(means, *warnings, seconds)
 
 
 def _table(title: str, *names: str, figures: Iterable[str]) -> Table:
