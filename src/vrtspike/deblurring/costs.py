@@ -70,6 +70,8 @@ def model_digest(settings: Settings) -> str:
     model = settings.MODEL.model_dump(mode="json", exclude={"PRETRAINED"})
     for name in ("PRETRAINED", "SPYNET"):
         del model["VRT"][name]
+    if settings.MODEL.TYPE == "vrt_spike":
+        del model["NAF"]  # sizes of the light model
     return json_digest(model)
 
 

@@ -23,7 +23,7 @@ from vrtspike.analysis.evaluations import (
     require_seeds,
 )
 from vrtspike.config.run_schema import split_seed
-from vrtspike.deblurring.analysis.published import UNKNOWN, read_published_figures
+from vrtspike.deblurring.analysis.published import OTHER, read_published_figures
 from vrtspike.deblurring.costs import forward_gflop
 from vrtspike.deblurring.settings import Settings
 from vrtspike.io.files import atomic_write_text
@@ -62,7 +62,11 @@ NOTE = (
     "GFLOP: forward pass for a frame of 256 x 256 pixels, two for each multiplication with its "
     "addition, matrix products and convolutions alone."
 )
-UNKNOWN_NOTE = "How these were measured is not known here: they compare with nothing."
+OTHER_TITLE = "Other protocols"
+OTHER_NOTE = (
+    "None of this project's protocols is how these were measured; the notes say what is known. "
+    "They compare with nothing here, nor with one another."
+)
 
 Marks = tuple[Callable[[str], str], Callable[[str], str]]
 """Functions that mark the best and the second figure."""
@@ -131,16 +135,16 @@ def read_leaderboard(folders: Sequence[Path]) -> pd.DataFrame:
         folders: as for :func:`own_figures`.
 
     Returns:
-        those of a protocol and a data set together, the best PSNR first, unknown protocols last,
+        those of a protocol and a data set together, the best PSNR first, other protocols last,
         then rows that do not count.
     """
     published = read_published_figures().assign(counts=True)
     parts = [part for part in (own_figures(folders), published) if len(part)]
     table = pd.concat(parts).reindex(columns=["protocol", "counts", *COLUMNS])
-    table = table.assign(counts=table["counts"].astype(bool), unknown=table["protocol"] == UNKNOWN)
-    order = {"counts": False, "unknown": True, "protocol": True, "dataset": True, "psnr": False}
+    table = table.assign(counts=table["counts"].astype(bool), other=table["protocol"] == OTHER)
+    order = {"counts": False, "other": True, "protocol": True, "dataset": True, "psnr": False}
     table = table.sort_values([*order], ascending=[*order.values()], ignore_index=True)
-    return table.drop(columns="unknown")
+    return table.drop(columns="other")
 
 
 def write_leaderboard(
@@ -197,7 +201,7 @@ def _parts(table: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
     """Title, note and rows of each table, the rows that do not count last."""
     counted = table[table["counts"]]
     parts = [
-        (f"Protocol {name}", UNKNOWN_NOTE if name == UNKNOWN else "", rows)
+        (OTHER_TITLE, OTHER_NOTE, rows) if name == OTHER else (f"Protocol {name}", "", rows)
         for name, rows in counted.groupby("protocol", sort=False)
     ]
     if not table["counts"].all():
@@ -214,9 +218,9 @@ def _sources(table: pd.DataFrame) -> list[str]:
 def _places(rows: pd.DataFrame, title: str, rank: int) -> list[tuple[int, str]]:
     """Index and column of the figures of a rank in their data set, 0 for the best.
 
-    Rows that do not count, or were measured in an unknown way, are not compared.
+    Rows that do not count, or were measured by other protocols, are not compared.
     """
-    if title in (NOT_COUNTED, f"Protocol {UNKNOWN}"):
+    if title in (NOT_COUNTED, OTHER_TITLE):
         return []
     places = []
     for _, group in rows.groupby("dataset"):

@@ -1,7 +1,8 @@
 """Published figures (``published.csv``), and what reproduces them.
 
-A row without a public source does not exist; what a source does not say is empty. The protocol of a
-figure is ``unknown`` where no protocol of ours is known to be how it was measured.
+Each row says where it was published (``url``), what is known of how it was ``measured``, and where
+the figure was ``seen``: in its own source, or quoted by whom. What none of these say is empty. The
+protocol of a figure is ``other`` where no protocol of ours is known to be how it was measured.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from vrtspike.deblurring.settings import Settings
 from vrtspike.system.errors import ConfigError, DataError, list_faults
 
 FILE = Path(__file__).with_suffix(".csv")
-UNKNOWN = "unknown"
+OTHER = "other"
 WEIGHTS_SOURCE = "https://github.com/JingyunLiang/VRT/releases"
 
 
@@ -110,5 +111,9 @@ def require_published_frames(
 
 
 def read_published_figures() -> pd.DataFrame:
-    """The published rows."""
-    return pd.read_csv(FILE)
+    """The published rows, with the columns ``source`` and ``note`` of the leaderboard."""
+    rows = pd.read_csv(FILE)
+    return rows.assign(
+        source=rows["source"] + ", " + rows["url"],
+        note=rows["measured"] + ". Figure: " + rows["seen"],
+    )

@@ -166,7 +166,8 @@ PROTOCOLS: dict[ProtocolName, Protocol] = {
             rounded=False,
             clipped=False,
             ssim="y",
-            unknown="temporal windows, for it restores single frames",
+            unknown="temporal windows, for it restores single frames; its module of metrics: one "
+            "of that name in another repository of the same owner was read",
         ),
         Protocol(
             "ssdm",

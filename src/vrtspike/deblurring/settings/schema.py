@@ -365,7 +365,9 @@ class Settings(RunSettings):
         if self.MODEL.SPIKE_ORDER == "shuffled":
             raise ValueError(
                 "DATA.NEIGHBOURS is true and MODEL.SPIKE_ORDER is shuffled; the control sees no "
-                "neighbours: set DATA.NEIGHBOURS to false"
+                "neighbours, and takes the spikes of other frames of a clip: set DATA.NEIGHBOURS "
+                f"to false and DATA.CLIP_LEN to {SHUFFLED_CLIP_LEN}, with fewer clips a step "
+                "(TRAIN.BATCH_SIZE)"
             )
         if self.TRAIN.DISTILL is not None:
             raise ValueError(

