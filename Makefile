@@ -34,7 +34,7 @@ $(READY): $(LOCK) pyproject.toml scripts/install.py
 	@$(VENV)/bin/python scripts/install.py $(LOCK)
 	@touch $@
 
-demo: $(READY)  ## generate data, train both models on it, end with a table and a page that compares them
+demo: $(READY)  ## generate data, train both models on it, end with a table and a page that compares them with general
 	@$(LOCAL) VRTSPIKE_COMMAND="make $@" $(RUN) snakemake --cores $(CORES) demo
 
 check: $(READY)  ## format, lint, types, workflow lint, generated pages
@@ -86,5 +86,6 @@ lock:  ## resolve requirements.lock and requirements-lowest.lock from pyproject.
 	  --output-file requirements-lowest.lock
 
 clean:  ## remove what the demos made
-	rm -rf data/demo results/demo results/*/{demo,light_demo} runs/{demo,light_demo} results/sst_demo \
+	rm -rf data/demo results/demo results/*/{demo,light_demo,general_demo} \
+	  runs/{demo,light_demo,general_demo} results/sst_demo \
 	  results/*/sst_demo results/data/sst_Generated_globe_* runs/sst_demo
