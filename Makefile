@@ -34,7 +34,7 @@ $(READY): $(LOCK) pyproject.toml scripts/install.py
 	@$(VENV)/bin/python scripts/install.py $(LOCK)
 	@touch $@
 
-demo: $(READY)  ## generate data, train both models on it, end with a table and a page that compares them
+demo: $(READY)  ## generate data, train both models on it, end with a table and a page that compares them with general
 	@$(LOCAL) VRTSPIKE_COMMAND="make $@" $(RUN) snakemake --cores $(CORES) demo
 
 general: $(READY)  ## train the package's own weights, over an hour on two cores, and replace those in src/
@@ -90,5 +90,6 @@ lock:  ## resolve requirements.lock and requirements-lowest.lock from pyproject.
 	  --output-file requirements-lowest.lock
 
 clean:  ## remove what the demos made
-	rm -rf data/demo results/demo results/*/{demo,light_demo} runs/{demo,light_demo} results/sst_demo \
+	rm -rf data/demo results/demo results/*/{demo,light_demo,general_demo} \
+	  runs/{demo,light_demo,general_demo} results/sst_demo \
 	  results/*/sst_demo results/data/sst_Generated_globe_* runs/sst_demo

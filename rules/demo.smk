@@ -2,7 +2,7 @@
 
 
 rule demo:
-    """Generate data, train and evaluate two models on it, and print a table."""
+    """Generate data, train two models on it, evaluate these and general, and print a table."""
     input:
         datasets=after_datasets(DEMO_PRESETS),
         summaries=expand(

@@ -63,7 +63,7 @@ def demo_summary(summaries: Iterable[Path], benchmarks: Iterable[Path], folder: 
             cells = [row[f"{name} {kind}"] for kind in metric.kinds]
             means.add_row(f"{name} {metric.unit}".strip(), preset, *cells)
     warnings = [
-        Text(f"{preset}: {warning}")
+        Text(f"{preset}: {warning}\n")
         for preset, summary in evaluations.items()
         for warning in summary.get("warnings", ())
     ]
