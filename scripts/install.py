@@ -51,6 +51,22 @@ def uv_configuration(configured: str) -> tuple[list[str], dict[str, str]]:
     return options, {name: values[key] for key, name in VARIABLES.items() if key in values}
 
 
+def uv_command(python: str) -> tuple[list[str], dict[str, str]]:
+    """Begin a command that installs by uv with the configuration of pip.
+
+    Args:
+        python: of the environment that the packages are for.
+
+    Returns:
+        The command, which options and requirements follow, and its environment.
+    """
+    listed = subprocess.run([*PIP, "config", "list"], check=True, capture_output=True, text=True)
+    options, variables = uv_configuration(listed.stdout)
+    # As pip does: of all sources the newest version.
+    options += ["--python", python, "--index-strategy", "unsafe-best-match"]
+    return [sys.executable, "-m", "uv", "pip", "install", *options], {**os.environ, **variables}
+
+
 def install(lock: str) -> None:
     """Install a lock file's packages, and the project itself as an editable one.
 
@@ -63,12 +79,8 @@ def install(lock: str) -> None:
         subprocess.run([*PIP, "install", "--requirement", lock], check=True)
         subprocess.run([*PIP, "install", "--quiet", *project], check=True)
         return
-    listed = subprocess.run([*PIP, "config", "list"], check=True, capture_output=True, text=True)
-    options, variables = uv_configuration(listed.stdout)
-    # As pip does: of all sources the newest version.
-    options += ["--python", sys.executable, "--index-strategy", "unsafe-best-match"]
-    command = [sys.executable, "-m", "uv", "pip", "install", "--compile-bytecode", *options]
-    environment = {**os.environ, **variables}
+    command, environment = uv_command(sys.executable)
+    command.append("--compile-bytecode")
     subprocess.run([*command, "--requirement", lock], check=True, env=environment)
     subprocess.run([*command, *project], check=True, env=environment)
 

@@ -253,6 +253,11 @@ def test_a_machine_without_the_program_which_is_told(tmp_path, monkeypatch):
     (check,) = readiness.which_check()
     assert check.state == "broken"
     assert "debianutils" in check.cure
+    monkeypatch.chdir(tmp_path)
+    assert check in list(readiness.all_checks([], []))
+    # Nothing else calls it.
+    monkeypatch.setattr(readiness.importlib.util, "find_spec", lambda name: None)
+    assert list(readiness.which_check()) == []
 
 
 def test_a_python_without_vrtspike_is_told(monkeypatch):

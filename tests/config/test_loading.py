@@ -192,3 +192,5 @@ def test_a_rate_that_would_rise_is_refused_for_a_training_alone(tmp_path):
     settings = load(tmp_path, "TRAIN: {OPTIM: {LR: 1.0e-5}, SCHED: {MIN_LR: 1.0e-4}}")
     with pytest.raises(ConfigError, match=r"TRAIN.SCHED.MIN_LR is 0.0001, above TRAIN.OPTIM.LR"):
         check_training(settings)
+    constant = "TRAIN: {OPTIM: {LR: 1.0e-5}, SCHED: {MIN_LR: 1.0e-5}}"
+    check_training(load(tmp_path, constant))

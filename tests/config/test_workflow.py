@@ -143,6 +143,7 @@ def test_what_a_parent_without_a_root_asks_for_stays(folder):
         ("PRESETS: [plain, plain]\n", r"over.yaml:1: PRESETS names 'plain' twice; remove one"),
         ("RETRAIN: plain plain\n", r"over.yaml:1: RETRAIN names 'plain' twice; remove one"),
         ("RESULTS: res{x}\n", r"over.yaml:1: RESULTS: found 'res{x}'; Snakemake reads braces"),
+        ("RESULTS: res}x\n", r"over.yaml:1: RESULTS: found 'res}x'; Snakemake reads braces"),
         ("RESULTS: $HOME/r\n", r"over.yaml:1: RESULTS: found '\$HOME/r'; variables are not exp"),
         ("RUNS: ${HOME}/r\n", r"over.yaml:1: RUNS: found '\${HOME}/r'; "),
         ("DEMO: {ROOT: d$X}\n", r"over.yaml:1: DEMO.ROOT: found 'd\$X'; variables are not exp"),

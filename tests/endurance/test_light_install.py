@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -12,11 +13,12 @@ import numpy as np
 import pytest
 
 from tests.deblurring.evaluation.conftest import arrays, small_run
+from tests.test_install import install
 from vrtspike.deblurring.evaluation.trained import load
 
-__all__ = ["small_run"]
+__all__ = ["install", "small_run"]
 
-pytestmark = [pytest.mark.endurance, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.core, pytest.mark.endurance, pytest.mark.timeout(1800)]
 
 PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")
 LEFT_OUT = ("snakemake", "bitsandbytes", "wandb", "mlflow", "pandas", "matplotlib", "zarr")
@@ -28,17 +30,30 @@ def environment() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def python(repository, tmp_path_factory) -> Path:
-    """The Python of an empty environment with the project's wheel."""
-    folder: Path = tmp_path_factory.mktemp("light")
-    wheel = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
-    subprocess.run([sys.executable, *PIP, *wheel, str(repository)], check=True)
-    venv.create(folder / "env", with_pip=True)
-    program = folder / "env/bin/python"
+def wheel(repository, tmp_path_factory) -> Path:
+    """The project's wheel, of a copy: building leaves files in the project's folder."""
+    folder: Path = tmp_path_factory.mktemp("wheel")
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(repository / name, folder)
+    shutil.copytree(repository / "src", folder / "src")
+    options = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
+    subprocess.run([sys.executable, *PIP, *options, str(folder)], check=True)
     (built,) = folder.glob("*.whl")
-    lock = repository / "requirements.lock"
-    install = ["install", "--no-compile", "--constraint", str(lock), str(built)]
-    subprocess.run([program, *PIP, *install], env=environment(), check=True)
+    return built
+
+
+@pytest.fixture(scope="module")
+def python(repository, wheel, install, tmp_path_factory) -> Path:
+    """The Python of an empty environment with the project's wheel.
+
+    The packages come from the cache of uv, where setting the project up left them.
+    """
+    folder: Path = tmp_path_factory.mktemp("light")
+    venv.create(folder)
+    program = folder / "bin/python"
+    command, variables = install.uv_command(str(program))
+    options = ["--quiet", "--constraint", str(repository / "requirements.lock")]
+    subprocess.run([*command, *options, str(wheel)], env=variables, check=True)
     return program
 
 

@@ -19,6 +19,7 @@ YEARS = Years(TRAIN=(2000, 2003), VAL=(2004, 2004), TEST=(2005, 2005))
 WORLD = Area("World", lon=[-180, 180], lat=[-70, 70])
 OPEN_SEA = Area("Sea", lon=[160, 240], lat=[-40, 40])
 """Without land."""
+FEW_CELLS = Area("Few", lon=[160, 200], lat=[-50, -10])
 Change = Callable[[xarray.DataArray], xarray.DataArray]
 
 
@@ -47,6 +48,10 @@ def turned(field: xarray.DataArray) -> xarray.DataArray:
     return field.roll(longitude=18)
 
 
+def half_warmer(field: xarray.DataArray) -> xarray.DataArray:
+    return field + 8.0 * np.sign(field.latitude + 30)
+
+
 def half(field: xarray.DataArray) -> xarray.DataArray:
     return field.where(field.longitude < 180)
 
@@ -67,6 +72,25 @@ def test_a_flipped_sea_without_coasts_is_named(tmp_path):
     words = r"sst.nc: 2002-08 in area Sea deviates by \d\.\d K or more in half of the cells"
     with pytest.raises(DataError, match=words):
         prepared(tmp_path, OPEN_SEA)
+
+
+def test_a_month_with_values_on_land_is_named(tmp_path):
+    with_changes(tmp_path, slice(31, 32), sst=lambda field: field.fillna(280.0))
+    words = (
+        r"sst.nc: 2002-08 in area World .*: 0 of \d+ cells have no temperature, \d+ of land have"
+    )
+    with pytest.raises(DataError, match=words):
+        prepared(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("area", "change"),
+    [(OPEN_SEA, lambda field: field + 6.0), (FEW_CELLS, half_warmer)],
+    ids=["all of it warmer", "few cells"],
+)
+def test_a_month_that_may_deviate_by_chance_is_taken(tmp_path, area, change):
+    with_changes(tmp_path, slice(31, 32), sst=change)
+    prepared(tmp_path, area)
 
 
 def test_a_sea_with_a_trend_and_an_oscillation_is_taken(tmp_path, capsys):

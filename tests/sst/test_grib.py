@@ -15,6 +15,8 @@ eccodes = pytest.importorskip("eccodes", reason="the extra grib is not installed
 
 ROWS, COLUMNS = 31, 16
 """Points of the sample of the library."""
+MONTH_BYTE = 8 + 13
+"""Place of the month in a message of edition 1."""
 PARAMETERS = {"sst": 34, "siconc": 31, "t2m": 167}
 
 
@@ -113,6 +115,21 @@ def test_a_damaged_message_is_refused(tmp_path, damage):
     refused(tmp_path, contents, r"after message 1 \(sst of 2000-01\) stand.* again")
 
 
+def test_a_message_of_an_unknown_parameter_is_refused(tmp_path):
+    unknown = message(1, table2Version=250, indicatorOfParameter=250)
+    words = "after message 1 .* stands a message of parameter 0 and date 20000201; .*again"
+    refused(tmp_path, message(0) + unknown + message(2), words)
+
+
+@pytest.mark.parametrize(("month", "date"), [(0, "20000001"), (13, "20001301")])
+def test_a_message_of_no_month_is_refused(tmp_path, month, date):
+    undated = bytearray(message(1))
+    assert undated[MONTH_BYTE] == 2
+    undated[MONTH_BYTE] = month
+    words = f"after message 1 .* stands a message of parameter 34 and date {date}; .*again"
+    refused(tmp_path, message(0) + undated + message(2), words)
+
+
 def mean_of_edition_2() -> int:
     handle = eccodes.codes_grib_new_from_samples("regular_ll_sfc_grib2")
     eccodes.codes_set(handle, "paramId", 34)
@@ -146,6 +163,13 @@ def test_what_is_no_monthly_mean_is_refused(tmp_path, name, stream):
     refused(tmp_path, b"".join(contents), words)
 
 
+def test_a_mean_of_other_steps_is_refused_and_one_of_an_ensemble_is_read(tmp_path):
+    hours = message(1, stream="oper", stepType="avg", startStep=0, endStep=6)
+    refused(tmp_path, message(0) + hours, r"stands sst of 2000-02 of stream oper and .* step avg")
+    (tmp_path / "sst.grib").write_bytes(message(0, stream="edmo"))
+    assert read_months(tmp_path)["sst"].shape == (1, ROWS, COLUMNS)
+
+
 def test_final_months_come_before_preliminary_ones_of_another_file(tmp_path):
     late = [message(n, value=290.0, expver="0005") for n in (1, 2)]
     (tmp_path / "a.grib").write_bytes(b"".join(late))
@@ -166,6 +190,21 @@ def test_grids_are_read_in_any_order_of_points(tmp_path):
     (tmp_path / "columns.grib").write_bytes(eccodes.codes_get_message(handle))
     months = read_months(tmp_path)
     np.testing.assert_allclose(months["sst"][1], months["sst"][0], atol=1e-3)
+
+
+def test_a_gaussian_grid_is_read(tmp_path):
+    handle = eccodes.codes_grib_new_from_samples("regular_gg_sfc_grib1")
+    for key, setting in {"paramId": 34, "stream": "moda", "dataDate": 20000101}.items():
+        eccodes.codes_set(handle, key, setting)
+    rows, columns = (eccodes.codes_get(handle, key) for key in ("Nj", "Ni"))
+    field = 280 + np.arange(rows * columns).reshape(rows, columns) / columns
+    eccodes.codes_set_values(handle, field.ravel())
+    (tmp_path / "sst.grib").write_bytes(eccodes.codes_get_message(handle))
+    months = read_months(tmp_path)
+    np.testing.assert_allclose(months["sst"][0], field, atol=1e-2)
+    latitudes = months.latitude.values
+    np.testing.assert_allclose(latitudes, -latitudes[::-1])
+    assert np.ptp(np.diff(latitudes)) > 1e-4  # not in equal steps
 
 
 def test_a_wrong_description_of_the_grid_is_told(tmp_path):

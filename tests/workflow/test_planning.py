@@ -78,6 +78,15 @@ ABLATION = "preset demo-shuffled-spikes: .*CLIP_LEN is 2;"
             "--dry-run train_demo --config SET=TRAIN.DISTILL.TEACHER=results/train/demo",
             "preset demo: TRAIN.DISTILL.TEACHER is circular: demo needs demo;",
         ),
+        (
+            "--dry-run trian_demo",
+            r"no target and no file of this workflow: trian_demo; did you mean train_demo\?",
+        ),
+        (
+            "--dry-run train_demo --config SET=DATA.VALIDATION=held_out "
+            "--configfile config/examples/high_frame_rate.yaml",
+            "preset demo, data/high_frame_rate: DATA.VALIDATION is held_out, and a single training",
+        ),
         # What follows the option is a file to Snakemake, the target too.
         ("--dry-run --configfile config/config.yaml train_demo", r"\S*train_demo: no such file"),
         ("--dry-run demo --config SET=TRAIN.EPOCS=3", "SET: unknown key TRAIN.EPOCS"),

@@ -23,7 +23,6 @@ from vrtspike.system.errors import (
     EXIT_USER_ERROR,
     UserError,
     describe_full_disk,
-    install_advice,
     is_disk_full,
     is_text,
     shown,
@@ -192,7 +191,10 @@ def run(
     except ImportError as error:
         if (error.name or "").startswith("vrtspike"):
             raise
-        status, text = EXIT_USER_ERROR, f"error: {_describe_import_error(error)}"
+        # Imported here: the metadata of packages take time that no other end needs.
+        from vrtspike.system.packages import import_fault
+
+        status, text = EXIT_USER_ERROR, f"error: {memory_fault(error) or import_fault(error)}"
     except MemoryError as error:
         if (fault := memory_fault(error)) is None:
             raise
@@ -224,17 +226,6 @@ def run(
     with contextlib.suppress(OSError):
         sys.stdout.flush()
     leave(status)
-
-
-def _describe_import_error(error: ImportError) -> str:
-    """Message on a package that cannot be imported, with its cure."""
-    if (fault := memory_fault(error)) is not None:
-        return fault
-    extra = "onnx" if (error.name or "").startswith("onnx") else "workflow"
-    return (
-        f"a package is missing or damaged ({error}); {install_advice(extra)}, or see "
-        "docs/install.md"
-    )
 
 
 def memory_fault(error: MemoryError | ImportError) -> str | None:

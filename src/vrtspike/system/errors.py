@@ -47,12 +47,15 @@ def describe_full_disk(error: OSError) -> str:
 
 
 def install_advice(extra: str) -> str:
-    """The command that adds the packages of an extra of ``pyproject.toml``.
+    """The command that adds the packages of an extra of ``pyproject.toml``, or those of none.
 
     >>> install_advice("hub")
     "in the project's folder: pip install -e '.[hub]'"
+    >>> install_advice("")
+    "in the project's folder: pip install -e ."
     """
-    return f"in the project's folder: pip install -e '.[{extra}]'"
+    project = f"'.[{extra}]'" if extra else "."
+    return f"in the project's folder: pip install -e {project}"
 
 
 def list_faults(title: str, faults: Sequence[str], advice: str, *, limit: int | None = None) -> str:

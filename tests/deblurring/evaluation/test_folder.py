@@ -228,6 +228,16 @@ def test_anew_replaces_what_this_program_has_made(model, asked, whole):
     assert record["written"] == [f"restored/{name}.png" for name in NAMES]
 
 
+def test_results_that_a_later_call_does_not_write_stay_named(model, asked, whole):
+    shutil.copytree(whole[0].output, asked.output)
+    record = restore(model, asked)
+    assert {"restored.mp4", "side_by_side.mp4"} <= set(record["written"])
+    (asked.output / "restored.mp4").unlink()
+    (asked.output / "restored.mp4").symlink_to("nowhere")
+    restore(model, replace(asked, overwrite=True))
+    assert {path.name for path in asked.output.iterdir()} == {"restored", "restore.json"}
+
+
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_no_file_of_others_is_written_over(model, asked, overwrite):
     asked.output.mkdir()
@@ -283,6 +293,17 @@ def test_restored_videos_keep_what_a_video_has(small_run, model, asked, tmp_path
         assert sound_packets(asked.output / name) == sound_packets(path)[:1]
     assert notes[0].startswith(f"warning: {path}: streams that the restored videos lack (1):")
     assert "\n  - stream 2: audio, wavpack\n" in notes[0]
+
+
+def test_a_video_without_time_stamps_is_told(model, asked, tmp_path):
+    path = tmp_path / "blur.h264"
+    write_sample(path)
+    changed = replace(asked, frames=path, spikes=None, simulate_spikes=True, video=True)
+    notes: list[str] = []
+    restore(model, changed, notes.append)
+    assert notes == [
+        f"warning: {path}: has no usable time stamps; the restored videos have 25 frames per second"
+    ]
 
 
 @pytest.mark.parametrize("fault", ["interlaced", "cut"])

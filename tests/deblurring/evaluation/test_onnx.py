@@ -23,6 +23,7 @@ from tests.deblurring.evaluation.conftest import arrays, private_words, write_li
 from vrtspike.commands.main import run_command
 from vrtspike.deblurring.evaluation.onnx_model import TOLERANCE, export_model
 from vrtspike.deblurring.evaluation.trained import load
+from vrtspike.io.images import read_rgb, write_png
 from vrtspike.system.errors import ConfigError, DataError, RunError
 
 pytestmark = pytest.mark.slow
@@ -76,6 +77,14 @@ def test_frames_are_restored_by_the_command(exported, tmp_path, capsys, sequence
     assert "float32" in capsys.readouterr().out
     record = json.loads((tmp_path / "out/restore.json").read_text())
     assert "small_light" in json.dumps(record)
+
+
+def test_frames_of_16_bits_are_rounded_and_that_is_said(exported, tmp_path, capsys, sequence):
+    for path in (sequence / "blur").iterdir():
+        write_png(tmp_path / "fine" / path.name, 257 * read_rgb(path).astype(np.uint16))
+    words = ["restore", exported, tmp_path / "fine", "--spikes", sequence / "spike"]
+    assert run_command([*map(str, words), "-o", str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().out.count("an ONNX model takes 8 bits") == 1
 
 
 @pytest.mark.endurance

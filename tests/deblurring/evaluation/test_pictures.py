@@ -98,6 +98,12 @@ def test_frames_of_16_bits_are_read_with_all_of_them_and_rounded(tmp_path):
         np.testing.assert_array_equal(read_frames(tmp_path)[0], clip.frame(0))
 
 
+def test_a_conversion_is_told_where_nobody_else_tells_it(tmp_path):
+    write_png(tmp_path / "1.png", gray(1)[:, :, 0])
+    with pytest.warns(UserWarning, match="grey is taken as RGB of three equal channels"):
+        np.testing.assert_array_equal(read_frames(tmp_path)[0], gray(1))
+
+
 @pytest.mark.parametrize(
     ("other", "told"),
     [

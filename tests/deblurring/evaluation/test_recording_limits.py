@@ -30,7 +30,7 @@ from vrtspike.deblurring.evaluation.pictures import array_pictures
 from vrtspike.deblurring.evaluation.recording_limits import check_limits
 from vrtspike.deblurring.evaluation.trained import TrainedModel, load
 from vrtspike.io.files import read_json, write_json
-from vrtspike.io.images import luma, read_rgb, shrink, write_png
+from vrtspike.io.images import luma, read_picture, shrink, write_png
 from vrtspike.reporting.packed import pack_run
 from vrtspike.system.errors import DataError
 
@@ -262,8 +262,17 @@ def test_a_pack_keeps_the_limits(small_run, model, tmp_path):
     assert load(tmp_path / "pack", device="cpu").limits == model.limits
 
 
-def test_the_folder_holds_blurry_frames_in_place_of_noise(model, dark, tmp_path, monkeypatch):
-    blur, spikes, exposures, _ = dark
+def with_16_bits(frame: np.ndarray) -> np.ndarray:
+    """A frame whose values are not those of 8 bits."""
+    return np.minimum(257 * frame.astype(int) + 3, 65535).astype(np.uint16)
+
+
+@pytest.mark.parametrize("stored", [np.asarray, with_16_bits], ids=["8 bits", "16 bits"])
+def test_the_folder_holds_blurry_frames_in_place_of_noise(
+    model, dark, tmp_path, monkeypatch, stored
+):
+    eight, spikes, exposures, _ = dark
+    blur = [stored(frame) for frame in eight]
     for number, frame in enumerate(blur):
         write_png(tmp_path / f"blur/{number}.png", frame)
         (tmp_path / "spike").mkdir(exist_ok=True)
@@ -281,7 +290,8 @@ def test_the_folder_holds_blurry_frames_in_place_of_noise(model, dark, tmp_path,
         given, request, source, None, progress=lambda title: progress, note=lambda text: None
     )
     for number, frame in enumerate(blur):
-        np.testing.assert_array_equal(read_rgb(tmp_path / f"out/restored/{number}.png"), frame)
+        kept = read_picture(tmp_path / f"out/restored/{number}.png").rgb
+        np.testing.assert_array_equal(kept, frame)
     assert record["verdicts"] == {"kept blurry": ["0", "1"], "reblur": [], "unseen": []}
     (message,) = verdict_messages(record["verdicts"])
     assert "(2)" in message
@@ -292,7 +302,7 @@ def test_the_folder_holds_blurry_frames_in_place_of_noise(model, dark, tmp_path,
         record = restore_into(
             given, doubtful, source, None, progress=lambda title: progress, note=lambda text: None
         )
-    assert (read_rgb(tmp_path / "doubtful/restored/0.png") != blur[0]).any()
+    assert (read_picture(tmp_path / "doubtful/restored/0.png").rgb != blur[0]).any()
     assert record["verdicts"] == {"kept blurry": [], "reblur": [], "unseen": []}
     # Within its limits a model's frames are written, and judged.
     request = replace(request, output=tmp_path / "inside")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -10,6 +11,8 @@ import av
 import numpy as np
 
 MILLISECOND = Fraction(1, 1000)
+LANGUAGES = ("fra", "jpn", "spa")
+"""Of the tracks of sound."""
 VARIABLE = (0, 40, 80, 400, 440, 1000, 1100, 1200)
 """Milliseconds at which eight frames are shown."""
 
@@ -19,6 +22,7 @@ def write_sample(
     milliseconds: Sequence[int] = tuple(range(0, 320, 40)),
     *,
     codec: str = "libx264",
+    size: tuple[int, int] = (64, 96),
     pixels: str = "yuv420p",
     shape: Fraction | None = None,
     sound: Sequence[str] = (),
@@ -27,17 +31,19 @@ def write_sample(
 ) -> list[np.ndarray]:
     """Write a video of textured frames and a second of sound; gives the frames."""
     random = np.random.default_rng(0)
-    frames = [random.integers(0, 256, (64, 96, 3), dtype=np.uint8) for _ in milliseconds]
+    frames = [random.integers(0, 256, (*size, 3), dtype=np.uint8) for _ in milliseconds]
     muxer = {"movflags": "faststart"} if index_first else {}
     with av.open(str(path), "w", options=muxer) as container:
         options = {"x264-params": "tff=1"} if interlaced else {}
         stream = container.add_stream(codec, rate=25, options=options)
-        stream.height, stream.width, stream.pix_fmt = 64, 96, pixels
+        stream.height, stream.width, stream.pix_fmt = *size, pixels
         tick = Fraction(1, 25) if path.suffix == ".avi" else MILLISECOND
         stream.codec_context.time_base = tick
         if shape is not None:
             stream.codec_context.sample_aspect_ratio = shape
         tracks = [container.add_stream(name, rate=48000, layout="stereo") for name in sound]
+        for number, track in enumerate(tracks):
+            track.metadata["language"] = LANGUAGES[number]
         for image, stamp in zip(frames, milliseconds, strict=True):
             frame = av.VideoFrame.from_ndarray(image, format="rgb24")
             frame.pts, frame.time_base = round(stamp * MILLISECOND / tick), tick
@@ -58,6 +64,32 @@ def _write_sound(container, track, frequency: int) -> None:
         for converted in resampler.resample(frame):
             container.mux(track.encode(converted))
     container.mux(track.encode(None))
+
+
+def sound_languages(path: Path) -> list[str]:
+    """The language of each sound stream."""
+    with av.open(str(path)) as container:
+        return [stream.metadata["language"] for stream in container.streams.audio]
+
+
+def turned(contents: bytes) -> bytes:
+    """An MP4 file whose video is shown turned clockwise, as that of a phone held upright."""
+    # The track's matrix: 16.16 numbers.
+    matrix = contents.index(b"tkhd") + 4 + 4 + 20 + 16
+    assert struct.unpack_from(">9i", contents, matrix)[:5] == (65536, 0, 0, 0, 65536)
+    changed = bytearray(contents)
+    struct.pack_into(">5i", changed, matrix, 0, 65536, 0, -65536, 0)
+    return bytes(changed)
+
+
+def sound_begins(path: Path) -> list[Fraction]:
+    """When each sound stream begins, in seconds of the file's clock."""
+    begins = {}
+    with av.open(str(path)) as container:
+        for packet in container.demux(container.streams.audio):
+            if packet.pts is not None:
+                begins.setdefault(packet.stream.index, packet.pts * packet.time_base)
+    return [begins[index] for index in sorted(begins)]
 
 
 def sound_packets(path: Path) -> list[list[bytes]]:

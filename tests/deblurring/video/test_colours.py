@@ -64,6 +64,17 @@ def test_frames_are_decoded_without_becoming_darker(matrix, full, low, high):
     assert np.abs(errors.mean(axis=(0, 1))).max() < 0.1
 
 
+@pytest.mark.parametrize(("tiles", "matrix"), [(1, 5), (6, 1)], ids=["128 rows", "768 rows"])
+def test_unspecified_colours_are_those_that_players_take(tiles, matrix):
+    image = np.tile(scene(20, 235), (tiles, 1, 1))
+    frame = av.VideoFrame.from_ndarray(image, format="rgb24").reformat(
+        format="yuv420p", dst_colorspace=matrix, dst_color_range="MPEG"
+    )
+    frame.colorspace = 2
+    errors = decoded_colours(frame) - exact_rgb(frame, matrix, full=False)
+    assert np.abs(errors.mean(axis=(0, 1))).max() < 0.1
+
+
 def test_a_round_trip_keeps_the_mean_of_every_channel():
     image = scene(20, 235)
     errors = decoded_colours(encoded_colours(image)) - image.astype(float)

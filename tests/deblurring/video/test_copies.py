@@ -7,7 +7,15 @@ from fractions import Fraction
 import av
 import pytest
 
-from tests.deblurring.video.samples import VARIABLE, sound_packets, write_sample
+from tests.deblurring.video.samples import (
+    LANGUAGES,
+    VARIABLE,
+    sound_begins,
+    sound_languages,
+    sound_packets,
+    turned,
+    write_sample,
+)
 from vrtspike.deblurring.video import inspect_video, read_video, uncopied_streams, video_file
 
 
@@ -24,13 +32,17 @@ def seconds(info):
     return [stamp * info.tick for stamp in info.stamps]
 
 
-@pytest.mark.parametrize("name", ["a.mp4", "a.mkv", "a.mov", "a.ts"])
-def test_a_variable_frame_rate(tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "last"), [("a.mp4", 40), ("a.mkv", 40), ("a.mov", 40), ("a.ts", 100)]
+)
+def test_a_variable_frame_rate(tmp_path, name, last):
+    """The last frame of a file that states no durations is shown as long as the one before it."""
     write_sample(tmp_path / name, VARIABLE)
     info, copied = copy(tmp_path / name, tmp_path / "copy.mp4")
     assert seconds(copied) == seconds(info)
     assert [float(time) for time in seconds(copied)[:-1]] == [stamp / 1000 for stamp in VARIABLE]
     assert copied.timed
+    assert seconds(info)[-1] == Fraction(1200 + last, 1000)
     with av.open(str(tmp_path / "copy.mp4")) as container:
         assert container.duration == pytest.approx(1_000_000 * seconds(info)[-1], abs=1)
         assert container.duration >= 1_200_000
@@ -59,6 +71,15 @@ def test_the_shape_of_pixels(tmp_path):
         assert container.streams.video[0].sample_aspect_ratio == Fraction(4, 3)
 
 
+def test_the_shape_of_pixels_of_a_turned_video(tmp_path):
+    path = tmp_path / "a.mp4"
+    write_sample(path, shape=Fraction(4, 3))
+    path.write_bytes(turned(path.read_bytes()))
+    info, copied = copy(path, tmp_path / "copy.mp4")
+    assert info.size == copied.size == (96, 64)
+    assert info.pixel_shape == copied.pixel_shape == Fraction(3, 4)
+
+
 @pytest.mark.parametrize(
     ("name", "codecs"), [("a.mkv", ["aac", "flac"]), ("a.mp4", ["libopus"]), ("a.ts", ["mp2"])]
 )
@@ -69,7 +90,11 @@ def test_sound_is_copied_packet_by_packet(tmp_path, name, codecs):
     packets = sound_packets(tmp_path / name)
     assert len(packets) == len(codecs)
     assert sound_packets(tmp_path / "copy.mp4") == packets
+    assert sound_languages(tmp_path / "copy.mp4") == list(LANGUAGES[: len(codecs)])
     assert seconds(copied) == seconds(info)
+    begun = [float(begin - info.start) for begin in sound_begins(tmp_path / name)]
+    later = [float(begin) for begin in sound_begins(tmp_path / "copy.mp4")]
+    assert later == pytest.approx(begun, abs=0.001)
 
 
 def test_sound_that_mp4_does_not_take_is_named(tmp_path):

@@ -76,9 +76,10 @@ def test_a_cut_that_ffmpeg_marks(tmp_path):
 
 
 @pytest.mark.parametrize("part", [0.3, 0.6, 0.9])
-def test_a_frame_with_damage_inside(tmp_path, part):
+@pytest.mark.parametrize(("codec", "size"), [("mpeg4", (64, 96)), ("libx264", (480, 640))])
+def test_a_frame_with_damage_inside(tmp_path, codec, size, part):
     path = tmp_path / "a.mkv"
-    write_sample(path, codec="mpeg4")
+    write_sample(path, codec=codec, size=size)
     contents = bytearray(path.read_bytes())
     place = int(len(contents) * part)
     contents[place : place + 40] = bytes(40)
@@ -100,6 +101,16 @@ def test_whole_videos_are_taken(tmp_path, name, codec):
     pixels = "yuvj420p" if codec == "mjpeg" else "yuv420p"
     write_sample(tmp_path / name, stamps, codec=codec, pixels=pixels, sound=sound)
     assert inspect_video(tmp_path / name).frames == 8
+
+
+def test_a_video_whose_size_changes(tmp_path):
+    sizes = [(64, 96), (80, 96)]
+    for number, size in enumerate(sizes):
+        write_sample(tmp_path / f"{number}.h264", size=size)
+    parts = [(tmp_path / f"{number}.h264").read_bytes() for number in range(2)]
+    (tmp_path / "a.h264").write_bytes(b"".join(parts))
+    with pytest.raises(DataError, match=r"a\.h264: found 16 frames of 2 sizes, expected one"):
+        inspect_video(tmp_path / "a.h264")
 
 
 def test_other_formats_announce_no_bytes(tmp_path):

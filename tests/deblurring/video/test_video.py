@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import struct
 from fractions import Fraction
 
 import av
 import numpy as np
 import pytest
 
+from tests.deblurring.video.samples import turned
 from vrtspike.deblurring.video import inspect_video, read_video, video_file
 from vrtspike.system.errors import DataError
 
@@ -76,12 +76,7 @@ def test_a_turned_video_is_read_as_players_show_it(tmp_path):
     path = tmp_path / "turned.mp4"
     with video_file(path) as append:
         append([quarters(64, 128)])
-    contents = bytearray(path.read_bytes())
-    # The track's matrix: 16.16 numbers; this one turns clockwise, as a phone that is held upright.
-    matrix = contents.index(b"tkhd") + 4 + 4 + 20 + 16
-    assert struct.unpack_from(">9i", contents, matrix)[:5] == (65536, 0, 0, 0, 65536)
-    struct.pack_into(">5i", contents, matrix, 0, 65536, 0, -65536, 0)
-    path.write_bytes(contents)
+    path.write_bytes(turned(path.read_bytes()))
     (frame,) = read_video(path)
     assert frame.shape == (128, 64, 3)
     assert np.abs(frame[32, 16].astype(int) - WHITE).max() <= 4
@@ -126,8 +121,8 @@ def test_a_video_has_frames_of_one_size_or_leaves_no_file(tmp_path, widths, told
 
 @pytest.mark.parametrize(
     ("curve", "primaries"),
-    [(16, 9), (18, 9), (14, 9), (1, 12)],
-    ids=["PQ", "HLG", "BT.2020", "Display P3"],
+    [(16, 9), (18, 9), (16, 1), (18, 1), (14, 9), (1, 12)],
+    ids=["PQ", "HLG", "PQ of BT.709", "HLG of BT.709", "BT.2020", "Display P3"],
 )
 def test_what_is_no_standard_video_is_refused(tmp_path, curve, primaries):
     path = tmp_path / "phone.mov"

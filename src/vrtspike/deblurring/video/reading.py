@@ -141,8 +141,9 @@ def _open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
                 f"{path}: found video of high dynamic range or of a wide gamut, expected standard "
                 "range and BT.709: its colours would come out pale; convert it with a video program"
             )
-        # Not by frame: then a frame may be returned before its damage is known.
-        stream.thread_type = "SLICE"
+        # With several threads a frame may be returned before its damage is known; those that share
+        # a frame of H.264 never tell it.
+        context.thread_count = 1
         yield container, stream
 
 

@@ -109,6 +109,8 @@ NEIGHBOUR = r"blur/000002\.png: more like \S+{0}/000003\.{1} .* than \S+/000002\
 def test_frames_of_something_else(raw, change, one, other, fault):
     change(raw / SEQUENCE / one, raw / SEQUENCE / other)
     assert told(raw, fault)
+    # Of other pictures levels say nothing.
+    assert not told(raw, "means differ|times the contrast")
 
 
 @pytest.mark.parametrize(
@@ -196,9 +198,10 @@ COLOURS = r"blur/000001\.png: not the colours of \S+sharp/000001\.png .*red and 
         ("blur", lambda picture: np.dstack([gray(picture)] * 3), "one of it and .* has none"),
         ("blur", lambda picture: np.roll(picture, 1, axis=2), "not the colours .* another order"),
         ("sharp", lambda picture: picture // 2, r"means differ .* by \+\d+.*median of 5 frames"),
+        ("sharp", lambda picture: 160 + picture // 6, r"means differ .* by -\d+.*of 5 frames"),
         (
             "sharp",
-            lambda picture: (0.5 * picture + 0.5 * picture.mean((0, 1))).astype(np.uint8),
+            lambda picture: faded(picture, 0.5),
             "times the contrast",
         ),
     ],
@@ -206,7 +209,21 @@ COLOURS = r"blur/000001\.png: not the colours of \S+sharp/000001\.png .*red and 
 def test_blurry_and_sharp_frames_of_other_colours_or_levels(raw, kind, change, fault):
     recode(raw, f"{SEQUENCE}/{kind}/*.png", change)
     assert told(raw, fault)
+    assert len(faults(raw)) == 1
     assert faults(raw, OTHER) == []
+
+
+def faded(picture, share):
+    """A picture of less contrast and the same mean."""
+    return (share * picture + (1 - share) * picture.mean((0, 1))).astype(np.uint8)
+
+
+def test_a_contrast_that_changes_from_frame_to_frame_is_none_of_a_sequence(raw):
+    for number, share in enumerate((1.0, 0.8, 0.58, 0.5, 0.45), start=1):
+        recode(
+            raw, f"{SEQUENCE}/sharp/{number:06d}.png", lambda picture, s=share: faded(picture, s)
+        )
+    assert faults(raw) == []
 
 
 def shown(number, count):
@@ -225,6 +242,11 @@ def as_other_camera(frame):
     """The same picture by a camera with other gains, an offset and noise."""
     noise = np.random.default_rng(0).normal(0, 3, frame.shape)
     return np.clip(frame * np.array([1.06, 1, 0.94]) + 3 + noise, 0, 255).astype(np.uint8)
+
+
+def tinted(picture, gains):
+    """The same picture with other gains of red, green and blue."""
+    return np.clip(np.rint(picture * np.array(gains)), 0, 255).astype(np.uint8)
 
 
 def colourless(frames):
@@ -264,12 +286,37 @@ def test_blurry_and_sharp_frames_of_two_cameras(tmp_path, scene):
     assert told(tmp_path, "means differ")
 
 
+def test_tints_of_grey_scenes_are_no_order_of_channels(tmp_path):
+    write_sequence(tmp_path / SEQUENCE, colourless(shown(0, 56)), frames_per_exposure=11)
+    for kind, gains in (("blur", (1.02, 1, 0.98)), ("sharp", (0.98, 1, 1.02))):
+        recode(tmp_path, f"{SEQUENCE}/{kind}/*.png", lambda p, g=gains: tinted(p, g))
+    assert faults(tmp_path) == []
+
+
+def test_black_frames_do_not_hide_other_levels(five, tmp_path):
+    root = shutil.copytree(five, tmp_path / "raw", ignore=shutil.ignore_patterns("spike"))
+    recode(root, f"{SEQUENCE}/*/00000[123].png", np.zeros_like)
+    assert faults(root) == []
+    recode(root, f"{SEQUENCE}/sharp/00000[45].png", lambda picture: picture // 2)
+    assert told(root, r"means differ .*median of 2 frames")
+
+
 @pytest.mark.parametrize("level", [0, 90])
 @pytest.mark.parametrize("kinds", [("blur",), ("sharp",), ("blur", "sharp")])
 def test_pictures_of_one_colour_with_sound_spikes(spiked, kinds, level):
     for kind in kinds:
         recode(spiked, f"{SEQUENCE}/{kind}/*.png", lambda picture: np.full_like(picture, level))
     assert told(spiked, rf"{kinds[0]}/000001\.png: a picture of one colour .*\.dat shows a scene")
+
+
+@pytest.mark.parametrize("kinds", [("blur", "sharp"), ("sharp", "blur")])
+def test_pictures_of_one_colour_whose_partners_show_a_scene(five, tmp_path, kinds):
+    flat, partner = kinds
+    root = shutil.copytree(five, tmp_path / "raw", ignore=shutil.ignore_patterns("spike"))
+    recode(root, f"{SEQUENCE}/{flat}/*.png", np.zeros_like)
+    assert told(
+        root, rf"{flat}/000001\.png: a picture of one .*{partner}/000001\.png shows a scene"
+    )
 
 
 @pytest.mark.parametrize(

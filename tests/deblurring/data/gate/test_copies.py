@@ -11,6 +11,8 @@ import pytest
 from tests.deblurring.data.conftest import SEQUENCES
 from tests.deblurring.data.prepared import checked
 from vrtspike.deblurring.data.gate.accept import accept
+from vrtspike.deblurring.data.gate.consistency import THUMBNAIL
+from vrtspike.deblurring.data.gate.copies import TrainingFrames
 from vrtspike.io.images import read_rgb, write_png
 from vrtspike.system.errors import DataError
 
@@ -38,6 +40,39 @@ def test_altered_copies_of_a_training_sequence(dataset, tmp_path, change):
         accept(manifests)
     accepted = accept(manifests, test_on_training_frames=True)
     assert accepted["overlaps"] == {TEST: TRAINING}
+
+
+def test_two_frames_that_moved_are_evidence_and_one_is_none():
+    """However many frames of the test split are copies of that one."""
+    random = np.random.default_rng(0)
+    frames = random.integers(0, 256, (4, THUMBNAIL**2), dtype=np.uint8)
+    training = TrainingFrames({"train/a": frames})
+    assert training.copied_sequence(frames[[0, 2]]) == ("train/a", 2)
+    assert training.copied_sequence(frames[[1, 1, 1]]) is None
+
+
+PATTERN = np.where(np.indices((THUMBNAIL, THUMBNAIL)).sum(axis=0) % 2, 1, -1)
+"""A step from frame to frame of one grey level, without a change of the mean."""
+QUARTER = np.where(np.arange(THUMBNAIL)[:, None] < THUMBNAIL // 4, PATTERN, 0)
+"""Half such a step."""
+
+
+def thumbnails(pictures):
+    return np.stack(pictures).reshape(-1, THUMBNAIL**2).astype(np.uint8)
+
+
+def test_an_instant_between_two_frames_is_no_copy_of_them():
+    """A frame beside a cut has one near neighbour, and one that is another picture."""
+    shot = np.random.default_rng(0).integers(50, 200, PATTERN.shape)
+    frames = [100 + 0 * PATTERN, 100 + PATTERN, shot, shot + PATTERN]
+    training = TrainingFrames({"train/a": thumbnails(frames)})
+    assert training.copied_sequence(thumbnails(frames)) == ("train/a", 4)
+    assert training.copied_sequence(thumbnails([frame + QUARTER for frame in frames])) is None
+
+
+def test_frames_that_hardly_move_are_no_evidence():
+    frames = thumbnails([100 + 0 * PATTERN, 100 + QUARTER, 100 + PATTERN - QUARTER, 100 + PATTERN])
+    assert TrainingFrames({"train/a": frames}).copied_sequence(frames) is None
 
 
 def still(picture, first):

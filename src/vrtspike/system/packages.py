@@ -1,0 +1,105 @@
+"""Packages that cannot be imported: what brings a missing one, and the cure of a broken one."""
+
+from __future__ import annotations
+
+import re
+import sys
+import traceback
+from importlib import metadata
+
+from vrtspike.system.errors import install_advice
+
+_PROJECT = "vrtspike"
+
+_DISTRIBUTIONS = {
+    "cv2": "opencv-python-headless",
+    "mlflow": "mlflow-skinny",
+    "pynvml": "nvidia-ml-py",
+    "ruamel": "ruamel.yaml",
+    "skimage": "scikit-image",
+}
+"""Names under which packages are installed, where those of their modules differ.
+
+The metadata tell it of what is installed, not of what is missing.
+"""
+
+_WHOLE = "workflow"
+"""The extra with all that the workflow needs, and so with what its packages need."""
+
+_NAME = re.compile(r"[\w.-]+")
+_EXTRA = re.compile(r"""\bextra\s*==\s*["']([^"']+)["']""")
+
+
+def import_fault(error: ImportError) -> str:
+    """Message on a package that is missing or cannot be loaded, with its cure.
+
+    Args:
+        error: not of a module of this project.
+    """
+    module = _failed_module(error)
+    if module in sys.stdlib_module_names and isinstance(error, ModuleNotFoundError):
+        return (
+            f"this Python ({sys.executable}) was built without the module {module} of its standard "
+            "library; make the environment with another one, see docs/install.md"
+        )
+    installed = metadata.packages_distributions().get(module, [])
+    if installed:
+        name, version = installed[0], metadata.version(installed[0])
+        return (
+            f"the package {name} {version} is installed, but cannot be imported ({error}); install "
+            f"what it lacks, or install it again: pip install --force-reinstall --no-deps "
+            f"{name}=={version}"
+        )
+    if isinstance(error, ModuleNotFoundError):
+        name = _DISTRIBUTIONS.get(module, module)
+        return f"the package {name} is missing; {install_advice(extra_with(module))}"
+    return f"a package cannot be imported ({error}); make the environment anew, see docs/install.md"
+
+
+def extra_with(module: str) -> str:
+    """The smallest extra of this project that brings a module.
+
+    Returns:
+        The empty text for what is installed without extras, ``workflow`` for what no extra names
+        (another package's need) and where this project is not installed.
+
+    >>> extra_with("huggingface_hub")
+    'hub'
+    >>> extra_with("torch")
+    ''
+    """
+    wanted = _normalized(_DISTRIBUTIONS.get(module, module))
+    extras = _packages_of_extras()
+    bringing = [extra for extra, packages in extras.items() if wanted in packages]
+    return min(bringing, key=lambda extra: len(extras[extra]), default=_WHOLE)
+
+
+def _packages_of_extras() -> dict[str, set[str]]:
+    """Normalized names of the packages that each extra names; the empty text stands for none.
+
+    Those of extras within extras are left out: the inner one brings less.
+    """
+    try:
+        lines = metadata.requires(_PROJECT) or []
+    except metadata.PackageNotFoundError:
+        return {}
+    extras: dict[str, set[str]] = {}
+    for line in lines:
+        name, extra = _NAME.match(line), _EXTRA.search(line)
+        assert name is not None
+        extras.setdefault(extra[1] if extra else "", set()).add(_normalized(name[0]))
+    return extras
+
+
+def _normalized(name: str) -> str:
+    """A package's name as the metadata of any tool may spell it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _failed_module(error: ImportError) -> str:
+    """Top-level module that an error is about: what was imported, or what raised it."""
+    if error.name:
+        return error.name.partition(".")[0]
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    raised_in: str = frames[-1].f_globals.get("__name__", "") if frames else ""
+    return raised_in.partition(".")[0]
