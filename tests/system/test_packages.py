@@ -97,7 +97,7 @@ def test_every_import_of_a_package_is_told_by_its_extra(repository):
         for module in looked_up - sys.stdlib_module_names - {"vrtspike"}
         if named & set(map(canonicalize_name, homes.get(module, [])))
     }
-    assert {"cv2", "mlflow", "pandas", "pynvml", "ruamel", "skimage"} <= brought
+    assert {"cv2", "mlflow", "pandas", "pynvml", "ruamel"} <= brought
     for module in brought:
         extra = extra_with(module)
         lines = groups[extra]

