@@ -124,3 +124,21 @@ def test_the_model_is_given_frames_and_standardised_rates(batch):
     without = DeblurringTask(None, [], SCORES)
     without.forward(model, without.prepare(batch, CPU))
     assert model.seen[1][1] is None
+
+
+def test_a_teacher_is_given_the_spikes_of_the_clips_own_frames(batch):
+    given: list[torch.Tensor] = []
+
+    class Teacher(nn.Module):
+        def forward(self, blur: torch.Tensor, voxels: torch.Tensor) -> torch.Tensor:
+            given.append(voxels)
+            return blur
+
+    task = DeblurringTask(Statistics(0.2, 0.4, 1), [], SCORES, Teacher())
+    clip = prepare_batch(batch, Statistics(0.2, 0.4, 1), CPU)
+    task.forward(lambda blur, voxels: blur, clip)
+    assert clip.voxels is not None
+    assert torch.equal(given[0], clip.voxels)
+    clip.blur = clip.blur[:, 1:2]
+    task.forward(lambda blur, voxels: blur, clip)
+    assert torch.equal(given[1], clip.voxels[:, 1:2])

@@ -59,7 +59,7 @@ class DeblurringTask:
         """The restored clip, (B, T, 3, H, W), nominally in [0, 1]."""
         if self._teacher is not None and torch.is_grad_enabled():
             with torch.no_grad(), section("teacher"):
-                batch.guide = self._teacher(batch.blur, batch.voxels)
+                batch.guide = self._teacher(batch.blur, batch.own_voxels)
         return model(batch.blur, batch.voxels)
 
     def losses(self, output: torch.Tensor, batch: Clip, step: int) -> dict[str, torch.Tensor]:

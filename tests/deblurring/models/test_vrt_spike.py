@@ -80,7 +80,7 @@ def test_fixed_flow_leaves_other_gradients_as_they_are(
     small_vrt_spike: Callable[..., VRTSpike],
     clip: tuple[Tensor, Tensor],
 ) -> None:
-    model = small_vrt_spike(small_vrt(use_checkpoint_attn=True), FUSE={"INIT": "random"})
+    model = small_vrt_spike(small_vrt(use_checkpoint_attn=True), FUSE={"INIT": "random"}).double()
     flow = set(model.rate_groups()["flow"])
     for name, parameter in model.named_parameters():
         # Layers that start at zero: no flow, no offsets, nothing learned behind them.
@@ -91,12 +91,16 @@ def test_fixed_flow_leaves_other_gradients_as_they_are(
         model.zero_grad()
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(name not in fixed)
-        model(*clip).square().mean().backward()
+        model(*(part.double() for part in clip)).square().mean().backward()
         found.append({n: p.grad for n, p in model.named_parameters() if p.grad is not None})
     free, others = found
     assert all(grad.any() for grad in free.values())
     assert others.keys() == free.keys() - flow
-    assert all(torch.equal(grad, free[name]) for name, grad in others.items())
+    for name, grad in others.items():
+        # In double precision: some processors sum in another order where a convolution has fewer
+        # gradients to give.
+        scale = float(free[name].abs().max())
+        torch.testing.assert_close(grad, free[name], rtol=0, atol=1e-6 * scale, msg=name)
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,6 @@ def test_spikes_beside_a_clip_are_for_a_model_that_looks_at_them():
     [
         ("MODEL.TYPE=vrt_spike", "NEIGHBOURS is true and MODEL.TYPE is vrt_spike; expected"),
         (SHUFFLED, "NEIGHBOURS is true and MODEL.SPIKE_ORDER is shuffled; the control sees no"),
-        ("TRAIN.DISTILL.TEACHER=a", "NEIGHBOURS is true and TRAIN.DISTILL is set; a teacher may"),
     ],
 )
 def test_spikes_beside_a_clip_are_refused_where_nothing_looks_at_them(override, message):

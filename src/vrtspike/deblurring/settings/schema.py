@@ -369,11 +369,6 @@ class Settings(RunSettings):
                 f"to false and DATA.CLIP_LEN to {SHUFFLED_CLIP_LEN}, with fewer clips a step "
                 "(TRAIN.BATCH_SIZE)"
             )
-        if self.TRAIN.DISTILL is not None:
-            raise ValueError(
-                "DATA.NEIGHBOURS is true and TRAIN.DISTILL is set; a teacher may not take them: "
-                "set one of the two to its default"
-            )
         return self
 
     @model_validator(mode="after")

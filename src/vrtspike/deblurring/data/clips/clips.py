@@ -369,7 +369,7 @@ class Clip:
     """float32 (B, T, 3, H, W), 0 to 1; None where there is no truth."""
     voxels: torch.Tensor | None
     """float32 (B, T, K, h, w): standardised gain x spike rate, at the resolution of the spike
-    sensor; None where there are no spikes."""
+    sensor; (B, T + 2, K, h, w) with DATA.NEIGHBOURS; None where there are no spikes."""
     guide: torch.Tensor | None = None
     """What a teacher restores, where there is one."""
 
@@ -378,6 +378,13 @@ class Clip:
         """``sharp`` of a clip for training."""
         assert self.sharp is not None, "training clips have sharp frames"
         return self.sharp
+
+    @property
+    def own_voxels(self) -> torch.Tensor | None:
+        """Voxels of the clip's own frames, (B, T, K, h, w), which every model takes."""
+        if self.voxels is None or self.voxels.shape[1] == self.blur.shape[1]:
+            return self.voxels
+        return self.voxels[:, 1:-1]
 
 
 def prepare_batch(
