@@ -61,8 +61,8 @@ TINY = GpuKind("A100", 1, 8.0)
     [
         (["H200"], "train_fast", "reproduce", "MODEL.VRT.PRETRAINED: weights/006_VRT"),
         (["4090"], "train_baseline", "fast", "needs 49 of 24 GiB of GPU memory"),
-        ([TINY], "train_finetune", "low_memory", "needs 9 of 8 GiB of GPU memory"),
-        ([None, 0, 64.0, 2], "train_finetune", "baseline", "takes more than 336 hours"),
+        ([TINY], "train_light_small", "low_memory", "needs 9 of 8 GiB of GPU memory"),
+        ([None, 0, 64.0, 2], "train_light_small", "baseline", "takes more than 336 hours"),
         # Who has months may train.
         ([None, 0, 64.0, 2, 1e6], "train_baseline", "baseline", ""),
         # 4 GB (3.73 GiB) of cache, 3 GiB for CUDA, and 0.15 for each of 12 + 6 workers.
@@ -97,7 +97,7 @@ def test_a_full_disk(project, monkeypatch):
     # 29.3 GB of stores and four checkpoints of 0.29 GB.
     found = ask("A100")
     assert symptoms(fits(found)["baseline"]) == ["needs 30 GB of disk, 30 are free"]
-    assert found.command == "snakemake --cores 16 train_finetune"
+    assert found.command == "snakemake --cores 16 train_light_small"
     # Stores that are there already need no more space.
     monkeypatch.setattr(module, "folder_size", lambda folder: (1, 2 * GB))
     assert not fits(ask("A100"))["baseline"].reasons
@@ -111,7 +111,7 @@ def test_a_small_data_set(project):
         write_sequence(root / f"train/scene{number}", frames, frames_per_exposure=11)
     write_sequence(root / "test/scene3", frames, frames_per_exposure=11)
     advised = ask("A100", DATA={"ROOT": str(root)})
-    assert advised.command == "snakemake --cores 16 train_finetune"
+    assert advised.command == "snakemake --cores 16 train_light_small"
     small = fits(advised)
     assert symptoms(small["light"]) == [
         "its crops of 256 x 256 do not fit into frames of 128 x 192"

@@ -39,8 +39,8 @@ PREFERRED = (
     "opt",
     "compact",
     "light",
-    "finetune",
     "light_small",
+    "finetune",
 )
 """Order in which presets that fit are recommended: the published network first, the faster before
 the more economical; the light model last, then what suits small data sets."""
