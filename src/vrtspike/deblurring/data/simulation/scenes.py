@@ -7,10 +7,14 @@ camera shakes and drifts smoothly.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+
+from vrtspike.deblurring.data.simulation.sensor import SPK_GOPRO, Simulation
+from vrtspike.deblurring.data.simulation.sequence import write_sequence
 
 FRAME_RATE = 240.0
 FRAMES_PER_EXPOSURE = 11
@@ -107,6 +111,48 @@ def film(
         mask = seen(alpha, pose, 1.5, near_middle, cv2.BORDER_CONSTANT)[..., None]
         front = seen(near, pose, 1.5, near_middle, cv2.BORDER_REFLECT_101)
         yield np.rint(np.clip(far + mask * (front - far), 0, 255)).astype(np.uint8)
+
+
+def film_sequence(
+    folder: Path,
+    photograph: Picture,
+    scene_width: float,
+    random: np.random.Generator,
+    *,
+    height: int,
+    width: int,
+    exposures: int,
+    how: Simulation = SPK_GOPRO,
+) -> int:
+    """Film a photograph, and write the sequence in the Spk-GoPro layout in place of a former one.
+
+    Args:
+        folder: the sequence's folder.
+        photograph: (H, W, 3) RGB, 0 to 255.
+        scene_width: as for :func:`film`.
+        random: source of the camera's path, of the cut-out and of the sensor's initial charge.
+        height: rows of a frame, an even number.
+        width: columns of a frame, an even number.
+        exposures: blurry frames.
+        how: the sensor, whose seed is drawn.
+
+    Returns:
+        the number of exposures.
+
+    Raises:
+        DataError: if a size is odd, or there are no exposures.
+    """
+    # One frame more: the last interval of the last exposure is interpolated towards it.
+    count = exposures * FRAMES_PER_EXPOSURE + 1
+    frames = film(photograph, scene_width, random, height, width, count)
+    written, _ = write_sequence(
+        folder,
+        frames,
+        frames_per_exposure=FRAMES_PER_EXPOSURE,
+        how=how.model_copy(update={"SEED": int(random.integers(2**31))}),
+        replace=True,
+    )
+    return written
 
 
 def _cut_out(random: np.random.Generator, picture: Picture, height: int) -> tuple[Picture, Picture]:
