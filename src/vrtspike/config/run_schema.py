@@ -355,7 +355,7 @@ def shown_settings(settings: RunSettings) -> dict[str, Any]:
 
 
 def kept_note(start: str) -> str:
-    """What is said of a run that trains nothing.
+    """Note on a run that trains nothing.
 
     Args:
         start: its :attr:`RunSettings.kept_start`; of an absolute path the last part is named.

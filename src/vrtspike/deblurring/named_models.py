@@ -18,7 +18,7 @@ _OTHERS = (
 
 
 def shipped_folder(name: str) -> Path:
-    """Where weights of this name are in the package; they may be missing."""
+    """Folder of the package for weights of this name; it may be missing."""
     return _SHIPPED / name
 
 

@@ -14,7 +14,7 @@ from vrtspike.runs.published import read_finished
 from vrtspike.system.errors import RunError
 
 MAX_BYTES = 8_000_000
-"""What the files of a pack may have together: every clone and every wheel holds them."""
+"""Largest size of a pack, all files together: every clone and every wheel holds them."""
 _LICENCE = "other"
 
 

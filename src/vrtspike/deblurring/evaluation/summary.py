@@ -114,7 +114,7 @@ def write_results(
 
 
 def _warnings(dataset: DatasetManifest, run: RunIdentity, folder: Path) -> list[str]:
-    """What a reader of the figures has to know: other data, and how the test split was used.
+    """Warnings for readers of the figures: other data, and how the test split was used.
 
     Args:
         dataset: that was evaluated.
@@ -141,7 +141,7 @@ def _warnings(dataset: DatasetManifest, run: RunIdentity, folder: Path) -> list[
 
 
 def _learned(start: str, dataset: str, is_own: bool) -> str:
-    """What weights that stayed as they came have learned from, in words.
+    """Data that weights which stayed as they came have learned from, in words.
 
     Args:
         start: their name.

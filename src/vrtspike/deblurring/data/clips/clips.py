@@ -43,7 +43,7 @@ MOST_SPREAD = 0.05
 
 
 RatioChange = Literal["", "camera", "sensor"]
-"""What is to have half as many rows and columns: nothing, the camera, or the sensor."""
+"""Part that gets half as many rows and columns: none, the camera, or the sensor."""
 
 
 class Sample(TypedDict):
@@ -81,7 +81,7 @@ def read_clip(
     columns: slice,
     *,
     precomputed: bool = True,
-    neighbours: tuple[bool, bool] = (False, False),
+    neighbours: bool = False,
 ) -> Sample:
     """Read a clip.
 
@@ -94,8 +94,8 @@ def read_clip(
         columns: likewise.
         precomputed: read stored counts; False counts the stored spikes of the crop instead, with
             equal results.
-        neighbours: whether spikes of the frame before are read as well, and of the one after, where
-            the sequence has these frames.
+        neighbours: read the spikes of the frame before and of the one after as well, where the
+            sequence has these frames.
 
     Raises:
         DataError: if a chunk cannot be read.
@@ -109,8 +109,8 @@ def read_clip(
     )
     if layout.spike_size is not None:
         counted = slice(
-            max(frames.start - neighbours[0], 0),
-            min(frames.stop + neighbours[1], len(layout.frames)),
+            max(frames.start - int(neighbours), 0),
+            min(frames.stop + int(neighbours), len(layout.frames)),
         )
         place = [
             slice(int(s.start / layout.scale), int(s.stop / layout.scale)) for s in (rows, columns)
@@ -228,7 +228,7 @@ class ClipDataset(Dataset[Sample]):
             rows,
             columns,
             precomputed=settings.USE_PRECOMPUTED_VOXELS,
-            neighbours=(neighbours, neighbours),
+            neighbours=neighbours,
         )
         if self._train:
             self._change(sample, random)
