@@ -38,7 +38,7 @@ from vrtspike.deblurring.data.gate.ingest import ingest_sequence
 from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
 from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.deblurring.data.raw.recordings import find_sensor
-from vrtspike.deblurring.data.simulation.demo import FRAMES_PER_EXPOSURE
+from vrtspike.deblurring.data.simulation.scenes import FRAMES_PER_EXPOSURE
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.data.store.reading import MEMORY_PER_BYTE, Store, cache_use
 from vrtspike.deblurring.data.store.voxels import voxelize_packed

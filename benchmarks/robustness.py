@@ -25,7 +25,8 @@ from torch import nn
 
 from experiments import CPU, ROOT, markdown, run_experiment, trained
 from vrtspike.deblurring.data.clips.dataset import DatasetManifest, load_dataset
-from vrtspike.deblurring.data.simulation.demo import FRAMES_PER_EXPOSURE, SCENES, Scene, render
+from vrtspike.deblurring.data.simulation.demo import SCENES, Scene, render
+from vrtspike.deblurring.data.simulation.scenes import FRAMES_PER_EXPOSURE
 from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
 from vrtspike.deblurring.data.store.reading import Store
 from vrtspike.deblurring.evaluation.given_clips import array_spikes, given_clip
