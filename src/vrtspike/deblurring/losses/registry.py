@@ -15,14 +15,12 @@ from torch import nn
 
 from vrtspike.deblurring.losses.charbonnier import build_charbonnier
 from vrtspike.deblurring.losses.lpips import build_lpips_distance
-from vrtspike.deblurring.losses.psnr import build_psnr
 from vrtspike.deblurring.losses.term import Term
 from vrtspike.deblurring.losses.vgg_perceptual import build_vgg_perceptual
 from vrtspike.deblurring.settings.losses import LossSettings
 
 LOSSES: dict[str, Callable[[Any, Path], Term]] = {
     "CHARBONNIER": build_charbonnier,
-    "PSNR": build_psnr,
     "VGG_PERCEPTUAL": build_vgg_perceptual,
     "LPIPS": build_lpips_distance,
 }

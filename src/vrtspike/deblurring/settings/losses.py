@@ -34,10 +34,6 @@ class CharbonnierSettings(TermSettings):
     DELTA: PositiveFloat = key("Where the loss turns from quadratic to linear", 1e-3)
 
 
-class PsnrSettings(TermSettings):
-    """Minus the PSNR in dB, averaged over frames."""
-
-
 class VggSettings(TermSettings):
     """Distance of VGG-16 features."""
 
@@ -71,7 +67,6 @@ class LossSettings(Section):
     """Terms of the loss, each in float32."""
 
     CHARBONNIER: CharbonnierSettings = key("Charbonnier loss", CharbonnierSettings())
-    PSNR: PsnrSettings = key("PSNR loss, that of NAFNet", PsnrSettings())
     VGG_PERCEPTUAL: VggSettings = key("Perceptual loss", VggSettings())
     LPIPS: LpipsSettings = key("LPIPS loss", LpipsSettings())
 
