@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from vrtspike.deblurring.models.spike_nafnet import (
+    ChannelAttention,
     NAFBlock,
     SpikeNAFNet,
+    local_mean,
     mean_and_deviations,
     without_neighbours,
 )
@@ -48,11 +51,66 @@ def test_a_block_is_that_of_the_paper():
 
     wide = block.depthwise(block.expand(normed(x)))
     gated = wide[:, :2] * wide[:, 2:]
-    weights = block.attention(gated.mean(dim=(2, 3))[..., None, None])
+    means = gated.mean(dim=(2, 3))[..., None, None]
+    weights = functional.conv2d(means, block.attention.weight, block.attention.bias)
     middle = x + block.project(gated * weights)
     wide = block.widen(normed(middle))
     expected = middle + 0.5 * block.narrow(wide[:, :2] * wide[:, 2:])
     torch.testing.assert_close(block(x), expected)
+
+
+def test_local_means_are_those_of_windows_of_three_by_three_cells():
+    x = torch.randn(2, 3, 11, 8, dtype=torch.float64)
+    means = local_mean(x, 3)
+    assert means.shape == (2, 3, 4, 3)
+    for row in range(4):
+        for column in range(3):
+            rows = slice(max(3 * row - 3, 0), 3 * row + 6)
+            columns = slice(max(3 * column - 3, 0), 3 * column + 6)
+            expected = x[:, :, rows, columns].mean(dim=(2, 3))
+            torch.testing.assert_close(means[:, :, row, column], expected)
+
+
+def test_attention_to_cells_is_that_to_the_whole_of_a_crop_of_two_cells():
+    whole, local = ChannelAttention(4), ChannelAttention(4, cell=6)
+    local.load_state_dict(whole.state_dict())
+    crop = torch.randn(2, 4, 12, 11)
+    torch.testing.assert_close(local(crop), whole(crop))
+    wide = torch.randn(2, 4, 12, 60)
+    assert not torch.allclose(local(wide), whole(wide), atol=0.01)
+
+
+def test_attention_to_cells_does_not_reach_further_than_two_cells_and_a_half():
+    attention = ChannelAttention(4, cell=4)
+    x = torch.randn(1, 4, 8, 40)
+    other = x.clone()
+    other[..., 32:] += 1
+    same = (attention(x) == attention(other)).all(dim=1)[0].all(dim=0)
+    # Windows of the cells before 28 end at 32 at most; halves of the next cell are blended in.
+    assert same[:22].all()
+    assert not same[26:].any()
+
+
+def test_cells_shrink_with_the_scale_of_the_features():
+    settings = NAFSettings(
+        WIDTH=8, ENCODER_BLOCKS=(1, 1), DECODER_BLOCKS=(1, 1), SPIKE_BLOCKS=2, POOLING_CELL=21
+    )
+    model = SpikeNAFNet(settings, bins=BINS)
+    cells = {
+        name.split(".attention")[0]: module.cell
+        for name, module in model.named_modules()
+        if isinstance(module, ChannelAttention)
+    }
+    assert cells == {
+        "encoder.0.0": 21,
+        "encoder.1.0": 11,
+        **{f"middle.{number}": 6 for number in range(4)},
+        "decoder.0.0": 21,
+        "decoder.1.0": 11,
+        "spikes.further.0": 11,
+        "spikes.blocks.0": 11,
+        "spikes.blocks.1": 6,
+    }
 
 
 def test_a_frame_sees_brightness_deviations_and_the_nearest_bins_of_its_neighbours():

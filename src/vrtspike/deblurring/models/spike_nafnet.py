@@ -37,6 +37,53 @@ class ChannelNorm(nn.LayerNorm):
         return super().forward(x.movedim(1, -1)).movedim(-1, 1)
 
 
+def local_mean(x: Tensor, cell: int) -> Tensor:
+    """Means over windows of up to 3 x 3 cells.
+
+    Windows end where the features do; each value counts alike in the windows that hold it.
+
+    Args:
+        x: features, (N, C, H, W).
+        cell: side of a cell; windows overlap by two cells.
+
+    Returns:
+        (N, C, H / cell, W / cell), rounded up.
+    """
+    rows, columns = x.shape[-2:]
+    missing = (0, -columns % cell, 0, -rows % cell)
+
+    def window_sums(values: Tensor) -> Tensor:
+        cells = functional.avg_pool2d(functional.pad(values, missing), cell)
+        return functional.avg_pool2d(cells, 3, stride=1, padding=1)
+
+    return window_sums(x) / window_sums(torch.ones_like(x[:1, :1]))
+
+
+class ChannelAttention(nn.Conv2d):
+    """Simplified channel attention: channels times a linear function of their means.
+
+    The means are those of the whole picture, or of windows: a network that was trained on crops
+    then sees means of as many pixels as in training (Chu et al., "Improving Image Restoration by
+    Revisiting Global Information Aggregation", ECCV 2022).
+
+    Args:
+        channels: feature channels.
+        cell: side in pixels of the cells of :func:`local_mean`; 0 for the whole picture.
+    """
+
+    def __init__(self, channels: int, cell: int = 0) -> None:
+        super().__init__(channels, channels, 1)
+        self.cell = cell
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, C, H, W) -> same shape."""
+        if not self.cell:
+            return x * super().forward(x.mean(dim=(2, 3), keepdim=True))
+        weights = super().forward(local_mean(x, self.cell))
+        enlarged = functional.interpolate(weights, scale_factor=self.cell, mode="bilinear")
+        return x * enlarged[..., : x.shape[-2], : x.shape[-1]]
+
+
 class NAFBlock(nn.Module):
     """Convolution with simplified channel attention, then a feed-forward layer, both residual.
 
@@ -44,14 +91,15 @@ class NAFBlock(nn.Module):
 
     Args:
         channels: feature channels.
+        cell: of :class:`ChannelAttention`.
     """
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, cell: int = 0) -> None:
         super().__init__()
         self.norm1 = ChannelNorm(channels, eps=1e-6)
         self.expand = nn.Conv2d(channels, 2 * channels, 1)
         self.depthwise = nn.Conv2d(2 * channels, 2 * channels, 3, padding=1, groups=2 * channels)
-        self.attention = nn.Conv2d(channels, channels, 1)
+        self.attention = ChannelAttention(channels, cell)
         self.project = nn.Conv2d(channels, channels, 1)
         self.norm2 = ChannelNorm(channels, eps=1e-6)
         self.widen = nn.Conv2d(channels, 2 * channels, 1)
@@ -62,14 +110,18 @@ class NAFBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(N, C, H, W) -> same shape."""
         y = simple_gate(self.depthwise(self.expand(self.norm1(x))))
-        y = y * self.attention(y.mean(dim=(2, 3), keepdim=True))
-        x = x + self.scale1 * self.project(y)
+        x = x + self.scale1 * self.project(self.attention(y))
         return x + self.scale2 * self.narrow(simple_gate(self.widen(self.norm2(x))))
 
 
-def blocks(channels: int, number: int) -> nn.Sequential:
+def blocks(channels: int, number: int, cell: int) -> nn.Sequential:
     """NAF blocks one after the other."""
-    return nn.Sequential(*(NAFBlock(channels) for _ in range(number)))
+    return nn.Sequential(*(NAFBlock(channels, cell) for _ in range(number)))
+
+
+def cell_of_scale(cell: int, scale: int) -> int:
+    """Side of a cell of the full size at a scale, rounded up."""
+    return -(-cell // 2**scale)
 
 
 def downsample(channels: int, result: int) -> nn.Conv2d:
@@ -142,14 +194,19 @@ class SpikePyramid(nn.Module):
         channels: of the features, the same at each level.
         levels: resolutions.
         finest_blocks: NAF blocks of the finest level; the other levels have one.
+        cell: of their channel attention, in pixels of the sensor.
     """
 
-    def __init__(self, inputs: int, channels: int, levels: int, finest_blocks: int) -> None:
+    def __init__(
+        self, inputs: int, channels: int, levels: int, finest_blocks: int, cell: int
+    ) -> None:
         super().__init__()
         self.stem = nn.Conv2d(inputs, channels, 3, padding=1)
-        self.further = blocks(channels, finest_blocks - 1)
+        self.further = blocks(channels, finest_blocks - 1, cell)
         self.downs = nn.ModuleList(downsample(channels, channels) for _ in range(levels - 1))
-        self.blocks = nn.ModuleList(NAFBlock(channels) for _ in range(levels))
+        self.blocks = nn.ModuleList(
+            NAFBlock(channels, cell_of_scale(cell, level)) for level in range(levels)
+        )
 
     @property
     def multiple(self) -> int:
@@ -196,19 +253,23 @@ class SpikeNAFNet(Restorer):
         encoder, decoder = settings.ENCODER_BLOCKS, settings.DECODER_BLOCKS
         width, spike_width = settings.WIDTH, settings.SPIKE_WIDTH
         widths = [width * 2**scale for scale in range(len(encoder) + 1)]
+        cells = [cell_of_scale(settings.POOLING_CELL, scale) for scale in range(len(encoder) + 1)]
         self.bins, self.shuffled = bins, shuffled
         self.neighbour_bins = settings.NEIGHBOUR_BINS
         self.intro = nn.Conv2d(3, width, 3, padding=1)
-        self.encoder = nn.ModuleList(map(blocks, widths, encoder))
+        self.encoder = nn.ModuleList(map(blocks, widths, encoder, cells))
         self.downs = nn.ModuleList(map(downsample, widths, widths[1:]))
-        self.middle = blocks(widths[-1], settings.MIDDLE_BLOCKS)
+        self.middle = blocks(widths[-1], settings.MIDDLE_BLOCKS, cells[-1])
         self.ups = nn.ModuleList(map(upsample, widths[1:]))
-        self.decoder = nn.ModuleList(map(blocks, widths, decoder))
+        self.decoder = nn.ModuleList(map(blocks, widths, decoder, cells))
         self.ending = nn.Conv2d(width, 3, 3, padding=1)
         start_at_zero(self.ending)
         if bins:
             inputs = 1 + bins + 2 * self.neighbour_bins
-            self.spikes = SpikePyramid(inputs, spike_width, len(encoder), settings.SPIKE_BLOCKS)
+            # Half the frames' resolution is the usual sensor's.
+            self.spikes = SpikePyramid(
+                inputs, spike_width, len(encoder), settings.SPIKE_BLOCKS, cells[1]
+            )
             self.fusion = nn.ModuleList(
                 nn.Conv2d(channels + spike_width, channels, 1) for channels in widths
             )

@@ -119,6 +119,11 @@ class NAFSettings(Section):
         "enlargement",
         False,
     )
+    POOLING_CELL: NonNegative = key(
+        "Channel attention sees windows of 3 x 3 cells of this side, in pixels of the frames; half "
+        "of DATA.CROP_SIZE shows it about as much as in training, 0 the whole frame",
+        0,
+    )
 
     @model_validator(mode="after")
     def _check_block_counts(self) -> Self:

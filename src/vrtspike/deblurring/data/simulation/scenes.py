@@ -6,13 +6,19 @@ camera shakes and drifts smoothly.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from vrtspike.deblurring.data.simulation.objects import (
+    MovingObject,
+    Picture,
+    draw_objects,
+    random_object,
+)
 from vrtspike.deblurring.data.simulation.sensor import SPK_GOPRO, Simulation
 from vrtspike.deblurring.data.simulation.sequence import write_sequence
 
@@ -21,8 +27,6 @@ FRAMES_PER_EXPOSURE = 11
 SMALL_FRAME = (128, 192)
 """Rows and columns of the frames that the sizes of scenes refer to."""
 
-Picture = NDArray[np.float32]
-"""(H, W, 3) RGB or (H, W), 0 to 255; of opacities 0 to 1."""
 Pose = NDArray[np.float64]
 """Shift along x and y in pixels, turn in radians, log of the zoom."""
 Point = tuple[float, float]
@@ -68,6 +72,7 @@ def film(
     height: int,
     width: int,
     frames: int,
+    objects: Sequence[MovingObject] = (),
 ) -> Iterator[NDArray[np.uint8]]:
     """Film a photograph.
 
@@ -78,6 +83,7 @@ def film(
         height: rows of a frame.
         width: columns of a frame.
         frames: their number.
+        objects: in front of the scene, with motions of their own.
 
     Yields:
         uint8 (height, width, 3) frames at 240 frames a second.
@@ -106,11 +112,12 @@ def film(
         warped = cv2.warpAffine(layer, matrix, (width, height), flags=flags, borderMode=border)
         return np.asarray(warped, dtype=np.float32)
 
-    for pose in path:
+    for number, pose in enumerate(path):
         far = seen(picture, pose, 1.0, middle, cv2.BORDER_REFLECT_101)
         mask = seen(alpha, pose, 1.5, near_middle, cv2.BORDER_CONSTANT)[..., None]
         front = seen(near, pose, 1.5, near_middle, cv2.BORDER_REFLECT_101)
-        yield np.rint(np.clip(far + mask * (front - far), 0, 255)).astype(np.uint8)
+        scene = draw_objects(far + mask * (front - far), objects, number)
+        yield np.rint(np.clip(scene, 0, 255)).astype(np.uint8)
 
 
 def film_sequence(
@@ -123,6 +130,7 @@ def film_sequence(
     width: int,
     exposures: int,
     how: Simulation = SPK_GOPRO,
+    objects: int = 0,
 ) -> int:
     """Film a photograph, and write the sequence in the Spk-GoPro layout in place of a former one.
 
@@ -135,6 +143,7 @@ def film_sequence(
         width: columns of a frame, an even number.
         exposures: blurry frames.
         how: the sensor, whose seed is drawn.
+        objects: number of objects with a motion of their own.
 
     Returns:
         the number of exposures.
@@ -144,7 +153,11 @@ def film_sequence(
     """
     # One frame more: the last interval of the last exposure is interpolated towards it.
     count = exposures * FRAMES_PER_EXPOSURE + 1
-    frames = film(photograph, scene_width, random, height, width, count)
+    drawn = [
+        random_object(random, photograph, height=height, width=width, frames=count)
+        for _ in range(objects)
+    ]
+    frames = film(photograph, scene_width, random, height, width, count, drawn)
     written, _ = write_sequence(
         folder,
         frames,
