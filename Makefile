@@ -69,8 +69,8 @@ compat:  ## tests of models, training, data and plans with the oldest packages a
 	@$(MAKE) --no-print-directory VENV=.venv-compat LOCK=requirements-lowest.lock on-lowest
 
 on-lowest: $(READY)
-	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL) tests/deblurring/models tests/training \
-	  tests/deblurring/data tests/workflow/test_planning.py tests/workflow/test_snakemake_internals.py
+	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL) tests/models tests/training \
+	  tests/data tests/workflow/test_planning.py tests/workflow/test_snakemake_internals.py
 
 gpu:  ## with a GPU: agreement with a CPU, speed and memory of the presets, in 8 minutes
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH=src $(PYTHON) benchmarks/gpu.py

@@ -31,24 +31,24 @@ from numpy.typing import NDArray
 
 from experiments import write_figures
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.deblurring.data.bins import bin_edges
-from vrtspike.deblurring.data.clips.clips import ClipDataset
-from vrtspike.deblurring.data.clips.dataset import load_dataset, merge_dataset
-from vrtspike.deblurring.data.gate.ingest import ingest_sequence
-from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
-from vrtspike.deblurring.data.raw.layouts.spk_gopro import spk_gopro_exposure
-from vrtspike.deblurring.data.raw.recordings import find_sensor
-from vrtspike.deblurring.data.simulation.scenes import FRAMES_PER_EXPOSURE
-from vrtspike.deblurring.data.simulation.sequence import write_sequence
-from vrtspike.deblurring.data.store.reading import MEMORY_PER_BYTE, Store, cache_use
-from vrtspike.deblurring.data.store.voxels import voxelize_packed
-from vrtspike.deblurring.data.store.writing import build_store
-from vrtspike.deblurring.settings.schema import DataSettings
+from vrtspike.data.bins import bin_edges
+from vrtspike.data.clips.clips import ClipDataset
+from vrtspike.data.clips.dataset import load_dataset, merge_dataset
+from vrtspike.data.gate.ingest import ingest_sequence
+from vrtspike.data.raw.layouts.registry import find_sequence
+from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
+from vrtspike.data.raw.recordings import find_sensor
+from vrtspike.data.simulation.scenes import FRAMES_PER_EXPOSURE
+from vrtspike.data.simulation.sequence import write_sequence
+from vrtspike.data.store.reading import MEMORY_PER_BYTE, Store, cache_use
+from vrtspike.data.store.voxels import voxelize_packed
+from vrtspike.data.store.writing import build_store
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.io.manifests import sealed
 from vrtspike.monitoring.memory import MEGABYTE, measure_memory
 from vrtspike.monitoring.records import CacheUse
+from vrtspike.settings.schema import DataSettings
 from vrtspike.system.cli import HelpFormatter, run
 from vrtspike.training.batches import ShuffledBatches
 from vrtspike.training.distributed import Ranks
@@ -68,7 +68,7 @@ Works: TypeAlias = dict[str, Callable[[], Any]]
 # Prints its own peak memory: the parent's would count for its children.
 BUILD = """
 import sys
-from vrtspike.deblurring.data.store.writing import build_store
+from vrtspike.data.store.writing import build_store
 root, manifest, bins, output = sys.argv[1:]
 build_store(root, manifest, int(bins), output)
 print([line for line in open("/proc/self/status") if line.startswith("VmHWM")][0])

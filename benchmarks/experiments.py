@@ -20,11 +20,11 @@ import torch
 from vrtspike.analysis.evaluation_files import EvaluationJob
 from vrtspike.cluster.launch import launch
 from vrtspike.deblurring import problem
-from vrtspike.deblurring.settings import Settings
-from vrtspike.deblurring.settings.schema import deblurring_settings
 from vrtspike.io.files import atomic_write_text, read_json, write_json
 from vrtspike.runs.names import WEIGHTS
 from vrtspike.runs.published import PublishedRun, read_published
+from vrtspike.settings import Settings
+from vrtspike.settings.schema import deblurring_settings
 from vrtspike.system import cli
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -27,13 +27,13 @@ from torch._inductor.exc import InductorError
 from torch.optim import Optimizer
 from torch.profiler import ProfilerActivity, profile
 
-from vrtspike.deblurring.evaluation.tiling import even_side, recomputation, tile_unit, tiling_for
-from vrtspike.deblurring.losses.charbonnier import charbonnier
-from vrtspike.deblurring.models import Restorer, build_model
-from vrtspike.deblurring.settings import Settings
-from vrtspike.deblurring.settings.schema import load_video_preset
 from vrtspike.io.files import finite_or_null, read_json, write_json
+from vrtspike.losses.charbonnier import charbonnier
+from vrtspike.models import Restorer, build_model
 from vrtspike.monitoring.timing import seconds
+from vrtspike.restoration.tiling import even_side, recomputation, tile_unit, tiling_for
+from vrtspike.settings import Settings
+from vrtspike.settings.schema import load_video_preset
 from vrtspike.system import cli
 from vrtspike.system.errors import RunError
 from vrtspike.training.optimizers import build_optimizer

@@ -17,8 +17,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from experiments import ROOT, SEEDS, Runs, Variant, measure_variants, run_experiment, variants_table
-from vrtspike.deblurring.models import build_model
-from vrtspike.deblurring.settings import Settings
+from vrtspike.models import build_model
+from vrtspike.settings import Settings
 from vrtspike.system import cli
 
 SIDE = 128

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from vrtspike.deblurring.data.simulation.general import TEST, Source
-from vrtspike.deblurring.data.simulation.scenes import FRAMES_PER_EXPOSURE, film_sequence
-from vrtspike.deblurring.data.simulation.sensor import Simulation
+from vrtspike.data.simulation.general import TEST, Source
+from vrtspike.data.simulation.scenes import FRAMES_PER_EXPOSURE, film_sequence
+from vrtspike.data.simulation.sensor import Simulation
 from vrtspike.system import cli
 
 HEIGHT, WIDTH = 128, 192

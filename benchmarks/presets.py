@@ -25,11 +25,11 @@ from typing import Any
 from experiments import markdown, require_current
 from vrtspike.commands.hardware import GPU_FLOP_PER_BYTE
 from vrtspike.config.loading import load_preset
+from vrtspike.data.clips.requirements import largest_crop
 from vrtspike.deblurring.costs import FILE, GIB, ClipCost, clip_cost, model_digest, table
-from vrtspike.deblurring.data.clips.requirements import largest_crop
-from vrtspike.deblurring.settings import Settings
 from vrtspike.deblurring.step_cost import step_cost
 from vrtspike.io.files import atomic_write_text, read_json, write_json
+from vrtspike.settings import Settings
 from vrtspike.system import cli
 from vrtspike.system.cpus import available_cpus
 from vrtspike.training.progress import TRAINING_FACTOR

@@ -24,20 +24,20 @@ from numpy.typing import NDArray
 from torch import nn
 
 from experiments import CPU, ROOT, markdown, run_experiment, trained
-from vrtspike.deblurring.data.clips.dataset import DatasetManifest, load_dataset
-from vrtspike.deblurring.data.simulation.demo import SCENES, Scene, render
-from vrtspike.deblurring.data.simulation.scenes import FRAMES_PER_EXPOSURE
-from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
-from vrtspike.deblurring.data.store.reading import Store
-from vrtspike.deblurring.evaluation.given_clips import array_spikes, given_clip
-from vrtspike.deblurring.evaluation.pictures import array_pictures
-from vrtspike.deblurring.evaluation.restore import load_model, restore_frames, torch_compute
-from vrtspike.deblurring.evaluation.sources import sharp_frame, stored_sequence
-from vrtspike.deblurring.evaluation.tiling import tiling_for
-from vrtspike.deblurring.metrics.psnr import psnr
-from vrtspike.deblurring.settings import Settings
-from vrtspike.deblurring.settings.schema import deblurring_settings, load_video_preset
+from vrtspike.data.clips.dataset import DatasetManifest, load_dataset
+from vrtspike.data.simulation.demo import SCENES, Scene, render
+from vrtspike.data.simulation.scenes import FRAMES_PER_EXPOSURE
+from vrtspike.data.simulation.sensor import simulate_spikes
+from vrtspike.data.store.reading import Store
+from vrtspike.metrics.psnr import psnr
+from vrtspike.restoration.given_clips import array_spikes, given_clip
+from vrtspike.restoration.pictures import array_pictures
+from vrtspike.restoration.restore import load_model, restore_frames, torch_compute
+from vrtspike.restoration.sources import sharp_frame, stored_sequence
+from vrtspike.restoration.tiling import tiling_for
 from vrtspike.runs.names import WEIGHTS
+from vrtspike.settings import Settings
+from vrtspike.settings.schema import deblurring_settings, load_video_preset
 from vrtspike.system import cli
 from vrtspike.system.errors import DataError
 

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from experiments import write_figures
-from vrtspike.deblurring.data.gate.ingest import ingest_sequence
-from vrtspike.deblurring.data.manifests import SURVEY
-from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
-from vrtspike.deblurring.data.raw.versions import source_version
-from vrtspike.deblurring.data.simulation.demo import SCENES, make_demo_data
-from vrtspike.deblurring.data.store.writing import build_store
+from vrtspike.data.gate.ingest import ingest_sequence
+from vrtspike.data.manifests import SURVEY
+from vrtspike.data.raw.layouts.registry import find_sequence
+from vrtspike.data.raw.versions import source_version
+from vrtspike.data.simulation.demo import SCENES, make_demo_data
+from vrtspike.data.store.writing import build_store
 from vrtspike.io.files import write_json
 from vrtspike.io.manifests import SEAL
 from vrtspike.system.cli import HelpFormatter, positive_int, run

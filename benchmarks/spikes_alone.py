@@ -1,7 +1,7 @@
 """Which classical reconstruction from spikes is the baseline: windows, and intervals.
 
 Each test frame of the demo is reconstructed from the spikes of its exposure as an evaluation does
-it (``vrtspike.deblurring.evaluation.spikes_alone``), and compared with the sharp frame in grey.
+it (``vrtspike.restoration.spikes_alone``), and compared with the sharp frame in grey.
 Results in ``benchmarks/results/spikes_alone.json`` and in ``docs/metrics.md``.
 
 Examples:
@@ -21,21 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments import CPU, ROOT, markdown, run_experiment
-from vrtspike.deblurring.data.clips.dataset import SequenceEntry, load_dataset
-from vrtspike.deblurring.data.exposure import Exposure
-from vrtspike.deblurring.data.store.reading import Store
-from vrtspike.deblurring.evaluation.evaluate import ClipMeter, FrameImages, Scores
-from vrtspike.deblurring.evaluation.sources import sharp_frame
-from vrtspike.deblurring.evaluation.spikes_alone import (
-    RECONSTRUCTIONS,
-    Reconstruction,
-    in_gray,
-    spikes_alone,
-)
-from vrtspike.deblurring.metrics.psnr import PSNR_Y
-from vrtspike.deblurring.metrics.ssim import SSIM_Y
-from vrtspike.deblurring.metrics.tof import TOF
-from vrtspike.deblurring.spike_images import tfp
+from vrtspike.data.clips.dataset import SequenceEntry, load_dataset
+from vrtspike.data.exposure import Exposure
+from vrtspike.data.spike_images import tfp
+from vrtspike.data.store.reading import Store
+from vrtspike.evaluation.evaluate import ClipMeter, FrameImages, Scores
+from vrtspike.metrics.psnr import PSNR_Y
+from vrtspike.metrics.ssim import SSIM_Y
+from vrtspike.metrics.tof import TOF
+from vrtspike.restoration.sources import sharp_frame
+from vrtspike.restoration.spikes_alone import RECONSTRUCTIONS, Reconstruction, in_gray, spikes_alone
 from vrtspike.system import cli
 
 WINDOWS = (16, 24, 32, 40, 88)

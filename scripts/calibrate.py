@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from vrtspike.deblurring.commands.recordings import add_calibrate, calibrate
+from vrtspike.commands.recordings import add_calibrate, calibrate
 from vrtspike.system.cli import HelpFormatter, run
 
 

@@ -2,7 +2,7 @@
 
 These are config/README.md, the same page in Chinese (docs/zh/configuration.md), config/schema.json,
 the names of metrics, layouts and models that presets may use
-(src/vrtspike/deblurring/settings/names.py), and a list of what is missing in Chinese
+(src/vrtspike/settings/names.py), and a list of what is missing in Chinese
 (docs/zh/missing.md), which is not checked.
 """
 
@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 
 from vrtspike.config.reference import chinese, missing_page, preset_json_schema, reference_page
-from vrtspike.deblurring.settings import names
 from vrtspike.io.files import atomic_write_text
+from vrtspike.settings import names
 from vrtspike.system import cli
 from vrtspike.system.errors import ConfigError
 

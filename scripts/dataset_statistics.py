@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.deblurring.data.clips.dataset import merge_dataset
-from vrtspike.deblurring.data.manifests import ACCEPTED
+from vrtspike.data.clips.dataset import merge_dataset
+from vrtspike.data.manifests import ACCEPTED
 from vrtspike.io.files import write_json
 from vrtspike.io.manifests import read_manifest, sealed
 from vrtspike.system.cli import HelpFormatter, run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.deblurring.data.simulation.demo import make_demo_data
+from vrtspike.data.simulation.demo import make_demo_data
 from vrtspike.system.cli import HelpFormatter, run
 
 

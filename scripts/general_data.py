@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.deblurring.data.simulation.general import make_general_data
+from vrtspike.data.simulation.general import make_general_data
 from vrtspike.system.cli import HelpFormatter, run
 
 

@@ -10,10 +10,10 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from vrtspike.deblurring.data.manifests import SURVEY, surveyed
-from vrtspike.deblurring.data.raw.layouts.registry import AUTO, LAYOUTS
-from vrtspike.deblurring.data.shard_jobs import Ingestion, make_shard
-from vrtspike.deblurring.data.shards import members
+from vrtspike.data.manifests import SURVEY, surveyed
+from vrtspike.data.raw.layouts.registry import AUTO, LAYOUTS
+from vrtspike.data.shard_jobs import Ingestion, make_shard
+from vrtspike.data.shards import members
 from vrtspike.io.manifests import read_manifest
 from vrtspike.system.cli import HelpFormatter, add_shard, run
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from vrtspike.deblurring.analysis.leaderboard import write_leaderboard
+from vrtspike.deblurring.leaderboard import write_leaderboard
 from vrtspike.system.cli import add_run_folders, run
 
 

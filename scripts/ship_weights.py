@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.deblurring.shipping import ship_weights
 from vrtspike.io.files import folder_size
+from vrtspike.restoration.shipping import ship_weights
 from vrtspike.system.cli import HelpFormatter, run
 
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from vrtspike.deblurring.data.raw.layouts.registry import AUTO, LAYOUTS, find_sequence, frame_faults
-from vrtspike.deblurring.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
-from vrtspike.deblurring.data.raw.survey import survey
-from vrtspike.deblurring.data.simulation.sensor import Simulation
-from vrtspike.deblurring.data.simulation.sequence import (
+from vrtspike.data.raw.layouts.registry import AUTO, LAYOUTS, find_sequence, frame_faults
+from vrtspike.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
+from vrtspike.data.raw.survey import survey
+from vrtspike.data.simulation.sensor import Simulation
+from vrtspike.data.simulation.sequence import (
     FrameFolder,
     frame_files,
     frame_folders,

@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.deblurring.data.raw.layouts.registry import AUTO, LAYOUTS
-from vrtspike.deblurring.data.raw.survey import survey
+from vrtspike.data.raw.layouts.registry import AUTO, LAYOUTS
+from vrtspike.data.raw.survey import survey
 from vrtspike.io.files import write_json
 from vrtspike.system.cli import HelpFormatter, run
 from vrtspike.system.errors import named_faults

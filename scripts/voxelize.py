@@ -9,9 +9,9 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from vrtspike.deblurring.data.manifests import ACCEPTED
-from vrtspike.deblurring.data.shard_jobs import Building, make_shard
-from vrtspike.deblurring.data.shards import members
+from vrtspike.data.manifests import ACCEPTED
+from vrtspike.data.shard_jobs import Building, make_shard
+from vrtspike.data.shards import members
 from vrtspike.io.manifests import read_manifest
 from vrtspike.system.cli import HelpFormatter, add_shard, run
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from vrtspike.deblurring.settings import Settings
 from vrtspike.io.files import write_json
 from vrtspike.runs.identity import RunIdentity
+from vrtspike.settings import Settings
 
 Publish = Callable[..., Path]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vrtspike.config import load_preset
-from vrtspike.deblurring.settings import Settings
+from vrtspike.settings import Settings
 
 
 def video_presets(repository: Path) -> dict[str, Settings]:

@@ -15,10 +15,10 @@ from nbclient import NotebookClient
 
 import vrtspike
 from tests.concurrency import run_python
-from tests.deblurring.evaluation.conftest import arrays, small_run
-from vrtspike.deblurring.evaluation.trained import load
-from vrtspike.deblurring.video import read_video
+from tests.small_run import arrays, small_run
+from vrtspike.data.video import read_video
 from vrtspike.io.images import read_rgb
+from vrtspike.restoration.trained import load
 
 __all__ = ["small_run"]
 

@@ -69,11 +69,9 @@ def test_only_commands_import_a_problem(repository, page):
             assert not found & problems, source
 
 
-@pytest.mark.parametrize("part", ["deblurring", "deblurring.data"])
-def test_no_nested_package_imports_from_above(repository, page, part):
-    known = layers(page, f"| layer | packages of `{part.rpartition('.')[2]}`")
-    package = repository / "src/vrtspike" / part.replace(".", "/")
-    assert check(package, f"{part}.", known) == []
+def test_no_package_of_the_data_imports_from_above(repository, page):
+    known = layers(page, "| layer | packages of `data`")
+    assert check(repository / "src/vrtspike/data", "data.", known) == []
 
 
 def test_the_rules_share_little_and_are_short(repository):

@@ -59,7 +59,7 @@ def test_there_is_a_walk_for_everything_that_is_often_added(taken):
 def test_the_code_of_the_walks_is_written_as_the_project_is(taken):
     call(taken.project, "-m", "ruff", "format", "--check", ".")
     call(taken.project, "-m", "ruff", "check", ".")
-    for path in ("deblurring/losses/edge.py", "deblurring/metrics/mae.py"):
+    for path in ("losses/edge.py", "metrics/mae.py"):
         module = f"vrtspike.{path.removesuffix('.py').replace('/', '.')}"
         told = call(
             taken.project, "-c", f"import doctest, {module} as m; print(doctest.testmod(m))"
@@ -69,7 +69,7 @@ def test_the_code_of_the_walks_is_written_as_the_project_is(taken):
 
 def test_names_and_keys_reach_the_reference(taken):
     for path in (
-        "src/vrtspike/deblurring/settings/names.py",
+        "src/vrtspike/settings/names.py",
         "config/README.md",
         "config/schema.json",
     ):

@@ -11,13 +11,13 @@ WITHOUT = {
     # Until its function begins, Ctrl-C ends in a traceback.
     "vrtspike.__main__": {"vrtspike.system", "argparse"},
     # Planning.
-    "vrtspike.deblurring.data.raw.survey": {"torch", "zarr", "pandas", "numpy", "cv2"},
-    "vrtspike.deblurring.data.raw.versions": {"torch", "zarr", "pandas", "numpy", "cv2"},
+    "vrtspike.data.raw.survey": {"torch", "zarr", "pandas", "numpy", "cv2"},
+    "vrtspike.data.raw.versions": {"torch", "zarr", "pandas", "numpy", "cv2"},
     **{module: {"torch"} for module in PROBLEMS.values()},
     # Reading a preset takes no table.
-    "vrtspike.config": {"torch", "cv2", "vrtspike.deblurring", "vrtspike.deblurring.models"},
+    "vrtspike.config": {"torch", "cv2", "vrtspike.deblurring", "vrtspike.models"},
     # Tables and reports.
-    "vrtspike.deblurring.metrics.registry": {"torch", "lpips", "torchvision"},
+    "vrtspike.metrics.registry": {"torch", "lpips", "torchvision"},
 }
 
 

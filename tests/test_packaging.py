@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from tests.concurrency import run_python
-from vrtspike.deblurring.named_models import SHIPPED_NAMES, shipped_folder
+from vrtspike.runs.named_models import SHIPPED_NAMES, shipped_folder
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ BUILD = "from setuptools.build_meta import build_wheel; print(build_wheel('wheel
 def test_a_wheel_holds_the_packages_own_weights(repository, tmp_path):
     package = repository / "src/vrtspike"
     copied = [repository / "pyproject.toml", repository / "README.md"]
-    copied += [package / "__init__.py", package / "deblurring/__init__.py"]
+    copied += [package / "__init__.py", package / "system/__init__.py"]
     for path in copied:
         target = tmp_path / path.relative_to(repository)
         target.parent.mkdir(parents=True, exist_ok=True)

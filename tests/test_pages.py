@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.deblurring.data.raw.published import PUBLISHED
-from tests.deblurring.data.scenes import film
+from tests.data.raw.published import PUBLISHED
+from tests.data.scenes import film
 from vrtspike.io.images import write_png
 
 PLANNED = "tests/workflow/test_documented.py"

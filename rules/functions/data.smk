@@ -1,6 +1,6 @@
 """Inputs and params of the rules before training."""
 
-from vrtspike.deblurring.data.manifests import (
+from vrtspike.data.manifests import (
     ACCEPTED,
     DATASET,
     INGEST_SHARD,

@@ -59,7 +59,7 @@ def demo_benchmarks(*presets):
 def published_vrt(wildcards):
     """VRT's weights; they and the frames must exist before anything is computed."""
     # Imported here, because it imports plotting.
-    from vrtspike.deblurring.analysis.published import (
+    from vrtspike.evaluation.published import (
         require_published_frames,
         require_published_weights,
         vrt_on_gopro,

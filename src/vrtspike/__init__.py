@@ -11,21 +11,21 @@ from importlib import import_module
 # As of `typing`: until ``__main__`` has begun, Ctrl-C ends in a traceback, so little is imported.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vrtspike.deblurring.data.raw.spikes import read_spikes
-    from vrtspike.deblurring.data.store.voxels import voxelize
-    from vrtspike.deblurring.evaluation.pictures import read_frames
-    from vrtspike.deblurring.evaluation.trained import TrainedModel, load
+    from vrtspike.data.raw.spikes import read_spikes
+    from vrtspike.data.store.voxels import voxelize
+    from vrtspike.restoration.pictures import read_frames
+    from vrtspike.restoration.trained import TrainedModel, load
 
 __version__ = "0.1.0"
 
 __all__ = ["TrainedModel", "load", "read_frames", "read_spikes", "voxelize"]
 
 _HOMES = {
-    "TrainedModel": "vrtspike.deblurring.evaluation.trained",
-    "load": "vrtspike.deblurring.evaluation.trained",
-    "read_frames": "vrtspike.deblurring.evaluation.pictures",
-    "read_spikes": "vrtspike.deblurring.data.raw.spikes",
-    "voxelize": "vrtspike.deblurring.data.store.voxels",
+    "TrainedModel": "vrtspike.restoration.trained",
+    "load": "vrtspike.restoration.trained",
+    "read_frames": "vrtspike.restoration.pictures",
+    "read_spikes": "vrtspike.data.raw.spikes",
+    "voxelize": "vrtspike.data.store.voxels",
 }
 
 # Threads that wait for others sleep instead of spin, unless the user chose otherwise: on busy cores

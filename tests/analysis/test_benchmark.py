@@ -8,8 +8,8 @@ import pytest
 from vrtspike.analysis.benchmark import NAMES, comparison_text, ratio_of_times, timed_settings
 from vrtspike.config.documents import parse_overrides
 from vrtspike.config.loading import override_settings
-from vrtspike.deblurring.settings import Settings
 from vrtspike.io.flatten import unequal
+from vrtspike.settings import Settings
 from vrtspike.training.optimizers import total_steps
 
 

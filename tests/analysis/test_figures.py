@@ -15,7 +15,7 @@ from tests.published_runs import write_lines
 from vrtspike.analysis.figures import RunFigures, run_figures, summarize_sections, throughput
 from vrtspike.analysis.performance import figures_table
 from vrtspike.analysis.run_logs import read_run_logs
-from vrtspike.deblurring.metrics.registry import METRICS
+from vrtspike.metrics.registry import METRICS
 
 STEPS, MICRO = 61, 3
 PARTS = {

@@ -10,7 +10,7 @@ import pytest
 from vrtspike.analysis.figures import Health, Memory, RunFigures, Speed
 from vrtspike.analysis.findings import Finding, find, symptoms
 from vrtspike.analysis.rules import Run
-from vrtspike.deblurring.settings import Settings
+from vrtspike.settings import Settings
 from vrtspike.sst.settings import SSTSettings
 
 WAITS = {"data_ms": 99.0, "data_share": 0.5}

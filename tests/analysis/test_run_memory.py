@@ -10,10 +10,10 @@ import pytest
 from vrtspike.analysis import run_memory
 from vrtspike.analysis.run_memory import memory_advice, memory_lines
 from vrtspike.commands.main import run_command
-from vrtspike.deblurring.settings import Settings
 from vrtspike.io.files import write_json
 from vrtspike.monitoring.process_memory import ProcessMemory, SystemMemory
 from vrtspike.runs.identity import RunIdentity
+from vrtspike.settings import Settings
 from vrtspike.sst.settings import SSTSettings
 from vrtspike.system.errors import RunError
 

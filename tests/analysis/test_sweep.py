@@ -7,7 +7,7 @@ import pytest
 
 from tests.published_runs import write_lines
 from vrtspike.analysis.sweep import parallel_coordinates, write_sweep
-from vrtspike.deblurring.metrics.psnr import PSNR
+from vrtspike.metrics.psnr import PSNR
 from vrtspike.system.errors import RunError
 
 VALUES = {

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import data
-from vrtspike.deblurring.data.clips.dataset import load_dataset
-from vrtspike.deblurring.data.store.reading import Store
+from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.store.reading import Store
 
 SMALL = {"HEIGHT": 64, "WIDTH": 96, "CROP": 32, "CLIP": 2, "FRAMES": 4, "COPIES": 3}
 

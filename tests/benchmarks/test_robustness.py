@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import robustness
-from vrtspike.deblurring.data.simulation.demo import SCENES
+from vrtspike.data.simulation.demo import SCENES
 
 
 def test_exposures_are_those_of_the_frames_and_one_bit_in_a_hundred_is_flipped() -> None:

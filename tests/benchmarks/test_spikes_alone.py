@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vrtspike.deblurring.settings import Settings
-from vrtspike.deblurring.spike_images import short_window
+from vrtspike.data.spike_images import short_window
 from vrtspike.io.files import read_json
+from vrtspike.settings import Settings
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.analysis.test_compare import evaluation
-from tests.deblurring.analysis.test_old_logs import TRAIN
-from tests.deblurring.data.scenes import film
+from tests.data.scenes import film
+from tests.deblurring.test_old_logs import TRAIN
 from vrtspike.commands import hardware, main, preset_advice
 from vrtspike.commands.hardware import Machine
-from vrtspike.deblurring.data.raw.spikes import write_spikes
-from vrtspike.deblurring.data.simulation.sensor import simulate_spikes
-from vrtspike.deblurring.data_size import GB
+from vrtspike.data.data_size import GB
+from vrtspike.data.raw.spikes import write_spikes
+from vrtspike.data.simulation.sensor import simulate_spikes
 from vrtspike.io.images import write_png
 from vrtspike.system.errors import UserError
 

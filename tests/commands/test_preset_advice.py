@@ -13,9 +13,9 @@ from vrtspike.commands.hardware import GpuKind, Machine, measure_speed, named_gp
 from vrtspike.commands.preset_advice import advise, advise_batch
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import load_workflow, read_workflow
+from vrtspike.data.simulation.demo import SCENES, render
+from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.costs import table
-from vrtspike.deblurring.data.simulation.demo import SCENES, render
-from vrtspike.deblurring.data.simulation.sequence import write_sequence
 from vrtspike.sst.problem import memory
 from vrtspike.system.errors import UserError
 

@@ -153,8 +153,8 @@ def test_little_shared_memory(monkeypatch):
 
 
 def test_data_that_are_there(project, tmp_path_factory):
-    from tests.deblurring.data.scenes import film
-    from vrtspike.deblurring.data.simulation.sequence import write_sequence
+    from tests.data.scenes import film
+    from vrtspike.data.simulation.sequence import write_sequence
 
     root = tmp_path_factory.mktemp("data") / "walk"
     for split in ("train", "test"):

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from vrtspike.config.workflow import load_workflow
-from vrtspike.deblurring.datasets import DeblurringWorkflow
-from vrtspike.deblurring.settings.schema import ABLATION
+from vrtspike.data.datasets import DeblurringWorkflow
+from vrtspike.settings.schema import ABLATION
 from vrtspike.system.errors import ConfigError
 
 CONFIG = ["config.yaml"]

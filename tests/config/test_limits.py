@@ -13,7 +13,7 @@ from vrtspike.config import load_preset
 from vrtspike.config.documents import document_of, overlay, parse_overrides, parse_yaml
 from vrtspike.config.loading import build_settings
 from vrtspike.config.workflow import load_workflow
-from vrtspike.deblurring.settings import Settings
+from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError
 
 

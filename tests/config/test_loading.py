@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from vrtspike.config import load_preset
 from vrtspike.config.loading import check_training
-from vrtspike.deblurring.settings import Settings
+from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError
 
 

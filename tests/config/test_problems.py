@@ -8,7 +8,7 @@ from vrtspike.analysis.evaluation_files import EvaluatedProblem
 from vrtspike.config.loading import load_preset
 from vrtspike.config.problems import PROBLEMS, Metric, Problem, all_metrics, find_problem
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
-from vrtspike.deblurring.metrics.registry import METRICS as OF_VIDEOS
+from vrtspike.metrics.registry import METRICS as OF_VIDEOS
 from vrtspike.sst.settings import METRICS as OF_THE_SEA
 from vrtspike.system.errors import ConfigError
 from vrtspike.training.fit import TrainableProblem

@@ -10,7 +10,7 @@ import pytest
 from vrtspike.config.documents import document_of, nested
 from vrtspike.config.loading import override_settings
 from vrtspike.config.workflow import Workflow, load_workflow
-from vrtspike.deblurring.datasets import DeblurringWorkflow
+from vrtspike.data.datasets import DeblurringWorkflow
 from vrtspike.deblurring.planning import clip_options
 from vrtspike.system.errors import ConfigError
 

@@ -93,9 +93,9 @@ def test_the_count_agrees_with_a_real_step():
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
-    from vrtspike.deblurring.losses.charbonnier import charbonnier
-    from vrtspike.deblurring.models import build_model
     from vrtspike.deblurring.step_cost import step_cost
+    from vrtspike.losses.charbonnier import charbonnier
+    from vrtspike.models import build_model
     from vrtspike.monitoring.memory import FORMULAS
 
     settings = preset("light_demo", "DATA.CROP_SIZE=32")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vrtspike.deblurring.extension_points import names_module
-from vrtspike.deblurring.settings import names
+from vrtspike.settings import names
 
 
 def test_the_names_that_presets_may_use_are_those_of_the_tables():

@@ -18,17 +18,15 @@ import torch
 from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tests.deblurring.data.prepared import prepared
-from tests.deblurring.data.scenes import film
+from tests.data.prepared import prepared
+from tests.data.scenes import film
 from vrtspike.config import load_preset
-from vrtspike.deblurring.data.clips.dataset import load_dataset, run_statistics, training_statistics
-from vrtspike.deblurring.data.raw.spikes import read_spikes
-from vrtspike.deblurring.data.simulation.sensor import Simulation
-from vrtspike.deblurring.data.simulation.sequence import write_sequence
-from vrtspike.deblurring.data.store.reading import Store
-from vrtspike.deblurring.data.store.voxels import Statistics
-from vrtspike.deblurring.losses.charbonnier import charbonnier
-from vrtspike.deblurring.models import build_model
+from vrtspike.data.clips.dataset import load_dataset, run_statistics, training_statistics
+from vrtspike.data.raw.spikes import read_spikes
+from vrtspike.data.simulation.sensor import Simulation
+from vrtspike.data.simulation.sequence import write_sequence
+from vrtspike.data.store.reading import Store
+from vrtspike.data.store.voxels import Statistics
 from vrtspike.deblurring.preset import (
     build,
     build_task,
@@ -37,12 +35,14 @@ from vrtspike.deblurring.preset import (
     training_batches,
     validation_batches,
 )
-from vrtspike.deblurring.settings import Settings
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import read_rgb
+from vrtspike.losses.charbonnier import charbonnier
+from vrtspike.models import build_model
 from vrtspike.runs.code import record_code, write_code
 from vrtspike.runs.identity import RunIdentity, identify, write_statistics
 from vrtspike.runs.published import publish
+from vrtspike.settings import Settings
 from vrtspike.sst.settings import SSTSettings
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.training.distributed import Ranks

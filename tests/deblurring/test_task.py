@@ -8,13 +8,13 @@ import torch
 from torch import nn
 
 from tests.deblurring.reference_metrics import decibels, similarity
-from vrtspike.deblurring.data.clips.clips import prepare_batch
-from vrtspike.deblurring.data.store.voxels import Statistics
-from vrtspike.deblurring.losses.term import Term
-from vrtspike.deblurring.metrics.psnr import PSNR
-from vrtspike.deblurring.metrics.ssim import SSIM
+from vrtspike.data.clips.clips import prepare_batch
+from vrtspike.data.store.voxels import Statistics
 from vrtspike.deblurring.task import DeblurringTask
-from vrtspike.deblurring.visuals import GAP, LABEL_HEIGHT
+from vrtspike.evaluation.visuals import GAP, LABEL_HEIGHT
+from vrtspike.losses.term import Term
+from vrtspike.metrics.psnr import PSNR
+from vrtspike.metrics.ssim import SSIM
 
 CPU = torch.device("cpu")
 CLIPS, LENGTH, SIZE, BINS = 2, 3, 16, 4

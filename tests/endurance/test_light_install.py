@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.deblurring.evaluation.conftest import arrays, small_run
+from tests.small_run import arrays, small_run
 from tests.test_install import install
-from vrtspike.deblurring.evaluation.trained import load
+from vrtspike.restoration.trained import load
 
 __all__ = ["install", "small_run"]
 

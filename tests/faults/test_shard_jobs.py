@@ -11,8 +11,8 @@ import pytest
 
 from tests.faults.processes import started, stop_at
 from tests.workflow.project import CONFIG, Project, tiny_project
-from vrtspike.deblurring.data.simulation.demo import SCENES, render
-from vrtspike.deblurring.data.simulation.sequence import write_sequence
+from vrtspike.data.simulation.demo import SCENES, render
+from vrtspike.data.simulation.sequence import write_sequence
 
 pytestmark = [pytest.mark.endurance, pytest.mark.workflow]
 

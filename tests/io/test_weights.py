@@ -13,7 +13,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import nn
 
-from vrtspike.deblurring.data.raw.spikes import count_spike_frames
+from vrtspike.data.raw.spikes import count_spike_frames
 from vrtspike.io.images import read_rgb
 from vrtspike.io.weights import floating_type, load_trained, read_weights, write_half
 from vrtspike.system.errors import DataError, RunError

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from tests.published_runs import memory_lines, metric_lines, timing_lines, write_lines
-from vrtspike.deblurring.settings import Settings
 from vrtspike.io.files import write_json
 from vrtspike.runs.identity import RunIdentity
+from vrtspike.settings import Settings
 
 HEIGHT, WIDTH = 36, 64
 

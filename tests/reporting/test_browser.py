@@ -20,7 +20,7 @@ from tests.reporting.results import (
     make_run,
     picture,
 )
-from vrtspike.deblurring.video import video_file
+from vrtspike.data.video import video_file
 from vrtspike.io.files import read_json, write_json
 from vrtspike.reporting.page import write_report_page
 

@@ -7,9 +7,9 @@ import pytest
 
 from tests.reporting.results import make_evaluation
 from vrtspike.analysis.evaluation_files import write_summary
-from vrtspike.deblurring.settings import Settings
 from vrtspike.reporting.evaluations import read_evaluation
 from vrtspike.runs.published import PublishedRun
+from vrtspike.settings import Settings
 from vrtspike.system.errors import RunError
 
 GONE = "gone"

@@ -8,7 +8,7 @@ import pytest
 from tests.published_runs import write_lines
 from tests.reporting.results import make_alignment
 from vrtspike.analysis.run_logs import read_run_logs
-from vrtspike.deblurring.metrics.registry import METRICS
+from vrtspike.metrics.registry import METRICS
 from vrtspike.reporting.measurements import curves_of, read_alignment, training_curves
 
 

@@ -5,10 +5,10 @@ import hashlib
 import pytest
 
 from tests.reporting.results import make_run
-from vrtspike.deblurring.settings import Settings
 from vrtspike.reporting.runs import read_origin, setting_changes, training_seconds
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.published import read_published
+from vrtspike.settings import Settings
 
 
 def origin(folder, presets, **record):

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.deblurring.analysis.test_leaderboard import publish
+from tests.deblurring.test_leaderboard import publish
 from tests.reporting.browser import PROGRAM, chromium, opened
 from tests.reporting.results import make_evaluation, make_run
 from vrtspike.analysis.compare import find_candidates, write_comparison
-from vrtspike.deblurring.analysis.leaderboard import write_leaderboard
+from vrtspike.deblurring.leaderboard import write_leaderboard
 from vrtspike.plotting.pages import Table, write_tables
 
 pytestmark = [

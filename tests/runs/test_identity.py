@@ -9,11 +9,10 @@ import pytest
 from pydantic import BaseModel
 
 from tests.published_runs import write_lines
-from vrtspike.deblurring.data.clips.dataset import read_statistics
-from vrtspike.deblurring.data.manifests import DATASET
-from vrtspike.deblurring.data.store.voxels import Statistics
+from vrtspike.data.clips.dataset import read_statistics
+from vrtspike.data.manifests import DATASET
+from vrtspike.data.store.voxels import Statistics
 from vrtspike.deblurring.problem import evaluation_weights, training_weights
-from vrtspike.deblurring.settings import Settings
 from vrtspike.io.files import file_digest, read_json, write_json
 from vrtspike.io.pretrained import PUBLISHED
 from vrtspike.runs.identity import (
@@ -25,6 +24,7 @@ from vrtspike.runs.identity import (
     write_statistics,
 )
 from vrtspike.runs.published import publish
+from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError, DataError, RunError
 
 

@@ -9,7 +9,7 @@ import pytest
 import xarray
 
 from tests.sst.conftest import GLOBE, PACIFIC, YEARS, cell_means, changed, series_store
-from vrtspike.deblurring.data.raw.versions import changed_files
+from vrtspike.data.raw.versions import changed_files
 from vrtspike.sst import store as store_module
 from vrtspike.sst.generate import Globe, write_example
 from vrtspike.sst.grid import Area, Grid

@@ -12,8 +12,8 @@ import torch
 from tests.training.forecast import Disturbed, Forecaster, ForecastTask
 from tests.training.setup_run import Notes, forecast_settings, forecast_trainer, records, train
 from vrtspike.cluster.signals import StopRequest
-from vrtspike.deblurring.settings import Settings
 from vrtspike.monitoring.records import read_records
+from vrtspike.settings import Settings
 from vrtspike.system.errors import RunError
 from vrtspike.training.checkpoints import list_checkpoints
 from vrtspike.training.optimizers import total_steps

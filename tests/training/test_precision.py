@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from vrtspike.config.run_schema import TrainSettings
-from vrtspike.deblurring.settings import Settings
+from vrtspike.settings import Settings
 from vrtspike.training.fit import set_arithmetic
 from vrtspike.training.precision import Precision
 

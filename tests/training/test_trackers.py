@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from vrtspike.deblurring.settings import Settings
 from vrtspike.io.files import read_json
 from vrtspike.runs.identity import RunIdentity
+from vrtspike.settings import Settings
 from vrtspike.system.errors import RunError
 from vrtspike.training.trackers import RUN_IDS, open_trackers
 

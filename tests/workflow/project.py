@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from vrtspike.deblurring.data.simulation.demo import SCENES, render
-from vrtspike.deblurring.data.simulation.sequence import write_sequence
+from vrtspike.data.simulation.demo import SCENES, render
+from vrtspike.data.simulation.sequence import write_sequence
 
 PARTS = ("workflow", "rules", "scripts", "src", "config", "environment.yml")
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.workflow.project import stages
-from vrtspike.deblurring.data.simulation.demo import SCENES, render
-from vrtspike.deblurring.data.simulation.sequence import write_sequence
+from vrtspike.data.simulation.demo import SCENES, render
+from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.io.files import read_json
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]

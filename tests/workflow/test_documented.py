@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.workflow.project import make_tiny_data
-from vrtspike.deblurring.data.simulation.demo import SCENES, render
+from vrtspike.data.simulation.demo import SCENES, render
 
 PAGES = (
     "README.md",

@@ -32,7 +32,7 @@ def test_the_run_that_it_starts_from_is_trained_before_and_decides_it(finished):
 
 
 def test_weights_of_the_package_are_evaluated_as_they_come_beside_a_training(finished):
-    start, general = "results/train/tiny", "src/vrtspike/deblurring/weights/general"
+    start, general = "results/train/tiny", "src/vrtspike/weights/general"
     # The project's own weights are of another network.
     shutil.rmtree(finished.folder / general, ignore_errors=True)
     packed = finished.python("-m", "vrtspike", "pack", start, "-o", general)

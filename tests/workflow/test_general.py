@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from vrtspike.deblurring.evaluation.trained import load
 from vrtspike.io.weights import floating_type
+from vrtspike.restoration.trained import load
 
 pytestmark = [pytest.mark.workflow, pytest.mark.endurance, pytest.mark.core]
 
@@ -21,7 +21,7 @@ def test_weights_are_trained_evaluated_packed_and_made_again_where_they_are_stal
     figures = json.loads((pack / "figures.json").read_text())
     assert figures["preset"] == "general"
     assert not tiny.why("general")
-    package = tiny.folder / "src/vrtspike/deblurring/weights/general"
+    package = tiny.folder / "src/vrtspike/weights/general"
     done = tiny.python("scripts/ship_weights.py")
     assert done.returncode == 0, done.stderr
     names = {path.name: path.read_bytes() for path in pack.iterdir()}

@@ -25,9 +25,9 @@ PARAMS = "Params have changed since last execution: Union of exclusive params be
             ["SEED 1 -> 2", "TRAIN.OPTIM.LR 0.0001 -> 0.0003"],
         ),
         (
-            f"{PARAMS}before: 'vrtspike/deblurring/data/gain.py 0123456789ab' now: "
-            "'vrtspike/deblurring/data/gain.py ba9876543210', 'vrtspike/io/files.py 000000000000'",
-            ["code of vrtspike/deblurring/data/gain.py", "code of vrtspike/io/files.py"],
+            f"{PARAMS}before: 'vrtspike/data/gain.py 0123456789ab' now: "
+            "'vrtspike/data/gain.py ba9876543210', 'vrtspike/io/files.py 000000000000'",
+            ["code of vrtspike/data/gain.py", "code of vrtspike/io/files.py"],
         ),
         (
             f"{PARAMS}before: ['raw files of train/a: {'0' * 12}', 'raw files of b: {'2' * 12}'] "

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from vrtspike.config.workflow import Workflow, WorkflowSettings
-from vrtspike.deblurring.data.manifests import ACCEPTED
-from vrtspike.deblurring.settings import Settings
+from vrtspike.data.manifests import ACCEPTED
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.io.flatten import flat_settings
 from vrtspike.io.manifests import file_entry
 from vrtspike.runs.identity import result_settings
+from vrtspike.settings import Settings
 from vrtspike.sst.settings import SSTSettings
 from vrtspike.workflow.staleness import (
     code_lines,
@@ -47,7 +47,7 @@ def test_how_voxels_are_computed_decides_nothing_that_is_only_shown(repository, 
     uses = [*problem_parts("METRICS"), *problem_parts("SETTINGS")]
     lines = code_lines(repository / "scripts", f"{name}.py", uses=uses)
     files = [line.split(" ")[0] for line in lines]
-    assert "vrtspike/deblurring/settings/schema.py" in files
+    assert "vrtspike/settings/schema.py" in files
     assert not [each for each in files if "/data/" in each or "/models/" in each]
 
 

@@ -7,12 +7,12 @@ import pytest
 
 from vrtspike.config.run_schema import split_seed
 from vrtspike.config.workflow import Workflow, WorkflowSettings, load_workflow
-from vrtspike.deblurring import named_models
-from vrtspike.deblurring.data.manifests import DATASET
-from vrtspike.deblurring.settings import Settings
+from vrtspike.data.manifests import DATASET
 from vrtspike.io.files import file_digest, write_json
+from vrtspike.runs import named_models
 from vrtspike.runs.code import training_code, write_code
 from vrtspike.runs.identity import RunIdentity
+from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.workflow.training import Trainings, retrained
 

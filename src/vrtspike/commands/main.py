@@ -14,8 +14,8 @@ from vrtspike.system import cli
 from vrtspike.system.suggestions import did_you_mean
 
 MODULES = {
-    "vrtspike.deblurring.commands.models": ("restore", "export"),
-    "vrtspike.deblurring.commands.recordings": ("show", "calibrate", "verify"),
+    "vrtspike.commands.models": ("restore", "export"),
+    "vrtspike.commands.recordings": ("show", "calibrate", "verify"),
     "vrtspike.commands.machine": ("doctor", "advise", "memory", "benchmark"),
     "vrtspike.commands.runs": ("pack", "analyze", "compare", "why"),
 }

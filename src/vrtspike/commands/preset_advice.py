@@ -19,14 +19,14 @@ from vrtspike.commands.hardware import Machine
 from vrtspike.config.problems import find_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import Workflow
+from vrtspike.data.clips.dataset import held_out
+from vrtspike.data.clips.requirements import largest_crop
+from vrtspike.data.data_size import GB, GOPRO, DataSize, measure_data
+from vrtspike.data.datasets import Dataset, DeblurringWorkflow
 from vrtspike.deblurring.costs import TrainingCost, training_cost
-from vrtspike.deblurring.data.clips.dataset import held_out
-from vrtspike.deblurring.data.clips.requirements import largest_crop
-from vrtspike.deblurring.data_size import GB, GOPRO, DataSize, measure_data
-from vrtspike.deblurring.datasets import Dataset, DeblurringWorkflow
 from vrtspike.deblurring.problem import training_weights
-from vrtspike.deblurring.settings import Settings
 from vrtspike.io.files import folder_size
+from vrtspike.settings import Settings
 from vrtspike.system.errors import DataError
 from vrtspike.system.surroundings import free_bytes
 from vrtspike.training.workers import resolve_workers

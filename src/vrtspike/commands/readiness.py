@@ -22,14 +22,14 @@ from vrtspike.commands.preset_advice import PresetData, find_data
 from vrtspike.config.problems import find_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import Workflow, read_workflow
-from vrtspike.deblurring.data_size import GB
-from vrtspike.deblurring.datasets import Dataset, DeblurringWorkflow
-from vrtspike.deblurring.settings import Settings
+from vrtspike.data.data_size import GB
+from vrtspike.data.datasets import Dataset, DeblurringWorkflow
 from vrtspike.io.locks import lock_file
 from vrtspike.io.pretrained import PUBLISHED, verify_weights
 from vrtspike.monitoring.nvml import driver_version
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.runs.names import WEIGHTS
+from vrtspike.settings import Settings
 from vrtspike.system.errors import DataError, UserError, named_faults
 from vrtspike.system.surroundings import environment_faults, free_bytes, nearest_existing
 

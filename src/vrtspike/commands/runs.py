@@ -40,9 +40,9 @@ def pack(arguments: argparse.Namespace) -> None:
     and a model card for the Hugging Face hub (`hf upload OWNER/NAME FOLDER`).
     `vrtspike restore` and `vrtspike.load` take such a folder, or OWNER/NAME, in place of a run.
     """
-    from vrtspike.deblurring.settings import deblurring_settings
     from vrtspike.reporting.packed import pack_run
     from vrtspike.runs.published import read_published
+    from vrtspike.settings import deblurring_settings
 
     # What takes a packed folder restores frames.
     deblurring_settings(read_published(arguments.run_path).settings)
@@ -101,8 +101,8 @@ def analyze(arguments: argparse.Namespace) -> None:
         )
     from vrtspike.analysis.findings import finding_lines
     from vrtspike.analysis.performance import figures_table, read_analysis, write_analysis
-    from vrtspike.deblurring.analysis.old_logs import analyze_old_logs
-    from vrtspike.deblurring.settings.schema import load_video_preset
+    from vrtspike.deblurring.old_logs import analyze_old_logs
+    from vrtspike.settings.schema import load_video_preset
 
     if folder is not None:
         analysis = read_analysis(folder)

@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from vrtspike.deblurring.settings import Settings
 from vrtspike.io.files import json_digest, read_json
+from vrtspike.settings import Settings
 from vrtspike.training.optimizers import total_steps
 from vrtspike.training.progress import TRAINING_FACTOR
 

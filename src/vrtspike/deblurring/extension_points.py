@@ -2,16 +2,16 @@
 
 The configuration imports none of the tables: reading a preset would take PyTorch, and every stage
 would be stale after any change in one of them. It knows their names from
-:mod:`vrtspike.deblurring.settings.names`, which ``scripts/config_reference.py`` writes from here.
+:mod:`vrtspike.settings.names`, which ``scripts/config_reference.py`` writes from here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vrtspike.deblurring.data.raw.layouts.registry import AUTO, LAYOUTS
-from vrtspike.deblurring.metrics.registry import METRICS
-from vrtspike.deblurring.models.registry import MODELS
+from vrtspike.data.raw.layouts.registry import AUTO, LAYOUTS
+from vrtspike.metrics.registry import METRICS
+from vrtspike.models.registry import MODELS
 
 _HEAD = '''"""Names from the tables of this project that a preset may use.
 
@@ -29,7 +29,7 @@ _LINE = 100
 
 
 def names_module() -> str:
-    """The text of ``vrtspike/deblurring/settings/names.py``."""
+    """The text of ``vrtspike/settings/names.py``."""
     types = {"LayoutName": [AUTO, *LAYOUTS], "MetricName": METRICS, "ModelName": MODELS}
     return _HEAD + "".join(_literal(name, values) for name, values in types.items())
 

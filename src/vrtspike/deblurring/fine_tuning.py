@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from vrtspike.deblurring.data.clips.dataset import read_statistics
-from vrtspike.deblurring.named_models import start_file
-from vrtspike.deblurring.settings import Settings
-from vrtspike.deblurring.settings.differences import differing_model_keys
+from vrtspike.data.clips.dataset import read_statistics
 from vrtspike.runs.identity import RunIdentity
+from vrtspike.runs.named_models import start_file
 from vrtspike.runs.names import STATISTICS
+from vrtspike.settings import Settings
+from vrtspike.settings.differences import differing_model_keys
 from vrtspike.system.errors import ConfigError, RunError
 
 _NO_SHAPE = ("MODEL.TYPE", "MODEL.USE_SPIKE")

@@ -14,26 +14,22 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vrtspike.deblurring.data.clips.requirements import (
+from vrtspike.data.clips.requirements import (
     crop_sizes,
     require_sequences_to_hold_out,
     require_spikes,
 )
-from vrtspike.deblurring.data.manifests import SURVEY, is_damaged, surveyed
-from vrtspike.deblurring.data.raw.layouts.files import SequenceFiles
-from vrtspike.deblurring.data.raw.nearby import spike_roots
-from vrtspike.deblurring.data.raw.survey import survey
-from vrtspike.deblurring.data.raw.versions import folder_version, source_version
-from vrtspike.deblurring.data.shards import members, shard_count, shard_names, shard_of
-from vrtspike.deblurring.datasets import Dataset, DeblurringWorkflow
-from vrtspike.deblurring.settings import Settings
-from vrtspike.deblurring.settings.workflow import (
-    CalibrateSettings,
-    SimulatedSequence,
-    SimulateSettings,
-)
+from vrtspike.data.datasets import Dataset, DeblurringWorkflow
+from vrtspike.data.manifests import SURVEY, is_damaged, surveyed
+from vrtspike.data.raw.layouts.files import SequenceFiles
+from vrtspike.data.raw.nearby import spike_roots
+from vrtspike.data.raw.survey import survey
+from vrtspike.data.raw.versions import folder_version, source_version
+from vrtspike.data.shards import members, shard_count, shard_names, shard_of
 from vrtspike.io.files import json_digest
 from vrtspike.io.manifests import ManifestKind, read_manifest, size_and_date
+from vrtspike.settings import Settings
+from vrtspike.settings.workflow import CalibrateSettings, SimulatedSequence, SimulateSettings
 from vrtspike.system.errors import ConfigError, DataError, list_faults, named_faults
 from vrtspike.workflow.messages import Notices
 

@@ -8,24 +8,19 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from vrtspike.deblurring.data.clips.clips import ClipDataset
-from vrtspike.deblurring.data.clips.dataset import (
-    HELD_OUT,
-    DatasetManifest,
-    load_dataset,
-    training_statistics,
-)
-from vrtspike.deblurring.data.store.reading import cache_share, cache_use
-from vrtspike.deblurring.evaluation.restore import load_model
-from vrtspike.deblurring.losses.registry import build_terms
-from vrtspike.deblurring.metrics.metric import ImageMetric, Score
-from vrtspike.deblurring.models import Restorer, build_model
-from vrtspike.deblurring.models.restorer import BACKBONE, FLOW
-from vrtspike.deblurring.settings import Settings, deblurring_settings
-from vrtspike.deblurring.settings.train import VideoTrainSettings
+from vrtspike.data.clips.clips import ClipDataset
+from vrtspike.data.clips.dataset import HELD_OUT, DatasetManifest, load_dataset, training_statistics
+from vrtspike.data.store.reading import cache_share, cache_use
 from vrtspike.deblurring.task import VALIDATION, DeblurringTask
+from vrtspike.losses.registry import build_terms
+from vrtspike.metrics.metric import ImageMetric, Score
+from vrtspike.models import Restorer, build_model
+from vrtspike.models.restorer import BACKBONE, FLOW
+from vrtspike.restoration.restore import load_model
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.names import WEIGHTS
+from vrtspike.settings import Settings, deblurring_settings
+from vrtspike.settings.train import VideoTrainSettings
 from vrtspike.system.errors import RunError, UserError
 from vrtspike.training.batches import NoBatches, ShuffledBatches, ValidationBatches
 from vrtspike.training.distributed import Ranks

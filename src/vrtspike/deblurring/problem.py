@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrtspike.deblurring.data.manifests import DATASET
-from vrtspike.deblurring.metrics.registry import METRICS as METRICS
-from vrtspike.deblurring.named_models import start_file
-from vrtspike.deblurring.settings import Settings
+from vrtspike.data.manifests import DATASET
 from vrtspike.io.manifests import read_manifest
 from vrtspike.io.pretrained import BACKBONES
+from vrtspike.metrics.registry import METRICS as METRICS
+from vrtspike.runs.named_models import start_file
 from vrtspike.runs.names import WEIGHTS
+from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -69,15 +69,11 @@ def check_data(manifest: Path, settings: Settings) -> None:
         ConfigError: naming the data set, the teacher or the start, and the key.
         RunError: if the teacher or the start is damaged.
     """
-    from vrtspike.deblurring.data.clips.dataset import (
-        load_dataset,
-        read_statistics,
-        training_statistics,
-    )
-    from vrtspike.deblurring.data.clips.requirements import require_spikes
+    from vrtspike.data.clips.dataset import load_dataset, read_statistics, training_statistics
+    from vrtspike.data.clips.requirements import require_spikes
     from vrtspike.deblurring.fine_tuning import require_fitting_start
-    from vrtspike.deblurring.settings import deblurring_settings
     from vrtspike.runs.identity import RunIdentity
+    from vrtspike.settings import deblurring_settings
 
     dataset = load_dataset(manifest)
     if settings.kept_start is None:
@@ -105,7 +101,7 @@ def check_data(manifest: Path, settings: Settings) -> None:
                     "to its values, or choose another teacher"
                 )
     if others := [name for name in settings.TEST.PROTOCOL if name != "own"]:
-        from vrtspike.deblurring.evaluation.protocols import PROTOCOLS
+        from vrtspike.evaluation.protocols import PROTOCOLS
 
         for name in others:
             PROTOCOLS[name].require_blur(dataset.blur_dir, str(manifest))
@@ -141,7 +137,7 @@ def memory(settings: Settings) -> None:
 
 def statistics(settings: Settings, manifest: Path) -> Mapping[str, Any]:
     """What the spikes of a run are standardised with."""
-    from vrtspike.deblurring.data.clips.dataset import run_statistics
+    from vrtspike.data.clips.dataset import run_statistics
 
     return run_statistics(settings, manifest)
 
@@ -155,7 +151,7 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
 
 def evaluate(job: EvaluationJob) -> list[str]:
     """Restore the test split: metrics per frame and sequence, pictures, examples."""
-    from vrtspike.deblurring.evaluation.evaluate import evaluate_run
-    from vrtspike.deblurring.evaluation.summary import summary_lines
+    from vrtspike.evaluation.evaluate import evaluate_run
+    from vrtspike.evaluation.summary import summary_lines
 
     return summary_lines(evaluate_run(job))

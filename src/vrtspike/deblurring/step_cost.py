@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from vrtspike.deblurring.losses.charbonnier import charbonnier
-from vrtspike.deblurring.models import build_model
+from vrtspike.losses.charbonnier import charbonnier
+from vrtspike.models import build_model
 from vrtspike.monitoring.memory import StepCost, count_step
 from vrtspike.training.precision import Precision
 
 if TYPE_CHECKING:
-    from vrtspike.deblurring.settings import Settings
+    from vrtspike.settings import Settings
 
 _RATIO = 2
 """Pixels of a frame for each pixel of the spike sensor along each side, as of most recordings."""

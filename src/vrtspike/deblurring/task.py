@@ -10,15 +10,15 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from vrtspike.deblurring.data.clips.clips import Clip, prepare_batch
-from vrtspike.deblurring.data.store.voxels import Statistics
-from vrtspike.deblurring.losses.charbonnier import charbonnier
-from vrtspike.deblurring.losses.term import Term
-from vrtspike.deblurring.metrics.metric import ImageMetric, Score
-from vrtspike.deblurring.metrics.psnr import PSNR
-from vrtspike.deblurring.metrics.ssim import SSIM
-from vrtspike.deblurring.rgb_images import to_uint8
-from vrtspike.deblurring.visuals import comparison
+from vrtspike.data.clips.clips import Clip, prepare_batch
+from vrtspike.data.rgb_images import to_uint8
+from vrtspike.data.store.voxels import Statistics
+from vrtspike.evaluation.visuals import comparison
+from vrtspike.losses.charbonnier import charbonnier
+from vrtspike.losses.term import Term
+from vrtspike.metrics.metric import ImageMetric, Score
+from vrtspike.metrics.psnr import PSNR
+from vrtspike.metrics.ssim import SSIM
 from vrtspike.monitoring.timing import section
 
 VALIDATION = (PSNR, SSIM)

@@ -18,14 +18,13 @@ from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
 
-import vrtspike
 from vrtspike.io.files import json_digest
 
 PACKAGE = "vrtspike"
 NEUTRAL = ("vrtspike.system.cli", "vrtspike.system.errors")
 """Modules that only report to the user; a package stands for all its modules."""
 
-_SOURCES = Path(vrtspike.__file__).parent.parent
+_SOURCES = Path(__file__).parents[2]
 _CLASS_NAME = re.compile(rf"{PACKAGE}(\.\w+)+\.[A-Z]\w*")
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from vrtspike.config.workflow import Workflow, workflow_schema
-from vrtspike.deblurring.data.raw.layouts.registry import find_sequence
-from vrtspike.deblurring.data.raw.versions import source_version
-from vrtspike.deblurring.datasets import Dataset, DeblurringWorkflow
+from vrtspike.data.datasets import Dataset, DeblurringWorkflow
+from vrtspike.data.raw.layouts.registry import find_sequence
+from vrtspike.data.raw.versions import source_version
 from vrtspike.deblurring.planning import (
     MISSING,
     RawData,
@@ -25,12 +25,8 @@ from vrtspike.deblurring.planning import (
     simulation_options,
     split_options,
 )
-from vrtspike.deblurring.settings import Settings
-from vrtspike.deblurring.settings.workflow import (
-    CalibrateSettings,
-    SimulatedSequence,
-    SimulateSettings,
-)
+from vrtspike.settings import Settings
+from vrtspike.settings.workflow import CalibrateSettings, SimulatedSequence, SimulateSettings
 from vrtspike.system.errors import ConfigError
 from vrtspike.workflow.messages import Notices
 

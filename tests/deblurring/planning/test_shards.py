@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from tests.deblurring.data.scenes import film
+from tests.data.scenes import film
 from tests.deblurring.planning.test_raw_data import Said
 from vrtspike.config.workflow import Workflow, workflow_schema
-from vrtspike.deblurring.data import shard_jobs
-from vrtspike.deblurring.data.manifests import INGEST_SHARD, STORE_SHARD, SURVEY
-from vrtspike.deblurring.data.shard_jobs import Building, Ingestion, make_shard
-from vrtspike.deblurring.data.shards import members, shard_names
-from vrtspike.deblurring.data.simulation.sequence import write_sequence
-from vrtspike.deblurring.datasets import Dataset, DeblurringWorkflow
+from vrtspike.data import shard_jobs
+from vrtspike.data.datasets import Dataset, DeblurringWorkflow
+from vrtspike.data.manifests import INGEST_SHARD, STORE_SHARD, SURVEY
+from vrtspike.data.shard_jobs import Building, Ingestion, make_shard
+from vrtspike.data.shards import members, shard_names
+from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.planning import RawData, damaged_sequences
-from vrtspike.deblurring.settings import Settings
 from vrtspike.io.files import read_json, write_json
+from vrtspike.settings import Settings
 from vrtspike.system.errors import DataError
 
 NAMES = ["test/c", "train/a", "train/b"]

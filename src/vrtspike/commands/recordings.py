@@ -1,0 +1,184 @@
+"""Commands of ``vrtspike`` about recordings: spike files, your own camera, stores."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from vrtspike.data.raw.layouts.registry import LAYOUTS
+from vrtspike.system.cli import add_output, positive_int
+from vrtspike.system.errors import ConfigError, DataError, UserError, list_faults
+
+ADVICE = "Delete these stores with their manifests and run the workflow again."
+MODEL_ADVICE = "Copy these folders again from their origin, or train again."
+
+
+def add_show(parser: argparse.ArgumentParser) -> None:
+    """Add what the command takes."""
+    add = parser.add_argument
+    add("file", type=Path, metavar="FILE", help="spike file (.dat or .npz)")
+    add("--frame", type=Path, help="sharp frame of the same exposure (PNG)")
+    add_sensor(parser)
+    add("--layout", choices=LAYOUTS, help="of the file, which tells the step that the frame shows")
+    add("--start", type=int, default=0, help="first step to look at")
+    add("--steps", type=positive_int, help="how many; all, but at most 2000, unless given")
+    contents = "folder for the results, or the picture's own name (.png or .svg); here unless given"
+    add_output(parser, contents, "OUT")
+    add("--video", action="store_true", help="also write a video beside the picture")
+
+
+def show(arguments: argparse.Namespace) -> int:
+    """Show what a spike file holds: figures, a picture, a video of a window that slides over it.
+
+    The sensor's size is that of --sensor, of the file, of a config.yaml beside it or of the layout,
+    else half the frame's. With the sharp frame of the exposure the two are compared. The exit
+    status is 1 if the steps are shuffled or the spikes do not show the frame.
+    """
+    from vrtspike.data.spike_view import describe, draw_spikes, faults, film_spikes, view_spikes
+
+    picture = arguments.output or Path()
+    if picture.is_dir() or not picture.suffix:
+        picture /= f"{arguments.file.stem}_spikes.png"
+    # Before the file is read, which may take a while.
+    if picture.suffix.lower() not in (".png", ".svg"):
+        raise ConfigError(
+            f"--output: found {picture}, expected a folder, or a file named *.png or *.svg"
+        )
+    sensor = tuple(arguments.sensor) if arguments.sensor else None
+    layout = LAYOUTS.get(arguments.layout)
+    view = view_spikes(
+        arguments.file, sensor, arguments.frame, arguments.start, arguments.steps, layout
+    )
+    wrong = faults(view)
+    print("\n".join([*describe(view), *(f"! {fault}" for fault in wrong)]), flush=True)
+    draw_spikes(view, picture)
+    print(f"picture: {picture}")
+    if arguments.video:
+        film_spikes(view, picture.with_suffix(".mp4"))
+        print(f"video: {picture.with_suffix('.mp4')}")
+    return 1 if wrong else 0
+
+
+def add_sensor(parser: argparse.ArgumentParser) -> None:
+    """Add ``--sensor``, the size of the spike sensor."""
+    parser.add_argument(
+        "--sensor",
+        type=positive_int,
+        nargs=2,
+        metavar=("ROWS", "COLUMNS"),
+        help="of the sensor as in the files, where neither .npz files nor a config.yaml beside "
+        "them tell",
+    )
+
+
+def add_calibrate(parser: argparse.ArgumentParser) -> None:
+    """Add what the command takes."""
+    add = parser.add_argument
+    add("--static", type=Path, required=True, metavar="SCENE", help="in which nothing moves")
+    add("--moving", type=Path, metavar="SCENE", help="in which much moves")
+    add_sensor(parser)
+    add("--most-steps", type=positive_int, default=200, help="of a time offset, either way")
+    add(
+        "--data",
+        type=Path,
+        help="data set that is to be resampled: <split>/<sequence>/ as a moving scene, sharp/ too",
+    )
+    contents = "folder for calibration.json, calibration.png and the resampled data set"
+    add_output(parser, contents, "OUT", required=True)
+
+
+def calibrate(arguments: argparse.Namespace) -> int:
+    """Find where and when the frames of your own camera see what the spike sensor sees.
+
+    SCENE folders hold blur/* and spike.dat; a moving one also exposures.csv. A static scene gives
+    the homography between two cameras side by side, a moving one the time offset. The result is
+    written with its residual error and a picture. The exit status is 1 if it is not good enough.
+    """
+    from vrtspike.data.gate.calibration import apply, calibrate, save
+
+    sensor = tuple(arguments.sensor) if arguments.sensor else None
+    found, picture = calibrate(arguments.static, arguments.moving, sensor, arguments.most_steps)
+    save(arguments.output, found, picture)
+    print(f"homography: {found.residual_pixels:.2f} sensor pixels are left")
+    if found.offset_steps is not None:
+        steps = found.residual_steps
+        spread = " (a single frame, error unknown)" if steps is None else f" +- {steps:.2f}"
+        print(
+            f"time offset: {found.offset_steps:+.2f}{spread} steps, correlation "
+            f"{found.correlation:.2f}"
+        )
+    else:
+        print("time offset: not measured (--moving), exposures are taken as they are said")
+    print(f"picture: {arguments.output / 'calibration.png'}")
+    for fault in found.faults:
+        print(f"! {fault}")
+    if found.faults:
+        return 1
+    if arguments.data:
+        for folder in apply(found, arguments.data, arguments.output):
+            print(f"resampled: {folder}")
+    return 0
+
+
+def add_verify(parser: argparse.ArgumentParser) -> None:
+    """Add what the command takes."""
+    parser.add_argument(
+        "places",
+        nargs="+",
+        metavar="PLACE",
+        help="manifest of a data set (dataset.json), or a trained model as for restore",
+    )
+
+
+def verify(arguments: argparse.Namespace) -> None:
+    """Read data sets and trained models completely and name all damage.
+
+    Of data sets, compares every chunk of the stores with its checksum and the contents with the
+    digest of their manifest. Of trained models, compares files with the digests in run.json, and
+    loads the weights. Exits with 2 if there is any damage.
+    """
+    datasets = [Path(place) for place in arguments.places if place.endswith(".json")]
+    models = [place for place in arguments.places if not place.endswith(".json")]
+    messages = []
+    if faults := _store_faults(datasets):
+        messages.append(list_faults("damaged stores", faults, ADVICE))
+    if faults := _model_faults(models):
+        messages.append(list_faults("damaged models", faults, MODEL_ADVICE))
+    if messages:
+        raise DataError("\n".join(messages))
+
+
+def _store_faults(datasets: Sequence[Path]) -> list[str]:
+    """Damage of the stores of data sets, which are told one by one."""
+    from vrtspike.data.clips.dataset import load_dataset
+    from vrtspike.data.store.writing import verify_store
+    from vrtspike.system.progress_bar import progress_bar
+
+    faults: list[str] = []
+    entries = (entry for path in datasets for entry in load_dataset(path).sequences)
+    for manifest in dict.fromkeys(entry.store.with_suffix(".json") for entry in entries):
+        with progress_bar(f"verify {manifest.stem}") as progress:
+            try:
+                found = verify_store(manifest, progress)
+            except DataError as error:
+                found = [str(error)]
+        faults += found
+        print(f"{manifest}: {f'{len(found)} faults' if found else 'sound'}")
+    return faults
+
+
+def _model_faults(models: Sequence[str]) -> list[str]:
+    """Damage of trained models, which are told one by one."""
+    from vrtspike.restoration.trained import load
+
+    faults = []
+    for model in models:
+        try:
+            load(model, device="cpu")
+        except UserError as error:
+            faults.append(str(error))
+            print(f"{model}: damaged")
+        else:
+            print(f"{model}: sound")
+    return faults

@@ -1,0 +1,94 @@
+"""The bins of a voxel grid, before and after the sharp instant of an exposure.
+
+Edge K // 2 of K bins is that instant in exposures of every length, so a model finds it in one place
+(K equal bins of Spk-GoPro had it in bin 13.7, 14.5 or 14.8 of 32), and they are narrowest there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vrtspike.data.exposure import Exposure
+from vrtspike.system.errors import DataError
+
+
+def most_bins(exposure: Exposure) -> int:
+    """The largest K that an exposure can fill.
+
+    >>> most_bins(Exposure(0, 56, 24))
+    49
+    """
+    before = _sharp_edge(exposure)
+    # K // 2 bins lie before the edge, the others after it.
+    about = min(2 * before + 1, 2 * (exposure.steps - before))
+    return min(exposure.steps, max(1, about))
+
+
+def _sharp_edge(exposure: Exposure) -> int:
+    """The step of the sharp instant, from the start: the edge between the bins on its sides."""
+    return int(exposure.sharp) - exposure.start
+
+
+def bin_edges(exposure: Exposure, bins: int) -> NDArray[np.int64]:
+    """First step of each bin, counted from the exposure's start, and the end: int64 (K + 1,).
+
+    Edge K // 2 is the step of the sharp instant; each of the two parts is divided by :func:`_half`.
+    A single bin holds the whole exposure.
+
+    Raises:
+        DataError: if K is not between 1 and :func:`most_bins` (bins would be empty) or a count
+            could exceed 255.
+
+    >>> bin_edges(Exposure(0, 56, 24), 4).tolist()
+    [0, 21, 24, 28, 56]
+    """
+    if bins < 1:
+        raise DataError(f"{bins} voxel bins: at least 1 is needed (DATA.NUM_VOXEL_BINS)")
+    most, middle, length = most_bins(exposure), _sharp_edge(exposure), exposure.steps
+    if bins > most:
+        raise DataError(
+            f"{bins} voxel bins for {length} spike frames: bins would be empty, half of them "
+            f"lie before the sharp frame (step {middle}); set DATA.NUM_VOXEL_BINS to at most {most}"
+        )
+    steps = np.array([length], dtype=np.int64)
+    if bins > 1:
+        before = _half(middle, bins // 2)
+        steps = np.concatenate([before[::-1], _half(length - middle, bins - bins // 2)])
+    if steps.max() > 255:
+        raise DataError(
+            f"{bins} voxel bins for {length} spike frames: a bin holds more than 255 steps "
+            "and its counts do not fit in 8 bits; raise DATA.NUM_VOXEL_BINS"
+        )
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(steps)])
+
+
+def _half(steps: int, bins: int) -> NDArray[np.int64]:
+    """Widths of the bins on one side of the sharp frame, from there outwards: int64 (bins,).
+
+    Fine next to the sharp frame, whose brightness is asked for, and coarser farther away: bin j of
+    n ends j + (steps - n) (j / n)^3 steps from it. Equal bins tell a linear regression of the sharp
+    frame 0.5 dB less (``benchmarks/learning.py``). SpkDeblurNet (Chen et al., NeurIPS 2023) gives
+    its network the central steps unbinned.
+
+    Args:
+        steps: their sum, at least ``bins``.
+        bins: n, at least 1.
+    """
+    number = np.arange(bins + 1, dtype=np.int64)
+    return np.diff(number + (steps - bins) * number**3 // bins**3)
+
+
+def bin_table(exposures: Sequence[Exposure], bins: int) -> NDArray[np.uint8]:
+    """Number of steps in each bin of several exposures: uint8 (exposures, K).
+
+    Args:
+        exposures: at least one.
+        bins: K.
+
+    >>> bin_table([Exposure(0, 16, 4), Exposure(0, 24, 8)], 4).tolist()
+    [[3, 1, 2, 10], [7, 1, 2, 14]]
+    """
+    return np.stack([np.diff(bin_edges(each, bins)) for each in exposures]).astype(np.uint8)

@@ -1,0 +1,90 @@
+"""What a preset asks of a data set.
+
+It stays within the standard library, because it is asked while the workflow plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vrtspike.system.errors import ConfigError
+
+if TYPE_CHECKING:
+    from vrtspike.settings import Settings
+    from vrtspike.settings.schema import DataSettings
+
+
+def largest_crop(settings: Settings) -> int:
+    """Side of a preset's largest training crops in pixels; every phase needs its own from all."""
+    phases = [phase.CROP_SIZE for phase in settings.TRAIN.PROGRESSIVE]
+    return max(phases, default=settings.DATA.CROP_SIZE)
+
+
+def crop_sizes(presets: Iterable[Settings]) -> dict[str, int]:
+    """Smallest frame side that will do for one of the presets on a data set, by split.
+
+    Training asks for its largest crops, validation for DATA.CROP_SIZE. Evaluation takes whole
+    frames of any size, and nothing else is done with weights that stay as they come.
+    """
+    sizes: dict[str, int] = {}
+    for settings in presets:
+        data = settings.DATA
+        asked = {data.VAL_SPLIT: 1, data.TRAIN_SPLIT: 1}
+        if settings.kept_start is None:
+            validated = data.VAL_SPLIT if data.VALIDATION == "test" else data.TRAIN_SPLIT
+            asked[validated] = data.CROP_SIZE
+            asked[data.TRAIN_SPLIT] = max(largest_crop(settings), asked[data.TRAIN_SPLIT])
+        for split, size in asked.items():
+            sizes[split] = min(size, sizes.get(split, size))
+    return sizes
+
+
+def require_spikes(
+    dataset: str, has_spikes: bool, settings: Settings, elsewhere: Sequence[Path] = ()
+) -> None:
+    """Refuse a model with spikes for a data set without.
+
+    Args:
+        dataset: what is refused, for the message.
+        has_spikes: whether its sequences have spikes.
+        settings: of the preset.
+        elsewhere: other folders that hold spikes of its sequences.
+
+    Raises:
+        ConfigError: if MODEL.USE_SPIKE is true and there are no spikes.
+    """
+    if settings.MODEL.USE_SPIKE and not has_spikes:
+        if elsewhere:
+            raise ConfigError(
+                f"{dataset}: no spike files beside the frames, and MODEL.USE_SPIKE is true; spikes "
+                f"of its sequences lie in {' and '.join(map(str, elsewhere))}: set DATA.SPIKE_ROOT "
+                "to it"
+            )
+        raise ConfigError(
+            f"{dataset}: no sequence of this data set has spike files, but MODEL.USE_SPIKE is "
+            "true. Set MODEL.USE_SPIKE to false (the ablation without spikes), put spike files "
+            "beside the frames (docs/data-formats.md says where) and run the workflow again, or "
+            "simulate them: from 240 fps frames (config/examples/high_frame_rate.yaml), or from "
+            "blurry and sharp videos (scripts/simulate.py --pairs, DATA.SPIKE_ROOT)"
+        )
+
+
+def require_sequences_to_hold_out(dataset: str, sequences: int, settings: DataSettings) -> None:
+    """Refuse a single training sequence if some have to be held out for validation.
+
+    Args:
+        dataset: what is refused, for the message.
+        sequences: number of training sequences.
+        settings: DATA of the preset.
+
+    Raises:
+        ConfigError: naming DATA.VALIDATION.
+    """
+    if settings.VALIDATION == "held_out" and sequences == 1:
+        raise ConfigError(
+            f"{dataset}: DATA.VALIDATION is held_out, and a single training sequence cannot "
+            "be divided; add sequences, or set DATA.VALIDATION to test: pages then say that "
+            "the run was chosen on the test split"
+        )

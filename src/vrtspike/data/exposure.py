@@ -1,0 +1,120 @@
+"""When a frame was exposed, in steps of its spike file.
+
+An exposure is the steps with the shutter open and the step that the sharp frame shows, which may
+lie between two. A layout of files knows it
+(:mod:`vrtspike.data.raw.layouts.layout`), or a table ``exposures.csv`` beside the frames
+with a line for each (``frame``, its name without suffix; ``start``, ``stop`` and ``sharp``, counted
+from the beginning of the spike file); nothing else in the project does.
+
+Like the layouts it stays within the standard library.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from vrtspike.system.errors import DataError, list_faults
+
+TABLE = "exposures.csv"
+COLUMNS = ("frame", "start", "stop", "sharp")
+
+
+class Exposure(NamedTuple):
+    """The exposure of one frame; steps count from the beginning of its recording."""
+
+    start: int
+    """First step with the shutter open."""
+    stop: int
+    """The step after the last one."""
+    sharp: float
+    """What the sharp frame shows; 3 is the middle of step 3."""
+
+    @property
+    def steps(self) -> int:
+        """T, the number of steps with the shutter open."""
+        return self.stop - self.start
+
+    def moved(self, steps: int) -> Exposure:
+        """The same exposure in a recording that begins so many steps sooner."""
+        return Exposure(self.start + steps, self.stop + steps, self.sharp + steps)
+
+    def widened(self, context: int, total: int) -> Exposure:
+        """The exposure with steps of the closed shutter on both sides.
+
+        Args:
+            context: most steps on each side.
+            total: steps of the recording, which cannot be left.
+        """
+        return Exposure(max(0, self.start - context), min(total, self.stop + context), self.sharp)
+
+
+def middle_frame(frames: int, steps_per_frame: int) -> Exposure:
+    """The exposure of a mean of successive source frames whose sharp frame is the middle one.
+
+    The first source frame stands at step 0, so the middle one of an odd number stands half a frame
+    before the middle of the steps. Of a single frame it is the middle.
+
+    >>> middle_frame(11, steps_per_frame=8)
+    Exposure(start=0, stop=88, sharp=40)
+    """
+    steps = frames * steps_per_frame
+    return Exposure(0, steps, steps_per_frame * (frames // 2) if frames > 1 else steps / 2)
+
+
+def read_exposures(path: Path, *, has_sharp: bool = True) -> dict[str, Exposure]:
+    """The exposures of a table, by the names of their frames.
+
+    Args:
+        path: of the table.
+        has_sharp: whether there are sharp frames. Without them the table need not say what these
+            show: the instant is the middle of the exposure.
+
+    Raises:
+        DataError: naming every line that is no exposure.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read ({error})") from error
+    table = csv.DictReader(io.StringIO(text))
+    columns = COLUMNS if has_sharp else COLUMNS[:-1]
+    if not set(columns) <= set(table.fieldnames or ()):
+        raise DataError(
+            f"{path}: found the columns {', '.join(table.fieldnames or ()) or 'none'}, expected "
+            f"{', '.join(columns)}"
+        )
+    found: dict[str, Exposure] = {}
+    faults = []
+    for row in table:
+        name = row["frame"]
+        try:
+            start, stop = int(row["start"]), int(row["stop"])
+            is_middle = not has_sharp and not row.get("sharp")
+            sharp = (start + stop) / 2 if is_middle else float(row["sharp"])
+            is_sound = name not in found and 0 <= start < stop and start <= sharp <= stop
+        except (TypeError, ValueError):
+            is_sound = False
+        if is_sound:
+            found[name] = Exposure(start, stop, sharp)
+        else:
+            faults.append(
+                f"line {table.line_num}, frame {name}: found start {row['start']}, stop "
+                f"{row['stop']} and sharp {row.get('sharp')}, expected a frame that is there once, "
+                "whole numbers 0 <= start < stop and a number sharp from start to stop"
+            )
+    if faults:
+        raise DataError(list_faults(f"{path}: lines that are no exposure", faults, "Fix them."))
+    return found
+
+
+def exposure_table(exposures: Mapping[str, Exposure]) -> str:
+    """The contents of a table; the inverse of :func:`read_exposures`."""
+    lines = [
+        f"{name},{exposure.start},{exposure.stop},{exposure.sharp:.15g}"
+        for name, exposure in exposures.items()
+    ]
+    return "\n".join([",".join(COLUMNS), *lines, ""])

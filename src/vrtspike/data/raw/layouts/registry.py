@@ -1,0 +1,155 @@
+"""The table of the raw layouts, and how the one of a data set is found.
+
+``scripts/config_reference.py`` writes the names that DATA.LAYOUT takes from it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from vrtspike.data.exposure import TABLE
+from vrtspike.data.raw.layouts import s_sdm, spk_gopro, spk_x4k, stream
+from vrtspike.data.raw.layouts.files import SequenceFiles
+from vrtspike.data.raw.layouts.folders import MAX_LINES
+from vrtspike.data.raw.layouts.layout import Layout
+from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
+from vrtspike.data.raw.numbering import find_jumps, frame_order
+from vrtspike.system.errors import DataError, first_few
+
+MODULES = (
+    spk_gopro,
+    spk_x4k,
+    s_sdm,
+    stream,
+)
+"""Each lists its layouts."""
+
+LAYOUTS: dict[str, Layout] = {
+    layout.name: layout for module in MODULES for layout in module.LAYOUTS
+}
+"""By name."""
+
+AUTO = "auto"
+"""The name of whichever layout recognises a folder."""
+
+
+def find_layout(root: Path, split: str, wanted: str = AUTO, usual: Layout | None = None) -> Layout:
+    """The layout of a split: the one asked for, else the one that recognises its folders.
+
+    Args:
+        root: the data set's folder.
+        split: which split.
+        wanted: name of a layout.
+        usual: that of a split which none of them recognises; None is :data:`SPK_GOPRO`.
+
+    Raises:
+        DataError: if several recognise them, or a folder cannot be looked at.
+    """
+    if wanted != AUTO:
+        return LAYOUTS[wanted]
+    known = [layout for layout in LAYOUTS.values() if layout.recognises(root, split)]
+    if len(known) > 1:
+        names = " and ".join(layout.name for layout in known)
+        raise DataError(
+            f"{root}: the folders of split {split} fit the layouts {names}; set DATA.LAYOUT to the "
+            "one that is meant"
+        )
+    return known[0] if known else usual or SPK_GOPRO
+
+
+def find_sequence(
+    root: str | os.PathLike[str],
+    sequence: str,
+    blur_dir: str,
+    layout: str = AUTO,
+    spike_root: str | None = None,
+) -> SequenceFiles:
+    """List the files of one sequence, ``<split>/<name>``; a split may be a path (``sub/train``).
+
+    Raises:
+        DataError: if a folder cannot be listed.
+    """
+    base = Path(root)
+    split, _, name = sequence.rpartition("/")
+    return find_layout(base, split, layout).find(base, split, name, blur_dir, spike_root)
+
+
+def frame_faults(files: SequenceFiles) -> list[str]:
+    """Frames that lack their blurry, sharp or spike partner, and gaps in their numbers."""
+    parts = {files.blur_dir: set(files.blur), "sharp": set(files.sharp)}
+    if files.spikes and files.stream is None:
+        parts["spike"] = set(files.spikes)
+    everything = set().union(*parts.values())
+    if not everything:
+        return [f"{files.split}/{files.name}: no frames at all"]
+    faults = []
+    if len(files.spikes) == 1 and len(files.blur) > 1 and "spike" in parts:
+        faults.append(_single_spike_file(files))
+        del parts["spike"]
+        everything = set(files.blur) | set(files.sharp)
+    faults += _lacking(parts, sorted(everything, key=frame_order))
+    return faults + _jumps(files)
+
+
+def _single_spike_file(files: SequenceFiles) -> str:
+    """The fault of a sequence with one spike file for many frames."""
+    layout = LAYOUTS[files.layout]
+    (path,) = files.spikes.values()
+    told = f"{path} is the only spike file of {len(files.blur)} frames; "
+    each = "put there a spike file for each frame, with the frame's name"
+    streams = layout.places(files.split, files.name, files.blur_dir).streams
+    if not streams:
+        return told + each
+    # The last place for the spikes of a sequence is the folder of the frames' spike files.
+    whole = PurePosixPath(path).with_stem(PurePosixPath(streams[-1]).name)
+    return (
+        f"{told}if it holds the spikes of the whole sequence, rename it to {whole}, which is "
+        f"divided evenly among the frames unless a table {TABLE} says otherwise; else {each}"
+    )
+
+
+def _lacking(parts: Mapping[str, Collection[str]], names: Sequence[str]) -> list[str]:
+    """A line for each frame that is not in all parts; one line for many that lack the same."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        present = ", ".join(part for part in parts if name in parts[part])
+        absent = ", ".join(part for part in parts if name not in parts[part])
+        if absent:
+            groups.setdefault((present, absent), []).append(name)
+    faults = []
+    for (present, absent), group in groups.items():
+        where = f"in {present} but {{}} no partner in {absent}"
+        if len(group) > MAX_LINES:
+            faults.append(f"frames {first_few(group)} are {where.format('have')}")
+        else:
+            faults += [f"frame {name} is {where.format('has')}" for name in group]
+    return faults
+
+
+def _jumps(files: SequenceFiles) -> list[str]:
+    """Gaps in the numbers of frames; one line for many, or where all have another step."""
+    layout = LAYOUTS[files.layout]
+    names = sorted(set(files.blur) & set(files.sharp), key=frame_order)
+    step, jumps = find_jumps(names, layout.step, layout.numbers)
+    usual, others = find_jumps(names, None, layout.numbers)
+    if len(names) > 2 and usual != step and not others:
+        return [
+            f"frame numbers rise by {usual} from each frame to the next, expected {step} in the "
+            f"layout {layout.name}: if no frames are missing between them, number them "
+            f"{_first_numbers(step)}; else put them back"
+        ]
+    cure = "frames are missing; put them back, or make two sequences of it"
+    if len(jumps) > MAX_LINES:
+        name, following = jumps[0]
+        return [
+            f"frame numbers jump in {len(jumps)} places, the first from {name} to {following}: "
+            f"{cure}"
+        ]
+    return [f"frame numbers jump from {name} to {following}: {cure}" for name, following in jumps]
+
+
+def _first_numbers(step: int) -> str:
+    """How frames are numbered in a layout, by an example."""
+    return ", ".join(str(1 + step * count) for count in range(3))

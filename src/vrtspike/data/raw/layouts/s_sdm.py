@@ -1,0 +1,39 @@
+"""S-SDM's GOPRO: ``<split>/{blur_data,sharp_data,spike_data}/<sequence>/NNNNNN.{png,dat}``.
+
+A file has 20 + 97 + 20 steps; the shutter is open in the middle ones, whose 49th is the sharp
+frame. Numbers count GoPro's source frames, 13 from one blurry frame to the next. The sensor has a
+quarter of the frames' size.
+
+RSB, the recordings of the same authors: ``{blur_data,spike_data}/<sequence>/NAME.{jpg,dat}``,
+without sharp frames. Its exposures are not published: a table ``exposures.csv`` in
+``spike_data/<sequence>`` gives them.
+"""
+
+from __future__ import annotations
+
+from vrtspike.data.raw.layouts.layout import Layout, fixed_exposure
+
+S_SDM = Layout(
+    name="s_sdm",
+    marks=(("{split}/blur_data", "{split}/sharp_data"),),
+    blur="{split}/blur_data/{sequence}",
+    sharp="{split}/sharp_data/{sequence}",
+    spike="{split}/spike_data/{sequence}",
+    exposure=fixed_exposure(margin=20, steps=97),
+    step=13,
+    scale=4,
+)
+
+RSB = Layout(
+    name="rsb",
+    marks=(("blur_data", "spike_data"),),
+    unless=("sharp_data",),
+    blur="blur_data/{sequence}",
+    sharp=None,
+    spike="spike_data/{sequence}",
+    step=None,
+    scale=4,
+    sensor=(250, 400),
+)
+
+LAYOUTS = (S_SDM, RSB)

@@ -1,0 +1,80 @@
+"""GoPro's frames with spikes: as they are published, and as other codes arrange them.
+
+``<root>/<split>/<sequence>/{blur,sharp}/NNNNNN.png`` and ``spike/NNNNNN.dat``; ``kair``:
+``<root>/{<split>_GT,<split>_GT_blurred,<split>_spike}/<sequence>/NNNNNN.{png,dat}``; ``nafnet``:
+``<root>/<split>/{input,target,spike}/<sequence>-NNNNNN.{png,dat}``.
+
+The spikes stand beside the frames or, as they are published (``GOPRO_Large_spike_seq``), under a
+root of their own (DATA.SPIKE_ROOT).
+"""
+
+from __future__ import annotations
+
+from vrtspike.data.exposure import Exposure
+from vrtspike.data.raw.layouts.layout import Layout
+from vrtspike.system.errors import DataError
+
+STEPS_PER_SOURCE_FRAME = 8
+"""Spike steps from one of GoPro's frames of 240 a second to the next."""
+
+
+def spk_gopro_exposure(steps: int) -> Exposure:
+    """All T = 8 N steps; the sharp frame is the middle one of N, at step 4 (N - 1).
+
+    An exposure of less than two source frames has no middle one: its instant is the middle.
+
+    >>> spk_gopro_exposure(88)
+    Exposure(start=0, stop=88, sharp=40.0)
+    """
+    first = STEPS_PER_SOURCE_FRAME if steps >= 2 * STEPS_PER_SOURCE_FRAME else 0
+    return Exposure(0, steps, (steps - first) / 2)
+
+
+def exposure_of_source_frames(steps: int) -> Exposure:
+    """:func:`spk_gopro_exposure` of a spike file.
+
+    Raises:
+        DataError: if it does not hold whole source frames.
+    """
+    if steps % STEPS_PER_SOURCE_FRAME:
+        raise DataError(
+            f"found {steps} spike frames, expected a multiple of {STEPS_PER_SOURCE_FRAME} as in "
+            "Spk-GoPro: the file is cut or too long, or of another layout (DATA.LAYOUT, --layout), "
+            "or a table exposures.csv has to say when the shutter was open"
+        )
+    return spk_gopro_exposure(steps)
+
+
+SPK_GOPRO = Layout(
+    name="spk_gopro",
+    marks=tuple((f"{{split}}/*/{part}",) for part in ("blur", "blur_gamma", "sharp", "spike")),
+    blur="{split}/{sequence}/blur{gamma}",
+    sharp="{split}/{sequence}/sharp",
+    spike="{split}/{sequence}/spike",
+    streams=("{split}/{sequence}/spike", "{split}/{sequence}/spike/spike"),
+    unless=("{split}/*/exposures.csv", "{split}/*/spike.*"),
+    exposure=exposure_of_source_frames,
+)
+
+KAIR = Layout(
+    name="kair",
+    marks=(("{split}_GT",),),
+    blur="{split}_GT_blurred{gamma}/{sequence}",
+    sharp="{split}_GT/{sequence}",
+    spike="{split}_spike/{sequence}",
+    streams=("{split}_spike/{sequence}", "{split}_spike/{sequence}/spike"),
+    exposure=exposure_of_source_frames,
+)
+
+NAFNET = Layout(
+    name="nafnet",
+    marks=(("{split}/target", "{split}/input"), ("{split}/target", "{split}/input_gamma")),
+    blur="{split}/input{gamma}",
+    sharp="{split}/target",
+    spike="{split}/spike",
+    streams=("{split}/spike/{sequence}",),
+    prefix="{sequence}-",
+    exposure=exposure_of_source_frames,
+)
+
+LAYOUTS = (KAIR, NAFNET, SPK_GOPRO)

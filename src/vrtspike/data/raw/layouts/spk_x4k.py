@@ -1,0 +1,43 @@
+"""Spk-X4K1000FPS: ``<split>_blurry_<L>/<clip>/<occ>/NAME.png``, sharp frames, spikes.
+
+Sharp ones are ``<split>_fullRGB/...``, spikes ``<split>_spike_2xds_<L>/...``. L source frames make
+a blurry one; the sensor takes a step with each, and the sharp frame is the middle one. Names count
+source frames in fours: ``0001`` is 4, ``0001_002`` is 4 + 2 + 1 = 7.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from vrtspike.data.raw.layouts.layout import Layout, fixed_exposure
+
+
+def source_frame_numbers(names: Sequence[str]) -> list[int] | None:
+    """The source frames that names stand for; None where a name is of another kind.
+
+    >>> source_frame_numbers(["0001", "0001_002"])
+    [4, 7]
+    """
+    found = [re.fullmatch(r"(\d+)(?:_(\d+))?", name) for name in names]
+    if None in found:
+        return None
+    return [4 * int(m[1]) + (int(m[2]) + 1 if m[2] else 0) for m in found if m]
+
+
+def _layout(length: int) -> Layout:
+    return Layout(
+        name=f"spk_x4k_{length}",
+        marks=((f"{{split}}_blurry_{length}",),),
+        blur=f"{{split}}_blurry_{length}/{{sequence}}",
+        sharp="{split}_fullRGB/{sequence}",
+        spike=f"{{split}}_spike_2xds_{length}/{{sequence}}",
+        is_nested=True,
+        more_sharp=True,
+        exposure=fixed_exposure(margin=0, steps=length),
+        step=None,
+        numbers=source_frame_numbers,
+    )
+
+
+LAYOUTS = (_layout(33), _layout(65))

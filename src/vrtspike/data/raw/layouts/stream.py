@@ -1,0 +1,68 @@
+"""One long recording a sequence, ``spike.dat``; ``exposures.csv`` says when the shutter was open.
+
+Of cameras of one's own it lies beside ``<split>/<sequence>/{blur,sharp}/NAME.png``.
+
+BSD, DVD and REDS are published without spikes (``rgb_pairs`` is DVD and BSD as ESTRNN takes them).
+Those that are simulated from the sharp frames (``scripts/simulate.py --pairs``) lie under a root of
+their own (DATA.SPIKE_ROOT), as ``<split>/<sequence>/spike.dat`` with its ``exposures.csv``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vrtspike.data.raw.layouts.files import Area
+from vrtspike.data.raw.layouts.layout import Layout
+
+ONE_STREAM = Layout(
+    name="stream",
+    marks=tuple(("{split}/*/exposures.csv", f"{{split}}/*/spike{s}") for s in (".dat", ".npz")),
+    blur="{split}/{sequence}/blur{gamma}",
+    sharp="{split}/{sequence}/sharp",
+    spike=None,
+    streams=("{split}/{sequence}/spike",),
+    step=None,
+)
+
+M1K40 = replace(
+    ONE_STREAM,
+    name="m1k40",
+    marks=(),
+    sensor=(1000, 1024),
+)
+"""Rows of 1,024 pixels, of which 1,000 are picture; looks like any stream, so it is to be named."""
+
+UHSR = replace(
+    ONE_STREAM,
+    name="uhsr",
+    marks=(("{split}/*/exposures.csv", "{split}/*/spike.npz"),),
+    sensor=(250, 250),
+    area=Area(13, 13, 224, 224),
+)
+"""``spike.npz`` of 250 x 250 pixels, of which rows and columns 13 to 236 are picture."""
+
+
+_PAIRS = (
+    ("bsd", "{split}/{sequence}/Blur/RGB", "{split}/{sequence}/Sharp/RGB"),
+    ("dvd", "{split}/{sequence}/input", "{split}/{sequence}/GT"),
+    ("reds", "{split}/{split}_blur/{sequence}", "{split}/{split}_sharp/{sequence}"),
+    ("rgb_pairs", "{split}/blur/{sequence}", "{split}/gt/{sequence}"),
+)
+"""Name, blurry and sharp frames of the layouts without recorded spikes."""
+
+LAYOUTS = (
+    ONE_STREAM,
+    M1K40,
+    UHSR,
+    *(
+        replace(
+            ONE_STREAM,
+            name=name,
+            marks=((sharp.replace("{sequence}", "*"),),),
+            blur=blur,
+            sharp=sharp,
+            step=1,
+        )
+        for name, blur, sharp in _PAIRS
+    ),
+)

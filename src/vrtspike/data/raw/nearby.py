@@ -1,0 +1,105 @@
+"""Folders that a user may have meant: other splits, roots above and below, roots of spikes.
+
+They are looked for only where a data set cannot be used as it is named.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from vrtspike.data.raw.layouts.files import SPIKE_SUFFIXES
+from vrtspike.data.raw.layouts.folders import FOREIGN, naming_closed_folders
+from vrtspike.data.raw.layouts.layout import Layout
+from vrtspike.data.raw.layouts.registry import AUTO, LAYOUTS, find_layout
+
+MAX_FOLDERS = 200
+"""Folders beside or in a root that are looked into."""
+
+
+@naming_closed_folders()
+def other_splits(root: Path, splits: Sequence[str], layout: str = AUTO) -> list[str]:
+    """Splits below a root whose folders look like a layout, without those that are asked for.
+
+    Args:
+        root: the data set's folder.
+        splits: those that are asked for.
+        layout: name of a layout; ``auto`` is any.
+
+    Raises:
+        DataError: if a folder cannot be looked at.
+    """
+    layouts = [LAYOUTS[layout]] if layout != AUTO else list(LAYOUTS.values())
+    result: set[str] = set()
+    for folder in _folders(root):
+        for kind in layouts:
+            for split in _splits_named(kind, folder.name):
+                if split not in splits and kind.recognises(root, split):
+                    result.add(split)
+    return sorted(result)
+
+
+def other_roots(root: Path, splits: Sequence[str], layout: str = AUTO) -> list[Path]:
+    """Folders above and below a root that hold one of the splits in a layout that is recognised.
+
+    Raises:
+        DataError: if a folder cannot be looked at.
+    """
+    layouts = [LAYOUTS[layout]] if layout != AUTO else list(LAYOUTS.values())
+    candidates = [*root.absolute().parents[:2], *_folders(root)]
+    return [
+        folder
+        for folder in candidates
+        if any(kind.recognises(folder, split) for kind in layouts for split in splits)
+    ]
+
+
+def spike_roots(root: Path, split: str, sequence: str, layout: str = AUTO) -> list[Path]:
+    """Folders beside a root or in it that hold spikes of a sequence, for DATA.SPIKE_ROOT.
+
+    Args:
+        root: the data set's folder.
+        split: of the sequence.
+        sequence: its name.
+        layout: of the data set.
+
+    Raises:
+        DataError: if a folder cannot be looked at.
+    """
+    kind = find_layout(root, split, layout)
+    places = kind.places(split, sequence, "blur")
+    whole = [f"{stream}{suffix}" for stream in places.streams for suffix in SPIKE_SUFFIXES]
+    each = [f"{places.spike}*{suffix}" for suffix in SPIKE_SUFFIXES] if places.spike else []
+    candidates = [*_folders(root.absolute().parent), *_folders(root)]
+    return [
+        folder
+        for folder in candidates
+        if any((folder / path).is_file() for path in whole)
+        or any(any(folder.glob(pattern)) for pattern in each)
+    ]
+
+
+def _splits_named(layout: Layout, folder: str) -> set[str]:
+    """The splits of a layout whose first folder has this name: ``val`` of ``val_blurry_33``."""
+    result = set()
+    for mark in (mark for group in layout.marks for mark in group):
+        pattern = re.escape(mark.split("/")[0]).replace(r"\{split\}", "(?P<split>.+)", 1)
+        match = re.fullmatch(pattern, folder)
+        if match and "split" in match.groupdict():
+            result.add(match["split"])
+    return result
+
+
+@naming_closed_folders()
+def _folders(place: Path) -> Iterator[Path]:
+    """Some of the folders in one, sorted by name, without hidden and foreign ones."""
+    with os.scandir(place) as entries:
+        names = [
+            entry.name
+            for entry in entries
+            if not entry.name.startswith(".") and entry.name not in FOREIGN and entry.is_dir()
+        ]
+    yield from islice((place / name for name in sorted(names)), MAX_FOLDERS)

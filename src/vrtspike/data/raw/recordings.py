@@ -1,0 +1,203 @@
+"""Where the spikes of each frame are: in which file, and which steps of it.
+
+A table ``exposures.csv`` tells it, else the layout of the files.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from vrtspike.data.exposure import Exposure, read_exposures
+from vrtspike.data.raw.layouts.files import SENSOR_FILE, Area, SequenceFiles, sensor_size
+from vrtspike.data.raw.layouts.folders import MAX_LINES, match_frames
+from vrtspike.data.raw.layouts.layout import Layout
+from vrtspike.data.raw.layouts.registry import LAYOUTS
+from vrtspike.data.raw.numbering import frame_order
+from vrtspike.data.raw.spikes import Sensor, count_spike_frames, npz_sensor
+from vrtspike.system.errors import DataError, first_few
+
+
+def find_sensor(
+    spikes: Path,
+    given: tuple[int, int] | None,
+    beside: Path | None,
+    layout: Layout | None = None,
+    frame: tuple[int, int] | None = None,
+) -> Sensor:
+    """The sensor of a spike file.
+
+    In this order rows and columns are given, or said by a ``config.yaml``, an ``.npz`` file, the
+    layout, or the size of the frames. The picture is all but the header columns of Vidar dumps and
+    M1K40 cameras.
+
+    Args:
+        spikes: the file.
+        given: its size, if it is known.
+        beside: a ``config.yaml`` that may give it.
+        layout: of the file, may know the picture; None is one whose frames are twice as large as
+            the sensor.
+        frame: rows and columns of a frame. Where they have the shape of all columns of the file
+            (832 for 416 at half the size), there is no header.
+
+    Raises:
+        DataError: if one of these files cannot be read, or nothing tells the size.
+
+    >>> find_sensor(Path("a.dat"), (250, 416), None, frame=(500, 800))
+    Sensor(size=(250, 416), area=Area(top=0, left=0, rows=250, columns=400))
+    """
+    size = given or (sensor_size(beside) if beside else None) or npz_sensor(spikes)
+    size = size or (layout.sensor if layout else None)
+    if size is None:
+        if frame is None:
+            raise DataError(
+                f"{spikes}: nothing tells the sensor's size; give rows and columns by --sensor, or "
+                f"spike_h and spike_w in a {SENSOR_FILE} beside the file"
+            )
+        scale = layout.scale if layout else 2
+        size = max(1, frame[0] // scale), max(1, frame[1] // scale)
+    if layout is not None and layout.area is not None and size == layout.sensor:
+        return Sensor(size, layout.area)
+    rows, columns = size
+    header = 24 if size == (1000, 1024) else 16 if columns == 416 else 0
+    is_whole = frame is not None and frame[1] * rows == frame[0] * columns
+    return Sensor(size, Area(0, 0, rows, columns - (0 if is_whole else header)))
+
+
+def sequence_sensor(
+    root: Path, files: SequenceFiles, frame: tuple[int, int], given: tuple[int, int] | None
+) -> Sensor:
+    """:func:`find_sensor` for the spike files of a sequence."""
+    first = files.stream or next(iter(files.spikes.values()))
+    beside = root / files.sensor_file if files.sensor_file else None
+    return find_sensor(root / first, given, beside, LAYOUTS[files.layout], frame)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The spikes of one frame."""
+
+    path: str
+    """Their file, relative to the data set's root."""
+    total: int
+    """Steps of the whole file."""
+    exposure: Exposure
+    """Within the file."""
+
+
+def find_recordings(
+    root: Path,
+    paths: Mapping[str, str],
+    size: tuple[int, int],
+    layout: Layout,
+    table: str | None = None,
+    known: Collection[str] | None = None,
+    has_sharp: bool = True,
+) -> tuple[dict[str, Recording], list[str]]:
+    """Find the spikes of each frame; frames of one file have equal parts of it, in order.
+
+    Args:
+        root: of the data set.
+        paths: of the spike file of each frame, by the frame's name, in order.
+        size: rows and columns of the sensor as in the files.
+        layout: of the files.
+        table: path of a table of exposures, which says otherwise; names may lack zeros.
+        known: names of all frames; lines of the table for others are a fault. None allows them.
+        has_sharp: see :func:`vrtspike.data.exposure.read_exposures`.
+
+    Returns:
+        the recordings of frames, and what is wrong with the others.
+
+    Raises:
+        DataError: if the table cannot be read.
+    """
+    names = list(paths) if known is None else known
+    exposures = None
+    if table:
+        exposures = match_frames(read_exposures(root / table, has_sharp=has_sharp), names)
+    frames = Counter(paths.values())
+    found: dict[str, Recording] = {}
+    ends = Counter[str]()
+    faults: list[str] = []
+    if known is not None and exposures is not None:
+        faults += _lines_without_frame(exposures, known, root / str(table))
+    for name, path in paths.items():
+        try:
+            total = count_spike_frames(root / path, *size)
+            if exposures is None:
+                steps, rest = divmod(total, frames[path])
+                if rest:
+                    raise DataError(
+                        f"{root / path}: {total} spike frames cannot be divided evenly among "
+                        f"{frames[path]} blurry frames; frames or spikes are missing, or the "
+                        f"sensor size {size[0]} x {size[1]} is wrong"
+                    )
+                exposure = layout.exposure_of(steps, root / path).moved(ends[path])
+                ends[path] += steps
+            else:
+                exposure = _exposure_in(exposures, name, root / str(table), root / path, total)
+            found[name] = Recording(path, total, exposure)
+        except DataError as error:
+            faults.append(str(error))
+    faults += _overlaps(found, root / str(table))
+    return found, list(dict.fromkeys(faults))
+
+
+def _lines_without_frame(
+    exposures: Collection[str], known: Collection[str], table: Path
+) -> list[str]:
+    """The fault of a table with lines for frames that are not there."""
+    odd = sorted(set(exposures) - set(known))
+    if not odd:
+        return []
+    names = first_few(sorted(known, key=frame_order))
+    return [
+        f"{table}: found {len(odd)} lines without a frame, the first of {odd[0]}; correct the "
+        f"names (frames are called {names}), put the frames back, or remove the lines"
+    ]
+
+
+def _exposure_in(
+    exposures: Mapping[str, Exposure], name: str, table: Path, spikes: Path, total: int
+) -> Exposure:
+    """The exposure of a frame in a table.
+
+    Raises:
+        DataError: if it has no line, or one that leaves the ``total`` steps of its spikes.
+    """
+    if name not in exposures:
+        raise DataError(f"{table}: no line for frame {name}; add it")
+    exposure = exposures[name]
+    if exposure.stop > total:
+        raise DataError(
+            f"{table}, frame {name}: found stop {exposure.stop}, expected at most {total}, the "
+            f"spike frames of {spikes}"
+        )
+    return exposure
+
+
+def _overlaps(recordings: Mapping[str, Recording], table: Path) -> list[str]:
+    """Exposures that begin before the previous frame's has ended, which no camera can do.
+
+    Args:
+        recordings: of the frames, in order.
+        table: of their exposures; those that a layout knows follow each other.
+    """
+    faults = []
+    for (before, one), (name, other) in pairwise(recordings.items()):
+        if one.path != other.path or other.exposure.start >= one.exposure.stop:
+            continue
+        if one.exposure == other.exposure:
+            told = f"found the same exposure for the frames {before} and {name}"
+        else:
+            told = (
+                f"found the exposure of frame {name} from step {other.exposure.start} on, before "
+                f"that of frame {before} ends at step {one.exposure.stop}"
+            )
+        faults.append(f"{table}: {told}; correct the lines: a shutter opens after it has closed")
+    if len(faults) > MAX_LINES:
+        return [f"{faults[0]} ({len(faults)} pairs of frames)"]
+    return faults

@@ -1,0 +1,96 @@
+"""Whether raw files are still those that were ingested; sizes and dates before contents.
+
+Like :mod:`vrtspike.data.raw.layouts` it stays within the standard library, because the
+workflow asks while it plans.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from vrtspike.data.manifests import INGESTED
+from vrtspike.data.raw.layouts.files import SequenceFiles
+from vrtspike.io.files import json_digest
+from vrtspike.io.manifests import is_unchanged, read_manifest, size_and_date
+from vrtspike.system.errors import DataError
+
+_BLOCKS = 9
+_BLOCK = 4096
+
+
+def source_version(
+    root: str | os.PathLike[str], files: SequenceFiles, manifest_path: str | os.PathLike[str]
+) -> str:
+    """Version of a sequence's raw files, cheap enough to ask while planning.
+
+    Where the ingest manifest of an earlier run lists exactly the present files, each with the same
+    size and date (or, when only the date differs, the same contents), the version written there is
+    returned: touching a file changes nothing. Otherwise it is a digest of names, sizes and dates.
+
+    Args:
+        root: the data set's folder.
+        files: of the sequence.
+        manifest_path: where the ingest manifest of the sequence is or will be.
+
+    Returns:
+        64 hexadecimal digits.
+    """
+    base = Path(root)
+    present = [(path, *size_and_date(base, path)) for path in files.paths]
+    version = json_digest({"blur_dir": files.blur_dir, "files": present})
+    try:
+        known = read_manifest(Path(manifest_path), INGESTED)
+    except DataError:
+        return version
+    checked = {entry["path"]: entry for entry in known["files"]}
+    is_same = known["blur_dir"] == files.blur_dir and len(checked) == len(present)
+    if is_same and all(is_unchanged(base, checked, path) for path in files.paths):
+        return str(known["source_version"])
+    return version
+
+
+def changed_files(root: str | os.PathLike[str], manifest: dict[str, Any]) -> list[str]:
+    """Files of an ingest manifest whose contents are no longer those that were checked."""
+    base = Path(root)
+    files = {entry["path"]: entry for entry in manifest["files"]}
+    return [path for path in files if not is_unchanged(base, files, path)]
+
+
+def folder_version(*folders: Path) -> str:
+    """Digest of the files below folders, see :func:`input_version`; empty if there are none.
+
+    Touching a file changes nothing; another picture under the same name does, and so does another
+    name or place below its folder.
+    """
+    files = {
+        path: path.relative_to(folder).as_posix()
+        for folder in folders
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.startswith(".")
+    }
+    return json_digest([[*files.values()], input_version([*files])]) if files else ""
+
+
+def input_version(files: Sequence[Path]) -> str:
+    """Digest of the names and sizes of files, and of blocks of their contents.
+
+    Blocks from the beginning to the end are read, which tells recordings of equal size apart; of a
+    large file that is edited in place, what lies between them is not noticed.
+    """
+    return json_digest([(file.name, *_sample(file)) for file in files])
+
+
+def _sample(file: Path) -> tuple[int, str]:
+    if not file.is_file():  # a pipe would be waited for
+        raise DataError(f"{file}: found no regular file, expected one; remove it or give another")
+    size = file.stat().st_size
+    digest = hashlib.sha256()
+    with file.open("rb") as stream:
+        for place in range(_BLOCKS):
+            stream.seek(max(0, size - _BLOCK) * place // (_BLOCKS - 1))
+            digest.update(stream.read(_BLOCK))
+    return size, digest.hexdigest()

@@ -1,0 +1,227 @@
+"""Simulators: blur from sharp frames and spikes from frames.
+
+For users without a spike camera, for the demo data and for tests. With the default arguments the
+spikes follow the rule of the Spk-GoPro data set (spike rate = grey / 2, eight steps per 240 fps
+frame, half the frames' resolution, no noise).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from vrtspike.config.fields import Positive, key
+from vrtspike.io.images import luma, shrink
+from vrtspike.settings.workflow import SimulateSettings
+from vrtspike.system.errors import DataError
+
+Frame = NDArray[np.uint8]
+"""A picture (H, W, 3) RGB or (H, W) grey, gamma-coded."""
+Gray = NDArray[np.float32]
+"""What the sensor sees: (h, w) in [0, 1]."""
+Spikes = NDArray[np.bool_]
+"""One step (h, w), or several (T, h, w)."""
+
+MIN_SIDE = 16
+"""Smallest side that optical flow works on."""
+
+
+def synthesize_blur(frames: Sequence[Frame] | Frame, gamma: float | None = None) -> Frame:
+    """Average successive sharp frames into one blurry frame.
+
+    Args:
+        frames: N frames uint8 (H, W, 3) or (H, W) of one exposure.
+        gamma: None averages the gamma-coded values (GoPro's ``blur``); a number such as 2.2
+            linearises with it, averages, and codes again (GoPro's ``blur_gamma``).
+
+    Returns:
+        uint8, the shape of one frame.
+
+    Raises:
+        DataError: if gamma is not positive.
+    """
+    if gamma is not None and gamma <= 0:
+        raise DataError(f"gamma {gamma}: a positive number expected")
+    # One table lookup per frame instead of a power per pixel.
+    coded = np.arange(256, dtype=np.float64) / 255
+    table = (coded if gamma is None else coded**gamma).astype(np.float32)
+    total = np.zeros(frames[0].shape, dtype=np.float32)
+    for frame in frames:
+        total += table[frame]
+    mean = total / len(frames)
+    if gamma is not None:
+        mean = mean ** (1 / gamma)
+    return np.rint(mean * 255).astype(np.uint8)
+
+
+class Simulation(SimulateSettings):
+    """A simulated sensor and what it is shown; the defaults are those of Spk-GoPro."""
+
+    DOWNSCALE: Positive = key("Frame pixels per spike pixel along each side", 2)
+
+
+SPK_GOPRO = Simulation()
+_LEAST_THETA = 0.1
+"""Of the threshold: lower ones are not drawn, however wide the spread."""
+
+
+def fire(pictures: Iterator[Gray], model: Simulation) -> Iterator[Spikes]:
+    """The spikes of an integrate-and-fire sensor, step by step.
+
+    Per pixel: V is uniform in [0, theta) at the start; every step V += grey; where V >= theta the
+    pixel spikes and V -= theta (the remainder stays). At most one spike per step.
+
+    Args:
+        pictures: what it sees in each step, grey (H, W) in [0, 1].
+        model: its threshold, its faults and the seed of all that is drawn.
+    """
+    first = next(pictures, None)
+    if first is None:
+        return
+    shape, random = first.shape, np.random.default_rng(model.SEED)
+    phase = random.random(shape, dtype=np.float32)
+    if model.START_PHASE is not None:
+        phase[:] = model.START_PHASE
+    theta = np.full(shape, model.THETA, np.float32)
+    if model.THETA_SPREAD:
+        spread = 1 + model.THETA_SPREAD * random.standard_normal(shape)
+        theta *= np.maximum(spread, _LEAST_THETA).astype(np.float32)
+    charge = phase * theta
+    late = np.zeros(shape, np.bool_)
+    kind = random.random(shape) if model.HOT_PIXELS or model.DEAD_PIXELS else 1
+    hot, alive = np.less(kind, model.HOT_PIXELS), np.less_equal(kind, 1 - model.DEAD_PIXELS)
+    for gray in itertools.chain([first], pictures):
+        charge += gray if model.LIGHT_GAMMA is None else gray**model.LIGHT_GAMMA
+        if model.NOISE:
+            noise = random.standard_normal(shape, dtype=np.float32)
+            charge += np.float32(model.NOISE) * noise
+        fired = charge >= theta
+        charge -= theta * fired
+        if model.JITTER:
+            delayed = random.random(shape, dtype=np.float32) < model.JITTER
+            # One spike a step is read out; a second one waits.
+            read = late | (fired & ~delayed)
+            late = fired & (late | delayed)
+            fired = read
+        if model.DARK_COUNTS:
+            fired |= random.random(shape, dtype=np.float32) < model.DARK_COUNTS
+        if model.HOT_PIXELS or model.DEAD_PIXELS:
+            fired = (fired | hot) & alive
+        yield fired
+
+
+def between(first: Gray, second: Gray, steps: int, how: str) -> Iterator[Gray]:
+    """Pictures in equal steps from one frame up to the next one, which is excluded.
+
+    Args:
+        first: grey frame (H, W), 0 to 1.
+        second: the next frame.
+        steps: how many pictures; the first one is the first frame.
+        how: ``linear`` mixes the two frames, so that what moves fades out here and in there;
+            ``flow`` moves it (dense inverse search, both frames warped to the time and mixed).
+
+    Raises:
+        DataError: if frames are too small for optical flow.
+    """
+    shares = [np.float32(step / steps) for step in range(steps)]
+    if how == "linear":
+        difference = second - first
+        yield from (first + share * difference for share in shares)
+        return
+    height, width = first.shape
+    if min(height, width) < MIN_SIDE:
+        raise DataError(
+            f"sensor frames of {height} x {width} are too small for optical flow (at least "
+            f"{MIN_SIDE} x {MIN_SIDE}); use linear interpolation"
+        )
+    bytes_0, bytes_1 = (np.rint(255 * frame).astype(np.uint8) for frame in (first, second))
+    search = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
+    still = np.zeros((height, width, 2), np.float32)
+    forward = search.calc(bytes_0, bytes_1, still.copy())
+    backward = search.calc(bytes_1, bytes_0, still)
+    y, x = np.mgrid[:height, :width].astype(np.float32)
+
+    def warped(frame: Gray, motion: NDArray[np.float32]) -> Gray:
+        from_x, from_y = x - motion[..., 0], y - motion[..., 1]
+        moved = cv2.remap(frame, from_x, from_y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+        return np.asarray(moved, dtype=np.float32)
+
+    for share in shares:
+        early, late = warped(first, share * forward), warped(second, (1 - share) * backward)
+        yield (1 - share) * early + share * late
+
+
+def stream_spikes(frames: Iterable[Frame], how: Simulation = SPK_GOPRO) -> Iterator[Spikes]:
+    """Simulate spikes frame by frame, holding two frames in memory.
+
+    Args:
+        frames: see :func:`simulate_spikes`.
+        how: the sensor.
+
+    Yields:
+        bool (steps_per_frame, h, w) for each frame: the steps from this frame to just before the
+        next one, with grey values interpolated in time. The last frame stands still.
+
+    Raises:
+        DataError: see :func:`simulate_spikes`.
+    """
+    spikes = fire(_pictures(frames, how), how)
+    while steps := list(itertools.islice(spikes, how.STEPS_PER_FRAME)):
+        yield np.stack(steps)
+
+
+def _pictures(frames: Iterable[Frame], how: Simulation) -> Iterator[Gray]:
+    """What the sensor sees in each step."""
+    grays = (_sensor_gray(frame, how.DOWNSCALE) for frame in frames)
+    for current, following in itertools.pairwise(itertools.chain(grays, [None])):
+        assert current is not None, "only the end is None"
+        if following is None:
+            yield from itertools.repeat(current, how.STEPS_PER_FRAME)
+        elif following.shape != current.shape:
+            raise DataError(
+                f"found a frame of {following.shape} pixels of the sensor after frames of "
+                f"{current.shape}, expected one size; put frames of another size elsewhere"
+            )
+        else:
+            yield from between(current, following, how.STEPS_PER_FRAME, how.INTERPOLATION)
+
+
+def simulate_spikes(
+    frames: Iterable[Frame],
+    **how: Any,  # noqa: ANN401 - values of the keys
+) -> NDArray[np.uint8]:
+    """Simulate the spikes of an integrate-and-fire sensor that looks at a video.
+
+    Frame i stands at step ``i * steps_per_frame``; grey values between frames are interpolated;
+    after the last frame the scene stands still.
+
+    Args:
+        frames: N frames uint8 (H, W, 3) RGB or (H, W) grey, gamma-coded; at least one.
+        how: keys of :class:`Simulation` in lower case.
+
+    Returns:
+        uint8 (N * steps_per_frame, H / downscale, W / downscale) of 0 and 1.
+
+    Raises:
+        DataError: if sizes do not divide.
+        pydantic.ValidationError: if an option is out of range.
+    """
+    simulation = Simulation(**{name.upper(): value for name, value in how.items()})
+    return np.concatenate(list(stream_spikes(frames, simulation))).view(np.uint8)
+
+
+def _sensor_gray(frame: Frame, downscale: int) -> Gray:
+    """What a sensor pixel sees of a frame: grey (h, w) in [0, 1]."""
+    height, width = frame.shape[:2]
+    if height % downscale or width % downscale:
+        raise DataError(
+            f"frames of {height} x {width}, expected sides that are multiples of {downscale}, for "
+            "the sensor has so many times fewer pixels (--downscale); cut the frames to that"
+        )
+    gray: Gray = shrink(luma(frame), height // downscale, width // downscale)
+    return gray / np.float32(255)

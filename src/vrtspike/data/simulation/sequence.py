@@ -1,0 +1,225 @@
+"""From a high-frame-rate video to a sequence in the Spk-GoPro layout."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vrtspike.data.exposure import TABLE, Exposure, exposure_table, middle_frame
+from vrtspike.data.raw.layouts.files import SENSOR_FILE, SequenceFiles, tells_size
+from vrtspike.data.raw.layouts.folders import FOREIGN
+from vrtspike.data.raw.layouts.registry import frame_faults
+from vrtspike.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME, spk_gopro_exposure
+from vrtspike.data.raw.numbering import find_jumps, frame_order
+from vrtspike.data.raw.spikes import pack_spikes
+from vrtspike.data.simulation.sensor import SPK_GOPRO, Simulation, stream_spikes, synthesize_blur
+from vrtspike.io.files import atomic_path, atomic_write_text, replaced_folder
+from vrtspike.io.images import encode_png, read_rgb
+from vrtspike.system.errors import DataError, list_faults
+
+FRAME_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp")
+
+
+def frame_files(folder: Path) -> list[Path]:
+    """Pictures of a folder in the order of the numbers in their names (2 before 10).
+
+    Raises:
+        DataError: if the folder does not exist, holds no pictures, or frames are missing between
+            them: their names are numbers (after a common prefix) in steps that are not all equal.
+    """
+    found = [path for path in folder.glob("*") if path.suffix.lower() in FRAME_SUFFIXES]
+    if not found:
+        raise DataError(f"{folder}: no folder of frames ({', '.join(FRAME_SUFFIXES)})")
+    files = sorted(found, key=lambda path: frame_order(path.stem))
+    step, jumps = find_jumps([path.stem for path in files])
+    if jumps:
+        # Over a missing frame everything would move twice as fast, without a word.
+        raise DataError(
+            f"{folder}: frame numbers go from {jumps[0][0]} to {jumps[0][1]}, elsewhere in steps "
+            f"of {step} ({len(jumps)} such places): frames are missing, or there twice. Put what "
+            "follows a gap into a folder of its own (or the missing frames back); if no frame is "
+            "missing, number them without gaps"
+        )
+    return files
+
+
+@dataclass(frozen=True)
+class FrameFolder:
+    """A folder of successive sharp frames, and the sequence that it becomes."""
+
+    path: Path
+    split: str
+    sequence: str
+
+    @property
+    def frames_per_exposure(self) -> int | None:
+        """N as GoPro's names tell it (7 in ``GOPR0372_07_00``), or None."""
+        found = re.search(r"_(\d\d)_\d\d$", self.sequence)
+        return int(found[1]) if found else None
+
+
+def frame_folders(root: Path, split: str = "train") -> list[FrameFolder]:
+    """All folders of pictures below a data set of sharp frames.
+
+    GOPRO_Large_all (``train/GOPR0372_07_00/``), X4K1000FPS (``train/002/occ008.320/``,
+    ``test/Type1/TEST01_003_f0433/``) and any other tree: the first folder below the root is the
+    split, the others together name the sequence.
+
+    Args:
+        root: the data set's folder, or a single folder of pictures.
+        split: of folders that have none, because they stand directly in the root.
+
+    Raises:
+        DataError: if there are no pictures.
+    """
+    found = []
+    for name, below, files in os.walk(root, followlinks=True):
+        # A link to a folder that it stands in would lead round and round.
+        here = Path(name).resolve()
+        own = (b for b in below if b not in FOREIGN and not b.startswith("."))
+        below[:] = sorted(b for b in own if not here.is_relative_to(Path(name, b).resolve()))
+        if any(Path(file).suffix.lower() in FRAME_SUFFIXES for file in files):
+            folder = Path(name)
+            parts = folder.relative_to(root).parts or (root.resolve().name,)
+            first, rest = (parts[0], parts[1:]) if len(parts) > 1 else (split, parts)
+            found.append(FrameFolder(folder, first, "_".join(rest)))
+    if not found:
+        raise DataError(f"{root}: no folders of frames ({', '.join(FRAME_SUFFIXES)}) below it")
+    names = [(folder.split, folder.sequence) for folder in found]
+    twice = sorted({"/".join(name) for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"{root}: several folders would become {', '.join(twice)}; rename them")
+    return found
+
+
+def simulate_pairs(
+    root: Path,
+    files: SequenceFiles,
+    folder: Path,
+    how: Simulation,
+    *,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> int:
+    """Write the spikes of a video that has blurry and sharp frames, but no spikes.
+
+    ``spike.dat`` holds the whole video, ``exposures.csv`` says where in it each frame is: from
+    half-way to the frame before to half-way to the next one, with the sharp frame in the middle.
+
+    Args:
+        root: the data set's folder.
+        files: of the sequence.
+        folder: where to write.
+        how: the sensor.
+        progress: called with the frames done and their total.
+
+    Returns:
+        the number of frames.
+
+    Raises:
+        DataError: if frames are missing, unreadable or unfit.
+    """
+    if faults := [*files.faults, *frame_faults(files)]:
+        title = f"{files.split}/{files.name} cannot be simulated"
+        raise DataError(list_faults(title, faults, "Fix its files."))
+    names = sorted(files.sharp, key=frame_order)
+    # The scene stands still before the first frame as it does after the last one.
+    frames = (read_rgb(root / files.sharp[name]) for name in (names[0], *names))
+    intervals = stream_spikes(frames, how)
+    with atomic_path(folder / "spike.dat") as temporary, temporary.open("wb") as stream:
+        for done, interval in enumerate(intervals):
+            stream.write(pack_spikes(interval))
+            progress(done, len(names))
+    steps = how.STEPS_PER_FRAME
+    about = Exposure(-(steps // 2), steps // 2, 0)
+    exposures = {name: about.moved(steps * place) for place, name in enumerate(names, start=1)}
+    atomic_write_text(folder / TABLE, exposure_table(exposures))
+    return len(names)
+
+
+def write_sequence(
+    folder: Path,
+    frames: Iterable[NDArray[np.uint8]],
+    *,
+    frames_per_exposure: int,
+    how: Simulation = SPK_GOPRO,
+    replace: bool = False,
+    progress: Callable[[int], None] = lambda done: None,
+) -> tuple[int, int]:
+    """Write ``blur/``, ``sharp/`` and ``spike/`` of one sequence from successive sharp frames.
+
+    They replace those of an earlier run when all frames are there, and nothing else. Where
+    exposures are not those of Spk-GoPro, a table says so (``exposures.csv``).
+
+    Exposures abut: exposure i averages frames i N to i N + N - 1, its sharp frame is the middle one
+    and its spikes run from its first frame to just before the next exposure's. The sensor's charge
+    carries over from exposure to exposure.
+
+    Args:
+        folder: the sequence's folder.
+        frames: uint8 (H, W, 3), in order; only one exposure is held in memory.
+        frames_per_exposure: N.
+        how: the sensor; with a GAMMA (see
+            :func:`vrtspike.data.simulation.sensor.synthesize_blur`) the blurry frames go
+            to ``blur_gamma/``, as in GoPro.
+        replace: remove whatever else the folders hold.
+        progress: called with the frames done.
+
+    Returns:
+        the number of exposures, and of frames at the end that did not fill one.
+
+    Raises:
+        DataError: if there are fewer frames than one exposure takes, sizes change or are odd, or
+            the folders hold other files than those that are written.
+    """
+    if frames_per_exposure < 1:
+        raise DataError(f"{frames_per_exposure} frames per exposure: at least 1 is needed")
+    exposure = middle_frame(frames_per_exposure, how.STEPS_PER_FRAME)
+    pictures, filmed = itertools.tee(frames)
+    names: list[str] = []
+    spikes: list[NDArray[np.bool_]] = []
+    blurred = "blur" if how.GAMMA is None else "blur_gamma"
+    places = [folder / name for name in (blurred, "sharp", "spike")]
+    with contextlib.ExitStack() as replaced:
+        blur, sharp, spike = (replaced.enter_context(replaced_folder(place)) for place in places)
+        for done, interval in enumerate(stream_spikes(filmed, how), start=1):
+            spikes.append(interval)
+            progress(done)
+            if len(spikes) < frames_per_exposure:
+                continue
+            exposed = list(itertools.islice(pictures, frames_per_exposure))
+            name = f"{len(names) + 1:06d}"
+            (blur / f"{name}.png").write_bytes(encode_png(synthesize_blur(exposed, how.GAMMA)))
+            (sharp / f"{name}.png").write_bytes(encode_png(exposed[frames_per_exposure // 2]))
+            (spike / f"{name}.dat").write_bytes(pack_spikes(np.concatenate(spikes)))
+            names.append(name)
+            spikes.clear()
+        if not names:
+            raise DataError(
+                f"{folder}: {len(spikes)} frames do not fill one exposure of "
+                f"{frames_per_exposure}; give more frames or fewer per exposure"
+            )
+        for place, made in zip(places, (blur, sharp, spike), strict=True):
+            others = [path for path in place.glob("*") if not (made / path.name).exists()]
+            if not replace and (others or place.is_symlink()):
+                raise DataError(
+                    f"{place}: found {'a link' if place.is_symlink() else min(others).name}, "
+                    f"expected nothing but the {len(names)} files that are written again; give "
+                    "another folder, or remove this one"
+                )
+    if how.DOWNSCALE != SPK_GOPRO.DOWNSCALE or tells_size(folder / SENSOR_FILE):
+        rows, columns = interval.shape[1:]
+        atomic_write_text(folder / SENSOR_FILE, f"spike_h: {rows}\nspike_w: {columns}\n")
+    is_rate = how.STEPS_PER_FRAME == STEPS_PER_SOURCE_FRAME
+    if is_rate and exposure == spk_gopro_exposure(exposure.steps):
+        (folder / TABLE).unlink(missing_ok=True)
+    else:
+        atomic_write_text(folder / TABLE, exposure_table(dict.fromkeys(names, exposure)))
+    return len(names), len(spikes)

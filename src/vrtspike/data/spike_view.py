@@ -1,0 +1,320 @@
+"""Spikes to look at: figures, picture and video of a file; the alignment of a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from vrtspike.data.gate.alignment import (
+    Alignment,
+    align,
+    center_tolerance,
+    correlation_curve,
+    disorder,
+    mismatch,
+    order_fault,
+)
+from vrtspike.data.raw.layouts.files import sensor_file
+from vrtspike.data.raw.layouts.layout import Layout
+from vrtspike.data.raw.recordings import find_sensor
+from vrtspike.data.raw.spikes import PackedSpikes, count_spike_frames
+from vrtspike.data.video import video_file
+from vrtspike.io.images import read_gray
+from vrtspike.plotting.drawing import drawn_figure, show_text
+from vrtspike.system.errors import DataError
+
+WINDOW = 9
+"""Steps of the window that slides."""
+WINDOWS = 5
+"""Windows of the picture, evenly over the file."""
+MOST_STEPS = 2000
+"""Steps of a long recording that are looked at unless others are asked for."""
+VIDEO_WIDTH = 640
+"""Smaller sensors are enlarged, whole pixels repeated, to at least about this."""
+_INCHES = 11.0
+_WHITE = 99.5
+"""Percentile of the rate that is shown as white."""
+
+
+@dataclass(frozen=True)
+class SpikeView:
+    """A spike file, or a part of it, and what is known about it.
+
+    Attributes:
+        path: of the file.
+        sensor: rows and columns as in the file.
+        total: spike frames of the whole file.
+        start: first spike frame that was read.
+        spikes: (T, h, w), the picture only.
+        gray: the frame that it is compared with, (H, W) of 0 to 255; None for none.
+        found: how both fit together; None without a frame.
+        expected: the step of the whole file that the frame should show; None where nothing says it.
+    """
+
+    path: Path
+    sensor: tuple[int, int]
+    total: int
+    start: int
+    spikes: PackedSpikes
+    gray: NDArray[np.uint8] | None = None
+    found: Alignment | None = None
+    expected: float | None = None
+
+    @cached_property
+    def rate(self) -> NDArray[np.float64]:
+        """Mean spikes of each pixel and step, (h, w), 0 to 1."""
+        return self.spikes.picture().astype(np.float64) / len(self.spikes)
+
+    @property
+    def window_steps(self) -> int:
+        """Steps of the sliding window; of a short file all."""
+        return min(WINDOW, len(self.spikes))
+
+    def window(self, first: int) -> NDArray[np.float64]:
+        """Mean of the sliding window from a step on, (h, w), 0 to 1."""
+        spikes = self.spikes.picture(first, first + self.window_steps)
+        return spikes.astype(np.float64) / self.window_steps
+
+
+def view_spikes(
+    path: Path,
+    size: tuple[int, int] | None = None,
+    frame: Path | None = None,
+    start: int = 0,
+    steps: int | None = None,
+    layout: Layout | None = None,
+) -> SpikeView:
+    """Read a spike file.
+
+    Args:
+        path: ``.dat`` or ``.npz``.
+        size: rows and columns of the sensor as in the file; None finds them, see
+            :func:`~vrtspike.data.raw.recordings.find_sensor`.
+        frame: the sharp frame of the same exposure.
+        start: first spike frame to look at.
+        steps: how many; None is all, of a long recording :data:`MOST_STEPS`.
+        layout: of the file; tells which step the frame should show, if the file is of one exposure.
+
+    Raises:
+        DataError: if a file cannot be read, its size is unknown, the steps asked for are not in
+            it, or frame and sensor do not fit together.
+    """
+    if not path.exists():
+        raise DataError(f"{path}: no such file; expected a spike file (.dat or .npz)")
+    if path.is_dir():
+        raise DataError(f"{path}: found a folder, expected a spike file (.dat or .npz)")
+    gray = read_gray(frame) if frame is not None else None
+    shape = None if gray is None else (gray.shape[0], gray.shape[1])
+    sensor = find_sensor(path, size, sensor_file(path), layout, shape)
+    total = count_spike_frames(path, *sensor.size)
+    if not 0 <= start < total:
+        raise DataError(f"{path}: --start {start}: the file holds steps 0 to {total - 1}")
+    count = min(total - start, MOST_STEPS) if steps is None else steps
+    spikes = sensor.read(path, start, count)
+    try:
+        found = None if gray is None else align(spikes, gray)
+    except DataError as error:
+        raise DataError(f"{path}: {error} (--sensor)") from error
+    expected = None
+    if layout is not None and layout.exposure is not None:
+        expected = layout.exposure_of(total, path).sharp
+    return SpikeView(path, sensor.size, total, start, spikes, gray, found, expected)
+
+
+def describe(view: SpikeView) -> list[str]:
+    """The figures of a spike file, a line each."""
+    rate, steps, (height, width) = view.rate, len(view.spikes), view.sensor
+    part = "" if steps == view.total else f", {steps} from step {view.start} on are looked at"
+    head = "" if view.spikes.columns == width else f" ({view.spikes.columns} of them picture)"
+    mean, silent = float(rate.mean()), int((rate == 0).sum())
+    often = f" (once in {1 / mean:.1f} steps)" if mean > 0 else ""
+    low, high = np.percentile(rate, (1, 99))
+    order, twice = "too few spikes to tell", disorder(view.spikes)
+    if twice is not None:
+        order = (
+            f"a pixel fires twice in a row {max(0.0, twice):.2f} times as often as by chance; an "
+            "integrating sensor's hardly ever"
+        )
+    lines = [
+        f"{view.path}: {view.total} steps of {height} x {width}{head}{part}",
+        f"mean rate: {mean:.3f} spikes per pixel and step{often}; 1 % of the pixels below "
+        f"{low:.3f}, 1 % above {high:.3f}",
+        f"pixels that never fire: {silent} of {rate.size} ({silent / rate.size:.1%})",
+        f"order of the steps: {order}",
+    ]
+    return lines + ([] if view.found is None else [_match_line(view, view.found)])
+
+
+def faults(view: SpikeView) -> list[str]:
+    """What is wrong with a spike file, a sentence each; nothing where all is well."""
+    found = [order_fault(view.spikes, str(view.path))]
+    if view.found is not None:
+        found.append(mismatch(view.found, view.path, "the frame", view.spikes.shape[1:]))
+    return [fault for fault in found if fault]
+
+
+def _match_line(view: SpikeView, found: Alignment) -> str:
+    steps, expected, tolerance = view.total, view.expected, center_tolerance(view.total)
+    center = view.start + found.center
+    line = f"correlation with the frame: {found.correlation:.2f} at step {center:.1f} of {steps}"
+    if expected is not None:
+        line += f" (expected at {expected:.0f} +- {tolerance:.0f})"
+    if not found.assessable:
+        return f"{line}; the frame is too small or too plain for a verdict"
+    if found.matches and not found.locates:
+        return f"{line}; nothing moves, so the step says little"
+    if expected is not None and found.locates and abs(center - expected) > tolerance:
+        return f"{line}; the file may be cut, shifted or reversed in time: see the others"
+    return line
+
+
+def draw_spikes(view: SpikeView, path: Path) -> None:
+    """Draw a spike file: mean rate, an instant, the frame, a sliding window, a raster, curves.
+
+    Args:
+        view: the file.
+        path: where to write, ``.png`` or ``.svg``.
+    """
+    # Rows as high as their pictures, so that these lie close to each other.
+    _, height, width = view.spikes.shape
+    aspect = height / width
+    columns = 2 if view.gray is None else 3
+    rows = (_INCHES / columns * aspect + 0.4, _INCHES / WINDOWS * aspect + 0.4, 3.2)
+
+    with drawn_figure(path, (_INCHES, sum(rows))) as figure:
+        figure.suptitle(view.path.name, fontsize=10)
+        parts: Any = figure.subfigures(3, 1, height_ratios=rows)
+        top, middle, bottom = parts
+        _draw_images(top, _images(view))
+        _draw_images(middle, _windows(view))
+        left, right = bottom.subplots(1, 2, width_ratios=(1.25, 1))
+        _draw_raster(left, view)
+        _draw_curves(right, view)
+
+
+_Image = tuple[str, NDArray[Any], float]
+"""Title, picture, and the value that is shown as white."""
+
+
+def _draw_images(figure: Any, images: Sequence[_Image]) -> None:  # noqa: ANN401
+    for axes, (title, image, white) in zip(figure.subplots(1, len(images)), images, strict=True):
+        axes.imshow(image, cmap="gray", vmin=0, vmax=white, interpolation="nearest")
+        axes.set_title(title, fontsize=9)
+        axes.set_axis_off()
+
+
+def _white(image: NDArray[np.float64]) -> float:
+    return max(float(np.percentile(image, _WHITE)), 1e-6)
+
+
+def _images(view: SpikeView) -> Sequence[_Image]:
+    """The mean rate, a window about an instant, and the frame where there is one."""
+    steps, end, expected = view.window_steps, view.start + len(view.spikes), view.expected
+    middle, words = view.start + len(view.spikes) // 2, "the middle"
+    if view.found is not None and view.found.locates:
+        middle, words = round(view.start + view.found.center), "the sharp instant"
+    elif expected is not None and view.start <= expected < end:
+        middle, words = int(expected), "the expected instant"
+    first = int(np.clip(middle - view.start - steps // 2, 0, len(view.spikes) - steps))
+    instant = view.window(first)
+    images: list[_Image] = [
+        (f"mean rate of {len(view.spikes)} steps", view.rate, _white(view.rate)),
+        (f"{steps} steps about {words} ({middle})", instant, _white(instant)),
+    ]
+    if view.gray is not None and view.found is not None:
+        images.append((f"frame, correlation {view.found.correlation:.2f}", view.gray, 255.0))
+    return images
+
+
+def _windows(view: SpikeView) -> Sequence[_Image]:
+    """Windows from the beginning to the end, equally bright."""
+    steps = view.window_steps
+    starts = np.linspace(0, len(view.spikes) - steps, WINDOWS).astype(int).tolist()
+    images = [view.window(start) for start in starts]
+    white = max(map(_white, images))
+    firsts = [view.start + start for start in starts]
+    titles = [f"steps {first} to {first + steps - 1}" for first in firsts]
+    return [(title, image, white) for title, image in zip(titles, images, strict=True)]
+
+
+def _draw_raster(axes: Any, view: SpikeView) -> None:  # noqa: ANN401
+    row = view.spikes.shape[1] // 2
+    raster = np.stack([view.spikes[step][row] for step in range(len(view.spikes))])
+    extent = (0, view.spikes.columns, view.start + len(view.spikes), view.start)
+    axes.imshow(raster, cmap="gray_r", aspect="auto", interpolation="nearest", extent=extent)
+    axes.grid(visible=False)
+    axes.set_title(f"spikes of row {row}", fontsize=9)
+    axes.set(xlabel="column", ylabel="step")
+
+
+def _draw_curves(axes: Any, view: SpikeView) -> None:  # noqa: ANN401
+    rates = [float(view.spikes[step].mean()) for step in range(len(view.spikes))]
+    axes.plot(np.arange(len(rates)) + view.start, rates, linewidth=1)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("step")
+    axes.set_ylabel("share of the pixels that fire", color="C0")
+    axes.set_title("over time", fontsize=9)
+    if view.gray is None:
+        return
+    centres, curve = correlation_curve(view.spikes, view.gray)
+    other = axes.twinx()
+    other.plot(centres + view.start, curve, color="C1")
+    other.set_ylim(min(0.0, float(curve.min())), 1)
+    other.set_ylabel("correlation with the frame", color="C1")
+    other.grid(visible=False)
+
+
+def film_spikes(view: SpikeView, path: Path) -> None:
+    """Write a video of a window of :data:`WINDOW` steps that slides over the spikes.
+
+    Args:
+        view: the file.
+        path: ends in ``.mp4``.
+    """
+    white = _white(view.rate)
+    factor = max(1, VIDEO_WIDTH // view.spikes.columns)
+    with video_file(path) as append:
+        for first in range(len(view.spikes) - view.window_steps + 1):
+            gray = np.clip(view.window(first) / white * 255, 0, 255).round().astype(np.uint8)
+            large = gray.repeat(factor, axis=0).repeat(factor, axis=1)
+            append([np.repeat(large[:, :, None], 3, axis=2)])
+
+
+MOST_SEQUENCES = 60
+
+
+def plot_alignment(path: str | Path, table: pd.DataFrame) -> None:
+    """Found less expected exposure centre, and correlation, of the frames of each sequence.
+
+    Args:
+        path: where to write, ``.svg``.
+        table: with the columns of :data:`vrtspike.data.gate.accept.COLUMNS`. Of
+            more than 60 sequences, those with the lowest correlation are shown. A data set without
+            spikes has no rows; the plot then says so.
+    """
+    name = table["split"] + "/" + table["sequence"]
+    worst = table.groupby(name)["correlation"].median().sort_values(na_position="last")
+    shown = worst.index[:MOST_SEQUENCES]
+    frames = table.assign(name=name)[name.isin(shown)].sort_values("name")
+
+    with drawn_figure(path, (9.0, 1.2 + 0.22 * max(1, len(shown)))) as figure:
+        if table.empty:
+            show_text(figure.subplots(), "The data set has no spikes.")
+            return
+        left, right = figure.subplots(1, 2, sharey=True)
+        offset = frames["center"] - frames["expected_center"]
+        for axes, values in ((left, offset), (right, frames["correlation"])):
+            axes.plot(values, frames["name"], "o", markersize=3, alpha=0.6, color="C0")
+        left.set_ylim(len(shown) - 0.5, -0.5)
+        left.tick_params("y", labelsize=7)
+        left.axvline(0, color="C1", linewidth=1)
+        left.set_xlabel("found less expected centre (spike steps)")
+        right.set_xlim(-0.05, 1.05)
+        right.set_xlabel("correlation of spikes and sharp frame")

@@ -1,0 +1,116 @@
+"""The store of one sequence: a Zarr v3 group with frames decoded once and spikes at sensor size.
+
+========== ================== ===== =========================================================
+array      shape              type  contents
+========== ================== ===== =========================================================
+``blur``   (N, H, W, 3)       uint8 blurry frames, RGB
+``sharp``  (N, H, W, 3)       uint8 sharp frames, RGB
+``voxels`` (N, K, h, w)       uint8 spike counts per bin
+``bits``   (N, T, h, ceil(w/8)) uint8 the spikes themselves, eight columns a byte, least
+                                    significant bit first, top row first; frames with fewer than
+                                    T = the sequence's longest exposure are padded with zeros
+========== ================== ===== =========================================================
+
+A store of a sequence without spikes holds ``blur`` and ``sharp`` only; its ``spike_frames`` is
+empty, as ``exposures``, and its ``spike_size`` null.
+
+Attributes: ``schema``, ``frames`` (names), ``spike_frames`` (T of each frame),
+``exposures`` (start, stop and sharp instant of each, from its first step), ``rgb_size``,
+``spike_size``, ``bins``, ``gain`` (brightness of a spike rate of 1, see
+:class:`vrtspike.data.store.voxels.GainMeter`; null without spikes).
+
+How the arrays are cut and coded was chosen by measurement (``benchmarks/results/chunks.csv``). A
+chunk is a part of one frame, 120 x 128 RGB pixels of 720 x 1280: whole chunks are read, checked and
+copied for a crop, and bands of 48 whole rows take twice as long. Frames and bits hardly compress
+(2.0 of 2.8 MB, 2.4 of 2.5 MB; lz4 takes half as long again), so they lie uncompressed. Counts
+shrink seven times and are compressed (lz4 with bit shuffle; zstd takes twice as long for 0.85 of
+the size). Each chunk ends in its CRC-32C, so that every reader notices damage; the chunks of
+several frames form one file (a shard)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any
+
+from vrtspike.data.exposure import Exposure
+
+SQUARE = 128
+"""Side in RGB pixels of the largest area that a chunk covers."""
+SHARD_BYTES = 12_000_000
+"""Size of the frames that share a file, as pictures or as bits; bounds memory while writing."""
+SHARD_FRAMES = 32
+"""Most frames of a file."""
+SCHEMA = 4
+"""Version of the format and of what is in it: another rule of bins is another version, too."""
+
+
+@dataclass(frozen=True)
+class StoreLayout:
+    """What a store holds, known before the first frame is written."""
+
+    frames: tuple[str, ...]
+    spike_frames: tuple[int, ...]
+    """T, the stored steps of each frame; empty without spikes."""
+    rgb_size: tuple[int, int]
+    spike_size: tuple[int, int] | None
+    """None without spikes."""
+    bins: int
+    exposures: tuple[Exposure, ...] = ()
+    """Of each frame, counted from its first stored step; empty without spikes."""
+
+    @property
+    def scale(self) -> Fraction:
+        """RGB pixels per spike pixel along each side; 1 without spikes."""
+        return Fraction(self.rgb_size[0], (self.spike_size or self.rgb_size)[0])
+
+    @property
+    def binned(self) -> tuple[Exposure, ...]:
+        """What the bins of each frame hold: its exposure with the context that is stored."""
+        pairs = zip(self.exposures, self.spike_frames, strict=True)
+        return tuple(exposure.widened(total, total) for exposure, total in pairs)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of each array, by its name."""
+        count = len(self.frames)
+        rgb = dict.fromkeys(("blur", "sharp"), (count, *self.rgb_size, 3))
+        if self.spike_size is None:
+            return {**rgb}
+        height, width = self.spike_size
+        return {
+            **rgb,
+            "voxels": (count, self.bins, height, width),
+            "bits": (count, max(self.spike_frames), height, -(-width // 8)),
+        }
+
+    @property
+    def chunks(self) -> dict[str, tuple[int, ...]]:
+        """Shape of a chunk of each array: a part of one frame."""
+        side = max(8, int(SQUARE / self.scale) // 8 * 8)
+        steps = max(self.spike_frames, default=0)
+        most = {"voxels": (self.bins, side, side), "bits": (steps, side, side // 8)}
+        return {
+            name: (1, *map(_part, shape[1:], most.get(name, (SQUARE, SQUARE, 3))))
+            for name, shape in self.shapes.items()
+        }
+
+    @property
+    def shard_frames(self) -> int:
+        """Frames that share a file."""
+        frame = max(math.prod(shape[1:]) for name, shape in self.shapes.items() if name != "voxels")
+        return max(1, min(SHARD_BYTES // frame, SHARD_FRAMES, len(self.frames)))
+
+    @classmethod
+    def from_attributes(cls, attributes: dict[str, Any]) -> StoreLayout:
+        """A layout from the attributes of a group, read from JSON."""
+        found: dict[str, Any] = {each.name: attributes[each.name] for each in fields(cls)}
+        found["exposures"] = [Exposure(*exposure) for exposure in found["exposures"]]
+        lists = {name: tuple(value) for name, value in found.items() if isinstance(value, list)}
+        return cls(**{**found, **lists})
+
+
+def _part(size: int, most: int) -> int:
+    """Length of the fewest equal parts of ``size`` that are no longer than ``most``."""
+    return -(-size // -(-size // most))

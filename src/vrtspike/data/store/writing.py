@@ -1,0 +1,297 @@
+"""Stores are built from ingest manifests, and compared later with the digest of their contents."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vrtspike.data.bins import bin_edges
+from vrtspike.data.exposure import Exposure
+from vrtspike.data.manifests import INGESTED, STORE, recorded_exposure
+from vrtspike.data.raw.layouts.files import Area
+from vrtspike.data.raw.spikes import PackedSpikes, Sensor
+from vrtspike.data.raw.versions import changed_files
+from vrtspike.data.store.layout import SCHEMA, StoreLayout
+from vrtspike.data.store.reading import Store
+from vrtspike.data.store.voxels import GainMeter, Histogram, add_to_histogram
+from vrtspike.io.files import atomic_path, folder_size, json_digest, write_json
+from vrtspike.io.images import read_rgb
+from vrtspike.io.manifests import read_manifest, sealed
+from vrtspike.system.errors import DataError, list_faults
+
+_BLOCK_BYTES = 16_384
+"""Blosc decodes blocks of this size. It would take a whole chunk for one, and the memory that it
+needs meanwhile would leave larger holes between the chunks that a cache keeps
+(``benchmarks/results/chunks.csv``)."""
+
+
+StoredFrame = dict[str, NDArray[np.uint8]]
+"""The arrays of one frame by name, each shaped as one entry of the store's array."""
+
+
+def build_store(
+    root: str | Path,
+    manifest_path: str | Path,
+    bins: int,
+    output: str | Path,
+    *,
+    context: int = 0,
+    recipe: str = "",
+) -> dict[str, Any]:
+    """Decode the frames of a sequence, count its spikes if any, and write store and manifest.
+
+    The store stands beside the manifest, ``<sequence>.zarr``, and is complete before the manifest
+    appears. The frames of one of its files are held in memory at a time.
+
+    Args:
+        root: the data set's folder.
+        manifest_path: the sequence's ingest manifest, without faults.
+        bins: K, at most what the shortest exposure can fill.
+        output: the store's manifest to write.
+        context: most steps of the closed shutter that bins take in, on each side.
+        recipe: what the store is made with, as shard_jobs.Building says.
+
+    Returns:
+        The store's manifest.
+
+    Raises:
+        DataError: if the ingest manifest lists faults, raw files changed since, K is too large for
+            an exposure, or the sequence holds not a single spike.
+    """
+    manifest = read_manifest(manifest_path, INGESTED)
+    name = f"{manifest['split']}/{manifest['sequence']}"
+    if manifest["faults"]:
+        raise DataError(list_faults(f"{name} has faults", manifest["faults"], "Fix them first."))
+    _refuse_changed(root, manifest)
+    exposures, totals = list[Exposure](), list[int]()
+    for spikes in (frame["spikes"] for frame in manifest["frames"] if manifest["spikes"]):
+        exposure = recorded_exposure(spikes)
+        read = exposure.widened(context, spikes["total"])
+        exposures.append(exposure.moved(-read.start))
+        totals.append(read.steps)
+    output = Path(output)
+    layout = StoreLayout(
+        frames=tuple(frame["name"] for frame in manifest["frames"]),
+        spike_frames=tuple(totals),
+        rgb_size=(manifest["rgb_size"][0], manifest["rgb_size"][1]),
+        spike_size=tuple(manifest["spike_size"]) if manifest["spikes"] else None,
+        bins=bins,
+        exposures=tuple(exposures),
+    )
+    store = output.with_suffix(".zarr")
+    histogram: Histogram = {}
+    digest, gain = write_store(store, layout, _frames(Path(root), manifest, layout, histogram))
+    _refuse_changed(root, manifest)  # while they were read
+    files, nbytes = folder_size(store)
+    contents = sealed(
+        {
+            "schema": STORE.schema,
+            **{key: manifest[key] for key in ("sequence", "split", "blur_dir")},
+            "context": context,
+            **asdict(layout),
+            "files": files,
+            "bytes": nbytes,
+            "recipe": recipe,
+            "digest": digest,
+            "gain": gain,
+            "histogram": {str(steps): found.tolist() for steps, found in histogram.items()},
+        }
+    )
+    write_json(output, contents)
+    return contents
+
+
+def _refuse_changed(root: str | Path, manifest: dict[str, Any]) -> None:
+    if changed := changed_files(root, manifest):
+        title = f"files of {manifest['split']}/{manifest['sequence']} changed since ingestion"
+        raise DataError(list_faults(title, changed, "Run ingest again."))
+
+
+def _frames(
+    root: Path, manifest: dict[str, Any], layout: StoreLayout, histogram: Histogram
+) -> Iterator[StoredFrame]:
+    """Read the sequence frame by frame and add its counts to ``histogram``."""
+    binned, file = layout.binned, manifest["spike_file"]
+    for number, frame in enumerate(manifest["frames"]):
+        blur, sharp = read_rgb(root / frame["blur"]), read_rgb(root / frame["sharp"])
+        if layout.spike_size is None:
+            yield {"blur": blur, "sharp": sharp}
+            continue
+        sensor = Sensor(file["size"], Area(**file["area"]))
+        exposure, spikes = binned[number], frame["spikes"]
+        start = spikes["start"] - layout.exposures[number].start
+        recorded = sensor.read(root / spikes["path"], start, exposure.steps)
+        edges = bin_edges(exposure, layout.bins)
+        counts = recorded.counts(edges)
+        add_to_histogram(histogram, counts, np.diff(edges))
+        yield {"blur": blur, "sharp": sharp, "voxels": counts, "bits": recorded.rows}
+
+
+def write_store(
+    path: str | os.PathLike[str], layout: StoreLayout, frames: Iterable[StoredFrame]
+) -> tuple[str, float | None]:
+    """Write a store atomically, holding the frames of one shard in memory at a time.
+
+    Args:
+        path: the store's folder; an older store there is replaced once the new one is complete.
+        layout: what the frames are.
+        frames: the frames, in order; ``bits`` may hold fewer than T steps.
+
+    Returns:
+        The digest of contents and layout, which does not depend on chunks, codec or versions of
+        libraries; and the gain (:class:`vrtspike.data.store.voxels.GainMeter`), None
+        without spikes.
+
+    Raises:
+        OSError: if there is no space left.
+        DataError: if the spikes give no gain (there are none).
+        ValueError: if a frame's shapes or the number of frames do not follow ``layout``.
+    """
+    digest, meter = ContentDigest(layout), GainMeter()
+    numbered = zip(range(len(layout.frames)), frames, strict=True)
+    with atomic_path(path) as temporary:
+        group, arrays = _create_arrays(temporary, layout)
+        while part := list(itertools.islice(numbered, layout.shard_frames)):
+            for number, frame in part:
+                digest.add(number, frame)
+                if layout.spike_size is not None:
+                    exposure = layout.exposures[number]
+                    # Voxels hold the context, too.
+                    bits = frame["bits"][exposure.start : exposure.stop]
+                    seen = PackedSpikes(bits, layout.spike_size[1])
+                    meter.add(frame["blur"], seen.picture(), exposure.steps)
+            for name, array in arrays.items():
+                block = np.zeros((len(part), *array.shape[1:]), np.uint8)
+                for place, (_, frame) in enumerate(part):
+                    block[place, : len(frame[name])] = frame[name]
+                array[part[0][0] : part[-1][0] + 1] = block
+        gain = meter.gain(str(path)) if layout.spike_size is not None else None
+        group.update_attributes({"gain": gain})
+    return digest.hexdigest(gain), gain
+
+
+class ContentDigest:
+    """SHA-256 of a store's decoded contents, frame by frame."""
+
+    def __init__(self, layout: StoreLayout) -> None:
+        self._digest = hashlib.sha256(json_digest(asdict(layout)).encode())
+        self._layout = layout
+
+    def add(self, number: int, frame: StoredFrame) -> None:
+        """Take in the next frame.
+
+        Args:
+            number: of the frame; the first one is 0.
+            frame: its arrays.
+
+        Raises:
+            ValueError: if its shapes do not follow the layout.
+        """
+        for name, (_, *expected) in self._layout.shapes.items():
+            if name == "bits":
+                expected[0] = self._layout.spike_frames[number]
+            values = frame[name]
+            if values.shape != tuple(expected) or values.dtype != np.uint8:
+                raise ValueError(f"{name} of frame {number + 1}: {values.shape} is not {expected}")
+            self._digest.update(np.ascontiguousarray(values).data)
+
+    def hexdigest(self, gain: float | None) -> str:
+        """The digest of all frames, and of the gain where there are spikes."""
+        self._digest.update(b"" if gain is None else gain.hex().encode())
+        return self._digest.hexdigest()
+
+
+def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]]:
+    """A group with empty arrays, and these by name."""
+    # zarr is imported here because planning and reading with other readers do without it.
+    import zarr
+    from zarr.codecs import BloscCodec, Crc32cCodec
+
+    group = zarr.create_group(path, zarr_format=3, attributes={"schema": SCHEMA, **asdict(layout)})
+    arrays = {}
+    for name, shape in layout.shapes.items():
+        chunk = layout.chunks[name]
+        pieces = zip(shape[1:], chunk[1:], strict=True)
+        blosc = [BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle", blocksize=_BLOCK_BYTES)]
+        arrays[name] = group.create_array(
+            name,
+            shape=shape,
+            chunks=chunk,
+            shards=(layout.shard_frames, *(-(-size // piece) * piece for size, piece in pieces)),
+            dtype="uint8",
+            compressors=[*(blosc if name == "voxels" else []), Crc32cCodec()],
+            fill_value=0,
+            # A chunk of zeros is written too: one that is absent is damage.
+            config={"write_empty_chunks": True},
+        )
+    return group, arrays
+
+
+def verify_store(
+    manifest_path: str | Path, progress: Callable[[int, int], None] = lambda done, total: None
+) -> list[str]:
+    """Read a whole store and say what is wrong with it.
+
+    Args:
+        manifest_path: the store's manifest.
+        progress: called with the frames done and their total.
+
+    Returns:
+        A line for each damaged or missing chunk, or one on contents that are whole but not those
+        of the manifest; empty for a sound store.
+
+    Raises:
+        DataError: if the manifest or the store's metadata cannot be read.
+    """
+    path = Path(manifest_path)
+    manifest = read_manifest(path, STORE)
+    store = Store(path.with_suffix(".zarr"))
+    digest = ContentDigest(store.layout)
+    faults: list[str] = []
+    layout = store.layout
+    for number in range(len(layout.frames)):
+        progress(number, len(layout.frames))
+        frame: StoredFrame = {}
+        for name in layout.shapes:
+            try:
+                whole = store.read(name, slice(number, number + 1), slice(None), slice(None))[0]
+            except DataError:
+                faults += _damaged_chunks(store, name, number)
+            else:
+                frame[name] = whole[: layout.spike_frames[number]] if name == "bits" else whole
+        if not faults:
+            digest.add(number, frame)
+    if not faults and digest.hexdigest(store.gain) != manifest["digest"]:
+        faults.append(
+            f"{store.path}: every chunk is whole, but the contents are not those that "
+            f"{path.name} was written for; delete the store and run snakemake again"
+        )
+    return faults
+
+
+def _damaged_chunks(store: Store, name: str, number: int) -> Iterator[str]:
+    """Read the chunks of one frame one by one and name those that fail."""
+    layout = store.layout
+    shape, chunk = layout.shapes[name], layout.chunks[name]
+    rows, columns = (2, 3) if name in ("voxels", "bits") else (1, 2)
+    file = f"{name}/c/{number // layout.shard_frames}" + "/0" * (len(shape) - 1)
+    for top, left in itertools.product(
+        range(0, shape[rows], chunk[rows]), range(0, shape[columns], chunk[columns])
+    ):
+        bottom = min(top + chunk[rows], shape[rows])
+        right = min(left + chunk[columns], shape[columns])
+        try:
+            store.read(name, slice(number, number + 1), slice(top, bottom), slice(left, right))
+        except DataError:
+            yield (
+                f"{store.path}: {name} of frame {layout.frames[number]}, rows {top} to "
+                f"{bottom - 1}, columns {left} to {right - 1} ({file})"
+            )

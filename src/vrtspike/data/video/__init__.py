@@ -1,0 +1,16 @@
+"""Videos: video files into frames, and frames into H.264 that browsers play."""
+
+from __future__ import annotations
+
+from vrtspike.data.video.reading import FRAMES_PER_SECOND, VideoInfo, inspect_video, read_video
+from vrtspike.data.video.sound import uncopied_streams
+from vrtspike.data.video.writing import video_file
+
+__all__ = [
+    "FRAMES_PER_SECOND",
+    "VideoInfo",
+    "inspect_video",
+    "read_video",
+    "uncopied_streams",
+    "video_file",
+]

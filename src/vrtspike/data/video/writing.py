@@ -1,0 +1,152 @@
+"""Frames into H.264 that browsers play."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vrtspike.data.rgb_images import Image
+from vrtspike.data.video.colours import BT709, encoded_colours
+from vrtspike.data.video.reading import FRAMES_PER_SECOND, VideoInfo
+from vrtspike.data.video.sound import SoundCopy, copied_sound
+from vrtspike.io.files import atomic_path
+
+if TYPE_CHECKING:
+    from av.container import OutputContainer
+    from av.packet import Packet
+    from av.video.stream import VideoStream
+
+_OPTIONS = {"crf": "18", "bf": "0"}
+"""x264's constant rate factor, about 18 nobody sees a difference to the frames; and no B-frames,
+with which MP4 states a wrong length of videos of a variable frame rate."""
+_STUDIO = 1
+"""FFmpeg's number of the range 16 to 235, which every player expects."""
+_MANY_RATES = 1_000_000
+_MIN_TIMESCALE = 10_000
+
+
+@contextlib.contextmanager
+def video_file(
+    path: str | Path,
+    fps: float | Fraction = FRAMES_PER_SECOND,
+    *,
+    like: VideoInfo | None = None,
+) -> Iterator[Callable[[Sequence[Image]], None]]:
+    """Write an MP4 with H.264 (yuv420p); it stands at ``path`` once the body has ended.
+
+    Odd sides get one more row or column, a copy of the last: the format has one colour for each two
+    by two pixels.
+
+    Args:
+        path: ends in ``.mp4``.
+        fps: frames per second.
+        like: the video whose time stamps, shape of pixels and sound are kept; ``fps`` is ignored.
+            Sound that MP4 does not take is left out (:func:`uncopied_streams`).
+
+    Yields:
+        A function that appends one frame, given as uint8 (H, W, 3) RGB images that are shown side
+        by side; sizes must not change. At least one frame must be written, and as many as ``like``
+        has.
+    """
+    import av
+
+    # The index first: a browser shows the beginning before it has the end.
+    options = {"movflags": "faststart"}
+    if like is not None:
+        options["movie_timescale"] = str(_timescale(like.tick))
+    with (
+        atomic_path(path) as temporary,
+        av.open(str(temporary), "w", format="mp4", options=options) as container,
+        _VideoWriter(Path(path), container, Fraction(fps), like) as writer,
+    ):
+        yield writer.append
+        writer.finish()
+
+
+def _timescale(tick: Fraction) -> int:
+    """Units of a second for the beginning of streams: a multiple of those of the time stamps."""
+    return tick.denominator * math.ceil(_MIN_TIMESCALE / tick.denominator)
+
+
+class _VideoWriter(contextlib.ExitStack):
+    """Encodes frames, and copies sound between them."""
+
+    def __init__(
+        self, path: Path, container: OutputContainer, fps: Fraction, like: VideoInfo | None
+    ) -> None:
+        super().__init__()
+        self._path = path
+        self._container = container
+        self._rate = fps if like is None else like.rate
+        self._like = like
+        self._durations: dict[int, int] = {}
+        if like is not None:
+            steps = itertools.pairwise(like.stamps)
+            self._durations = {stamp: following - stamp for stamp, following in steps}
+        self._count = 0
+        self._stream: VideoStream | None = None
+        self._sound: SoundCopy | None = None
+
+    def append(self, images: Sequence[Image]) -> None:
+        """Encode one frame."""
+        frame = np.concatenate(images, axis=1)
+        height, width = frame.shape[:2]
+        frame = np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
+        if self._stream is None:
+            self._stream = self._add_stream(frame)
+            self._sound = self.enter_context(copied_sound(self._like, self._container))
+        if frame.shape[:2] != (self._stream.height, self._stream.width):
+            raise ValueError(
+                f"{self._path}: a frame of {frame.shape[:2]} pixels in a video of "
+                f"{(self._stream.height, self._stream.width)}"
+            )
+        encoded = encoded_colours(frame)
+        if self._like is not None:
+            if self._count == self._like.frames:
+                raise ValueError(f"{self._path}: more frames than {self._like.path} has")
+            encoded.pts = self._like.stamps[self._count]
+            encoded.time_base = self._like.tick
+            if self._sound is not None:
+                self._sound.copy_until(encoded.pts * self._like.tick)
+        self._count += 1
+        self._mux(self._stream.encode(encoded))
+
+    def finish(self) -> None:
+        """Write what the encoder still holds, and the rest of the sound."""
+        if self._stream is None:
+            raise ValueError(f"{self._path}: a video needs at least one frame")
+        if self._like is not None and self._count != self._like.frames:
+            raise ValueError(
+                f"{self._path}: {self._count} frames, expected {self._like.frames} as in "
+                f"{self._like.path}"
+            )
+        self._mux(self._stream.encode(None))
+        if self._sound is not None:
+            self._sound.copy_until(None)
+
+    def _add_stream(self, frame: Image) -> VideoStream:
+        rate = self._rate.limit_denominator(_MANY_RATES)
+        stream = self._container.add_stream("libx264", rate=rate, options=_OPTIONS)
+        stream.height, stream.width = frame.shape[:2]
+        stream.pix_fmt = "yuv420p"
+        context = stream.codec_context
+        context.colorspace = context.color_primaries = context.color_trc = BT709
+        context.color_range = _STUDIO
+        if self._like is not None:
+            context.time_base = self._like.tick
+            context.sample_aspect_ratio = self._like.pixel_shape
+        return stream
+
+    def _mux(self, packets: Sequence[Packet]) -> None:
+        if self._like is not None:
+            for packet in packets:
+                # The encoder gives every frame the mean duration.
+                packet.duration = self._durations[packet.pts or 0]
+        self._container.mux(packets)

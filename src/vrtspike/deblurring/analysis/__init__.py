@@ -1,1 +1,0 @@
-"""Pictures and tables of spikes, and logs of the scripts that came before."""

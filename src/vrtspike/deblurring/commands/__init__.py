@@ -1,1 +1,0 @@
-"""Commands of ``vrtspike`` that are about videos (:mod:`vrtspike.commands`)."""

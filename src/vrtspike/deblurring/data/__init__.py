@@ -1,6 +1,0 @@
-"""The data: raw frames and spike files, the store, clips and batches.
-
-The modules are imported one by one; this package itself imports nothing, so that the workflow can
-read :mod:`vrtspike.deblurring.data.raw.layouts.registry` while it plans without paying for torch or
-zarr.
-"""

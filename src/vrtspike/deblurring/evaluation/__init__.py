@@ -1,1 +1,0 @@
-"""Trained weights on whole frames: tiles, figures, pictures, videos."""

@@ -1,1 +1,0 @@
-"""The terms of the loss, a file each; :mod:`vrtspike.deblurring.losses.registry` names them."""

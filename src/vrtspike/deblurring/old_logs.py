@@ -1,0 +1,214 @@
+"""Text logs of the training scripts that came before this project, read like a run's own.
+
+Four layouts are known, which may stand in one file or in several: blocks of a timing logger (ruled
+``Step 42``, a line for each section, ``Total``; this project's ``timing_*.log`` has the same), the
+prints of its debugging version (``[VRT] Stage 1 ... 234.56ms``), lines of progress (``step
+950/8880 | loss=0.1 | 0.5 samples/s | data_time=0.1ms``), and lines of memory and cache.
+
+Names of sections are translated into those of this project. In those logs sections that contain
+each other stand side by side, so that their ``Total`` counts the forward pass twice; here a section
+is put below the one that contains it, and the total is left alone. Their clocks stood on the host:
+on a GPU they time launches rather than work.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from vrtspike.analysis.figures import BACKWARD, DATA, FORWARD, Speed, run_figures
+from vrtspike.analysis.findings import find
+from vrtspike.analysis.performance import Analysis
+from vrtspike.analysis.run_logs import STEP_COLUMNS, TIMING_COLUMNS, RunLogs
+from vrtspike.metrics.registry import METRICS
+from vrtspike.monitoring.timing_layout import ROOT
+from vrtspike.runs.published import PublishedRun
+from vrtspike.settings import Settings
+from vrtspike.system.errors import RunError
+
+_VRT = f"{FORWARD}/vrt"
+_OWN = ("data", "forward", "loss", "backward", "sync", "optimizer", "other")
+_SECTIONS = {name: f"{ROOT}/{name}" for name in _OWN} | {
+    "前向传播总耗时": FORWARD,
+    "VRT处理": _VRT,
+    "VRT处理与融合": _VRT,
+    "VRT融合": f"{_VRT}/fusion",
+    "Spike编码器": f"{FORWARD}/spike_encoder",
+    "Spike时间自注意力": f"{FORWARD}/spike_attention",
+    "反向传播": BACKWARD,
+    "反向传播总耗时": BACKWARD,
+    "数据加载": DATA,
+    "梯度同步": f"{ROOT}/sync",
+    "损失计算": f"{ROOT}/loss",
+    "优化器": f"{ROOT}/optimizer",
+    "Optimizer": f"{ROOT}/optimizer",
+}
+"""What this project calls the sections at the top of a block, also those that it wrote itself."""
+_PARTS = {"维度转换": "layout", "Self-Attention": "attention", "FFN": "feed_forward"}
+
+_NUMBER = r"([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))"
+# Possessive: a block that was cut off would else be tried in all ways to divide its spaces.
+_BLOCK = re.compile(r"^ *Step (\d+)\s*\n((?: *+(?!Step |Total).*\n)*+) *Total", re.MULTILINE)
+_SECTION = re.compile(r"^( *)(?:- )?(\S.*?)\s*: *([\d.]+)ms", re.MULTILINE)
+_PRINTED = re.compile(r"\[(?:VRT\] Stage (\d+)\b.*?|主模型\] (\S+?)总)耗时: ([\d.]+)ms")
+_PRINTED_END = re.compile(r"^\s*前向传播总耗时: ([\d.]+)ms\s*$", re.MULTILINE)
+_HOST_CLOCKS = "总耗时"
+"""Stands in all times of the older scripts and in none of this project."""
+_PROGRESS = re.compile(r"\bstep (\d+)/\d+ \|(.*)")
+_FIELDS = {
+    "loss": rf"(?i)\b(?:loss|total)[=: ]+{_NUMBER}",
+    "lr": rf"(?i)\blr[=: ]+{_NUMBER}",
+    "grad_norm": rf"\bgrad_norm[=: ]+{_NUMBER}",
+    "samples_per_second": rf"{_NUMBER} samples/s",
+    "data_ms": rf"\bdata_time[=: ]+{_NUMBER} ?ms",
+}
+_MEMORY = re.compile(
+    r"\[(?:Step (?P<step>\d+)|After dataset creation)\] Memory - Process: (?P<process_mb>[\d.]+)MB"
+    r".*System: [\d.]+/(?P<total_gb>[\d.]+)GB \((?P<system_percent>[\d.]+)%\)"
+    r"|- Hit Rate: (?P<hit_percent>[\d.]+)%"
+)
+
+
+def _block_times(text: str) -> Iterator[tuple[int, str, float]]:
+    """Step, section and milliseconds of each line in complete blocks of a timing logger."""
+    for step, block in _BLOCK.findall(text):
+        parents: dict[int, str] = {}
+        for indent, name, ms in _SECTION.findall(block):
+            parents = {depth: path for depth, path in parents.items() if depth < len(indent)}
+            own = _SECTIONS.get(name, name)
+            if parents:
+                own = f"{[*parents.values()][-1]}/{_part(name)}"
+            parents[len(indent)] = own
+            yield int(step), own, float(ms)
+
+
+def _printed_times(text: str) -> Iterator[tuple[int, str, float]]:
+    """The same of each printed forward pass, which stands for a step."""
+    pieces = _PRINTED_END.split(text)
+    for number, (body, ms) in enumerate(zip(pieces[::2], pieces[1::2], strict=False), start=1):
+        yield number, FORWARD, float(ms)
+        for stage, part, part_ms in _PRINTED.findall(body):
+            name = f"{_VRT}/stage{stage}" if stage else _SECTIONS.get(part, part)
+            yield number, name, float(part_ms)
+
+
+def _progress(text: str) -> pd.DataFrame:
+    """The figures of each step in lines of progress, as they stand there: a loss may be "nan"."""
+    lines = pd.DataFrame(_PROGRESS.findall(text), columns=["step", "line"], dtype=str)
+    fields = {name: lines["line"].str.extract(each)[0] for name, each in _FIELDS.items()}
+    return _by_step(pd.DataFrame({"step": lines["step"].astype(int), **fields}))
+
+
+def _memory(text: str) -> pd.DataFrame:
+    """The figures of each step in lines of memory and in those of the cache, which follow them."""
+    rows = [line.groupdict() for line in _MEMORY.finditer(text)]
+    table = pd.DataFrame(rows, columns=[*_MEMORY.groupindex], dtype=float)
+    before_training = table["step"].isna() & table["process_mb"].notna()
+    return _by_step(
+        table.assign(
+            step=table["step"].mask(before_training, 0).ffill(),
+            children_mb=0.0,
+            system_total_mb=table["total_gb"] * 1024,
+            **{"cache.hit_rate": table["hit_percent"] / 100},
+        )
+    )
+
+
+def _by_step(table: pd.DataFrame) -> pd.DataFrame:
+    """The last figures of each step."""
+    return table.groupby("step", as_index=False).last()
+
+
+def _part(name: str) -> str:
+    stage = re.fullmatch(r"Stage ?(\d+)", name)
+    return f"stage{stage[1]}" if stage else _PARTS.get(name, name.replace("/", " "))
+
+
+def old_log_files(path: Path) -> list[Path]:
+    """The text logs that a path names: itself, or those in a folder or in its ``logs``.
+
+    Raises:
+        RunError: if there are none.
+    """
+    if path.is_file():
+        return [path]
+    for folder in (path, path / "logs"):
+        for patterns in (("timing_*.log", "train_*.log"), ("*.log",)):
+            if found := [file for pattern in patterns for file in sorted(folder.glob(pattern))]:
+                return found
+    raise RunError(
+        f"{path}: neither a run (results/train/<preset>, runs/<preset>/<fingerprint>) nor a "
+        "text log (train_*.log, timing_*.log), nor a folder with one"
+    )
+
+
+def _with_whole_steps(timing: pd.DataFrame) -> pd.DataFrame:
+    """Steps as a section of their own, where more than the forward pass was timed."""
+    timing = timing.groupby(["step", "section"], sort=False, as_index=False).sum()
+    parts = timing[timing["section"].str.fullmatch(f"{ROOT}/[^/]+")]
+    known = timing[timing["section"] != f"{ROOT}/other"]
+    if not (parts["section"] == BACKWARD).any():
+        return known
+    whole = parts.groupby("step", as_index=False)["ms"].sum().assign(section=ROOT)
+    joined = pd.concat([known, whole[TIMING_COLUMNS]])
+    return joined.sort_values("step", kind="stable").reset_index(drop=True)
+
+
+def analyze_old_logs(path: Path, settings: Settings | None = None) -> Analysis:
+    """Analyse text logs.
+
+    Args:
+        path: a log, or a folder with several.
+        settings: what the run was trained with; None for the defaults, which a note says.
+
+    Raises:
+        RunError: if there are none, nothing in them is known, or a figure is garbled.
+    """
+    files = old_log_files(path)
+    text = "\n".join(file.read_text(encoding="utf-8-sig", errors="replace") for file in files)
+    try:
+        times = [*_block_times(text), *_printed_times(text)]
+        progress, memory = _progress(text), _memory(text)
+    except ValueError as error:
+        raise RunError(
+            f"{path}: a figure is no number ({error}); correct that line, or remove its step"
+        ) from error
+    if not times and progress.empty and memory.empty:
+        raise RunError(
+            f"{path}: no line of a known layout; expected blocks of times ('Step 1', "
+            "'forward : 280.00ms ( 45.2%)'), 'step 1/100 | ... samples/s' or 'Memory - Process:'"
+        )
+    logs = RunLogs(
+        timing=_with_whole_steps(pd.DataFrame(times, columns=TIMING_COLUMNS)),
+        steps=pd.DataFrame(columns=STEP_COLUMNS),
+        train=progress.dropna(subset="loss").astype(float),
+        validation=pd.DataFrame(),
+        memory=memory,
+    )
+    known = Settings() if settings is None else settings
+    figures = run_figures(logs, 1, METRICS)
+    figures = replace(figures, speed=_with_progress(figures.speed, progress))
+    notes = []
+    if _HOST_CLOCKS in text:
+        notes.append("The clocks of this log stood on the host: on a GPU they time launches.")
+    timed = set(logs.timing["section"])
+    if FORWARD in timed and BACKWARD not in timed:
+        notes.append("Only the forward pass was timed; the backward pass takes longer than it.")
+    if settings is None:
+        notes.append("Its settings are not known: findings take the defaults (--settings FILE).")
+    run = PublishedRun(path.stem, known, "", "")
+    return Analysis(run, logs, figures, find(figures, known), tuple(notes))
+
+
+def _with_progress(speed: Speed, progress: pd.DataFrame) -> Speed:
+    """Figures that only lines of progress give, the first of which is left out as a warm-up."""
+    steady = progress[["samples_per_second", "data_ms"]].tail(max(len(progress) - 1, 1))
+    rate, data = steady.astype(float).mean()
+    data = data if math.isnan(speed.data_ms) else speed.data_ms
+    share = data / (data + speed.step_ms) if math.isnan(speed.data_share) else speed.data_share
+    return replace(speed, data_ms=data, data_share=share, samples_per_second=rate)

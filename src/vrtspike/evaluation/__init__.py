@@ -1,0 +1,1 @@
+"""Trained models on a test split: metrics, protocols, example pictures, published figures."""

@@ -1,0 +1,186 @@
+"""How papers measure: the settings behind a published figure, as plain data.
+
+Figures of two protocols do not stand in one column: blurry frames, tiles, rounding, SSIM and means
+differ. What neither a paper nor its authors' programs say is taken as in ``own`` and listed in
+``unknown``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vrtspike.data.rgb_images import PEAK, studio_luma
+from vrtspike.metrics.lpips import LPIPS
+from vrtspike.metrics.metric import ImageMetric, needs_nothing
+from vrtspike.metrics.psnr import PSNR, psnr_of_values
+from vrtspike.metrics.registry import METRICS
+from vrtspike.metrics.ssim import SSIM, ssim_3d, ssim_of_values, ssim_uniform
+from vrtspike.restoration.tiling import Tiling, tiling_for
+from vrtspike.settings.schema import ProtocolName, TileSettings
+from vrtspike.system.errors import ConfigError
+
+Values: TypeAlias = NDArray[Any]
+"""A frame (H, W, 3) in 0..255: uint8, or float64 where a protocol does not round."""
+
+OWN: ProtocolName = "own"
+
+Mean = Literal["frames", "sequences"]
+"""What the figure of a test set is the mean over."""
+
+SsimName = Literal["channels", "y", "3d", "scikit-image"]
+
+SSIMS: Mapping[SsimName, tuple[Callable[[Values, Values], float], str]] = {
+    "channels": (ssim_of_values, "per RGB channel, 11x11 Gaussian window, valid region"),
+    "y": (
+        lambda a, b: ssim_of_values(studio_luma(a), studio_luma(b)),
+        "on Y (BT.601, studio range), 11x11 Gaussian window, valid region",
+    ),
+    "3d": (
+        ssim_3d,
+        "as MATLAB's ssim on an RGB volume: 11x11x11 Gaussian window over height, width and "
+        "channel, replicated borders",
+    ),
+    "scikit-image": (
+        lambda a, b: ssim_uniform(a - PEAK / 2, b - PEAK / 2),
+        "as scikit-image by default on [-1, 1]: per RGB channel, 7x7 uniform window, sample "
+        "covariance, range 2, valid region",
+    ),
+}
+"""Function and definition of each kind of SSIM."""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How figures are measured.
+
+    Attributes:
+        name: in TEST.PROTOCOL.
+        source: where it is described.
+        blur_dir: folder of the blurry frames; None for those of the data set, whichever they are.
+        tile: fields of :class:`Tiling`; TEST.TILE gives the others.
+        rounded: whether restored frames are rounded to 8 bits.
+        clipped: whether they are clipped to [0, 1].
+        ssim: which SSIM.
+        mean: what a figure is the mean over.
+        lpips: backbone of LPIPS; None where the authors' programs measure none.
+        unknown: what is not known of a figure under this protocol.
+    """
+
+    name: ProtocolName
+    source: str
+    blur_dir: Literal["blur", "blur_gamma"] | None = None
+    tile: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    rounded: bool = True
+    clipped: bool = True
+    ssim: SsimName = "channels"
+    mean: Mean = "frames"
+    lpips: Literal["alex"] | None = None
+    unknown: str = ""
+
+    def tiling(self, tile: TileSettings, clip_len: int) -> Tiling:
+        """How clips are cut, with TEST.TILE where the protocol says nothing."""
+        return replace(tiling_for(tile, clip_len), **self.tile)
+
+    def image(self, frame: NDArray[np.float32]) -> Values:
+        """A restored frame as it is measured.
+
+        Args:
+            frame: (3, H, W), finite, nominally in [0, 1].
+
+        Returns:
+            (H, W, 3) in 0..255.
+        """
+        values = np.ascontiguousarray(frame.transpose(1, 2, 0))
+        if self.rounded:
+            return np.rint(values.clip(0, 1) * np.float32(PEAK)).astype(np.uint8)
+        scaled = values.astype(np.float64) * PEAK
+        return scaled.clip(0, PEAK) if self.clipped else scaled
+
+    def metrics(self, names: Sequence[str]) -> list[ImageMetric]:
+        """What is measured of TEST.METRICS: PSNR and SSIM, and LPIPS where the protocol has it.
+
+        Raises:
+            ConfigError: if nothing is left.
+        """
+        if self.name == OWN:
+            return [METRICS[name] for name in names]
+        found = []
+        frames = "8-bit RGB" if self.rounded else "RGB in float, not rounded"
+        frames += "" if self.clipped else ", not clipped"
+        over = f"protocol {self.name}; mean over all {self.mean}"
+        if PSNR.name in names:
+            text = f"PSNR in dB per frame on {frames}; {over}"
+            found.append(replace(PSNR, definition=text, load=needs_nothing(psnr_of_values)))
+        if SSIM.name in names:
+            score, kind = SSIMS[self.ssim]
+            text = f"SSIM per frame, {kind}; {over}"
+            found.append(replace(SSIM, definition=text, load=needs_nothing(score)))
+        if LPIPS.name in names and self.lpips is not None:
+            text = f"LPIPS 0.1 with the AlexNet backbone per frame on {frames}; {over}"
+            found.append(replace(LPIPS, definition=text))
+        if not found:
+            raise ConfigError(
+                f"TEST.PROTOCOL names {self.name}, which defines psnr and ssim; TEST.METRICS has "
+                f"neither (found {', '.join(names)}): add one"
+            )
+        return found
+
+    def require_blur(self, blur_dir: str, data: str) -> None:
+        """Refuse blurry frames of another kind.
+
+        Raises:
+            ConfigError: naming the protocol and the data set.
+        """
+        if self.blur_dir not in (None, blur_dir):
+            raise ConfigError(
+                f"TEST.PROTOCOL names {self.name}, whose blurry frames are those of "
+                f"{self.blur_dir!r}; {data} was made of {blur_dir!r}. Evaluate a preset with "
+                f"DATA.BLUR_DIR: {self.blur_dir}, or leave {self.name} out"
+            )
+
+
+WHOLE_FRAMES = {"size": 0, "overlap": 0, "plain": True}
+
+PROTOCOLS: dict[ProtocolName, Protocol] = {
+    protocol.name: protocol
+    for protocol in (
+        Protocol(OWN, "docs/metrics.md", mean="sequences", lpips="alex"),
+        Protocol(
+            "vrt",
+            "Liang et al., VRT: A Video Restoration Transformer, IEEE TIP 2024",
+            blur_dir="blur",
+            tile={"size": 192, "overlap": 20, "frames": 18, "frames_overlap": 2, "plain": True},
+            ssim="3d",
+        ),
+        Protocol(
+            "spkdeblurnet",
+            "Chen et al., Enhancing Motion Deblurring in High-Speed Scenes with Spike Streams, "
+            "NeurIPS 2023",
+            blur_dir="blur_gamma",
+            tile=WHOLE_FRAMES,
+            rounded=False,
+            clipped=False,
+            ssim="y",
+            unknown="temporal windows, for it restores single frames; its module of metrics: one "
+            "of that name in another repository of the same owner was read",
+        ),
+        Protocol(
+            "ssdm",
+            "Chen et al., SpikeReveal: Unlocking Temporal Sequences from Real Blurry Inputs with "
+            "Spike Streams, NeurIPS 2024",
+            tile=WHOLE_FRAMES,
+            rounded=False,
+            ssim="scikit-image",
+            lpips="alex",
+            unknown="temporal windows, for it restores single frames; whether the blurry frames "
+            "are means of 97 interpolated ones as there, which no folder's name tells",
+        ),
+    )
+}
+"""By name. PSNR on [-1, 1] with a range of 2 (``ssdm``) is PSNR on [0, 255] with one of 255; SSIM
+is not, for it compares means, too."""

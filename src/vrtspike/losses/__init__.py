@@ -1,0 +1,1 @@
+"""The terms of the loss, a file each; :mod:`vrtspike.losses.registry` names them."""

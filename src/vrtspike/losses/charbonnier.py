@@ -1,0 +1,36 @@
+"""The Charbonnier loss: absolute differences, smooth about zero."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from vrtspike.losses.term import Term
+
+if TYPE_CHECKING:
+    from vrtspike.settings.losses import CharbonnierSettings
+
+
+def charbonnier(restored: torch.Tensor, sharp: torch.Tensor, delta: float = 1e-3) -> torch.Tensor:
+    """Mean of ``sqrt(x^2 + delta^2)`` over all values (Charbonnier et al., ICIP 1994).
+
+    Args:
+        restored: any shape.
+        sharp: the same shape.
+        delta: where the loss turns from quadratic to linear.
+
+    Returns:
+        a scalar; ``delta`` for equal inputs.
+
+    >>> charbonnier(torch.full((2, 3), 3.0), torch.zeros(2, 3), delta=4.0)
+    tensor(5.)
+    """
+    return ((restored - sharp).square() + delta * delta).sqrt().mean()
+
+
+def build_charbonnier(settings: CharbonnierSettings, weights: Path) -> Term:
+    """The term ``charbonnier``."""
+    return Term("charbonnier", settings.WEIGHT, partial(charbonnier, delta=settings.DELTA))

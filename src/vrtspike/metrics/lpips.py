@@ -1,0 +1,57 @@
+"""LPIPS of restored frames; lower is better."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vrtspike.data.rgb_images import Image
+from vrtspike.metrics.metric import ImageMetric, Score
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+
+def load_lpips(weights: Path, device: torch.device) -> Score:
+    """LPIPS with the AlexNet backbone; nothing is ever downloaded.
+
+    Args:
+        weights: folder with the backbone's file under its published name.
+        device: where to compute.
+
+    Raises:
+        DataError: if the file is missing, or is not the published one.
+    """
+    # Imported here: tables and reports need the entry below and no network.
+    from vrtspike.losses.perceptual import load_lpips_network
+
+    return frame_score(load_lpips_network(weights, "alex"), device)
+
+
+def frame_score(network: nn.Module, device: torch.device) -> Score:
+    """LPIPS of two frames with a network of :func:`vrtspike.losses.perceptual.build_lpips`."""
+    import torch
+
+    from vrtspike.losses.perceptual import LpipsDistance
+
+    distance = LpipsDistance(network).to(device)
+
+    def score(restored: Image, sharp: Image) -> float:
+        images = (torch.from_numpy(np.ascontiguousarray(image)) for image in (restored, sharp))
+        with torch.inference_mode():
+            return float(distance(*(x.to(device).movedim(-1, 0)[None] / 255 for x in images)))
+
+    return score
+
+
+LPIPS = ImageMetric(
+    "lpips",
+    "LPIPS",
+    "LPIPS 0.1 with the AlexNet backbone, per frame on 8-bit RGB; mean over frames, then over "
+    "sequences",
+    load_lpips,
+    larger_is_better=False,
+)

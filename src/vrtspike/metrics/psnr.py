@@ -1,0 +1,73 @@
+"""PSNR of single frames. What papers measure differs: :mod:`..evaluation.protocols`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vrtspike.data.rgb_images import PEAK, Image, require_pair, studio_luma
+from vrtspike.metrics.metric import ImageMetric, needs_nothing
+
+
+def psnr(restored: Image, sharp: Image) -> float:
+    """Peak signal-to-noise ratio of one frame in dB: ``10 log10(255^2 / MSE)`` over all channels.
+
+    Args:
+        restored: (H, W, 3) uint8 RGB.
+        sharp: the reference, same shape.
+
+    Returns:
+        dB; infinite for equal images.
+
+    >>> sharp = np.full((4, 4, 3), 100, np.uint8)
+    >>> round(psnr(sharp + np.uint8(10), sharp), 2)
+    28.13
+    >>> psnr(sharp, sharp)
+    inf
+    """
+    require_pair(restored, sharp)
+    return psnr_of_values(restored, sharp)
+
+
+def psnr_y(restored: Image, sharp: Image) -> float:
+    """PSNR of one frame on the studio luma, with peak 255. Arguments as for :func:`psnr`.
+
+    >>> sharp = np.full((4, 4, 3), 100, np.uint8)
+    >>> round(psnr_y(sharp + np.uint8(10), sharp), 2)
+    29.45
+    """
+    require_pair(restored, sharp)
+    return psnr_of_values(studio_luma(restored), studio_luma(sharp))
+
+
+def psnr_of_values(a: NDArray[Any], b: NDArray[Any]) -> float:
+    """PSNR in dB of values on the scale of 0 to 255, of any shape, neither rounded nor clipped.
+
+    >>> psnr_of_values(np.array([110.5]), np.array([100.5])).__round__(2)
+    28.13
+    """
+    error = float(np.mean(np.square(a.astype(np.float64) - b)))
+    return float("inf") if error == 0 else float(10 * np.log10(PEAK**2 / error))
+
+
+PSNR = ImageMetric(
+    "psnr",
+    "PSNR",
+    "PSNR in dB per frame on 8-bit RGB, peak 255; mean over frames, then over sequences",
+    needs_nothing(psnr),
+    unit="dB",
+    decimals=2,
+)
+
+PSNR_Y = ImageMetric(
+    "psnr_y",
+    "PSNR of Y",
+    "PSNR in dB per frame on Y (BT.601, studio range 16 to 235, not rounded), peak 255; "
+    "mean over frames, then over sequences",
+    needs_nothing(psnr_y),
+    unit="dB",
+    decimals=2,
+    of_colour=False,
+)

@@ -1,0 +1,131 @@
+"""Parallel warping: flow-guided deformable alignment of each frame's neighbours.
+
+Source: VRT (Liang et al., 2022), after BasicVSR++ (Chan et al., 2022), whose first stage of
+alignment is the flow and whose second is a modulated deformable convolution (Zhu et al., 2019,
+"Deformable ConvNets v2").
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from vrtspike.models.flow import beside, flow_warp, neighbours, sample_at
+from vrtspike.models.layers import Recomputed, start_at_zero
+from vrtspike.models.mixed_precision import autocast_dtype, without_autocast
+
+KERNEL = 3
+POINTS = KERNEL * KERNEL
+_SLOPE = 0.1
+# Sampled values at once, 16 MiB: a frame at 64 x 64 with 96 channels, more frames of smaller ones.
+_MOST_SAMPLED = 1 << 22
+
+
+class DeformableAlignment(Recomputed):
+    """Modulated deformable 3 x 3 convolution whose offsets are a flow plus a learned correction.
+
+    The last convolution that makes the offsets starts at zero: no correction, every modulation
+    one half.
+
+    Args:
+        channels: feature channels.
+        groups: offset groups; ``channels`` must be a multiple.
+        max_magnitude: bound of the learned correction in pixels.
+    """
+
+    def __init__(self, channels: int, groups: int, max_magnitude: float) -> None:
+        super().__init__()
+        self.max_magnitude = max_magnitude
+        self.weight = nn.Parameter(torch.empty(channels, channels, KERNEL, KERNEL))
+        self.bias = nn.Parameter(torch.zeros(channels))
+        bound = (channels * POINTS) ** -0.5
+        nn.init.uniform_(self.weight, -bound, bound)
+
+        def conv(fan_in: int, fan_out: int) -> nn.Conv2d:
+            return nn.Conv2d(fan_in, fan_out, 3, padding=1)
+
+        self.conv_offset = nn.Sequential(
+            conv(2 * channels + 2, channels),
+            nn.LeakyReLU(_SLOPE, inplace=True),
+            conv(channels, channels),
+            nn.LeakyReLU(_SLOPE, inplace=True),
+            conv(channels, channels),
+            nn.LeakyReLU(_SLOPE, inplace=True),
+            last := conv(channels, 3 * POINTS * groups),
+        )
+        start_at_zero(last)
+
+    def forward(self, x: Tensor, flows: Tensor) -> Tensor:
+        """Align every frame's next and previous neighbour, all 2(T-1) of them as one batch.
+
+        Args:
+            x: (B, T, H, W, C) features.
+            flows: (2 * B * (T-1), 2, H, W), of the pairs of
+                :func:`~vrtspike.models.flow.neighbours`, in pixels, x first.
+
+        Returns:
+            (B, T, H, W, 2C): the aligned next and previous frames; zeros where there is none.
+        """
+        pictures = x.to(autocast_dtype(x)).permute(0, 1, 4, 2, 3)  # operands of products
+        current, neighbour = neighbours(pictures)
+        warped = flow_warp(neighbour, flows)
+        raw = self.conv_offset(torch.cat((warped, current, flows.to(warped.dtype)), dim=1))
+        aligned = guided_deform_conv(
+            neighbour, raw, flows, self.weight, self.bias, self.max_magnitude
+        )
+        return beside(aligned.permute(0, 2, 3, 1), len(x), dim=-1)
+
+
+def guided_deform_conv(
+    x: Tensor, raw: Tensor, flow: Tensor, weight: Tensor, bias: Tensor, max_magnitude: float
+) -> Tensor:
+    """3 x 3 deformable convolution with padding 1 of pictures, whose samples follow a flow.
+
+    Sampled values, nine times the features, are made for some pictures at a time, and again for the
+    gradient.
+
+    Args:
+        x: (N, C, H, W).
+        raw: (N, groups * 27, H, W), of any value: first 18 numbers a group that become the
+            displacement of its 9 taps, ``max_magnitude * tanh(raw) + flow``, in (y, x) pairs; then
+            9 a group that become their modulation, ``sigmoid(raw)``.
+        flow: (N, 2, H, W), x first, pixels; of any length.
+        weight: (C', C, 3, 3).
+        bias: (C',).
+        max_magnitude: bound of the displacement beside the flow, pixels.
+
+    Returns:
+        (N, C', H, W). Positions are float32 or better in any case: half precision would round them
+        to whole pixels on a large picture.
+    """
+    matrix = weight.flatten(1)
+
+    def convolve(x: Tensor, raw: Tensor, flow: Tensor) -> Tensor:
+        with without_autocast(x):
+            sampled = _sampled(x, raw, flow, max_magnitude)
+        out = torch.matmul(matrix.to(x.dtype), sampled.to(x.dtype)) + bias.to(x.dtype)[:, None]
+        return out.unflatten(2, x.shape[2:])
+
+    pictures = max(_MOST_SAMPLED // (POINTS * x.shape[1:].numel()), 1)
+    parts = zip(*(t.split(pictures) for t in (x, raw, flow)), strict=True)
+    return torch.cat([checkpoint(convolve, *part, use_reentrant=False) for part in parts])
+
+
+def _sampled(x: Tensor, raw: Tensor, flow: Tensor, max_magnitude: float) -> Tensor:
+    """Modulated samples in the order of the weights, (N, C * 9, H * W)."""
+    pictures, _, height, width = x.shape
+    exact = torch.promote_types(raw.dtype, torch.float32)
+    x, raw, flow = x.to(exact), raw.to(exact), flow.to(exact)
+    groups = raw.shape[1] // (3 * POINTS)
+    moves, modulation = raw.split((2 * POINTS * groups, POINTS * groups), dim=1)
+    # Offsets come in (y, x) pairs, the flow in (x, y).
+    offsets = max_magnitude * moves.tanh().unflatten(1, (-1, 2)) + flow.flip(1).unsqueeze(1)
+    taps = (pictures * groups, KERNEL, KERNEL)
+    y, x_at = offsets.view(*taps, 2, height, width).unbind(3)
+    tap, rows, columns = (torch.arange(n, device=x.device) for n in (KERNEL, height, width))
+    y = y + (tap[:, None, None, None] - KERNEL // 2 + rows[:, None])
+    x_at = x_at + (tap[:, None, None] - KERNEL // 2 + columns)
+    found = sample_at(x.unflatten(1, (groups, -1)).flatten(0, 1), x_at, y)
+    found = found * modulation.sigmoid().reshape(*taps, height, width).unsqueeze(1)
+    return found.unflatten(0, (pictures, groups)).flatten(1, 4).flatten(2)

@@ -1,0 +1,201 @@
+"""The attention of VRT's blocks: self attention in a window, mutual attention between two frames.
+
+Sources: Liang et al., 2022, "VRT: A Video Restoration Transformer", section 3.2; shifted windows of
+Swin (Liu et al., 2021) in three dimensions. Features are channels-last, (B, D, H, W, C).
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from vrtspike.models.layers import Recomputed
+from vrtspike.models.recomputed_attention import recomputed_attention
+from vrtspike.models.windows import Size3, Windows
+
+if TYPE_CHECKING:
+    from vrtspike.settings.model import VRTSettings
+
+_TABLE_STD = 0.02
+# The memory-efficient kernel has the gradient of a bias. cuDNN's, PyTorch's first choice on Hopper,
+# has made NaN of windows of 64 tokens with a mask (pytorch issue 196678).
+_KERNELS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+# The memory-efficient kernel of CUDA takes heads whose width is a multiple of 8 in half precision.
+_HEAD_MULTIPLE = 8
+# It gives each problem a row of the CUDA grid, which has 65535 of them.
+_MOST_PROBLEMS = 65535
+# The gradient of a bias is as large as all scores of a call before it is summed: half a GiB.
+_MOST_SCORES = 1 << 28
+
+
+class WindowAttention(Recomputed):
+    """Self attention in a window and, where asked for, mutual attention between its two frames.
+
+    ``ATTENTION`` says how: ``sdpa`` is PyTorch's scaled_dot_product_attention, which on a CPU keeps
+    all scores where the bias is learned; ``recompute`` makes the scores of a few windows at a time
+    and again for the gradient; ``auto`` takes ``recompute`` on a CPU where the bias is learned,
+    else ``sdpa``.
+
+    Args:
+        channels: feature channels.
+        window: full window (Wd, Wh, Ww); mutual attention needs Wd = 2.
+        settings: the heads, and how attention is computed.
+        mutual: add mutual attention.
+    """
+
+    position_bias: Tensor
+
+    def __init__(
+        self, channels: int, window: Size3, settings: VRTSettings, *, mutual: bool
+    ) -> None:
+        super().__init__()
+        self.window = window
+        self.heads = settings.NUM_HEADS
+        self.mutual = mutual
+        self.attention = settings.ATTENTION
+        rows = math.prod(2 * length - 1 for length in window)
+        self.relative_position_bias_table = nn.Parameter(torch.empty(rows, self.heads))
+        nn.init.normal_(self.relative_position_bias_table, std=_TABLE_STD)
+        self.qkv_self = nn.Linear(channels, 3 * channels)
+        self.proj = nn.Linear(2 * channels if mutual else channels, channels)
+        if mutual:
+            self.qkv_mut = nn.Linear(channels, 3 * channels)
+            # A function of the configuration, so it is no part of a checkpoint.
+            bias = sine_position_bias(window[1], window[2], channels)
+            self.register_buffer("position_bias", bias, persistent=False)
+
+    def forward(self, x: Tensor, windows: Windows, index: Tensor) -> Tensor:
+        """Attention in the windows of a map.
+
+        Args:
+            x: (B, D, H, W, C).
+            windows: of the map.
+            index: (N, N), row of the relative position bias table for each pair of tokens of a
+                full window. A clipped window takes the leading corner.
+
+        Returns:
+            (B, D, H, W, C).
+        """
+        tokens = windows.partition(x)
+        corner = index[: tokens.shape[2], : tokens.shape[2]]
+        rows = self.relative_position_bias_table.index_select(0, corner.flatten())
+        bias = rows.view(*corner.shape, self.heads).permute(2, 0, 1)
+        out = self._attend(windows, bias, *self.qkv_self(tokens).chunk(3, dim=-1))
+        if self.mutual:
+            out = torch.cat((self._mutual(tokens, windows), out), dim=-1)
+        return self.proj(windows.merge(out))
+
+    def _mutual(self, tokens: Tensor, windows: Windows) -> Tensor:
+        """Mutual attention, (n, B, N, C) -> same shape.
+
+        Queries of the second frame look at the first and fill the first half, and vice versa.
+        """
+        _, height, width = windows.window
+        code = self.position_bias.view(*self.window[1:], -1)[:height, :width].flatten(0, 1)
+        qkv = self.qkv_mut(tokens + code.repeat(2, 1).to(tokens.dtype))
+        (q1, k1, v1), (q2, k2, v2) = (half.chunk(3, dim=-1) for half in qkv.chunk(2, dim=2))
+        first = self._attend(windows, None, q2, k1, v1)
+        second = self._attend(windows, None, q1, k2, v2)
+        return torch.cat((first, second), dim=2)
+
+    def _attend(
+        self, windows: Windows, bias: Tensor | None, q: Tensor, k: Tensor, v: Tensor
+    ) -> Tensor:
+        """softmax(q k^T / sqrt(channels of a head) + bias + mask) v, (n, B, N, C).
+
+        Args:
+            windows: n, of which the masks are taken.
+            bias: (heads, N, N), or None.
+            q: (n, B, N, C), of all tokens of a window or of one of its frames.
+            k: likewise.
+            v: likewise.
+        """
+        clips, tokens = q.shape[1:3]
+        counts = [count * clips for count in windows.counts]
+        heads = (t.unflatten(3, (self.heads, -1)).flatten(0, 1).transpose(1, 2) for t in (q, k, v))
+        parts = zip(windows.masks, *(t.split(counts) for t in heads), strict=True)
+        learned = bias is not None and bias.requires_grad and not q.is_cuda
+        recompute = self.attention == "recompute" or (self.attention == "auto" and learned)
+        results = []
+        for mask, queries, keys, values in parts:
+            corner = mask[None, :tokens, :tokens]
+            if recompute:
+                results.append(recomputed_attention(queries, keys, values, corner, bias))
+            else:
+                scores_bias = corner if bias is None else bias + corner
+                results.append(attend(queries, keys, values, scores_bias.to(q.dtype)))
+        return torch.cat(results).transpose(1, 2).flatten(2).unflatten(0, (-1, clips))
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``scaled_dot_product_attention`` within what its kernels of CUDA take.
+
+    Args:
+        q: (problems, heads, N, c).
+        k: likewise.
+        v: likewise.
+        bias: (heads or 1, N, N), added to the scores, or None.
+
+    Returns:
+        (problems, heads, N, c).
+    """
+    _, heads, tokens, width = q.shape
+    spare = -width % _HEAD_MULTIPLE if q.is_cuda else 0
+    q, k, v = (functional.pad(t, (0, spare)) if spare else t for t in (q, k, v))
+    # With another order of the scores in memory PyTorch takes no kernel and keeps all scores.
+    mask = None if bias is None else bias.contiguous()[None]
+    step = min(max(_MOST_SCORES // (heads * tokens**2), 1), _MOST_PROBLEMS)
+    with sdpa_kernel(_KERNELS) if q.is_cuda else nullcontext():
+        results = [
+            functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=width**-0.5)
+            for q, k, v in zip(*(t.split(step) for t in (q, k, v)), strict=True)
+        ]
+    out = results[0] if len(results) == 1 else torch.cat(results)
+    return out[..., :width]
+
+
+def relative_position_index(window: Size3) -> Tensor:
+    """Row of the relative position bias table for every pair of tokens of a window.
+
+    Returns:
+        (N, N) int64 with N = Wd * Wh * Ww and values in [0, (2Wd-1)(2Wh-1)(2Ww-1)).
+    """
+    coordinates = torch.cartesian_prod(*map(torch.arange, window))  # (N, 3)
+    relative = coordinates[:, None] - coordinates + torch.tensor(window) - 1
+    _, height, width = (2 * length - 1 for length in window)
+    return (relative[..., 0] * height + relative[..., 1]) * width + relative[..., 2]
+
+
+def sine_position_bias(height: int, width: int, channels: int) -> Tensor:
+    """Two-dimensional sine position encoding, normalised to 2 pi, y before x.
+
+    Source: the encoding of DETR (Carion et al., 2020), which VRT adds to the tokens before mutual
+    attention.
+
+    Args:
+        height: rows of the window.
+        width: its columns.
+        channels: a multiple of 4: sine and cosine, of rows and of columns.
+
+    Returns:
+        (1, height * width, channels) float32.
+    """
+    half = channels // 2
+    # The published encoding normalises by the last coordinate plus this epsilon.
+    epsilon = 1e-6
+    exponent = 2 * torch.div(torch.arange(half), 2, rounding_mode="floor") / half
+    period = 10000.0 ** exponent.to(torch.float32)
+
+    def encode(length: int) -> Tensor:
+        position = torch.arange(1, length + 1, dtype=torch.float32) / (length + epsilon)
+        angle = (position * (2 * math.pi))[:, None] / period
+        return torch.stack((angle[:, 0::2].sin(), angle[:, 1::2].cos()), dim=2).flatten(1)
+
+    rows, columns = encode(height).repeat_interleave(width, dim=0), encode(width).repeat(height, 1)
+    return torch.cat((rows, columns), dim=1)[None]

@@ -1,0 +1,209 @@
+"""Optical flow by a spatial pyramid network, and sampling along it.
+
+Source: Ranjan and Black, 2017, "Optical Flow Estimation using a Spatial Pyramid Network", in the
+form VRT uses: six levels, flows returned at four scales.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from vrtspike.models.layers import Recomputed, start_at_zero
+from vrtspike.models.mixed_precision import without_autocast
+
+
+def sample_at(
+    x: Tensor, columns: Tensor, rows: Tensor, mode: str = "bilinear", padding: str = "zeros"
+) -> Tensor:
+    """Sample pictures at positions, in float32 or better: half precision cannot name all pixels.
+
+    Args:
+        x: (N, C, H, W).
+        columns: (N, ..., H', W') positions in pixels; not a number is outside, or with
+            ``border`` at the first pixel.
+        rows: the same shape.
+        mode: ``bilinear`` or ``nearest``.
+        padding: ``zeros`` or ``border``, what lies outside of ``x``.
+
+    Returns:
+        (N, C, ..., H', W') in the type of ``x``.
+    """
+    height, width = x.shape[-2:]
+    exact = torch.promote_types(torch.promote_types(x.dtype, columns.dtype), torch.float32)
+    # Pixel p of n has its centre at (2p + 1) / n - 1 with align_corners=False; that convention,
+    # unlike the other, also holds for a single row or column.
+    grid = torch.stack(((2 * columns + 1) / width - 1, (2 * rows + 1) / height - 1), dim=-1)
+    grid = grid.to(exact).flatten(1, -3)
+    if padding == "border":
+        # PyTorch's gradient on a CPU crashes there (pytorch issue 24823); -1 is the first pixel,
+        # which PyTorch takes.
+        grid = grid.nan_to_num(nan=-1.0)
+    found = functional.grid_sample(x.to(exact), grid, mode, padding, align_corners=False)
+    return found.view(*x.shape[:2], *columns.shape[1:]).to(x.dtype)
+
+
+def flow_targets(flow: Tensor) -> tuple[Tensor, Tensor]:
+    """Column and row that each pixel points to, (N, H, W) each, in pixels, float32 or better."""
+    flow = flow.to(torch.promote_types(flow.dtype, torch.float32))
+    rows, columns = (torch.arange(n, device=flow.device) for n in flow.shape[-2:])
+    return columns + flow[:, 0], rows[:, None] + flow[:, 1]
+
+
+def flow_warp(x: Tensor, flow: Tensor, padding: str = "zeros") -> Tensor:
+    """Sample ``x`` bilinearly where the flow points.
+
+    Args:
+        x: (N, C, H, W).
+        flow: (N, 2, H, W), displacement in pixels, x first.
+        padding: ``zeros`` or ``border``, what lies outside of ``x``.
+
+    Returns:
+        (N, C, H, W) in the type of ``x``.
+    """
+    return sample_at(x, *flow_targets(flow), padding=padding)
+
+
+def corner_warp(x: Tensor, flow: Tensor) -> Tensor:
+    """The four pixels around each flow target, zero outside of the picture.
+
+    The positions are integers, so no gradient reaches the flow.
+
+    Args:
+        x: (N, C, H, W).
+        flow: (N, 2, H, W), displacement in pixels, x first.
+
+    Returns:
+        (N, 4C, H, W): floor/floor, floor x & ceil y, ceil x & floor y, ceil/ceil.
+    """
+    columns, rows = flow_targets(flow.detach())
+    left, right, top, bottom = columns.floor(), columns.ceil(), rows.floor(), rows.ceil()
+    corners = ((left, top), (left, bottom), (right, top), (right, bottom))
+    return torch.cat([sample_at(x, *corner, mode="nearest") for corner in corners], dim=1)
+
+
+def neighbours(x: Tensor) -> tuple[Tensor, Tensor]:
+    """All pairs of neighbouring frames, (B, T, ...) -> (2 * B * (T-1), ...) each.
+
+    Every frame with its next one, then every frame with its previous one: frames, their neighbours.
+    """
+    early, late = x[:, :-1], x[:, 1:]
+    return torch.cat((early, late)).flatten(0, 1), torch.cat((late, early)).flatten(0, 1)
+
+
+def beside(x: Tensor, clips: int, dim: int) -> Tensor:
+    """What the frames of clips get of their next and of their previous one, one after the other.
+
+    Args:
+        x: (2 * B * (T-1), ...), of the pairs of :func:`neighbours`; three more axes.
+        clips: B.
+        dim: axis of the result on which both are joined.
+
+    Returns:
+        (B, T, ...), zeros where there is no neighbour.
+    """
+    next_ones, previous_ones = x.unflatten(0, (2, clips, -1))
+    ends = [(0, 0) * 3 + (0, 1), (0, 0) * 3 + (1, 0)]
+    both = (next_ones, previous_ones)
+    return torch.cat([functional.pad(t, e) for t, e in zip(both, ends, strict=True)], dim=dim)
+
+
+_MEAN = (0.485, 0.456, 0.406)
+_STD = (0.229, 0.224, 0.225)
+_LEVELS = 6
+_MULTIPLE = 2 ** (_LEVELS - 1)
+_WIDTHS = (8, 32, 64, 32, 16, 2)
+
+
+class FlowLevel(nn.Module):
+    """Five 7 x 7 convolutions that estimate a correction of the flow at one pyramid level."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        for fan_in, fan_out in itertools.pairwise(_WIDTHS):
+            layers += [nn.Conv2d(fan_in, fan_out, 7, padding=3), nn.ReLU()]
+        self.basic_module = nn.Sequential(*layers[:-1])
+        start_at_zero(self.basic_module[-1])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, 8, H, W), two pictures and a flow -> (N, 2, H, W)."""
+        return self.basic_module(x)
+
+
+class SpyNet(Recomputed):
+    """Flow between pairs of pictures at scales 1, 1/2, 1/4 and 1/8.
+
+    A network without pretrained weights starts at zero flow: the last convolution of every level
+    is zero, so that alignment begins as "no motion" and not as noise.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.basic_module = nn.ModuleList(FlowLevel() for _ in range(_LEVELS))
+        self.register_buffer("mean", torch.tensor(_MEAN).view(1, 3, 1, 1))
+        self.register_buffer("std", torch.tensor(_STD).view(1, 3, 1, 1))
+
+    def _pyramid(self, x: Tensor) -> list[Tensor]:
+        """Normalised picture at six sizes, the coarsest first."""
+        size = [math.ceil(side / _MULTIPLE) * _MULTIPLE for side in x.shape[-2:]]
+        x = functional.interpolate(x, size, mode="bilinear", align_corners=False)
+        levels = [(x - self.mean) / self.std]
+        for _ in range(_LEVELS - 1):
+            levels.append(functional.avg_pool2d(levels[-1], 2, 2, count_include_pad=False))
+        return levels[::-1]
+
+    def forward(self, reference: Tensor, supporting: Tensor, scales: int = 4) -> list[Tensor]:
+        """Flow that points from ``reference`` into ``supporting``.
+
+        Computed in the type of the weights, whatever autocast says: a displacement of 40 pixels is
+        sampled at a hundredth of a pixel, which bfloat16, with steps of a quarter there, has not.
+        With weights of half precision, the displacements themselves are still float32.
+
+        Args:
+            reference: (N, 3, H, W) in [0, 1].
+            supporting: (N, 3, H, W) in [0, 1].
+            scales: number of flows to return.
+
+        Returns:
+            For scale 1, 1/2, 1/4, ...: (N, 2, H // s, W // s) in pixels of that scale, x first, in
+            float32 or better.
+        """
+        height, width = reference.shape[-2:]
+        with without_autocast(reference):
+            first, second = self._pyramid(reference), self._pyramid(supporting)
+            flows: list[Tensor] = []
+            # "Zero at half the coarsest size", doubled, is zero at the coarsest size.
+            exact = torch.promote_types(reference.dtype, torch.float32)
+            flow = torch.zeros_like(first[0][:, :2], dtype=exact)
+            for level, (a, b) in enumerate(zip(first, second, strict=True)):
+                if level:
+                    flow = 2.0 * functional.interpolate(
+                        flow, scale_factor=2, mode="bilinear", align_corners=True
+                    )
+                warped = flow_warp(b, flow, padding="border")
+                pictures_and_flow = torch.cat((a, warped, flow.to(a.dtype)), dim=1)
+                flow = self.basic_module[level](pictures_and_flow) + flow
+                flows.append(flow)
+            return [
+                _resize_flow(flow, height // 2**scale, width // 2**scale)
+                for scale, flow in enumerate(flows[::-1][:scales])
+            ]
+
+
+def _resize_flow(flow: Tensor, height: int, width: int) -> Tensor:
+    """Resize a flow to another picture size and rescale its displacements with it."""
+    from_height, from_width = flow.shape[-2:]
+    if (from_height, from_width) == (height, width):
+        return flow
+    flow = functional.interpolate(flow, (height, width), mode="bilinear", align_corners=False)
+    x, y = flow.split(1, dim=1)
+    # Numbers, not a tensor of two: that would have to be copied to the device, which waits.
+    return torch.cat((x * (width / from_width), y * (height / from_height)), dim=1)

@@ -1,0 +1,111 @@
+"""Attention that keeps queries, keys and values only, in pieces that stay in the cache.
+
+Scores are made for a few windows at a time, used and dropped; the backward pass makes them again.
+Nothing of size windows x heads x N x N ever exists. On a CPU this is also several times faster
+than writing all scores out, because a piece never leaves the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from vrtspike.models.mixed_precision import without_autocast
+
+# Scores of one piece: 4 MiB in float32 stay in the cache of a CPU. A GPU has no such cache, and few
+# large pieces (256 MiB) keep it busy.
+_PIECE_CPU = 1 << 20
+_PIECE_CUDA = 1 << 26
+
+
+@torch.compiler.disable
+def recomputed_attention(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor, bias: Tensor | None
+) -> Tensor:
+    """softmax(q k^T / sqrt(c) + bias + mask) v by recomputation.
+
+    Args:
+        q: (problems, heads, N, c).
+        k: likewise.
+        v: likewise.
+        mask: (1, N, N), in float32: half precision would lose the small differences that softmax
+            is about.
+        bias: (heads, N, N), or None.
+
+    Returns:
+        (problems, heads, N, c).
+    """
+    return _Recomputed.apply(q, k, v, mask, bias)
+
+
+def _pieces(
+    mask: Tensor, bias: Tensor | None, *tensors: Tensor
+) -> Iterator[tuple[slice, Tensor, list[Tensor]]]:
+    """Some problems at a time.
+
+    Args:
+        mask: (1, N, N).
+        bias: (heads, N, N), or None.
+        tensors: (problems, heads, N, c).
+
+    Returns:
+        which they are; their bias and mask, (m * heads, N, N), and tensors, (m * heads, N, c).
+    """
+    problems, heads, tokens, _ = tensors[0].shape
+    dtype = torch.promote_types(tensors[0].dtype, mask.dtype)
+    added = (mask if bias is None else bias + mask).to(dtype)
+    piece = _PIECE_CUDA if mask.is_cuda else _PIECE_CPU
+    step = min(max(piece // (heads * tokens**2), 1), problems)
+    biases = added.expand(heads, tokens, tokens).repeat(step, 1, 1)
+    for first in range(0, problems, step):
+        part = slice(first, min(first + step, problems))
+        found = [t[part].to(dtype).flatten(0, 1) for t in tensors]
+        yield part, biases[: len(found[0])], found
+
+
+class _Recomputed(torch.autograd.Function):
+    """Keeps queries, keys and values."""
+
+    @staticmethod
+    def forward(ctx: Any, *tensors: Tensor) -> Tensor:  # noqa: ANN401
+        ctx.save_for_backward(*tensors)
+        q, k, v, mask, bias = tensors
+        out = torch.empty_like(q)
+        with without_autocast(q):
+            for part, added, (queries, keys, values) in _pieces(mask, bias, q, k, v):
+                attended = torch.bmm(_weights(queries, keys, added), values)
+                out[part] = attended.view(out[part].shape)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        q, k, v, mask, bias = ctx.saved_tensors
+        grads = [torch.empty_like(t) for t in (q, k, v)]
+        exact = torch.promote_types(q.dtype, mask.dtype)
+        grad_bias = None if bias is None else torch.zeros_like(bias, dtype=exact)
+        for part, added, (queries, keys, values, g) in _pieces(mask, bias, q, k, v, grad):
+            weights = _weights(queries, keys, added)
+            grad_weights = torch.bmm(g, values.transpose(1, 2))
+            scores = torch._softmax_backward_data(grad_weights, weights, -1, weights.dtype)
+            if grad_bias is not None:
+                grad_bias += scores.view(-1, *grad_bias.shape).sum(0)
+            scale = q.shape[-1] ** -0.5
+            found = (
+                torch.bmm(scores, keys) * scale,
+                torch.bmm(scores.transpose(1, 2), queries) * scale,
+                torch.bmm(weights.transpose(1, 2), g),
+            )
+            for whole, each in zip(grads, found, strict=True):
+                whole[part] = each.view(whole[part].shape)
+        return *grads, None, None if grad_bias is None else grad_bias.to(bias.dtype)
+
+
+def _weights(q: Tensor, k: Tensor, bias: Tensor) -> Tensor:
+    """softmax(q k^T / sqrt(c) + bias), (m * heads, N, N)."""
+    scores = torch.baddbmm(bias, q, k.transpose(1, 2), alpha=q.shape[-1] ** -0.5)
+    return scores.softmax(dim=-1)

@@ -1,0 +1,385 @@
+"""SpikeNAFNet: a light model, a U-Net of NAF blocks with the spikes fused at each scale.
+
+Frames are restored one by one, each with its own spikes and those just before and after its
+exposure. Blocks are those of Chen et al., "Simple Baselines for Image Restoration" (ECCV 2022): no
+activation functions, but products of the two halves of the channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from vrtspike.models.layers import start_at_zero
+from vrtspike.models.restorer import Restorer, require_voxels
+from vrtspike.models.spike_order import shuffle_frames
+
+if TYPE_CHECKING:
+    from vrtspike.settings import Settings
+    from vrtspike.settings.model import NAFSettings
+
+
+def simple_gate(x: Tensor) -> Tensor:
+    """SimpleGate, the product of the two halves of the channels: (N, 2 C, ...) -> (N, C, ...)."""
+    first, second = x.chunk(2, dim=1)
+    return first * second
+
+
+class ChannelNorm(nn.LayerNorm):
+    """Layer norm over the channels of each pixel, (N, C, H, W) -> same shape."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Mean 0 and variance 1 over the channels, then the learned scale and shift."""
+        return super().forward(x.movedim(1, -1)).movedim(-1, 1)
+
+
+def local_mean(x: Tensor, cell: int) -> Tensor:
+    """Means over windows of up to 3 x 3 cells.
+
+    Windows end where the features do; each value counts alike in the windows that hold it.
+
+    Args:
+        x: features, (N, C, H, W).
+        cell: side of a cell; windows overlap by two cells.
+
+    Returns:
+        (N, C, H / cell, W / cell), rounded up.
+    """
+    rows, columns = x.shape[-2:]
+    missing = (0, -columns % cell, 0, -rows % cell)
+
+    def window_sums(values: Tensor) -> Tensor:
+        cells = functional.avg_pool2d(functional.pad(values, missing), cell)
+        return functional.avg_pool2d(cells, 3, stride=1, padding=1)
+
+    return window_sums(x) / window_sums(torch.ones_like(x[:1, :1]))
+
+
+class ChannelAttention(nn.Conv2d):
+    """Simplified channel attention: channels times a linear function of their means.
+
+    The means are those of the whole picture, or of windows: a network that was trained on crops
+    then sees means of as many pixels as in training (Chu et al., "Improving Image Restoration by
+    Revisiting Global Information Aggregation", ECCV 2022).
+
+    Args:
+        channels: feature channels.
+        cell: side in pixels of the cells of :func:`local_mean`; 0 for the whole picture.
+    """
+
+    def __init__(self, channels: int, cell: int = 0) -> None:
+        super().__init__(channels, channels, 1)
+        self.cell = cell
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, C, H, W) -> same shape."""
+        if not self.cell:
+            return x * super().forward(x.mean(dim=(2, 3), keepdim=True))
+        weights = super().forward(local_mean(x, self.cell))
+        enlarged = functional.interpolate(weights, scale_factor=self.cell, mode="bilinear")
+        return x * enlarged[..., : x.shape[-2], : x.shape[-1]]
+
+
+class NAFBlock(nn.Module):
+    """Convolution with simplified channel attention, then a feed-forward layer, both residual.
+
+    Both residuals start at zero, so that an untrained block returns its input.
+
+    Args:
+        channels: feature channels.
+        cell: of :class:`ChannelAttention`.
+    """
+
+    def __init__(self, channels: int, cell: int = 0) -> None:
+        super().__init__()
+        self.norm1 = ChannelNorm(channels, eps=1e-6)
+        self.expand = nn.Conv2d(channels, 2 * channels, 1)
+        self.depthwise = nn.Conv2d(2 * channels, 2 * channels, 3, padding=1, groups=2 * channels)
+        self.attention = ChannelAttention(channels, cell)
+        self.project = nn.Conv2d(channels, channels, 1)
+        self.norm2 = ChannelNorm(channels, eps=1e-6)
+        self.widen = nn.Conv2d(channels, 2 * channels, 1)
+        self.narrow = nn.Conv2d(channels, channels, 1)
+        self.scale1 = nn.Parameter(torch.zeros(channels, 1, 1))
+        self.scale2 = nn.Parameter(torch.zeros(channels, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, C, H, W) -> same shape."""
+        y = simple_gate(self.depthwise(self.expand(self.norm1(x))))
+        x = x + self.scale1 * self.project(self.attention(y))
+        return x + self.scale2 * self.narrow(simple_gate(self.widen(self.norm2(x))))
+
+
+def blocks(channels: int, number: int, cell: int) -> nn.Sequential:
+    """NAF blocks one after the other."""
+    return nn.Sequential(*(NAFBlock(channels, cell) for _ in range(number)))
+
+
+def cell_of_scale(cell: int, scale: int) -> int:
+    """Side of a cell of the full size at a scale, rounded up."""
+    return -(-cell // 2**scale)
+
+
+def downsample(channels: int, result: int) -> nn.Conv2d:
+    """Half the height and width, (N, channels, H, W) -> (N, result, H / 2, W / 2)."""
+    return nn.Conv2d(channels, result, 2, stride=2)
+
+
+def upsample(channels: int) -> nn.Sequential:
+    """Twice the height and width: (N, C, H, W) -> (N, C / 2, 2 H, 2 W)."""
+    return nn.Sequential(nn.Conv2d(channels, 2 * channels, 1, bias=False), nn.PixelShuffle(2))
+
+
+def detail_upsample(channels: int) -> nn.Sequential:
+    """Twice the height and width, (N, C, H, W) -> (N, C, 2 H, 2 W); untrained it returns zeros."""
+    enlarge = nn.Conv2d(channels, 4 * channels, 1)
+    start_at_zero(enlarge)
+    return nn.Sequential(enlarge, nn.PixelShuffle(2))
+
+
+def round_up(number: int, multiple: int) -> int:
+    """The smallest multiple that is not below a number."""
+    return (number + multiple - 1) // multiple * multiple
+
+
+def pad_end(x: Tensor, height: int, width: int) -> Tensor:
+    """Repeat the last row and column until there are as many as asked for.
+
+    The result lies in memory with its channels last, as layer norms want them: no layer after it
+    has to copy its features, which takes 30 % less time.
+    """
+    rows, columns = height - x.shape[-2], width - x.shape[-1]
+    repeated = functional.pad(x, (0, columns, 0, rows), mode="replicate")
+    return repeated.contiguous(memory_format=torch.channels_last)
+
+
+def without_neighbours(voxels: Tensor) -> Tensor:
+    """A clip between two frames whose deviations are 0: (B, T, K, h, w) -> (B, T + 2, K, h, w)."""
+    unknown = voxels.mean(dim=2, keepdim=True).expand_as(voxels)
+    return torch.cat((unknown[:, :1], voxels, unknown[:, -1:]), dim=1)
+
+
+def mean_and_deviations(clip: Tensor, neighbour_bins: int, *, isolated: bool = False) -> Tensor:
+    """What the first layer of the spikes sees of each frame.
+
+    The mean over a frame's bins, which is brightness; each bin's deviation from it, in which motion
+    is; and the deviation of the bins next to the exposure, the last ones of the frame before and
+    the first ones of the frame after.
+
+    Args:
+        clip: (B, T + 2, K, h, w), the voxels of T frames, of the frame before and the one after.
+        neighbour_bins: n, of each of the two neighbours, at most K.
+        isolated: all frames are without neighbours, whose deviations then are 0.
+
+    Returns:
+        (B, T, 1 + K + 2 n, h, w).
+    """
+    voxels = clip[:, 1:-1]
+    mean = voxels.mean(dim=2, keepdim=True)
+    before, after = clip[:, :-2, clip.shape[2] - neighbour_bins :], clip[:, 2:, :neighbour_bins]
+    if isolated:
+        before = after = mean.expand_as(voxels)[:, :, :neighbour_bins]
+    return torch.cat((mean, *(bins - mean for bins in (voxels, before, after))), dim=2)
+
+
+class SpikePyramid(nn.Module):
+    """Features of spikes at the sensor's resolution and at halves of it.
+
+    Args:
+        inputs: channels of :func:`mean_and_deviations`.
+        channels: of the features, the same at each level.
+        levels: resolutions.
+        finest_blocks: NAF blocks of the finest level; the other levels have one.
+        cell: of their channel attention, in pixels of the sensor.
+    """
+
+    def __init__(
+        self, inputs: int, channels: int, levels: int, finest_blocks: int, cell: int
+    ) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(inputs, channels, 3, padding=1)
+        self.further = blocks(channels, finest_blocks - 1, cell)
+        self.downs = nn.ModuleList(downsample(channels, channels) for _ in range(levels - 1))
+        self.blocks = nn.ModuleList(
+            NAFBlock(channels, cell_of_scale(cell, level)) for level in range(levels)
+        )
+
+    @property
+    def multiple(self) -> int:
+        """Height and width of the spikes have to be multiples of this."""
+        return 2 ** len(self.downs)
+
+    def forward(self, spikes: Tensor) -> list[Tensor]:
+        """(N, inputs, h, w) -> per level l (N, C, h / 2**l, w / 2**l), the finest first."""
+        levels = [self.further(self.blocks[0](self.stem(spikes)))]
+        for down, block in zip(self.downs, self.blocks[1:], strict=True):
+            levels.append(block(down(levels[-1])))
+        return levels
+
+
+def resize_by_power(features: Tensor, power: int) -> Tensor:
+    """Features enlarged (bilinear) or reduced (mean) by a power of two.
+
+    Args:
+        features: (N, C, h, w).
+        power: of the factor of either side, 1 for twice the size, -1 for half of it.
+    """
+    if power > 0:
+        return functional.interpolate(features, scale_factor=2**power, mode="bilinear")
+    if power < 0:
+        return functional.avg_pool2d(features, 2**-power)
+    return features
+
+
+class SpikeNAFNet(Restorer):
+    """The U-Net: features of frames, joined with those of spikes at each scale on the way down.
+
+    The finest spike features also reach the picture by one convolution (``readout``). It and the
+    last convolution start at zero: an untrained network returns the blurry frames.
+
+    Args:
+        settings: its sizes.
+        bins: voxel bins per frame; 0 for the ablation without spikes.
+        shuffled: give each frame the spikes of another frame of its clip, as a control; no bins of
+            neighbours then, which might be the frame's own.
+    """
+
+    def __init__(self, settings: NAFSettings, *, bins: int, shuffled: bool = False) -> None:
+        super().__init__()
+        encoder, decoder = settings.ENCODER_BLOCKS, settings.DECODER_BLOCKS
+        width, spike_width = settings.WIDTH, settings.SPIKE_WIDTH
+        widths = [width * 2**scale for scale in range(len(encoder) + 1)]
+        cells = [cell_of_scale(settings.POOLING_CELL, scale) for scale in range(len(encoder) + 1)]
+        self.bins, self.shuffled = bins, shuffled
+        self.neighbour_bins = settings.NEIGHBOUR_BINS
+        self.intro = nn.Conv2d(3, width, 3, padding=1)
+        self.encoder = nn.ModuleList(map(blocks, widths, encoder, cells))
+        self.downs = nn.ModuleList(map(downsample, widths, widths[1:]))
+        self.middle = blocks(widths[-1], settings.MIDDLE_BLOCKS, cells[-1])
+        self.ups = nn.ModuleList(map(upsample, widths[1:]))
+        self.decoder = nn.ModuleList(map(blocks, widths, decoder, cells))
+        self.ending = nn.Conv2d(width, 3, 3, padding=1)
+        start_at_zero(self.ending)
+        if bins:
+            inputs = 1 + bins + 2 * self.neighbour_bins
+            # Half the frames' resolution is the usual sensor's.
+            self.spikes = SpikePyramid(
+                inputs, spike_width, len(encoder), settings.SPIKE_BLOCKS, cells[1]
+            )
+            self.fusion = nn.ModuleList(
+                nn.Conv2d(channels + spike_width, channels, 1) for channels in widths
+            )
+            self.readout = nn.Conv2d(spike_width, 3, 3, padding=1)
+            start_at_zero(self.readout)
+            self.detail = detail_upsample(spike_width) if settings.LEARNED_ENLARGEMENT else None
+
+    def forward(self, blur: Tensor, voxels: Tensor | None) -> Tensor:
+        """Restore the frames of a clip one by one.
+
+        Args:
+            blur: (B, T, 3, H, W) in [0, 1].
+            voxels: (B, T, K, h, w), standardised, at the resolution of the spike sensor; or
+                (B, T + 2, K, h, w), with those of the frame before the clip and of the one after.
+
+        Returns:
+            (B, T, 3, H, W), not clamped.
+
+        Raises:
+            ValueError: there are no voxels, or not of as many frames and bins as expected.
+        """
+        height, width = blur.shape[-2:]
+        multiple = 2 ** len(self.encoder)
+        full = [round_up(side, multiple) for side in (height, width)]
+        frames = pad_end(blur.flatten(0, 1), *full)
+        spikes = self._encode(blur, voxels, full) if self.bins else []
+        restored = frames + self._residual(frames, spikes)
+        return restored[..., :height, :width].unflatten(0, blur.shape[:2])
+
+    def _encode(self, blur: Tensor, voxels: Tensor | None, full: Sequence[int]) -> list[Tensor]:
+        """Spike features of all frames for each scale of the U-Net; ``full``: padded size."""
+        clip = self._with_neighbours(blur, voxels)
+        # The scale of the sensor's resolution; where there is none, the next finer one.
+        rows, sensor_rows = blur.shape[-2], clip.shape[-2]
+        scales = range(len(self.encoder))
+        finest = max((s for s in scales if sensor_rows <= (rows + 2**s - 1) // 2**s), default=0)
+        size = [(side + 2**finest - 1) // 2**finest for side in blur.shape[-2:]]
+        grids = mean_and_deviations(clip, self.neighbour_bins, isolated=self.shuffled)
+        grids = grids.flatten(0, 1)
+        if list(grids.shape[-2:]) != size:
+            grids = functional.interpolate(grids, size, mode="bilinear")
+        # The size follows from that of the frames, so that an export knows both to be equal.
+        padded = [round_up(side // 2**finest, self.spikes.multiple) for side in full]
+        return self._levels_of_scales(self.spikes(pad_end(grids, *padded)), finest, full)
+
+    def _with_neighbours(self, blur: Tensor, voxels: Tensor | None) -> Tensor:
+        """The voxels of a clip and of the frames beside it, (B, T + 2, K, h, w).
+
+        Raises:
+            ValueError: as :meth:`forward`.
+        """
+        frames = blur.shape[1]
+        if voxels is not None and voxels.shape[1] != frames and not self.shuffled:
+            require_voxels(blur, voxels[:, 1:-1], self.bins)
+            return voxels
+        voxels = require_voxels(blur, voxels, self.bins)
+        if self.shuffled:
+            voxels = shuffle_frames(voxels, random=self.training)
+        return without_neighbours(voxels)
+
+    def _levels_of_scales(
+        self, levels: Sequence[Tensor], finest: int, full: Sequence[int]
+    ) -> list[Tensor]:
+        """Spike features for each scale of the U-Net: of its resolution, or else resized.
+
+        The middle takes the coarsest level, which is of its size where the sensor has half the
+        frames' resolution. So each level reaches the picture, whatever the sensor's resolution:
+        a parameter without a gradient would end training on several processes.
+
+        Args:
+            levels: of the :class:`SpikePyramid`, the finest first.
+            finest: scale of the U-Net that has the sensor's resolution, 1 for half of it.
+            full: padded size of the frames.
+        """
+        middle = len(self.encoder)
+        features = []
+        for scale in range(middle + 1):
+            level = len(levels) - 1 if scale == middle else max(scale - finest, 0)
+            resized = resize_by_power(levels[level], finest + level - scale)
+            height, width = (side // 2**scale for side in full)
+            features.append(resized[..., :height, :width])
+        if self.detail is not None:
+            features[0] = features[0] + self.detail(features[1])
+        return features
+
+    def _residual(self, frames: Tensor, spikes: Sequence[Tensor]) -> Tensor:
+        """What is added to padded frames, (N, 3, H', W') -> the same shape."""
+        x, skips = self.intro(frames), []
+        for scale, down in enumerate(self.downs):
+            x = self._fuse(x, spikes, scale)
+            x = self.encoder[scale](x)
+            skips.append(x)
+            x = down(x)
+        x = self._fuse(x, spikes, len(self.downs))
+        x = self.middle(x)
+        for scale in reversed(range(len(skips))):
+            x = self.decoder[scale](self.ups[scale](x) + skips[scale])
+        x = self.ending(x)
+        return x + self.readout(spikes[0]) if spikes else x
+
+    def _fuse(self, x: Tensor, spikes: Sequence[Tensor], scale: int) -> Tensor:
+        """Features of a scale joined with those of its spikes; without spikes as they are."""
+        if not spikes:
+            return x
+        fused: Tensor = self.fusion[scale](torch.cat((x, spikes[scale]), dim=1))
+        return fused
+
+
+def build_spike_nafnet(settings: Settings, pretrained: bool) -> SpikeNAFNet:
+    """Build a :class:`SpikeNAFNet` from MODEL.NAF; MODEL.USE_SPIKE says whether it takes spikes."""
+    model = settings.MODEL
+    bins = settings.DATA.NUM_VOXEL_BINS if model.USE_SPIKE else 0
+    return SpikeNAFNet(model.NAF, bins=bins, shuffled=model.SPIKE_ORDER == "shuffled")

@@ -1,0 +1,97 @@
+"""The stages of VRT: change of scale, two residual groups, parallel warping."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from vrtspike.models.alignment import DeformableAlignment
+from vrtspike.models.layers import GEGLU, DepthToSpace, Recomputed, SpaceToDepth
+from vrtspike.models.mixed_precision import residual_stream
+from vrtspike.models.tmsa import TMSAGroup
+
+if TYPE_CHECKING:
+    from vrtspike.settings.model import ModelSettings
+
+STAGE_LEVELS = (0, 1, 2, 3, 2, 1, 0)
+"""Log2 of the downsampling of each of stages 1 to 7."""
+_MAX_OFFSET = 10.0
+"""Bound of the alignment's offsets in pixels of the frame."""
+
+
+def _reshape(fan_in: int, channels: int, change: int) -> nn.Sequential:
+    """Change of scale; the layers' places in the sequence are those of the published weights."""
+    if change == 0:
+        return nn.Sequential(nn.Identity(), nn.LayerNorm(channels))
+    move, width = (SpaceToDepth(), 4 * fan_in) if change > 0 else (DepthToSpace(), fan_in // 4)
+    return nn.Sequential(move, nn.LayerNorm(width), nn.Linear(width, channels))
+
+
+class ParallelWarping(Recomputed):
+    """Features of a frame fused with those of its aligned neighbours.
+
+    Its parameters are those of the stage, where the published weights have them.
+    """
+
+    def forward(self, align: DeformableAlignment, fuse: GEGLU, x: Tensor, flows: Tensor) -> Tensor:
+        """(B, T, H, W, C) -> same shape; flows as for :class:`DeformableAlignment`."""
+        aligned = align(x, flows)
+        return fuse(torch.cat((x.to(aligned.dtype), aligned), dim=-1))
+
+
+class Stage(nn.Module):
+    """One of stages 1 to 7.
+
+    Args:
+        number: counted from 0.
+        settings: of the model.
+        drop_paths: of each transformer block, the probability of dropping a residual branch.
+    """
+
+    def __init__(self, number: int, settings: ModelSettings, drop_paths: Sequence[float]) -> None:
+        super().__init__()
+        vrt, window, before = settings.VRT, settings.window, max(number - 1, 0)
+        channels, self.scale = vrt.EMBED_DIMS[number], STAGE_LEVELS[number]
+        self.reshape = _reshape(vrt.EMBED_DIMS[before], channels, self.scale - STAGE_LEVELS[before])
+        split = int(len(drop_paths) * vrt.MUL_ATTN_RATIO)
+        pair = (2, window[1], window[2])
+        self.residual_group1 = TMSAGroup(channels, pair, drop_paths[:split], vrt, mutual=True)
+        self.linear1 = nn.Linear(channels, channels)
+        self.residual_group2 = TMSAGroup(channels, window, drop_paths[split:], vrt, mutual=False)
+        self.linear2 = nn.Linear(channels, channels)
+        if vrt.PA_FRAMES:
+            bound = _MAX_OFFSET / 2**self.scale
+            self.pa_deform = DeformableAlignment(channels, vrt.DEFORMABLE_GROUPS, bound)
+            self.pa_fuse = GEGLU(3 * channels, 3 * channels, channels)
+            self.warping = ParallelWarping()
+
+    def attend(self, x: Tensor) -> Tensor:
+        """Change of scale and both residual groups: (B, T, H, W, C') -> (B, T, H', W', C)."""
+        x = residual_stream(self.reshape(x))
+        x = x + self.linear1(self.residual_group1(x))
+        return x + self.linear2(self.residual_group2(x))
+
+    def align(self, x: Tensor, flows: Tensor) -> Tensor:
+        """Parallel warping; flows as for :class:`DeformableAlignment`."""
+        return residual_stream(self.warping(self.pa_deform, self.pa_fuse, x, flows))
+
+
+class ReconstructionGroup(nn.Module):
+    """A group of stage 8: self attention blocks, a linear map, a residual.
+
+    Arguments as for :class:`Stage`; the groups are counted on from its stages.
+    """
+
+    def __init__(self, number: int, settings: ModelSettings, drop_paths: Sequence[float]) -> None:
+        super().__init__()
+        channels, (frames, *sides) = settings.VRT.EMBED_DIMS[number], settings.window
+        window = (1 if number in settings.VRT.INDEP_RECONSTS else frames, sides[0], sides[1])
+        self.residual_group = TMSAGroup(channels, window, drop_paths, settings.VRT, mutual=False)
+        self.linear = nn.Linear(channels, channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, H, W, C) -> same shape."""
+        return x + self.linear(self.residual_group(x))

@@ -1,0 +1,159 @@
+"""Attention along time at each pixel: over spike features, and from RGB to spike features."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from vrtspike.models.attention import attend
+from vrtspike.models.layers import recomputed, start_at_zero
+
+if TYPE_CHECKING:
+    from vrtspike.settings.model import FuseSettings, TemporalAttentionSettings
+
+_MLP_RATIO = 2
+
+
+def attend_over_time(qkv: Tensor, heads: int) -> Tensor:
+    """Multi-head attention along time at each pixel.
+
+    Args:
+        qkv: (B, T, P, 3C), queries, keys and values.
+        heads: attention heads; C must be a multiple.
+
+    Returns:
+        (B, T, P, C).
+    """
+    batch, frames, pixels, width = qkv.shape
+    split = qkv.view(batch, frames, pixels, 3, heads, width // 3 // heads)
+    q, k, v = split.permute(3, 0, 2, 4, 1, 5).flatten(1, 2)  # (B * P, heads, T, C / heads) each
+    return attend(q, k, v).unflatten(0, (batch, pixels)).permute(0, 3, 1, 2, 4).flatten(3)
+
+
+def feed_forward(channels: int) -> nn.Sequential:
+    """fc2(GELU(fc1(x))) over channels."""
+    hidden = _MLP_RATIO * channels
+    return nn.Sequential(nn.Linear(channels, hidden), nn.GELU(), nn.Linear(hidden, channels))
+
+
+def chunk_count(
+    settings: TemporalAttentionSettings, tokens: int, pixels: int, *, keeps: bool
+) -> int:
+    """In how many chunks pixels are processed, each chunk at once; it changes no result.
+
+    Args:
+        settings: which bound the tokens, or the pixels, of a chunk.
+        tokens: batch x frames x pixels.
+        pixels: of a frame.
+        keeps: whether all results are kept for the backward pass anyway, so that adaptive chunks
+            would only cost time.
+    """
+    if not settings.ADAPTIVE_CHUNK:
+        return math.ceil(pixels / settings.CHUNK_SIZE**2)
+    return 1 if keeps else min(math.ceil(tokens / settings.MAX_BATCH_TOKENS), pixels)
+
+
+class _TimeAttention(nn.Module):
+    """What attention along time at each pixel has, whatever it looks at.
+
+    Args:
+        settings: heads, chunks.
+        checkpoint: recompute each chunk in the backward pass.
+    """
+
+    def __init__(self, settings: TemporalAttentionSettings, checkpoint: bool) -> None:
+        super().__init__()
+        self.heads = settings.HEADS
+        self.settings = settings
+        self.checkpoint = checkpoint
+
+    def map_pixels(self, layer: Callable[..., Tensor], x: Tensor, *others: Tensor) -> Tensor:
+        """Apply ``layer`` to all pixels, some at a time where that saves memory.
+
+        Args:
+            layer: takes (B, T, P, C) tensors, returns one, and treats each of the P pixels alone.
+            x: (B, T, H, W, C).
+            others: further arguments of the same size.
+
+        Returns:
+            (B, T, H, W, C).
+        """
+        batch, frames, height, width = x.shape[:4]
+        pixels = height * width
+        keeps = torch.is_grad_enabled() and not self.checkpoint
+        count = chunk_count(self.settings, batch * frames * pixels, pixels, keeps=keeps)
+        flat = [tensor.flatten(2, 3) for tensor in (x, *others)]
+        # A slice of all pixels would copy its gradient.
+        split = [(t,) if count == 1 else t.tensor_split(count, dim=2) for t in flat]
+        pieces = zip(*split, strict=True)
+        results = [recomputed(self.checkpoint, layer, *piece) for piece in pieces]
+        return torch.cat(results, dim=2).unflatten(2, (height, width))
+
+
+class SpikeTemporalSA(_TimeAttention):
+    """Self attention along time at each pixel, then a feed-forward layer, both pre-normalised.
+
+    Arguments as for :class:`_TimeAttention`, and the number of feature channels.
+    """
+
+    def __init__(
+        self, channels: int, settings: TemporalAttentionSettings, *, checkpoint: bool = False
+    ) -> None:
+        super().__init__(settings, checkpoint)
+        self.norm1 = nn.LayerNorm(channels)
+        self.qkv = nn.Linear(channels, 3 * channels)
+        self.proj = nn.Linear(channels, channels)
+        self.norm2 = nn.LayerNorm(channels)
+        self.mlp = feed_forward(channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, H, W, C) -> same shape."""
+        return self.map_pixels(self._pixels, x)
+
+    def _pixels(self, x: Tensor) -> Tensor:
+        x = x + self.proj(attend_over_time(self.qkv(self.norm1(x)), self.heads))
+        return x + self.mlp(self.norm2(x))
+
+
+class TemporalCrossAttn(_TimeAttention):
+    """Fusion: attention along time at each pixel, from RGB to spike features, and a feed-forward
+    layer, both residual.
+
+    With ``INIT: identity`` output projections start at zero, so that the layer returns its input.
+    Arguments as for :class:`SpikeTemporalSA`, channels those of both inputs.
+    """
+
+    def __init__(self, channels: int, settings: FuseSettings, *, checkpoint: bool = False) -> None:
+        super().__init__(settings, checkpoint)
+        self.norm_query = nn.LayerNorm(channels)
+        self.norm_spikes = nn.LayerNorm(channels)
+        self.query = nn.Linear(channels, channels)
+        self.key_value = nn.Linear(channels, 2 * channels)
+        self.proj = nn.Linear(channels, channels)
+        self.norm2 = nn.LayerNorm(channels)
+        self.mlp = feed_forward(channels)
+        if settings.INIT == "identity":
+            for last in (self.proj, self.mlp[-1]):
+                start_at_zero(last)
+
+    def forward(self, x: Tensor, spikes: Tensor) -> Tensor:
+        """Fuse.
+
+        Args:
+            x: (B, T, H, W, C) output of a VRT stage.
+            spikes: (B, T, H, W, C) spike features of the same scale.
+
+        Returns:
+            (B, T, H, W, C).
+        """
+        return self.map_pixels(self._pixels, x, spikes)
+
+    def _pixels(self, x: Tensor, spikes: Tensor) -> Tensor:
+        query = self.query(self.norm_query(x))
+        qkv = torch.cat((query, self.key_value(self.norm_spikes(spikes))), dim=-1)
+        x = x + self.proj(attend_over_time(qkv, self.heads))
+        return x + self.mlp(self.norm2(x))

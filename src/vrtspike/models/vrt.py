@@ -1,0 +1,163 @@
+"""VRT, the Video Restoration Transformer, for deblurring.
+
+Source: Liang et al., 2022, "VRT: A Video Restoration Transformer" (IEEE TIP 2024). Parameter names
+and shapes are those of the published GoPro model; the code is this project's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
+
+import torch
+from torch import Tensor, nn
+
+from vrtspike.models.alignment import DeformableAlignment
+from vrtspike.models.attention import WindowAttention
+from vrtspike.models.flow import SpyNet, beside, corner_warp, neighbours
+from vrtspike.models.layers import GEGLU, FrameConv, Recomputed, pad_to_multiple
+from vrtspike.models.mixed_precision import residual_stream
+from vrtspike.models.stages import ParallelWarping, ReconstructionGroup, Stage
+from vrtspike.models.tmsa import TMSABlock
+from vrtspike.monitoring.timing import section
+from vrtspike.settings.model import STAGES, ModelSettings
+
+NUM_SCALES = 4
+_MULTIPLE = 2 ** (NUM_SCALES - 1)
+_WARPED_CHANNELS = 3 + 12 + 12
+
+Fuse = Callable[[int, Tensor], Tensor]
+
+# Modules that keep only their arguments for the backward pass, by USE_CHECKPOINT_ATTN and
+# USE_CHECKPOINT_FFN. With both, whole blocks do: they keep one tensor, not one for each branch.
+_CHECKPOINTED: dict[tuple[bool, bool], tuple[type[Recomputed], ...]] = {
+    (False, False): (),
+    (True, False): (WindowAttention, DeformableAlignment),
+    (False, True): (GEGLU,),
+    (True, True): (TMSABlock, ParallelWarping, SpyNet),
+}
+
+
+class VRT(nn.Module):
+    """Video restoration transformer; it takes clips of any size.
+
+    Args:
+        settings: ``VRT_DEPTHS``, ``WINDOW_SIZE`` and the section ``VRT`` are read.
+    """
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__()
+        self.settings = settings.VRT
+        depths, widths = settings.VRT_DEPTHS, self.settings.EMBED_DIMS
+        last = max(sum(depths) - 1, 1)
+        rates = [self.settings.DROP_PATH_RATE * i / last for i in range(sum(depths))]
+        drop_paths = [rates[a:b] for a, b in pairwise(accumulate(depths, initial=0))]
+        if self.settings.PA_FRAMES:
+            self.spynet = SpyNet()
+        self.conv_first = FrameConv(_WARPED_CHANNELS if self.settings.PA_FRAMES else 3, widths[0])
+        for i in range(STAGES):
+            self.add_module(f"stage{i + 1}", Stage(i, settings, drop_paths[i]))
+        before, width = widths[STAGES - 1 : STAGES + 1]
+        enter = nn.Sequential(nn.Identity(), nn.LayerNorm(before), nn.Linear(before, width))
+        groups = [
+            ReconstructionGroup(i, settings, drop_paths[i]) for i in range(STAGES, len(depths))
+        ]
+        self.stage8 = nn.ModuleList([enter, *groups])
+        self.norm = nn.LayerNorm(width)
+        self.conv_after_body = nn.Linear(width, widths[0])
+        self.conv_last = FrameConv(widths[0], 3)
+        recomputed = (self.settings.USE_CHECKPOINT_ATTN, self.settings.USE_CHECKPOINT_FFN)
+        for module in self.modules():
+            if isinstance(module, _CHECKPOINTED[recomputed]):
+                module.checkpoint = True
+
+    @classmethod
+    def published(
+        cls, *, num_heads: int | Sequence[int] = 6, img_size: object = None, **arguments: object
+    ) -> VRT:
+        """A VRT by the published arguments, such as ``depths`` and ``embed_dims``.
+
+        Args:
+            num_heads: attention heads, the same in all stages.
+            img_size: of no effect.
+            arguments: the keys of ``MODEL.VRT`` in lower case, ``depths`` and ``window_size``.
+
+        Raises:
+            ValueError: naming the key that is unknown or wrong.
+        """
+        heads = [num_heads] if isinstance(num_heads, int) else [*num_heads]
+        if len(set(heads)) != 1:
+            raise ValueError(f"num_heads: found {heads}, expected the same number in all stages")
+        above = {"depths": "VRT_DEPTHS", "window_size": "WINDOW_SIZE"}
+        model = {above[name]: arguments.pop(name) for name in above.keys() & arguments.keys()}
+        defaults = {"use_checkpoint_attn": False, "use_checkpoint_ffn": False}
+        given = {"num_heads": heads[0], **defaults, **arguments}
+        vrt = {name.upper(): value for name, value in given.items()}
+        return cls(ModelSettings.model_validate({**model, "VRT": vrt}))
+
+    def flows(self, x: Tensor) -> list[Tensor]:
+        """Flows between neighbouring frames at scales 1, 1/2, 1/4, 1/8.
+
+        Args:
+            x: (B, T, 3, H, W) in [0, 1].
+
+        Returns:
+            For each scale (2 * B * (T-1), 2, H / s, W / s) in pixels of that scale, x first: of
+            each pair of :func:`~vrtspike.models.flow.neighbours` from the frame into
+            its neighbour.
+        """
+        return self.spynet(*neighbours(x), NUM_SCALES)
+
+    def forward(self, x: Tensor, fuse: Fuse | None = None) -> Tensor:
+        """Restore a clip.
+
+        Args:
+            x: (B, T, 3, H, W) blurry frames in [0, 1]; any T, H and W from 1.
+            fuse: called after stages 1-4 with the scale (0-3) and the stage's output
+                (B, T, H / s, W / s, C) of the padded clip; what it returns takes its place.
+
+        Returns:
+            (B, T, 3, H, W), not clamped.
+
+        Raises:
+            ValueError: ``x`` has another shape.
+        """
+        if x.dim() != 5 or x.shape[2] != 3 or 0 in x.shape:
+            raise ValueError(f"expected a clip of shape (B, T, 3, H, W), got {tuple(x.shape)}")
+        height, width = x.shape[-2:]
+        padded = pad_to_multiple(x, _MULTIPLE)
+        flows: list[Tensor] = []
+        if self.settings.PA_FRAMES:
+            with section("flow"):
+                flows = self.flows(padded)
+                warped = corner_warp(neighbours(padded)[1], flows[0])
+                padded = torch.cat((padded, beside(warped, len(x), dim=2)), dim=2)
+        features = self.conv_first(padded.permute(0, 1, 3, 4, 2))  # (B, T, H, W, C)
+        body = self._body(features, flows, fuse)
+        features = features + self.conv_after_body(self.norm(body))
+        restored = self.conv_last(features).permute(0, 1, 4, 2, 3)
+        return x + restored[..., :height, :width]
+
+    def _body(self, x: Tensor, flows: Sequence[Tensor], fuse: Fuse | None) -> Tensor:
+        """Stages 1-8: (B, T, H, W, C) -> (B, T, H, W, C of stage 8)."""
+        outputs: list[Tensor] = []
+        for number in range(1, STAGES + 1):
+            stage = self.get_submodule(f"stage{number}")
+            assert isinstance(stage, Stage)
+            # Stages 6 and 7 also receive the last stage of their scale on the way down.
+            skip = outputs[8 - number] if number > 5 else None
+            with section(f"stage{number}"):
+                x = stage.attend(x if skip is None else x + skip)
+            if self.settings.PA_FRAMES:
+                with section("alignment"):
+                    x = stage.align(x, flows[stage.scale])
+            if fuse is not None and number <= NUM_SCALES:
+                with section(f"fusion{number}"):
+                    x = fuse(stage.scale, x)
+            outputs.append(x)
+        with section("stage8"):
+            enter, *groups = self.stage8
+            x = residual_stream(enter(x + outputs[0]))
+            for group in groups:
+                x = group(x)
+            return x

@@ -1,0 +1,153 @@
+"""VRT with a spike branch, or alone behind the same call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from vrtspike.io.weights import read_weights
+from vrtspike.models.layers import FrameConv, start_at_zero
+from vrtspike.models.restorer import Restorer, repeat_pixels, require_voxels
+from vrtspike.models.spike_encoder import SpikeEncoder3D
+from vrtspike.models.spike_order import shuffle_frames
+from vrtspike.models.temporal_attention import SpikeTemporalSA, TemporalCrossAttn
+from vrtspike.models.tmsa import TMSABlock
+from vrtspike.models.vrt import NUM_SCALES, VRT
+from vrtspike.models.weights import load_spynet, load_vrt
+from vrtspike.monitoring.timing import section
+
+if TYPE_CHECKING:
+    from vrtspike.settings import Settings
+    from vrtspike.settings.model import ModelSettings
+
+_RECOMPILE_LIMIT = 64
+
+
+class VRTSpike(Restorer):
+    """VRT whose stages 1-4 are fused with spike features of the same scale.
+
+    The finest spike features also reach the picture directly, by one convolution that starts at
+    zero (``readout``): spikes measure what is missing in the blurry frame, and the spike branch
+    learns from the first step on, while the gradient by way of the backbone has to pass the layers
+    that start at zero there.
+
+    Args:
+        vrt: the backbone.
+        settings: those of the spike branch and of its fusion. With SPIKE_ORDER ``shuffled``, the
+            control, each frame gets the spikes of another frame of its clip: in training in a
+            random order, which PyTorch's seed decides, else in a fixed one.
+        bins: voxel bins per frame; 0 for the ablation without spikes, VRT alone.
+    """
+
+    not_exported = (
+        "VRT is not exported: PyTorch's ONNX export has no operator for deformable convolutions, "
+        "which align frames unless PA_FRAMES is 0; a model of MODEL.TYPE spike_nafnet (presets "
+        "light, light_demo) can be exported"
+    )
+
+    def __init__(self, vrt: VRT, settings: ModelSettings, *, bins: int) -> None:
+        super().__init__()
+        self.vrt = vrt
+        self.bins, self.shuffled = bins, settings.SPIKE_ORDER == "shuffled"
+        if not bins:
+            return
+        widths = vrt.settings.EMBED_DIMS[:NUM_SCALES]
+        checkpoint = vrt.settings.USE_CHECKPOINT_ATTN
+        self.spike_encoder = SpikeEncoder3D(bins, widths)
+        self.spike_encoder.checkpoint = checkpoint and vrt.settings.USE_CHECKPOINT_FFN
+        self.spike_attention = nn.ModuleList(
+            SpikeTemporalSA(width, settings.SPIKE_TSA, checkpoint=checkpoint) for width in widths
+        )
+        self.fusion = nn.ModuleList(
+            TemporalCrossAttn(width, settings.FUSE, checkpoint=checkpoint) for width in widths
+        )
+        self.readout = FrameConv(widths[0], 3)
+        start_at_zero(self.readout)
+
+    def compile(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as PyTorch's own
+        """Compile the blocks, where the time goes; arguments as of ``torch.compile``.
+
+        All of them are instances of one class. They differ in width, kind of attention and clipped
+        windows: about a dozen kinds, of which PyTorch would compile 8 and leave the rest as it is.
+        """
+        dynamo = torch._dynamo.config
+        dynamo.recompile_limit = max(dynamo.recompile_limit, _RECOMPILE_LIMIT)
+        for module in self.modules():
+            if isinstance(module, TMSABlock):
+                # Sizes differ between scales; dynamic graphs serve all of them.
+                module.compile(*args, **{"dynamic": True, **options})
+
+    def describe(self) -> str:
+        """Whether it takes spikes, and what is recomputed in the backward pass, in one line."""
+        name = super().describe() + ("" if self.bins else " without spikes")
+        kinds = {type(m).__name__ for m in self.modules() if getattr(m, "checkpoint", False)}
+        return f"{name}; checkpoints: {', '.join(sorted(kinds)) or 'none'}"
+
+    def rate_groups(self) -> dict[str, list[str]]:
+        """SpyNet and alignment are ``flow``, the rest of VRT is the ``backbone``.
+
+        These can start from published weights; a spike branch belongs to neither.
+        """
+        names = [name for name, _ in self.named_parameters() if name.startswith("vrt.")]
+        flow = [name for name in names if ".spynet." in name or ".pa_deform." in name]
+        return {"backbone": [name for name in names if name not in flow], "flow": flow}
+
+    def forward(self, blur: Tensor, voxels: Tensor | None = None) -> Tensor:
+        """Restore a clip, with its spikes if it takes any.
+
+        Args:
+            blur: (B, T, 3, H, W) in [0, 1].
+            voxels: (B, T, K, h, w), standardised, at the size of the frames or below it; ignored
+                without spikes.
+
+        Returns:
+            (B, T, 3, H, W), not clamped.
+
+        Raises:
+            ValueError: there are no voxels, or not of as many frames and bins as expected.
+            ConfigError: spikes are to be shuffled in clips of one frame.
+        """
+        if not self.bins:
+            with section("vrt"):
+                return self.vrt(blur)
+        voxels = require_voxels(blur, voxels, self.bins)
+        if self.shuffled:
+            voxels = shuffle_frames(voxels, random=self.training)
+        spikes = self._encode(repeat_pixels(voxels, *blur.shape[-2:]))
+        with section("vrt"):
+            restored = self.vrt(blur, lambda scale, x: self.fusion[scale](x, spikes[scale]))
+        with section("readout"):
+            height, width = blur.shape[-2:]
+            detail = self.readout(spikes[0]).permute(0, 1, 4, 2, 3)
+            return restored + detail[..., :height, :width]
+
+    def _encode(self, voxels: Tensor) -> list[Tensor]:
+        """Spike features of every scale, (B, T, H / s, W / s, C) each."""
+        with section("spike_encoder"):
+            features = self.spike_encoder(voxels)
+        attended = []
+        for scale, x in enumerate(features):
+            with section(f"spike_attention/scale{scale + 1}"):
+                attended.append(self.spike_attention[scale](x))
+        return attended
+
+
+def build_vrt_spike(settings: Settings, pretrained: bool) -> VRTSpike:
+    """Build a :class:`VRTSpike`; MODEL.USE_SPIKE says whether it takes spikes.
+
+    It starts from MODEL.VRT.PRETRAINED and MODEL.VRT.SPYNET where ``pretrained`` is set.
+    """
+    model = settings.MODEL
+    vrt = VRT(model)
+    # An untrained network returns its input: training starts at the blurry frame's PSNR.
+    start_at_zero(vrt.conv_last)
+    if pretrained:
+        # The whole model first: weights of the flow given on their own win.
+        if model.VRT.PRETRAINED is not None:
+            load_vrt(vrt, read_weights(model.VRT.PRETRAINED), model.VRT.PRETRAINED)
+        if model.VRT.SPYNET is not None:
+            load_spynet(vrt, read_weights(model.VRT.SPYNET), model.VRT.SPYNET)
+    bins = settings.DATA.NUM_VOXEL_BINS if model.USE_SPIKE else 0
+    return VRTSpike(vrt, model, bins=bins)

@@ -1,0 +1,220 @@
+"""How well a frame is restored, as far as its blurry frame and its spikes tell: no sharp frame.
+
+Two figures, each also of the blurry frame itself, which a restored one has to exceed, and those of
+:func:`load_no_reference`:
+
+- **re-blur**: a blurry frame is the mean of what was seen while the shutter was open, and the
+  spikes measure by how much that mean differs from the sharp instant. The restored frame with this
+  difference added is the blurry frame again; dB of luma, smoothed because few spikes are noisy.
+- **agreement**: correlation of the restored frame with the spikes in a short window about the sharp
+  instant, both band-passed, as the check of raw data does it; and in windows outside the shutter,
+  which a restored frame of the right instant resembles less.
+
+Both use spikes that the model has seen, so noise of these spikes in the restored frame raises them.
+:func:`unseen_agreement` does not: it compares with spikes outside everything that the model takes,
+part by part, each moved to where it fits best, for the scene has moved by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from vrtspike.data.exposure import Exposure
+from vrtspike.data.gate.alignment import WINDOW, correlation_curve
+from vrtspike.data.raw.spikes import PackedSpikes
+from vrtspike.data.rgb_images import Image
+from vrtspike.data.spike_images import tfp
+from vrtspike.data.store.voxels import GainMeter
+from vrtspike.io.images import luma, shrink
+from vrtspike.restoration.given_clips import FrameSpikes, GivenClip
+from vrtspike.system.errors import ConfigError, DataError
+
+SMOOTHING = 2.0
+"""Standard deviation of the Gaussian that re-blurred frames are compared after, in spike pixels."""
+BEYOND = 64
+"""Most steps before and after the open shutter that a frame is compared with."""
+MAX_UNSEEN = 16
+"""Most steps of a window of spikes that the model has not seen."""
+_UNSEEN_SHARE = 5
+"""Exposures are at least so many times as long: what moves must not be blurred in a window, too."""
+UNSEEN_SQUARE = 20
+"""Side of the squares that are compared with these, in spike pixels."""
+REACH = 20
+"""Largest displacement of a square, in spike pixels."""
+_BAND = (0.7, 4.0)
+"""Standard deviations of the Gaussians between which details are compared, in spike pixels."""
+
+
+def no_reference_figures(
+    spikes: FrameSpikes, blur: Image, restored: Image
+) -> dict[str, float | None]:
+    """The figures of one frame.
+
+    Args:
+        spikes: its own.
+        blur: uint8 (H, W, 3).
+        restored: likewise.
+
+    Returns:
+        dB and correlations from -1 to 1, of the restored frame and (``_blur``) of the blurry one;
+        none of an exposure that is too short for a window or too dark for a single spike.
+        ``agreement_outside`` is None where nothing outside the shutter was recorded.
+    """
+    recorded, inner = spikes.around(BEYOND)
+    if inner.steps < WINDOW or len(recorded) < 2 * WINDOW:
+        return {}
+    whole = np.stack([recorded[step] for step in range(len(recorded))])
+    try:
+        difference = _difference(whole, inner, blur)
+    except DataError:  # nothing says how bright a spike is
+        return {}
+    agreement, outside = _agreement(recorded, inner, restored)
+    return {
+        "reblur_blur": _reblur(blur, blur, difference),
+        "reblur": _reblur(blur, restored, difference),
+        "agreement_blur": _agreement(recorded, inner, blur)[0],
+        "agreement": agreement,
+        "agreement_outside": outside,
+    }
+
+
+def _difference(spikes: NDArray[np.uint8], exposure: Exposure, blur: Image) -> NDArray[np.float32]:
+    """Brightness (h, w), of 255, by which the blurry frame exceeds the sharp instant."""
+    total = spikes[exposure.start : exposure.stop].sum(axis=0, dtype=np.int64)
+    meter = GainMeter()
+    meter.add(blur, total, exposure.steps)
+    instant = tfp(spikes, int(exposure.sharp), 2 * WINDOW)
+    rates = total / exposure.steps - instant
+    return (255 * meter.gain("the exposure") * rates).astype(np.float32)
+
+
+def _reblur(blur: Image, restored: Image, difference: NDArray[np.float32]) -> float:
+    """PSNR of the restored frame with the difference added against the blurry frame."""
+    size = difference.shape
+    error = shrink(luma(restored), *size) + difference - shrink(luma(blur), *size)
+    smooth = cv2.GaussianBlur(error, (0, 0), SMOOTHING)
+    return float(10 * np.log10(255**2 / max(float(np.square(smooth).mean()), 1e-6)))
+
+
+def _agreement(
+    spikes: PackedSpikes, exposure: Exposure, frame: Image
+) -> tuple[float, float | None]:
+    """Correlation at the sharp instant, and the mean of it in windows outside the shutter."""
+    centres, curve = correlation_curve(spikes, luma(frame))
+    half = WINDOW / 2
+    outside = (centres + half <= exposure.start) | (centres - half >= exposure.stop)
+    inside = float(np.interp(exposure.sharp, centres, curve))
+    return inside, float(curve[outside].mean()) if outside.any() else None
+
+
+def unseen_agreement(
+    clip: GivenClip, number: int, context: int, frames: Sequence[Image]
+) -> list[float] | None:
+    """Agreement of pictures of one frame with spikes that the model has not seen.
+
+    The mean over squares of the sensor of the largest correlation with the spikes of
+    up to :data:`MAX_UNSEEN` steps, band-passed, among displacements of up to :data:`REACH` pixels.
+
+    Args:
+        clip: with recorded spikes.
+        number: of the frame.
+        context: most steps beside an exposure that the model takes.
+        frames: uint8 (H, W, 3), such as the blurry frame and the restored one.
+
+    Returns:
+        from -1 to 1, of each; None where nothing was recorded that the model has not seen, no
+        spike was fired then, or the sensor is too small.
+    """
+    if clip.spikes is None:
+        return None
+    spikes = clip.spikes.frames[number]
+    pictures = []
+    for window in _unseen_windows(clip, number, context):
+        picture = spikes.read(window).picture()
+        if picture.any():
+            pictures.append(picture)
+    if not pictures or min(pictures[0].shape) < UNSEEN_SQUARE + 2 * REACH:
+        return None
+    agreements = []
+    for frame in frames:
+        gray = shrink(luma(frame), *pictures[0].shape)
+        agreements.append(float(np.mean([_registered(gray, picture) for picture in pictures])))
+    return agreements
+
+
+def _unseen_windows(clip: GivenClip, number: int, context: int) -> list[Exposure]:
+    """Steps right before and after what the model takes of a frame, unless it takes them, too."""
+    if clip.spikes is None:
+        return []
+    spikes = clip.spikes.frames[number]
+    if spikes.recording is None:
+        return []
+    taken = [
+        other.exposure.widened(context, other.total)
+        for other in clip.spikes.frames
+        if other.recording == spikes.recording
+    ]
+    seen = spikes.exposure.widened(context, spikes.total)
+    steps = min(MAX_UNSEEN, max(1, spikes.exposure.steps // _UNSEEN_SHARE))
+    windows = []
+    for start in (seen.start - steps, seen.stop):
+        stop = start + steps
+        is_recorded = start >= 0 and stop <= spikes.total
+        if is_recorded and all(other.stop <= start or stop <= other.start for other in taken):
+            windows.append(Exposure(start, stop, start + steps / 2))
+    return windows
+
+
+def _registered(gray: NDArray[np.float32], picture: NDArray[np.float32]) -> float:
+    """Mean over squares of the largest correlation among displacements."""
+    frame = _band(gray)
+    spikes = _band(picture)
+    height, width = frame.shape
+    peaks = []
+    for top in range(REACH, height - UNSEEN_SQUARE - REACH + 1, UNSEEN_SQUARE):
+        for left in range(REACH, width - UNSEEN_SQUARE - REACH + 1, UNSEEN_SQUARE):
+            square = frame[top : top + UNSEEN_SQUARE, left : left + UNSEEN_SQUARE]
+            bottom = top + UNSEEN_SQUARE + REACH
+            right = left + UNSEEN_SQUARE + REACH
+            area = spikes[top - REACH : bottom, left - REACH : right]
+            if square.std() > 0 and area.std() > 0:
+                peaks.append(cv2.matchTemplate(area, square, cv2.TM_CCOEFF_NORMED).max())
+    return float(np.mean(peaks)) if peaks else 0.0
+
+
+def _band(picture: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Details of about one to four pixels."""
+    values = picture.astype(np.float32)
+    fine = cv2.GaussianBlur(values, (0, 0), _BAND[0])
+    return (fine - cv2.GaussianBlur(values, (0, 0), _BAND[1])).astype(np.float32)
+
+
+def load_no_reference(name: str) -> Callable[[Image], float]:
+    """A metric of a frame alone, uint8 (H, W, 3), computed on the CPU.
+
+    Args:
+        name: as pyiqa has it: ``piqe`` needs no weights, pyiqa downloads those of others.
+
+    Raises:
+        ConfigError: if pyiqa has no such metric, or cannot get its weights.
+    """
+    import pyiqa
+    import torch
+
+    known = pyiqa.list_models(metric_mode="NR")
+    if name not in known:
+        raise ConfigError(f"--no-reference: found {name}, expected one of {', '.join(known)}")
+    try:
+        metric = pyiqa.create_metric(name, device="cpu")
+    except OSError as error:
+        raise ConfigError(f"--no-reference {name}: its weights cannot be had ({error})") from error
+
+    def score(image: Image) -> float:
+        pixels = torch.from_numpy(np.ascontiguousarray(image)).movedim(-1, 0)[None] / 255
+        return float(metric(pixels))
+
+    return score

@@ -1,0 +1,280 @@
+"""The blurry frames of a clip that comes from outside: a folder of pictures, a video, an array."""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vrtspike.data.raw.numbering import frame_order
+from vrtspike.data.video import VideoInfo, inspect_video, read_video
+from vrtspike.io.images import Picture, read_picture, to_8_bit
+from vrtspike.system.errors import DataError, is_text, list_faults, shown
+
+PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp")
+KEPT_FRAMES = 32
+"""Frames of a video that stay decoded: neighbouring windows share some, a writer lags behind."""
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Frames of one size that can be read piece by piece.
+
+    Attributes:
+        place: their folder or file; in memory, what messages call them.
+        names: of the frames, in order.
+        size: height and width.
+        read: gives consecutive frames, uint8 (T, H, W, 3) RGB; called from one thread at a time.
+        describe: what messages call one frame.
+        video: time stamps and pixel shape, if they are of a video file.
+        bits: bits per channel of the files, 8 or 16.
+        read_exact: gives consecutive frames as ``read``, with all bits: float32, 255 is white; None
+            for frames of 8 bits.
+        conversion: what is converted as frames are read; empty for 8-bit RGB.
+    """
+
+    place: str | Path
+    names: Sequence[str]
+    size: tuple[int, int]
+    read: Callable[[slice], NDArray[np.uint8]]
+    describe: Callable[[int], str]
+    video: VideoInfo | None = None
+    bits: int = 8
+    read_exact: Callable[[slice], NDArray[np.float32]] | None = None
+    conversion: str = ""
+
+    def model_input(self, frames: slice) -> NDArray[np.uint8] | NDArray[np.float32]:
+        """Consecutive frames (T, H, W, 3) with all their bits: uint8, or float32 up to 255."""
+        return self.read(frames) if self.read_exact is None else self.read_exact(frames)
+
+    def frame(self, number: int) -> NDArray[np.uint8]:
+        """One frame, uint8 (H, W, 3) RGB."""
+        return self.read(slice(number, number + 1))[0]
+
+
+def folder_pictures(folder: Path, files: Sequence[Path] | None = None) -> Pictures:
+    """The pictures of a folder in the order of the numbers in their names.
+
+    Args:
+        folder: with pictures of one size and kind: RGB, grey or RGB with transparency, of 8 or 16
+            bits.
+        files: which of them, in order; None is all.
+
+    Raises:
+        DataError: if there are none, two of one name, a name that is not UTF-8, or the first cannot
+            be read; as a picture is read, if it cannot be or is of another size or kind than the
+            first.
+    """
+    paths = picture_files(folder) if files is None else files
+    first = read_picture(paths[0])
+    size = (first.rgb.shape[0], first.rgb.shape[1])
+
+    def read_pictures(frames: slice) -> list[NDArray[np.uint8] | NDArray[np.uint16]]:
+        images = []
+        for path in paths[frames]:
+            picture = read_picture(path)
+            require_size(str(path), picture.rgb, size)
+            _require_kind(path, picture, first)
+            images.append(picture.rgb)
+        return images
+
+    def read(frames: slice) -> NDArray[np.uint8]:
+        return np.stack([to_8_bit(image) for image in read_pictures(frames)])
+
+    def read_exact(frames: slice) -> NDArray[np.float32]:
+        return np.stack(read_pictures(frames)).astype(np.float32) / np.float32(257)
+
+    return Pictures(
+        folder,
+        [path.stem for path in paths],
+        size,
+        read,
+        lambda frame: str(paths[frame]),
+        bits=first.bits,
+        read_exact=read_exact if first.bits == 16 else None,
+        conversion=_conversion(first),
+    )
+
+
+def _require_kind(path: Path, picture: Picture, first: Picture) -> None:
+    """Refuse a frame of other channels or another depth than the first of its clip.
+
+    Raises:
+        DataError: naming it.
+    """
+    if (picture.kind, picture.bits) != (first.kind, first.bits):
+        raise DataError(
+            f"{path}: found {picture.kind}, {picture.bits}-bit, expected {first.kind}, "
+            f"{first.bits}-bit as in the first frame; convert the frames to one kind"
+        )
+
+
+def _conversion(first: Picture) -> str:
+    """Describe how frames like this one are converted; empty for 8-bit RGB."""
+    parts = []
+    if first.kind == "grey":
+        parts.append("grey is taken as RGB of three equal channels")
+    if first.kind == "RGB with transparency":
+        parts.append("transparency is dropped")
+    if first.bits == 16:
+        parts.append(
+            f"16-bit values are taken with 65535 as white (highest of the first frame: "
+            f"{int(first.rgb.max())}) and restored with 16 bits; figures and videos have 8"
+        )
+    return "; ".join(parts)
+
+
+def video_pictures(path: Path) -> Pictures:
+    """The frames of a video file, named by their numbers from 1: ``000001``, ``000002`` ...
+
+    The file is decoded once when it is opened: only that tells how many frames there are, and that
+    the last of them can be read, before hours are spent on the first.
+
+    Args:
+        path: the file.
+
+    Raises:
+        DataError: as for :func:`~vrtspike.data.video.inspect_video`.
+    """
+    video = inspect_video(path)
+    reader = _VideoReader(path)
+
+    def read(frames: slice) -> NDArray[np.uint8]:
+        return np.stack([reader.read(number) for number in range(frames.start, frames.stop)])
+
+    def describe(frame: int) -> str:
+        return f"{path}, frame {frame + 1}"
+
+    return Pictures(path, numbered(video.frames), video.size, read, describe, video)
+
+
+def array_pictures(frames: NDArray[np.uint8]) -> Pictures:
+    """Frames in memory.
+
+    Args:
+        frames: uint8 (T, H, W, 3) RGB.
+
+    Raises:
+        DataError: if the array is another one.
+    """
+    frames = np.asarray(frames)
+    if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[-1] != 3 or not len(frames):
+        raise DataError(
+            f"frames: found {frames.dtype} of shape {frames.shape}, expected an array uint8 "
+            "(T, H, W, 3), RGB, such as vrtspike.read_frames gives"
+        )
+    count, height, width = frames.shape[:3]
+    return Pictures(
+        "frames",
+        numbered(count),
+        (height, width),
+        lambda part: frames[part],
+        lambda frame: f"frames[{frame}]",
+    )
+
+
+class _VideoReader:
+    """The frames of a video by their numbers, for one thread at a time.
+
+    The latest frames stay decoded. For an earlier one the file is begun again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._kept: deque[NDArray[np.uint8]] = deque(maxlen=KEPT_FRAMES)
+        self._stream, self._next = read_video(path), 0
+
+    def read(self, number: int) -> NDArray[np.uint8]:
+        """One frame, uint8 (H, W, 3)."""
+        if number < self._next - len(self._kept):
+            self._stream, self._next = read_video(self._path), 0
+            self._kept.clear()
+        while self._next <= number:
+            self._kept.append(next(self._stream))
+            self._next += 1
+        return self._kept[number - self._next]
+
+
+def open_pictures(path: Path) -> Pictures:
+    """The frames of a folder or of a video file, or a single picture.
+
+    Raises:
+        DataError: if it cannot be read.
+    """
+    if path.is_dir():
+        return folder_pictures(path)
+    if path.suffix.lower() in PICTURE_SUFFIXES:
+        return folder_pictures(path.parent, [path])
+    return video_pictures(path)
+
+
+def read_frames(path: str | Path) -> NDArray[np.uint8]:
+    """All frames of a folder of pictures or of a video file: uint8 (T, H, W, 3) RGB.
+
+    Other pictures than 8-bit RGB are converted, with a warning: grey ones, with transparency, or of
+    16 bits, which are rounded. A minute of 720p video takes 4 GB; ``vrtspike restore`` reads a clip
+    piece by piece, and keeps 16 bits.
+
+    Raises:
+        DataError: if there are none, or one cannot be read or is of another size than the first.
+    """
+    pictures = open_pictures(Path(path))
+    if pictures.bits > 8:
+        warnings.warn(f"{path}: 16-bit pictures are rounded to 8 bits", stacklevel=2)
+    elif pictures.conversion:
+        warnings.warn(f"{path}: {pictures.conversion}", stacklevel=2)
+    return pictures.read(slice(0, len(pictures.names)))
+
+
+def picture_files(folder: Path) -> list[Path]:
+    """The pictures of a folder in the order of the numbers in their names.
+
+    Raises:
+        DataError: if there are none, two of one name, or a name that is not UTF-8.
+    """
+    files = [
+        path
+        for path in (folder.iterdir() if folder.is_dir() else ())
+        if path.suffix.lower() in PICTURE_SUFFIXES and not path.name.startswith(".")
+    ]
+    if not files:
+        raise DataError(
+            f"{folder}: no pictures ({', '.join(PICTURE_SUFFIXES)}); expected the frames of one "
+            "sequence"
+        )
+    if unusable := [shown(path.name) for path in files if not is_text(path.name)]:
+        title, advice = f"{folder}: frames whose names are not UTF-8", "Rename the files."
+        raise DataError(list_faults(title, unusable, advice, limit=10))
+    files.sort(key=lambda path: (frame_order(path.stem), path.name))
+    pairs = zip(files[1:], files, strict=False)
+    twice = [f"{other.name} and {path.name}" for path, other in pairs if path.stem == other.stem]
+    if twice:
+        raise DataError(list_faults(f"{folder}: frames of one name", twice, "Keep one of each."))
+    return files
+
+
+def require_size(name: str, image: NDArray[np.generic], size: tuple[int, int]) -> None:
+    """Refuse a frame of another size than the first of its clip.
+
+    Raises:
+        DataError: naming it.
+    """
+    if image.shape[:2] != size:
+        raise DataError(
+            f"{name}: {image.shape[0]} x {image.shape[1]} pixels, expected {size[0]} x {size[1]} "
+            "as in the first frame; all frames of a sequence have one size"
+        )
+
+
+def numbered(count: int) -> list[str]:
+    """Names of frames that have none.
+
+    >>> numbered(2)
+    ['000001', '000002']
+    """
+    return [f"{number:06d}" for number in range(1, count + 1)]

@@ -1,0 +1,73 @@
+"""The package's own weights: a run is packed in half precision and put into the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vrtspike.io.files import atomic_path, folder_size
+from vrtspike.reporting.packed import pack_run
+from vrtspike.restoration.trained import load
+from vrtspike.runs.folder import read_record
+from vrtspike.runs.named_models import SHIPPED_NAMES, shipped_folder
+from vrtspike.runs.names import RECORD, STATISTICS
+from vrtspike.runs.published import read_finished
+from vrtspike.system.errors import RunError
+
+MAX_BYTES = 8_000_000
+"""Largest size of a pack, all files together: every clone and every wheel holds them."""
+_LICENCE = "other"
+
+
+def ship_weights(
+    folder: Path, *, output: Path | None = None, evaluation: Path | None = None
+) -> Path:
+    """Pack a finished and evaluated run in half precision, in place of former weights.
+
+    Args:
+        folder: the run's result folder, such as ``results/train/general``.
+        output: folder that is replaced; None is that of the package's weights of this name.
+        evaluation: folder of the run's evaluation; None is ``results/evaluate/<preset>``.
+
+    Returns:
+        the replaced folder.
+
+    Raises:
+        RunError: if the run is not finished, not evaluated, damaged or of another preset, its
+            statistics lack the limits of recordings, a weight is too large for half precision, or
+            the pack is larger than :data:`MAX_BYTES`. The former weights stay.
+    """
+    _require_finished(folder)
+    run = read_finished(folder)
+    if run.name not in SHIPPED_NAMES:
+        known = " or ".join(SHIPPED_NAMES)
+        raise RunError(f"{folder}: a run of the preset {run.name}, expected one of {known}")
+    target = output or shipped_folder(run.name)
+    with atomic_path(target) as temporary:
+        if missing := pack_run(folder, temporary, _LICENCE, half=True, evaluation=evaluation):
+            raise RunError(f"{folder}: {'; '.join(missing)}")
+        _, size = folder_size(temporary)
+        if size > MAX_BYTES:
+            raise RunError(
+                f"{folder}: packed, {size:,} bytes, expected at most {MAX_BYTES:,}; train a "
+                "smaller network (MODEL.NAF)"
+            )
+        if load(temporary, device="cpu").limits is None:
+            raise RunError(
+                f"{folder / STATISTICS}: no limits of recordings, by which restoring warns; remove "
+                "the data set's manifest (dataset.json) and train again"
+            )
+    return target
+
+
+def _require_finished(folder: Path) -> None:
+    """Refuse a run that is still training or has failed.
+
+    Raises:
+        RunError: if it is not finished.
+    """
+    record = read_record(folder)
+    status = None if record is None else record["status"]
+    if status not in (None, "finished"):
+        raise RunError(
+            f"{folder / RECORD}: the run is {status}, expected finished; end its training first"
+        )

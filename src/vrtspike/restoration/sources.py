@@ -1,0 +1,73 @@
+"""The clips that are evaluated: sequences of a store."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vrtspike.data.bins import bin_table
+from vrtspike.data.store.reading import Store
+
+Frames = Mapping[str, NDArray[Any]]
+"""Consecutive frames of a clip, uint8: ``blur`` (T, H, W, 3) RGB, of 16-bit pictures float32 from 0
+to 255; where there are spikes also ``counts``
+(T, K, h, w), spikes per bin, and ``bin_steps`` (T, K), spike steps of each bin."""
+
+
+@dataclass(frozen=True)
+class FrameSource:
+    """A clip that can be read piece by piece.
+
+    Attributes:
+        names: of the frames, in order.
+        size: height and width of the frames.
+        ratio: pixels of a frame for each spike pixel along each side; 1 where there are no spikes.
+        read: gives consecutive frames; called from as many threads as :func:`read_ahead` is given.
+        gain: gives the brightness of a spike rate of 1, None without spikes. It is of the whole
+            clip (:mod:`~vrtspike.data.store.voxels`), so files are all read for it.
+    """
+
+    names: Sequence[str]
+    size: tuple[int, int]
+    ratio: Fraction
+    read: Callable[[slice], Frames]
+    gain: Callable[[], float | None]
+
+
+def stored_sequence(store: Store) -> FrameSource:
+    """One sequence of a store, opened for reading."""
+    layout, whole = store.layout, slice(None)
+
+    def read(frames: slice) -> Frames:
+        found = {"blur": store.read("blur", frames, whole, whole)}
+        if layout.spike_size is not None:
+            found["counts"] = store.read("voxels", frames, whole, whole)
+            found["bin_steps"] = bin_table(layout.binned[frames], layout.bins)
+        return found
+
+    return FrameSource(layout.frames, layout.rgb_size, layout.scale, read, lambda: store.gain)
+
+
+def sharp_frame(store: Store, frame: int) -> NDArray[np.uint8]:
+    """One sharp frame of a store, uint8 (H, W, 3)."""
+    return store.read("sharp", slice(frame, frame + 1), slice(None), slice(None))[0]
+
+
+def read_ahead(
+    times: Sequence[slice], read: Callable[[slice], Frames], readers: int
+) -> Iterator[Frames]:
+    """``read`` of each slice in order, up to ``readers`` of them ahead in threads."""
+    with ThreadPoolExecutor(max(1, readers)) as pool:
+        queue: deque[Future[Frames]] = deque()
+        for time in times:
+            queue.append(pool.submit(read, time))
+            if len(queue) > readers:
+                yield queue.popleft().result()
+        yield from (window.result() for window in queue)

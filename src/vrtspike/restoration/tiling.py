@@ -1,0 +1,269 @@
+"""How a clip is cut into overlapping windows that blend without seams; how large tiles may be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vrtspike.monitoring.process_memory import MEGABYTE, system_memory
+from vrtspike.settings.model import ModelSettings
+from vrtspike.settings.schema import Settings, TileSettings
+from vrtspike.system.errors import ConfigError, RunError
+
+if TYPE_CHECKING:
+    import torch
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with the number of things done and their total."""
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How a clip is cut.
+
+    Attributes:
+        size: largest height and width of a spatial tile in pixels (see :func:`even_side`); 0 takes
+            the whole frame. A multiple of the numerator of the ratio between frame and sensor, so
+            that tiles fall on whole pixels of the sensor.
+        overlap: pixels shared by neighbouring tiles, such a multiple, at most half of ``size``.
+        frames: frames of a temporal window; 0 takes the whole clip.
+        frames_overlap: frames shared by neighbouring windows, at most half of ``frames``.
+        plain: as VRT's test program cuts and joins: all tiles have ``size`` and meet in the middle
+            of what they share, and windows count alike where they overlap in time. Else tiles are
+            made smaller where no more of them are needed, and fade into each other.
+    """
+
+    size: int
+    overlap: int
+    frames: int
+    frames_overlap: int
+    plain: bool = False
+
+    def describe(self) -> str:
+        """The tiles in words."""
+        return f"tiles of at most {self.size} pixels" if self.size else "whole frames"
+
+
+Span: TypeAlias = tuple[slice, NDArray[np.float32]]
+"""A window along one axis, with its weight in the result at each of its positions."""
+
+_WINDOW = 8
+"""Pixels that the network shrinks to one, and a side of its windows."""
+
+
+LARGEST_TILE = 2**18
+"""Pixels of the largest tile that is chosen where a whole frame does not fit. Frames of 720p are 4
+such, and what they share is a fourteenth; more would cost memory and gain next to nothing."""
+
+SHARE = {"cuda": 0.85, "cpu": 0.45}
+"""Of the free memory, what the tensors of a tile may need: others want some, too. On a CPU, memory
+grows by 1.64 to 1.74 bytes for each byte of tensors (`demo`, `baseline`): libraries copy, and freed
+memory stays in pieces."""
+
+
+def tiling_for(tile: TileSettings, clip_len: int) -> Tiling:
+    """The tiling that TEST.TILE asks for.
+
+    Of a temporal window a sixth is shared with the next, at least one frame: two of 12, as the
+    authors of VRT do.
+
+    Args:
+        tile: the settings.
+        clip_len: length of a temporal window where the settings name none.
+    """
+    frames = tile.FRAMES or clip_len
+    return Tiling(tile.SIZE, tile.OVERLAP, frames, min(max(1, frames // 6), frames // 2))
+
+
+def tile_unit(ratio: int) -> int:
+    """What sides of tiles are multiples of: whole windows of attention, and pixels of the sensor.
+
+    Args:
+        ratio: the frame's pixels for each spike pixel along each side.
+    """
+    return math.lcm(_WINDOW, ratio)
+
+
+def even_side(length: int, size: int, overlap: int, unit: int) -> int:
+    """The least side of which no more windows are needed along an axis than of ``size``.
+
+    The last window ends with the axis. Windows of the full ``size`` would share more there than
+    ``overlap``, and what is shared is computed twice.
+
+    Args:
+        length: positions along the axis.
+        size: the largest side; 0 or anything not below ``length`` gives one window.
+        overlap: positions shared by neighbours, at most ``size // 2``.
+        unit: what the side is a multiple of, where it is less than ``size``.
+
+    >>> even_side(720, 256, 32, unit=8), even_side(1280, 256, 32, unit=8)
+    (208, 240)
+    """
+    if size == 0 or size >= length:
+        return length
+    windows = -(-(length - overlap) // (size - overlap))
+    side = -(-(length + (windows - 1) * overlap) // (windows * unit)) * unit
+    return min(max(side, 2 * overlap), size)
+
+
+def recomputation(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> float:
+    """Pixels that are restored for each pixel of the clip; 1 where nothing overlaps.
+
+    Args:
+        shape: frames, height and width of the clip.
+        tiling: how it is cut.
+        unit: as for :func:`even_side`.
+    """
+    axes = cut(shape, tiling, unit)
+    restored = math.prod(sum(part.stop - part.start for part, _ in axis) for axis in axes)
+    return restored / math.prod(shape)
+
+
+def bytes_per_pixel(model: ModelSettings) -> int:
+    """The memory for the tensors of a tile, without weights, per pixel of each frame, in float32.
+
+    Measured: 9,440 with 96 channels of VRT and 5,216 with 32, 1,383 with 32 channels of NAFNet. An
+    unknown model is taken for one that needs more than any of these.
+    """
+    match model.TYPE:
+        case "vrt_spike":
+            return 3300 + 70 * max(model.VRT.EMBED_DIMS)
+        case "spike_nafnet":
+            return 50 * model.NAF.WIDTH
+        case _:
+            return 20_000
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that a process may still take: of the GPU, or of the machine and its container."""
+    if device.type == "cuda":
+        import torch
+
+        unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+        return int(torch.cuda.mem_get_info()[0] + unused)
+    return int(system_memory().available * MEGABYTE)
+
+
+def fit_tiling(
+    settings: Settings,
+    shape: tuple[int, int, int],
+    ratio: int,
+    device: torch.device,
+    tile: int | None = None,
+) -> Tiling:
+    """TEST.TILE of a run, with tiles as large as the free memory allows.
+
+    Args:
+        settings: of the run.
+        shape: frames, height and width of the clip.
+        ratio: as for :func:`tile_unit`.
+        device: where the model computes.
+        tile: largest side of a tile in pixels, 0 for whole frames; None fits it to the memory.
+
+    Raises:
+        ConfigError: if ``tile`` is negative or does not fall on whole pixels of the sensor.
+        RunError: if the memory is too small.
+    """
+    asked, unit = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN), tile_unit(ratio)
+    asked = replace(asked, size=tile or 0, overlap=-(-asked.overlap // unit) * unit)
+    if tile is None:
+        pixels = SHARE[device.type] * free_memory(device) / bytes_per_pixel(settings.MODEL)
+        return replace(asked, size=choose_size(shape, asked, unit, int(pixels)))
+    if tile < 0 or tile % ratio:
+        raise ConfigError(f"--tile: found {tile}, expected 0 or a positive multiple of {ratio}")
+    most = tile // (4 * ratio) * 2 * ratio if tile else asked.overlap
+    return replace(asked, overlap=min(asked.overlap, most))
+
+
+def choose_size(shape: tuple[int, int, int], tiling: Tiling, unit: int, pixels: int) -> int:
+    """The ``size`` of tiles of which least is computed twice; 0 for the whole frame.
+
+    Args:
+        shape: frames, height and width of the clip.
+        tiling: its overlap and its temporal windows are kept.
+        unit: sides are multiples of it.
+        pixels: what a tile may have, of all frames of a temporal window together.
+
+    Raises:
+        RunError: if not even the smallest tile fits.
+    """
+    frames, height, width = shape
+    window = min(tiling.frames or frames, frames)
+    if height * width <= pixels // window:
+        return 0
+    most = min(pixels // window, LARGEST_TILE)
+    smallest = -(-max(2 * tiling.overlap, unit) // unit) * unit
+    fitting = [
+        size
+        for size in range(smallest, max(height, width) + unit, unit)
+        if math.prod(even_side(side, size, tiling.overlap, unit) for side in (height, width))
+        <= most
+    ]
+    if not fitting:
+        raise RunError(
+            f"tiles of {smallest} x {smallest} pixels and {window} frames do not fit: the free "
+            f"memory is enough for {pixels} of their {smallest * smallest * window} pixels; end "
+            "other programs, or choose another device"
+        )
+    return min(fitting, key=lambda size: recomputation(shape, replace(tiling, size=size), unit))
+
+
+def cut(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> list[list[Span]]:
+    """The windows along time, rows and columns."""
+    frames, *sides = shape
+    alike = np.ones(tiling.frames_overlap) if tiling.plain else None
+    inner_half = np.repeat([0.0, 1.0], tiling.overlap // 2) if tiling.plain else None
+    spans = [cut_axis(frames, tiling.frames, tiling.frames_overlap, alike)]
+    for length in sides:
+        even = even_side(length, tiling.size, tiling.overlap, unit)
+        side = tiling.size if tiling.plain else even
+        spans.append(cut_axis(length, side, tiling.overlap, inner_half))
+    return spans
+
+
+def cut_axis(
+    length: int, size: int, overlap: int, rise: NDArray[np.float64] | None = None
+) -> list[Span]:
+    """Cut an axis into windows of ``size`` whose weights add up to 1 at every position.
+
+    By default a window's outer quarter of the overlap counts nothing, because there the model sees
+    least of what surrounds a pixel; the inner half fades linearly from one window to the next. A
+    model whose receptive field reaches at most ``overlap // 4`` positions therefore gives exactly
+    what it gives without windows.
+
+    Args:
+        length: positions along the axis.
+        size: positions in a window; 0 or anything not below ``length`` gives one window.
+        overlap: positions shared by neighbours, at most ``size // 2``. The last window ends with
+            the axis and may share more.
+        rise: how much each position of the overlap counts at the start of a window.
+
+    Returns:
+        windows in order of their start.
+
+    >>> spans = cut_axis(100, size=48, overlap=16)
+    >>> [(part.start, part.stop) for part, _ in spans]
+    [(0, 48), (32, 80), (52, 100)]
+    >>> [round(float(weight), 2) for weight in spans[0][1][[35, 36, 43, 44]]]
+    [1.0, 0.89, 0.11, 0.0]
+    """
+    if size == 0 or size >= length:
+        return [(slice(0, length), np.ones(length, np.float32))]
+    if rise is None:
+        margin = overlap // 4
+        rise = ((np.arange(overlap) + 1 - margin) / (overlap - 2 * margin + 1)).clip(0, 1)
+    total, raw = np.zeros(length), []
+    for start in (*range(0, length - size, size - overlap), length - size):
+        weights = np.ones(size)
+        if start > 0:
+            weights[:overlap] = rise
+        if start + size < length:
+            weights[size - overlap :] *= rise[::-1]
+        raw.append((slice(start, start + size), weights))
+        total[start : start + size] += weights
+    return [(part, (weights / total[part]).astype(np.float32)) for part, weights in raw]

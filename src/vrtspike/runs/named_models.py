@@ -1,0 +1,75 @@
+"""Trained models as users name them: the package's own weights, runs, packs, models of the hub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vrtspike.runs.hub import downloaded_model, find_model, may_be_on_hub
+from vrtspike.runs.names import WEIGHTS, weights_file
+from vrtspike.system.errors import RunError
+
+GENERAL = "general"
+SHIPPED_NAMES = (GENERAL,)
+"""Names of the package's own weights; a folder of such a name is written ``./general``."""
+_SHIPPED = Path(__file__).parents[1] / "weights"
+_OTHERS = (
+    "a result folder (results/train/<preset>), a packed run, or owner/name of the Hugging Face hub"
+)
+
+
+def shipped_folder(name: str) -> Path:
+    """Folder of the package for weights of this name; it may be missing."""
+    return _SHIPPED / name
+
+
+def shipped_model(name: str) -> Path:
+    """Folder of weights that come with the package, packed as ``vrtspike pack`` does.
+
+    Raises:
+        RunError: if this installation lacks them.
+    """
+    folder = shipped_folder(name)
+    if not (folder / WEIGHTS).is_file():
+        raise RunError(f"the weights {name!r} are not in this installation; name {_OTHERS}")
+    return folder
+
+
+def find_trained(given: str | Path) -> Path:
+    """Folder of a trained model, or its ONNX file; a model of the hub is downloaded.
+
+    Args:
+        given: a name of the package's own weights, or as for
+            :func:`~vrtspike.runs.hub.find_model`.
+
+    Raises:
+        RunError: if there is no such model, or the hub cannot be reached.
+    """
+    return shipped_model(str(given)) if given in SHIPPED_NAMES else find_model(given)
+
+
+def start_file(given: str) -> Path:
+    """The file of weights that MODEL.PRETRAINED names; it may be missing.
+
+    Nothing is downloaded, because it is asked for in every plan.
+
+    Args:
+        given: a name of the package's own weights, a result folder, a packed run, the file
+            ``weights.safetensors`` in one, or a model of the hub that is in its cache.
+    """
+    place = Path(given)
+    if given in SHIPPED_NAMES:
+        place = shipped_folder(given)
+    elif not place.exists():
+        place = downloaded_model(given) or place
+    return weights_file(place)
+
+
+def missing_start_advice(given: str) -> str:
+    """Advice where :func:`start_file` is missing."""
+    if given in SHIPPED_NAMES:
+        return f"the weights {given!r} are not in this installation; name {_OTHERS}"
+    if Path(given).is_file():
+        return f"name {_OTHERS}; VRT's published weights belong to MODEL.VRT.PRETRAINED"
+    if may_be_on_hub(given) and not Path(given).exists():
+        return f"a model of the Hugging Face hub is fetched first: hf download {given}"
+    return f"name {_OTHERS}"

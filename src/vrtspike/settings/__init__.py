@@ -1,0 +1,5 @@
+"""The keys of a preset of the deblurring: one schema, and what older files call them."""
+
+from vrtspike.settings.schema import Settings, deblurring_settings
+
+__all__ = ["Settings", "deblurring_settings"]

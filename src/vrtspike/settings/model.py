@@ -1,0 +1,287 @@
+"""Keys of the MODEL section: VRT, the spike branch and their fusion."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from vrtspike.config.documents import Document, KeyPath, dotted, overlay, read_yaml
+from vrtspike.config.fields import (
+    Fraction,
+    FractionBelowOne,
+    NonNegative,
+    Place,
+    Positive,
+    PositiveFloat,
+    Section,
+    key,
+    operational,
+    weights,
+)
+from vrtspike.settings.names import ModelName
+from vrtspike.system.errors import ConfigError
+
+STAGES = 7
+"""Stages before the reconstruction groups of stage 8."""
+RECONSTRUCTION_GROUPS = 4
+PUBLISHED_DEPTHS = (8,) * STAGES + (4,) * RECONSTRUCTION_GROUPS
+PUBLISHED_WIDTHS = (96,) * STAGES + (120,) * RECONSTRUCTION_GROUPS
+
+# Stages whose outputs are added, counted from 0.
+_SKIPS = ((4, 2), (5, 1), (6, 0))
+
+WindowSize = Positive | tuple[Positive, Positive, Positive]
+
+
+class VRTSettings(Section):
+    """Arguments of the VRT backbone (published names in upper case)."""
+
+    USE_CHECKPOINT_ATTN: bool = operational("Recompute window attention in the backward pass", True)
+    USE_CHECKPOINT_FFN: bool = operational(
+        "Recompute the feed-forward layers in the backward pass", True
+    )
+    PRETRAINED: Place | None = weights(
+        "Checkpoint of published VRT weights to start from (safetensors or PyTorch)", None
+    )
+    SPYNET: Place | None = weights("Checkpoint with SpyNet's weights alone", None)
+    EMBED_DIMS: tuple[Positive, ...] = key(
+        "Channels of stages 1-7 and of stage 8's groups; stages 1-4 also of the spike encoder",
+        PUBLISHED_WIDTHS,
+    )
+    NUM_HEADS: Positive = key("Heads of every window attention", 6)
+    MLP_RATIO: PositiveFloat = key("Hidden width of the feed-forward layers over channels", 2.0)
+    MUL_ATTN_RATIO: Fraction = key("Share of a stage's blocks with mutual attention", 0.75)
+    DROP_PATH_RATE: FractionBelowOne = key("Stochastic depth of the last block (rises from 0)", 0.2)
+    PA_FRAMES: Literal[0, 2] = key(
+        "Neighbours aligned by flow; 0: a smaller network without flow and alignment", 2
+    )
+    DEFORMABLE_GROUPS: Positive = key("Offset groups of the deformable alignment", 16)
+    INDEP_RECONSTS: tuple[Annotated[int, Field(ge=STAGES)], ...] = key(
+        "Groups of stage 8 (numbered as in VRT_DEPTHS, from 7) whose windows hold a single frame",
+        (9, 10),
+    )
+    ATTENTION: Literal["auto", "sdpa", "recompute"] = operational(
+        "Implementation of window attention; sdpa: PyTorch's scaled_dot_product_attention; "
+        "recompute: scores made again for the gradient; auto: the faster one",
+        "auto",
+    )
+
+    @field_validator("ATTENTION", mode="before")
+    @classmethod
+    def _accept_older_names(cls, value: Any) -> Any:  # noqa: ANN401 - raw YAML
+        older = {"fused": "sdpa", "explicit": "auto", "flex": "auto", "triton": "auto"}
+        return older.get(str(value), value)
+
+
+class TemporalAttentionSettings(Section):
+    """Attention along time at each pixel; the chunk keys bound memory and change no result."""
+
+    HEADS: Positive = key("Attention heads", 4)
+    ADAPTIVE_CHUNK: bool = operational(
+        "Process as many pixels at once as MAX_BATCH_TOKENS allows; false: CHUNK_SIZE decides",
+        True,
+    )
+    MAX_BATCH_TOKENS: Positive = operational("Tokens (pixels x frames) processed at once", 49152)
+    CHUNK_SIZE: Positive = operational("A chunk has the pixels of a square of this side", 64)
+
+
+class FuseSettings(TemporalAttentionSettings):
+    """Fusion of spike features into VRT's stages 1-4."""
+
+    INIT: Literal["identity", "random"] = key(
+        "identity: output projections start at zero, the network as VRT itself", "identity"
+    )
+
+
+class NAFSettings(Section):
+    """Size of the light model, SpikeNAFNet."""
+
+    WIDTH: Positive = key("Channels at full size; they double at each scale", 32)
+    ENCODER_BLOCKS: tuple[Positive, ...] = key(
+        "Blocks of each scale of the encoder, full size first", (1, 1, 1, 4), min_length=1
+    )
+    MIDDLE_BLOCKS: Positive = key("Blocks at the coarsest scale", 4)
+    DECODER_BLOCKS: tuple[Positive, ...] = key(
+        "Blocks of each scale of the decoder, full size first", (1, 1, 1, 1)
+    )
+    SPIKE_WIDTH: Positive = key("Channels of the spike features", 48)
+    NEIGHBOUR_BINS: NonNegative = key(
+        "Voxel bins next to a frame's exposure that it sees, too: the last so many of the frame "
+        "before, the first so many of the frame after",
+        8,
+    )
+    SPIKE_BLOCKS: Positive = key("Blocks of the spike features at the sensor's resolution", 1)
+    LEARNED_ENLARGEMENT: bool = key(
+        "Spike features at the frames' full size: enlarged by a learned layer beside the bilinear "
+        "enlargement",
+        False,
+    )
+    POOLING_CELL: NonNegative = key(
+        "Channel attention sees windows of 3 x 3 cells of this side, in pixels of the frames; half "
+        "of DATA.CROP_SIZE shows it about as much as in training, 0 the whole frame",
+        0,
+    )
+
+    @model_validator(mode="after")
+    def _check_block_counts(self) -> Self:
+        down, up = len(self.ENCODER_BLOCKS), len(self.DECODER_BLOCKS)
+        if down != up:
+            raise ValueError(
+                f"ENCODER_BLOCKS has {down} scales, DECODER_BLOCKS {up}; give both as many numbers"
+            )
+        return self
+
+
+class ModelSettings(Section):
+    """The network."""
+
+    TYPE: ModelName = key(
+        "vrt_spike: VRT with a spike branch; spike_nafnet: a light U-Net, which NAF "
+        "describes; all other keys are VRT's",
+        "vrt_spike",
+    )
+    PRETRAINED: Place | None = weights(
+        "Trained model to start from: a result folder (results/train/<preset>), a packed run, "
+        "owner/name of the Hugging Face hub, or general, the package's own weights; "
+        "MODEL and DATA.NUM_VOXEL_BINS, CONTEXT_STEPS must be that model's",
+        None,
+    )
+    USE_SPIKE: bool = key("false gives plain VRT, the ablation without spikes", True)
+    SPIKE_ORDER: Literal["recorded", "shuffled"] = key(
+        "Spikes of a frame: its own, or, as a control, those of another frame of the clip",
+        "recorded",
+    )
+    VRT_CFG: Place | None = key(
+        "YAML file with VRT's own arguments (lower case); keys given here override it", None
+    )
+    VRT_DEPTHS: tuple[Positive, ...] = key(
+        "Blocks of stages 1-7 and of stage 8's groups; a list of 8 repeats its last entry",
+        PUBLISHED_DEPTHS,
+    )
+    WINDOW_SIZE: Annotated[WindowSize, Field(union_mode="left_to_right")] = key(
+        "Attention window: side length in pixels, or (frames, rows, columns)", 8
+    )
+    NAF: NAFSettings = key("The light model", NAFSettings())
+    VRT: VRTSettings = key("The VRT backbone", VRTSettings())
+    SPIKE_TSA: TemporalAttentionSettings = key(
+        "Temporal self-attention over spike features", TemporalAttentionSettings()
+    )
+    FUSE: FuseSettings = key("Fusion of the two branches", FuseSettings())
+
+    @field_validator("VRT_DEPTHS")
+    @classmethod
+    def _expand_depths(cls, depths: tuple[int, ...]) -> tuple[int, ...]:
+        if len(depths) == STAGES + 1:
+            return depths[:STAGES] + depths[STAGES:] * RECONSTRUCTION_GROUPS
+        if len(depths) <= STAGES:
+            raise ValueError(
+                f"found {len(depths)} depths, expected {STAGES} for the stages and then one for "
+                f"all groups of stage 8 ({STAGES + 1}) or one for each "
+                f"({STAGES + RECONSTRUCTION_GROUPS})"
+            )
+        return depths
+
+    @property
+    def depth_key(self) -> str | None:
+        """The key that says how many blocks the model has, if it has one."""
+        return "MODEL.VRT_DEPTHS" if self.TYPE == "vrt_spike" else None
+
+    @property
+    def window(self) -> tuple[int, int, int]:
+        """The window of self-attention as (frames, rows, columns)."""
+        if isinstance(self.WINDOW_SIZE, int):
+            return (6, self.WINDOW_SIZE, self.WINDOW_SIZE)
+        return self.WINDOW_SIZE
+
+    @model_validator(mode="after")
+    def _one_start(self) -> Self:
+        """Refuse two sources of weights, and an exported model, which cannot be trained."""
+        if self.PRETRAINED is None:
+            return self
+        if self.PRETRAINED.endswith(".onnx"):
+            raise ValueError(
+                f"PRETRAINED is {self.PRETRAINED}; an ONNX file cannot be trained, name the run "
+                "that it was exported from"
+            )
+        if self.TYPE == "vrt_spike" and (self.VRT.PRETRAINED or self.VRT.SPYNET):
+            raise ValueError(
+                "PRETRAINED gives all weights, and VRT.PRETRAINED or VRT.SPYNET gives some of "
+                "them; set either PRETRAINED or those two to null"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        """Refuse widths, heads and depths that do not go together."""
+        vrt, widths = self.VRT, self.VRT.EMBED_DIMS
+        if len(widths) != len(self.VRT_DEPTHS):
+            raise ValueError(
+                f"VRT.EMBED_DIMS has {len(widths)} entries and VRT_DEPTHS has "
+                f"{len(self.VRT_DEPTHS)}; give one for each"
+            )
+        divisors = [
+            ("VRT.NUM_HEADS", vrt.NUM_HEADS, len(widths)),
+            # The spike encoder's scales are as wide as these stages.
+            ("SPIKE_TSA.HEADS", self.SPIKE_TSA.HEADS, 4),
+            ("FUSE.HEADS", self.FUSE.HEADS, 4),
+            ("VRT.DEFORMABLE_GROUPS", vrt.DEFORMABLE_GROUPS if vrt.PA_FRAMES else 1, STAGES),
+            ("what stages 1-7 need", 4, STAGES),
+        ]
+        faults = []
+        for name, number, stages in divisors:
+            # One wrong number fits none of the widths: the first says it all.
+            if bad := [i for i in range(stages) if widths[i] % number]:
+                width = f"VRT.EMBED_DIMS[{bad[0]}] is {widths[bad[0]]}"
+                faults.append(f"{width}, no multiple of {name}, {number}")
+        equal = [*_SKIPS, *((i, STAGES) for i in range(STAGES + 1, len(widths)))]
+        faults += [
+            f"VRT.EMBED_DIMS[{late}] is {widths[late]} and VRT.EMBED_DIMS[{early}] is "
+            f"{widths[early]}; they must be equal: outputs of stages are added, and the groups of "
+            "stage 8 have one width"
+            for late, early in equal
+            if widths[late] != widths[early]
+        ]
+        if vrt.MLP_RATIO * min(widths) < 1:
+            faults.append(
+                f"VRT.MLP_RATIO is {vrt.MLP_RATIO}; expected at least {1 / min(widths):.3g}, for a "
+                "hidden layer that is not empty"
+            )
+        if faults:
+            raise ValueError("; ".join(faults))
+        return self
+
+
+# VRT's own arguments and the keys that they set.
+_VRT_ARGUMENTS: dict[str, KeyPath] = {
+    "depths": ("MODEL", "VRT_DEPTHS"),
+    "window_size": ("MODEL", "WINDOW_SIZE"),
+    **{
+        name.lower(): ("MODEL", "VRT", name)
+        for name in VRTSettings.model_fields
+        if name not in ("PRETRAINED", "SPYNET", "ATTENTION")
+    },
+}
+
+
+def with_vrt_arguments(document: Document) -> Document:
+    """Merge the arguments of the file named by MODEL.VRT_CFG beneath the document.
+
+    Raises:
+        ConfigError: if the file cannot be read, or has an argument that VRT has not.
+    """
+    name = document.values.get(("MODEL", "VRT_CFG"))
+    name = os.path.expanduser(name) if isinstance(name, str) else ""  # noqa: PTH111
+    if not Path(name).is_file():
+        return document  # a missing file is refused by check_training, before a run starts
+    arguments = read_yaml(name)
+    result = Document({}, {})
+    for argument, value in arguments.values.items():
+        key, place = _VRT_ARGUMENTS.get(dotted(argument)), arguments.places[argument]
+        if key is None:
+            known = ", ".join(sorted(_VRT_ARGUMENTS))
+            raise ConfigError(f"{place}: unknown argument {dotted(argument)}; known: {known}")
+        result.values[key], result.places[key] = value, place
+    return overlay(result, document)

@@ -1,0 +1,172 @@
+"""``vrtspike restore`` as a user types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.small_run import small_run
+from vrtspike.commands.main import run_command
+from vrtspike.io.files import file_digest
+from vrtspike.restoration.trained import load
+from vrtspike.runs import named_models
+from vrtspike.system.errors import UserError
+
+__all__ = ["small_run"]
+
+
+@pytest.fixture
+def call(small_run, tmp_path, capsys):
+    """Run the command on a folder with a model; gives its status and what it printed."""
+    sequence = small_run.raw / "test" / "b"
+
+    def run(*options: object, frames=sequence / "blur"):
+        words = ["restore", small_run.train, frames, "-o", tmp_path / "out", *options]
+        status = run_command([*map(str, words), "--device", "cpu"])
+        return status, capsys.readouterr()
+
+    return run
+
+
+def test_it_prints_figures_and_where_things_lie(small_run, call, tmp_path):
+    sequence = small_run.raw / "test" / "b"
+    spikes = ("--spikes", sequence / "spike")
+    status, shown = call(*spikes, "--sharp", sequence / "sharp", "--video")
+    assert status == 0
+    frames = json.loads((tmp_path / "out/restore.json").read_text())["frames"]
+    before, after = (sum(frame[name] for frame in frames) / 5 for name in ("psnr_blur", "psnr"))
+    psnr, source, cost = shown.out.splitlines()
+    assert (psnr, source) == (f"mean PSNR, dB: {before:.2f} -> {after:.2f}", "spikes: recorded")
+    assert cost.startswith("5 frames, ")
+    assert "(whole frames, float32, 1.20 x computed)" in cost
+    assert (tmp_path / "out/restored.mp4").is_file()
+    shown = call(*spikes)[1].out
+    assert shown.startswith("5 of 5 frames are there already, restored before\n")
+    assert "correlation with the spikes at the sharp instant: " in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--simulate-spikes", "--sensor", 24, 32), "--sensor describes recorded spikes"),
+        (("--layout", "spk_gopro"), "--layout describes recorded spikes, and there are none"),
+        ((), r"takes spikes \(MODEL.USE_SPIKE is true\); give either recorded ones \(--spikes\)"),
+        (("--simulate-spikes", "-o", "out.mp4"), r"found out\.mp4, expected a folder"),
+        (("--simulate-spikes", "--precision", "float16"), "found float16 on a CPU"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(call, options, told):
+    with pytest.raises(UserError, match=told):
+        call(*options)
+
+
+def test_the_model_stands_before_the_frames_or_behind_an_option(small_run, tmp_path, monkeypatch):
+    sequence = small_run.raw / "test" / "b"
+    run, frames = str(small_run.train), str(sequence / "blur")
+    spikes = ["--spikes", str(sequence / "spike"), "--device", "cpu"]
+    restored = []
+    for number, words in enumerate(
+        ([run, frames, *spikes], [run, *spikes, frames], [frames, *spikes, "--model", run])
+    ):
+        output = tmp_path / str(number)
+        assert run_command(["restore", *words, "-o", str(output)]) == 0
+        restored.append([path.read_bytes() for path in sorted((output / "restored").iterdir())])
+    assert restored[0] == restored[1] == restored[2]
+    # Without one, the weights of the package.
+    shutil.copytree(small_run.train, tmp_path / "package/general")
+    monkeypatch.setattr(named_models, "_SHIPPED", tmp_path / "package")
+    assert run_command(["restore", frames, *spikes, "-o", str(tmp_path / "own")]) == 0
+    shipped = [path.read_bytes() for path in sorted((tmp_path / "own/restored").iterdir())]
+    assert shipped == restored[0]
+    assert load(device="cpu").weights == file_digest(small_run.train / "weights.safetensors")
+
+
+def test_a_model_too_many_or_too_few_is_told(small_run, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(named_models, "_SHIPPED", tmp_path / "package")
+    run, frames = str(small_run.train), str(small_run.raw / "test/b/blur")
+    for words, told in (
+        ([run, frames, "--model", run], "found two models, RUN .* give one"),
+        ([run], "found a trained model, and no blurry frames"),
+        ([frames], "--model: found none, and the weights 'general' are not in this installation"),
+    ):
+        with pytest.raises(UserError, match=told):
+            run_command(["restore", *words, "-o", str(tmp_path / "out")])
+    for words in ([run, frames, "more"], [run, frames, "--such"]):
+        with pytest.raises(SystemExit):
+            run_command(["restore", *words, "-o", str(tmp_path / "out")])
+        assert f"unrecognized arguments: {words[-1]}" in capsys.readouterr().err
+
+
+def test_ctrl_c_says_how_to_go_on(call, monkeypatch):
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("vrtspike.restoration.folder.restore_into", stop)
+    status, shown = call("--simulate-spikes")
+    assert status == 130
+    assert shown.err.splitlines()[-1].startswith("stopped; the same command, without --overwrite,")
+
+
+WITHOUT_PYTORCH = """
+import sys
+sys.modules["torch"] = None
+from vrtspike.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"run": "nowhere"}, "nowhere/run.json: no such file; expected the folder of a finished"),
+        ({"frames": "nowhere"}, "nowhere: cannot be read as a video (No such file"),
+        ({"--spikes": "nowhere"}, "nowhere: no such file or folder; expected the spikes"),
+        ({"--sharp": "nowhere"}, "nowhere: no pictures"),
+        ({"--device": "cuda"}, "no GPU that this process may use"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_arguments_are_checked_before_pytorch_is_imported(small_run, tmp_path, changed, told):
+    sequence = small_run.raw / "test" / "b"
+    given = {"run": small_run.train, "frames": sequence / "blur", "--spikes": sequence / "spike"}
+    given |= {"-o": tmp_path / "out"} | changed
+    run, frames = given.pop("run"), given.pop("frames")
+    options = [word for option in given.items() for word in option]
+    command = [sys.executable, "-c", WITHOUT_PYTORCH, "restore", run, frames, *options]
+    no_gpu = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    ended = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, check=False, env=no_gpu
+    )
+    assert ended.returncode == 2, ended.stderr
+    assert ended.stderr.startswith("error: ")
+    assert told in ended.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_without_pictures_is_told_before_spikes_are_asked_for(call, tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="empty: no pictures"):
+        call(frames=tmp_path / "empty")
+
+
+def test_figures_from_spikes_of_another_sequence_are_left_out_beside_the_warning(small_run, call):
+    shown = call("--spikes", small_run.raw / "test/c/spike")[1].out
+    assert "warning: spikes that do not fit (5)" in shown
+    assert "figures from the spikes: left out, as the spikes do not fit the frames" in shown
+    assert "blurred again" not in shown
+    assert "correlation with the spikes" not in shown
+
+
+def test_figures_that_no_frame_has_are_not_shown(small_run, call, tmp_path):
+    sequence = shutil.copytree(small_run.raw / "test/b", tmp_path / "b")
+    lines = [f"{number:06d},0,56,24" for number in range(1, 6)]
+    lines[2] = "000003,20,28,24"  # too short for figures
+    (sequence / "exposures.csv").write_text("\n".join(["frame,start,stop,sharp", *lines]))
+    shown = call("--spikes", sequence / "spike", frames=sequence / "blur")[1].out
+    assert "correlation with the spikes at the sharp instant: " in shown
+    assert "nan" not in shown

@@ -1,0 +1,142 @@
+"""The gate: what of all checks stops a data set, or leaves out a sequence."""
+
+from __future__ import annotations
+
+import pytest
+
+from vrtspike.data.gate.accept import accept
+from vrtspike.data.manifests import INGESTED
+from vrtspike.io.files import write_json
+from vrtspike.system.errors import DataError
+
+A, B, C = "train/a", "train/b", "test/c"
+
+
+def manifest(name, faults=(), pictures="123", count=9, has_spikes=True):
+    """What the checks found of a sequence with frames of 96 x 128, exposed for 88 steps each.
+
+    A picture S is the same in all sequences, an empty one of one colour.
+    """
+    spikes = {"start": 0, "steps": 88, "sharp": 40, "total": 88, "count": count}
+    frames = [
+        {
+            "name": str(number),
+            "picture": picture if picture in "S" else f"{name}{picture}",
+            "thumbnail": "00" * 256,
+        }
+        for number, picture in enumerate(pictures, start=1)
+    ]
+    return {
+        **{"schema": INGESTED.schema, "faults": list(faults), "rgb_size": [96, 128]},
+        **dict(zip(("split", "sequence"), name.rsplit("/", 1), strict=True)),
+        "frames": [{**frame, "spikes": spikes if has_spikes else None} for frame in frames],
+        "spikes": has_spikes,
+    }
+
+
+SOUND = [manifest(name) for name in (A, B, C)]
+
+
+@pytest.fixture
+def gate(tmp_path):
+    def gate(manifests, *arguments, **options):
+        paths = [tmp_path / f"{number}.json" for number in range(len(manifests))]
+        for path, contents in zip(paths, manifests, strict=True):
+            write_json(path, contents)
+        return accept(paths, *arguments, **options)
+
+    return gate
+
+
+def test_sound_sequences_pass(gate):
+    expected = {"schema": 2, "sequences": [C, A, B], "excluded": {}, "overlaps": {}}
+    # All just fit: 81 bins fill 88 steps.
+    just = {"clip_length": 3, "crop_sizes": {"train": 96, "other": 1000}}
+    assert gate(SOUND, 81, **just) == expected
+    assert gate([manifest(A, has_spikes=False)], 32)["sequences"] == [A]
+    assert gate([manifest(A, pictures=["", "", ""]), manifest(C, pictures=[""])])["overlaps"] == {}
+    with pytest.raises(DataError, match="nothing to accept"):
+        gate([])
+
+
+@pytest.mark.parametrize(
+    ("manifests", "options", "told"),
+    [
+        (SOUND, {"clip_length": 4}, f"{A} and 2 more of 3: 3 frames, but .* DATA.CLIP_LEN = 4"),
+        (
+            [*SOUND[:2], manifest(C, ["torn"], pictures="1")],
+            {"clip_length": 3},
+            rf"\(1\):\n  - {C}: torn\n",  # it is not called short because of its faulty frames
+        ),
+        (
+            SOUND,
+            {"crop_sizes": {"train": 104, "test": 96}},
+            f"{A} and 1 more of 3: frames of 96 x 128, but crops .* take 104 x 104",
+        ),
+        (
+            SOUND,
+            {"bins": 82},
+            f"{A} and 2 more of 3: exposure of frame 1: 82 voxel bins for 88 spike frames: .* set "
+            "DATA.NUM_VOXEL_BINS to at most 81",
+        ),
+        (
+            [*SOUND[:2], manifest(C, count=0)],
+            {},
+            rf"\(1\):\n  - {C}: its 3 exposures hold not a single spike",
+        ),
+        (
+            [SOUND[0], manifest(B, has_spikes=False), manifest(C, has_spikes=False)],
+            {},
+            rf"\(2\):(.|\n)*{B}: no spikes, but other(.|\n)*{C}: no spikes, but other",
+        ),
+        (
+            [manifest(A, pictures="1SS"), manifest(B), manifest(C, pictures="2S")],
+            {},
+            rf"\(1\):\n  - {C}: 1 of its 2 sharp frames are frames of {A}, .* remove it, or set "
+            "DATA.TEST_ON_TRAINING_FRAMES to true",
+        ),
+    ],
+)
+def test_what_stops_a_data_set(gate, manifests, options, told):
+    with pytest.raises(DataError, match=told):
+        gate(manifests, **options)
+
+
+def test_all_faults_in_one_go_or_their_sequences_left_out_by_name(gate):
+    faulty = [
+        *(manifest(A, ["torn"]), manifest(C, ["16 bits", "cut"]), manifest(B, pictures="SS")),
+        *(manifest("test/d", pictures="1S"), manifest("train/copy", pictures="SS")),
+    ]
+    surveyed = {"train/x": ["no spikes"]}
+    copied = f"train/copy: its sharp frames are those of {B}, frame by frame"
+    told = ["(6):", "train/x: no spikes", f"{A}: torn", f"{C}: 16 bits", f"{C}: cut", copied]
+    with pytest.raises(DataError) as caught:
+        gate(faulty, surveyed=surveyed)
+    assert all(text in str(caught.value) for text in told)
+    accepted = gate(faulty, exclude=True, surveyed=surveyed, test_on_training_frames=True)
+    # Of two equal sequences the first one stays.
+    assert (accepted["sequences"], accepted["overlaps"]) == (["test/d", B], {"test/d": B})
+    assert sorted(accepted["excluded"]) == [C, A, "train/copy", "train/x"]
+
+
+def test_a_split_without_any_sequence_left_stops_the_gate(gate):
+    surveyed = {"test/x": ["no sharp frames"], "train/y": ["no spikes"]}
+    with pytest.raises(DataError, match="all sequences of split test were left out") as caught:
+        gate([SOUND[0], manifest(C, ["16 bits"])], exclude=True, surveyed=surveyed)
+    told = ("(2)", "test/x: no sharp frames", "16 bits", "DATA.VAL_SPLIT")
+    assert all(text in str(caught.value) for text in told)
+    assert "no spikes" not in str(caught.value)  # of train, which has another sequence
+    with pytest.raises(DataError, match="all sequences of split test were left out"):
+        gate(SOUND[:1], exclude=True, surveyed={"test": ["no sequence folders"]})
+
+
+def test_training_frames_in_the_test_split_may_be_allowed(gate):
+    both = [manifest(A, pictures="1SS"), manifest(C, pictures="2S")]
+    assert gate(both, splits=("test", "none"))["overlaps"] == {}
+    allowed = gate(both, test_on_training_frames=True)
+    assert (allowed["sequences"], allowed["overlaps"]) == ([C, A], {C: A})
+    same = gate(both[:1], splits=("train", "train"), test_on_training_frames=True)
+    assert same["overlaps"] == {A: A}
+    nested = [manifest(f"sub/{name}", pictures="S") for name in (A, C)]
+    found = gate(nested, splits=("sub/train", "sub/test"), test_on_training_frames=True)
+    assert found["overlaps"] == {f"sub/{C}": f"sub/{A}"}

@@ -1,0 +1,423 @@
+"""Frames and spikes that are whole, but belong to something else."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import weakref
+
+import cv2
+import numpy as np
+import pytest
+
+from tests.data.conftest import SEQUENCES
+from tests.data.prepared import check
+from tests.data.scenes import film
+from vrtspike.data.exposure import TABLE, Exposure, exposure_table
+from vrtspike.data.gate.consistency import Consistency, FrameView, gray, view_picture
+from vrtspike.data.raw.spikes import read_spikes, write_spikes
+from vrtspike.data.simulation.demo import SCENES, load_photograph, render
+from vrtspike.data.simulation.sensor import Simulation
+from vrtspike.data.simulation.sequence import write_sequence
+from vrtspike.io.images import read_rgb, write_png
+
+SEQUENCE, OTHER = SEQUENCES[:2]
+
+
+@pytest.fixture(scope="session")
+def five(tmp_path_factory):
+    """A sequence of five exposures, with spikes; not to be changed."""
+    root = tmp_path_factory.mktemp("five")
+    for seed, name in enumerate((SEQUENCE, OTHER)):
+        write_sequence(root / name, slow_film(seed, 56), frames_per_exposure=11)
+    return root
+
+
+def slow_film(number, count):
+    """Frames of 96 x 128 of a photograph that moves so slowly that neighbours look alike."""
+    scene = load_photograph(("astronaut.png", "coffee.png")[number]).astype(np.uint8)[::2, ::2]
+    return [np.ascontiguousarray(scene[40:136, i : i + 128]) for i in range(count)]
+
+
+@pytest.fixture(params=[True, False], ids=["with spikes", "without spikes"])
+def raw(request, five, tmp_path):
+    """A copy that a test may damage."""
+    ignored = shutil.ignore_patterns() if request.param else shutil.ignore_patterns("spike")
+    return shutil.copytree(five, tmp_path / "raw", ignore=ignored)
+
+
+@pytest.fixture
+def spiked(five, tmp_path):
+    """The same, with spikes."""
+    return shutil.copytree(five, tmp_path / "raw")
+
+
+def faults(root, name=SEQUENCE):
+    return check(root, name)["faults"]
+
+
+def told(root, pattern):
+    """Whether one of the faults is of this kind."""
+    return any(re.search(pattern, fault) for fault in faults(root))
+
+
+def exchange(one, other):
+    """Exchange two files or folders."""
+    aside = one.with_name("aside")
+    one.rename(aside)
+    other.rename(one)
+    aside.rename(other)
+
+
+def copy(one, other):
+    """Copy a file or a folder over another."""
+    if one.is_dir():
+        shutil.rmtree(other)
+        shutil.copytree(one, other)
+    elif one.suffix == ".png":  # other bytes, the same picture
+        write_png(other, read_rgb(one))
+    else:
+        shutil.copy(one, other)
+
+
+def test_sound_sequences_have_no_faults(raw):
+    assert faults(raw) == faults(raw, OTHER) == []
+
+
+NEIGHBOUR = r"blur/000002\.png: more like \S+{0}/000003\.{1} .* than \S+/000002\.{1}"
+
+
+@pytest.mark.parametrize(
+    ("change", "one", "other", "fault"),
+    [
+        (
+            *(copy, "../GOPR0002_11_00/blur", "blur"),
+            r"blur/000001\.png: does not show the scene of \S+sharp/000001\.png .* least 0\.\d\)",
+        ),
+        (exchange, "blur", "sharp", r"blur/000001\.png: \d+\.\d times the fine detail of .* exch"),
+        (
+            *(copy, "sharp", "blur"),
+            r"blur/000001\.png: the same picture as \S+sharp/000001\.png.*put it there"
+            r" \(likewise \S+2\.png, \S+3\.png, \S+4\.png, and 1 more\)",
+        ),
+        (copy, "blur/000002.png", "blur/000003.png", r"blur/000003\.png: .* contents as \S+2\.png"),
+        (copy, "sharp/000002.png", "sharp/000003.png", r"p/000003\.png: .* contents as \S+2\.png"),
+        (exchange, "blur/000002.png", "blur/000003.png", NEIGHBOUR.format("sharp", "png")),
+        (exchange, "sharp/000002.png", "sharp/000003.png", NEIGHBOUR.format("sharp", "png")),
+    ],
+)
+def test_frames_of_something_else(raw, change, one, other, fault):
+    change(raw / SEQUENCE / one, raw / SEQUENCE / other)
+    assert told(raw, fault)
+    # Of other pictures levels say nothing.
+    assert not told(raw, "means differ|times the contrast")
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (exchange, NEIGHBOUR.format("spike", "dat")),
+        (copy, r"3\.dat: the same contents as \S+2\.dat"),
+    ],
+)
+def test_spikes_of_a_neighbour(spiked, change, fault):
+    folder = spiked / SEQUENCE / "spike"
+    change(folder / "000002.dat", folder / "000003.dat")
+    assert told(spiked, fault)
+
+
+def backwards(spikes):
+    return spikes[::-1]
+
+
+BACKWARDS = "its beginning is more like the frame after .* time runs backwards"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "change", "fault"),
+    [
+        ((1,), backwards, rf"1\.dat: {BACKWARDS}[^(]*$"),
+        ((3,), backwards, rf"3\.dat: {BACKWARDS}[^(]*$"),
+        ((1, 2, 3, 4, 5), backwards, rf"1\.dat: {BACKWARDS}.*likewise"),
+        ((3,), lambda spikes: spikes[:80], r"3\.dat holds 80 spike frames, others 88.*the whole"),
+        ((3,), lambda spikes: spikes[8:], r"3\.dat holds 80 spike frames, others 88.*the whole"),
+        (
+            (1, 2, 3, 4, 5),
+            lambda spikes: np.roll(spikes, 5, axis=1),
+            r"1\.dat: .* by -5 rows down .* calibrate .*\(5 of 5 exposures\)",
+        ),
+    ],
+)
+def test_spikes_of_another_time_or_place(spiked, numbers, change, fault):
+    for number in numbers:
+        path = spiked / SEQUENCE / "spike" / f"{number:06d}.dat"
+        write_spikes(path, change(read_spikes(path, 48, 64)))
+    assert told(spiked, fault)
+
+
+def test_a_longer_exposure_among_others_is_none_of_these(tmp_path):
+    """Exposures of one sequence may differ, if their sharp frames lie where T says."""
+    frames = slow_film(0, 50)
+    write_sequence(tmp_path / "long" / SEQUENCE, frames, frames_per_exposure=13)
+    write_sequence(tmp_path / SEQUENCE, frames[13:], frames_per_exposure=11)
+    for kind, suffix in (("blur", "png"), ("sharp", "png"), ("spike", "dat")):
+        folder = tmp_path / SEQUENCE / kind
+        for number in (3, 2, 1):
+            (folder / f"00000{number}.{suffix}").rename(folder / f"00000{number + 1}.{suffix}")
+        shutil.copy(tmp_path / "long" / SEQUENCE / kind / f"000001.{suffix}", folder)
+    assert faults(tmp_path) == []
+
+
+def test_what_moves_far_or_not_at_all_is_the_same_scene(tmp_path):
+    for name, frames in (("far", film(8, 34, speed=14)), ("still", slow_film(0, 1) * 34)):
+        write_sequence(tmp_path / "train" / name, frames, frames_per_exposure=11)
+    shutil.rmtree(tmp_path / "train/still/spike")
+    assert faults(tmp_path, "train/far") == faults(tmp_path, "train/still") == []
+
+
+def recode(root, pattern, change):
+    """Change all pictures of a glob pattern."""
+    paths = sorted(root.glob(pattern))
+    assert paths
+    for path in paths:
+        write_png(path, change(read_rgb(path)))
+
+
+def red_and_blue_exchanged(picture):
+    return np.ascontiguousarray(picture[..., ::-1])
+
+
+COLOURS = r"blur/000001\.png: not the colours of \S+sharp/000001\.png .*red and blue are exchanged"
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "fault"),
+    [
+        ("blur", red_and_blue_exchanged, COLOURS),
+        ("sharp", red_and_blue_exchanged, COLOURS),
+        ("blur", lambda picture: np.dstack([gray(picture)] * 3), "one of it and .* has none"),
+        ("blur", lambda picture: np.roll(picture, 1, axis=2), "not the colours .* another order"),
+        ("sharp", lambda picture: picture // 2, r"means differ .* by \+\d+.*median of 5 frames"),
+        ("sharp", lambda picture: 160 + picture // 6, r"means differ .* by -\d+.*of 5 frames"),
+        (
+            "sharp",
+            lambda picture: faded(picture, 0.5),
+            "times the contrast",
+        ),
+    ],
+)
+def test_blurry_and_sharp_frames_of_other_colours_or_levels(raw, kind, change, fault):
+    recode(raw, f"{SEQUENCE}/{kind}/*.png", change)
+    assert told(raw, fault)
+    assert len(faults(raw)) == 1
+    assert faults(raw, OTHER) == []
+
+
+def faded(picture, share):
+    """A picture of less contrast and the same mean."""
+    return (share * picture + (1 - share) * picture.mean((0, 1))).astype(np.uint8)
+
+
+def test_a_contrast_that_changes_from_frame_to_frame_is_none_of_a_sequence(raw):
+    for number, share in enumerate((1.0, 0.8, 0.58, 0.5, 0.45), start=1):
+        recode(
+            raw, f"{SEQUENCE}/sharp/{number:06d}.png", lambda picture, s=share: faded(picture, s)
+        )
+    assert faults(raw) == []
+
+
+def shown(number, count):
+    """Frames of a demo scene."""
+    frames = render(SCENES[number], np.random.default_rng([0, number]), 128, 192, count)
+    return [np.ascontiguousarray(frame) for frame in frames]
+
+
+def flickering(frames, share, period=2.4):
+    """Frames under a lamp, which flickers faster than the frames follow each other."""
+    levels = 0.6 + share * np.sin(2 * np.pi / period * np.arange(len(frames)))
+    return [(frame * level).astype(np.uint8) for frame, level in zip(frames, levels, strict=True)]
+
+
+def as_other_camera(frame):
+    """The same picture by a camera with other gains, an offset and noise."""
+    noise = np.random.default_rng(0).normal(0, 3, frame.shape)
+    return np.clip(frame * np.array([1.06, 1, 0.94]) + 3 + noise, 0, 255).astype(np.uint8)
+
+
+def tinted(picture, gains):
+    """The same picture with other gains of red, green and blue."""
+    return np.clip(np.rint(picture * np.array(gains)), 0, 255).astype(np.uint8)
+
+
+def colourless(frames):
+    return [np.dstack([gray(frame)] * 3) for frame in frames]
+
+
+SOUND = {
+    "linear light": (lambda: shown(8, 56), Simulation(GAMMA=2.2)),
+    "linear light, saturated, far": (
+        lambda: [np.minimum(2.0 * frame, 255).astype(np.uint8) for frame in shown(8, 168)[::3]],
+        Simulation(GAMMA=2.2, LIGHT_GAMMA=2.2),
+    ),
+    "flickering": (lambda: flickering(shown(3, 56), 0.3), Simulation()),
+    "flickering deeply": (lambda: flickering(shown(6, 56), 0.5), Simulation()),
+    "dark": (lambda: [(frame * 0.1).astype(np.uint8) for frame in shown(2, 67)], Simulation()),
+    "far": (lambda: film(1, 56, speed=14), Simulation(GAMMA=2.2)),
+}
+"""Frames and how they are blurred and seen."""
+
+
+@pytest.mark.parametrize("kind", SOUND)
+def test_sound_data_of_many_kinds(tmp_path, kind):
+    frames, how = SOUND[kind]
+    write_sequence(tmp_path / SEQUENCE, frames(), frames_per_exposure=11, how=how)
+    blur_dir = "blur" if how.GAMMA is None else "blur_gamma"
+    assert check(tmp_path, SEQUENCE, blur_dir)["faults"] == []
+
+
+@pytest.mark.parametrize("scene", [shown, lambda *of: colourless(shown(*of))])
+def test_blurry_and_sharp_frames_of_two_cameras(tmp_path, scene):
+    """Behind a beam splitter, which the cameras see in slightly different colours."""
+    write_sequence(tmp_path / SEQUENCE, scene(0, 56), frames_per_exposure=11)
+    recode(tmp_path, f"{SEQUENCE}/blur/*.png", as_other_camera)
+    assert faults(tmp_path) == []
+    recode(tmp_path, f"{SEQUENCE}/blur/*.png", lambda picture: picture // 2)
+    recode(tmp_path, f"{SEQUENCE}/sharp/*.png", lambda picture: 128 + picture // 2)
+    assert told(tmp_path, "means differ")
+
+
+def test_tints_of_grey_scenes_are_no_order_of_channels(tmp_path):
+    write_sequence(tmp_path / SEQUENCE, colourless(shown(0, 56)), frames_per_exposure=11)
+    for kind, gains in (("blur", (1.02, 1, 0.98)), ("sharp", (0.98, 1, 1.02))):
+        recode(tmp_path, f"{SEQUENCE}/{kind}/*.png", lambda p, g=gains: tinted(p, g))
+    assert faults(tmp_path) == []
+
+
+def test_black_frames_do_not_hide_other_levels(five, tmp_path):
+    root = shutil.copytree(five, tmp_path / "raw", ignore=shutil.ignore_patterns("spike"))
+    recode(root, f"{SEQUENCE}/*/00000[123].png", np.zeros_like)
+    assert faults(root) == []
+    recode(root, f"{SEQUENCE}/sharp/00000[45].png", lambda picture: picture // 2)
+    assert told(root, r"means differ .*median of 2 frames")
+
+
+@pytest.mark.parametrize("level", [0, 90])
+@pytest.mark.parametrize("kinds", [("blur",), ("sharp",), ("blur", "sharp")])
+def test_pictures_of_one_colour_with_sound_spikes(spiked, kinds, level):
+    for kind in kinds:
+        recode(spiked, f"{SEQUENCE}/{kind}/*.png", lambda picture: np.full_like(picture, level))
+    assert told(spiked, rf"{kinds[0]}/000001\.png: a picture of one colour .*\.dat shows a scene")
+
+
+@pytest.mark.parametrize("kinds", [("blur", "sharp"), ("sharp", "blur")])
+def test_pictures_of_one_colour_whose_partners_show_a_scene(five, tmp_path, kinds):
+    flat, partner = kinds
+    root = shutil.copytree(five, tmp_path / "raw", ignore=shutil.ignore_patterns("spike"))
+    recode(root, f"{SEQUENCE}/{flat}/*.png", np.zeros_like)
+    assert told(
+        root, rf"{flat}/000001\.png: a picture of one .*{partner}/000001\.png shows a scene"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "step"),
+    [
+        (lambda spikes: spikes[8:], 32),
+        (lambda spikes: spikes[:-8], 40),
+        (lambda spikes: spikes[16:], 24),
+        (lambda spikes: spikes[:-16], 40),
+    ],
+)
+def test_all_spike_files_cut(spiked, change, step):
+    for path in (spiked / SEQUENCE / "spike").iterdir():
+        write_spikes(path, change(read_spikes(path, 48, 64)))
+    pattern = r"the sharp frames lie at step ([\d.]+) of .* shifted against each other, or .* cut"
+    (lies,) = (match for fault in faults(spiked) if (match := re.search(pattern, fault)))
+    assert float(lies[1]) == pytest.approx(step, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("cut", "exposure"),
+    [
+        (slice(8, None), Exposure(0, 80, 32)),
+        (slice(None, -8), Exposure(0, 80, 40)),
+    ],
+)
+def test_a_camera_whose_sharp_frames_lie_elsewhere_has_a_table(spiked, cut, exposure):
+    """It looks the same as files that were cut."""
+    table = {}
+    for path in (spiked / SEQUENCE / "spike").iterdir():
+        write_spikes(path, read_spikes(path, 48, 64)[cut])
+        table[path.stem] = exposure
+    assert told(spiked, r"the files are cut; .* or give the sharp instants in exposures\.csv")
+    (spiked / SEQUENCE / TABLE).write_text(exposure_table(table))
+    assert faults(spiked) == []
+
+
+def test_all_spike_files_shifted_by_a_source_frame(spiked):
+    paths = sorted((spiked / SEQUENCE / "spike").iterdir())
+    whole = np.concatenate([read_spikes(path, 48, 64) for path in paths])
+    for number, path in enumerate(paths):
+        write_spikes(path, np.roll(whole, -8, axis=0)[88 * number : 88 * (number + 1)])
+    assert told(spiked, "the sharp frames lie at step 3[123].* expected 40.0 .* shifted")
+
+
+def judged(blur, sharp):
+    """What is said of a frame without neighbours."""
+    check = Consistency()
+    views = [view_picture(kind, it) for kind, it in (("blur", blur), ("sharp", sharp))]
+    check.add(FrameView(*views))
+    return "".join(check.finish())
+
+
+def test_pictures_of_three_frames_are_kept_however_long_a_sequence_is():
+    check, kept = Consistency(), []
+    for picture in slow_film(0, 6):
+        pictures = [view_picture(kind, picture) for kind in ("blur", "sharp")]
+        kept.append(weakref.ref(pictures[0].coarse))
+        check.add(FrameView(*pictures))
+    del pictures
+    assert [each() is not None for each in kept] == [False] * 3 + [True] * 3
+
+
+@pytest.mark.parametrize(("sigma", "refused"), [(0.35, False), (0.4, True)])
+def test_a_little_more_detail_is_no_exchange(sigma, refused):
+    """A sharp frame may be out of focus; a little less than the blurry one is its sign."""
+    picture = slow_film(0, 1)[0]
+    soft = cv2.GaussianBlur(picture, (0, 0), sigma)
+    assert ("fine detail" in judged(picture, soft)) == refused
+
+
+def test_real_frames(shared):
+    """A blurry GoPro frame belongs to its sharp frame, the frames after it do not."""
+    folder = shared / "samples/gopro_test/GOPR0384_11_00"
+    sharp = read_rgb(folder / "sharp/000001.png")
+    blurry = [read_rgb(path) for path in sorted((folder / "blur").glob("*.png"))]
+    assert judged(blurry[0], sharp) == ""
+    assert "fine detail" in judged(sharp, blurry[0])
+    for blur in blurry[1:]:
+        assert "does not show the scene" in judged(blur, sharp)
+    other = read_rgb(shared / "samples/spk_gopro/000226.png")
+    assert "does not show the scene" in judged(blurry[0], other)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "parts"),
+    [("spk_gopro/000226.dat", (360, 640), 3), ("sreds/200_part1_key_id151.dat", (250, 400), 5)],
+)
+def test_real_spikes_know_the_direction_of_time(shared, tmp_path, name, size, parts):
+    """A real recording divided into exposures; its blurry frames are the means of its spikes."""
+    spikes = read_spikes(shared / "samples" / name, *size)
+    steps = len(spikes) // parts // 8 * 8
+    for number in range(parts):
+        exposure = spikes[number * steps : (number + 1) * steps]
+        middle = exposure[steps // 2 - 10 : steps // 2 + 2]
+        for kind, picture in (("blur", exposure), ("sharp", middle)):
+            grey = np.clip(picture.mean(axis=0) * 510, 0, 255).astype(np.uint8)
+            write_png(tmp_path / SEQUENCE / kind / f"{number}.png", np.dstack([grey] * 3))
+        path = tmp_path / SEQUENCE / "spike" / f"{number}.dat"
+        write_spikes(path, exposure)
+    (tmp_path / SEQUENCE / "config.yaml").write_text(f"spike_h: {size[0]}\nspike_w: {size[1]}\n")
+    assert not told(tmp_path, "backwards|more like|does not show")
+    write_spikes(path, exposure[::-1])
+    assert told(tmp_path, rf"{path.name}: its beginning .* time runs backwards")

@@ -1,0 +1,88 @@
+"""Raw data checked, built and merged, as the stages of the workflow do it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.data.conftest import SEQUENCES
+from vrtspike.data.clips.dataset import merge_dataset
+from vrtspike.data.gate.ingest import ingest_sequence
+from vrtspike.data.raw.layouts.registry import find_sequence
+from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
+from vrtspike.data.raw.spikes import pack_rows
+from vrtspike.data.store.layout import StoreLayout
+from vrtspike.data.store.voxels import voxelize
+from vrtspike.data.store.writing import StoredFrame, build_store
+from vrtspike.io.files import write_json
+
+
+def check(
+    root: Path,
+    name: str = SEQUENCES[0],
+    blur_dir: str = "blur",
+    spike_size: tuple[int, int] | None = None,
+    **places: Any,
+) -> dict[str, Any]:
+    """The manifest of a sequence, which is named ``split/sequence``."""
+    files = find_sequence(root, name, blur_dir, **places)
+    found = ingest_sequence(root, files, spike_size)
+    return {**found, "source_version": "v", "recipe": ""}
+
+
+def checked(root: Path, names: Iterable[str], folder: Path, **changes: Any) -> list[Path]:
+    """Files of the manifests of sequences, with other entries if asked."""
+    paths = []
+    for name in names:
+        paths.append(folder / f"{name}.json")
+        write_json(paths[-1], {**check(root, name), **changes})
+    return paths
+
+
+def built(root: Path, names: Iterable[str], folder: Path, bins: int) -> list[Path]:
+    """Manifests of the stores of sequences."""
+    stores = []
+    for name in names:
+        (manifest,) = checked(root, [name], folder / "ingest")
+        stores.append(folder / f"k{bins}" / f"{name}.json")
+        build_store(root, manifest, bins, stores[-1])
+    return stores
+
+
+def prepared(root: Path, names: Iterable[str], folder: Path, bins: int) -> Path:
+    """The manifest of a data set."""
+    path = folder / f"k{bins}" / "dataset.json"
+    built(root, names, folder, bins)
+    write_json(path, merged(path.parent, names))
+    return path
+
+
+def merged(
+    stores: Path, names: Iterable[str], excluded: Any = None, train_split: str = "train"
+) -> dict[str, Any]:
+    """What the manifest of a data set holds, of stores in a folder."""
+    accepted = {"sequences": list(names), "excluded": excluded or {}, "overlaps": {}}
+    return merge_dataset(accepted, stores, dataset="toy", train_split=train_split)
+
+
+def layout_of(
+    lengths: Sequence[int], rgb_size: tuple[int, int], spike_size: tuple[int, int], bins: int = 4
+) -> StoreLayout:
+    """The layout of a store with exposures of Spk-GoPro of these lengths."""
+    names = tuple(f"{number:06d}" for number in range(len(lengths)))
+    exposures = tuple(map(spk_gopro_exposure, lengths))
+    return StoreLayout(names, tuple(lengths), rgb_size, spike_size, bins, exposures)
+
+
+def random_frames(layout: StoreLayout, seed: int = 0) -> Iterator[StoredFrame]:
+    """Random frames and spikes of a layout, with the counts of these spikes."""
+    assert layout.spike_size is not None
+    random = np.random.default_rng(seed)
+    for exposure in layout.exposures:
+        spikes = random.integers(0, 2, (exposure.steps, *layout.spike_size), dtype=np.uint8)
+        blur, sharp = random.integers(0, 256, (2, *layout.rgb_size, 3), dtype=np.uint8)
+        voxels = voxelize(spikes, layout.bins, exposure.sharp)
+        yield {"blur": blur, "sharp": sharp, "voxels": voxels, "bits": pack_rows(spikes)}

@@ -1,0 +1,408 @@
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.data.conftest import SEQUENCES
+from tests.data.prepared import check
+from tests.data.raw.published import PUBLISHED
+from tests.data.scenes import film
+from vrtspike.data.raw.layouts.files import sensor_file, sensor_size
+from vrtspike.data.raw.layouts.layout import advice
+from vrtspike.data.raw.layouts.registry import LAYOUTS, find_sequence, frame_faults
+from vrtspike.data.raw.recordings import find_sensor
+from vrtspike.data.raw.survey import survey
+from vrtspike.data.simulation.sequence import write_sequence
+from vrtspike.io.files import write_json
+from vrtspike.system.errors import DataError
+
+SPLIT, NAME = "train", "GOPR0001_11_00"
+
+
+def test_survey_finds_sequences_and_frames(dataset):
+    (dataset / SPLIT / NAME / "blur" / "Thumbs.txt").write_text("stray")
+    (dataset / "train" / ".hidden").mkdir()
+    found = survey(dataset, ["train", "test"], "blur")
+    assert (found["layout"], found["spikes"]) == ("spk_gopro", True)
+    names = (name.split("/") for name in SEQUENCES)
+    expected = [{"split": split, "name": name, "frames": 3} for split, name in names]
+    assert found["sequences"] == expected
+
+
+def test_the_path_of_a_data_set_may_hold_braces(dataset):
+    root = dataset.rename(dataset.with_name("{split}"))
+    assert len(survey(root, ["train", "test"], "blur", spike_root=str(root))["sequences"]) == 3
+
+
+def test_a_data_set_has_spikes_everywhere_or_nowhere(dataset):
+    for name in SEQUENCES[:2]:
+        shutil.rmtree(dataset / name / "spike")
+    found = survey(dataset, ["train", "test"], "blur")
+    assert (found["spikes"], len(found["sequences"])) == (True, 1)
+    assert sorted(found["excluded"]) == sorted(SEQUENCES[:2])
+    assert all(faults[0].startswith("no spikes") for faults in found["excluded"].values())
+    shutil.rmtree(dataset / SEQUENCES[2] / "spike")
+    found = survey(dataset, ["train", "test"], "blur")
+    assert (found["spikes"], found["excluded"], len(found["sequences"])) == (False, {}, 3)
+
+
+def test_all_incomplete_sequences_are_named_at_once(dataset):
+    shutil.rmtree(dataset / "train" / "GOPR0001_11_00" / "blur")
+    shutil.rmtree(dataset / "train" / "GOPR0002_11_00" / "sharp")
+    shutil.copy(
+        dataset / "test/GOPR0003_11_00/spike/000001.dat", dataset / "test/GOPR0003_11_00/spike.dat"
+    )
+    with pytest.raises(DataError) as caught:
+        survey(dataset, ["train", "test", "valid"], "blur")
+    faults = (
+        "0001_11_00: no blurry",
+        "0002_11_00: no sharp",
+        "0003_11_00/spike/000001.dat and test",
+    )
+    assert all(fault in str(caught.value) for fault in (*faults, "valid: no seq"))
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ("gopro.zip", r"gopro\.zip is a file .*; set DATA\.ROOT to the folder"),
+        ("none", r"folder \S+none does not exist; set DATA\.ROOT"),
+        ("empty", r"no sequence folders; expected .*train/<sequence>/sharp(.|\n)*layout spk_gopro"),
+    ],
+)
+def test_a_place_without_a_data_set(tmp_path, place, told):
+    (tmp_path / "gopro.zip").write_bytes(b"PK")
+    (tmp_path / "empty/videos").mkdir(parents=True)
+    with pytest.raises(DataError, match=told):
+        survey(tmp_path / place, ["train", "test"], "blur")
+
+
+def test_spikes_that_a_root_of_their_own_lacks_are_asked_for_there(dataset, tmp_path):
+    root = tmp_path / "spikes"
+    root.mkdir()
+    told = rf"no spikes \({root}/{SPLIT}/{NAME}/spike/\*\.dat or .*but DATA\.SPIKE_ROOT is set"
+    with pytest.raises(DataError, match=told):
+        survey(dataset, ["train", "test"], "blur", spike_root=str(root))
+
+
+@pytest.mark.parametrize("place", [f"{SPLIT}/{NAME}/spike", f"{SPLIT}/{NAME}", SPLIT, "."])
+def test_a_file_beside_or_above_the_spikes_may_give_the_sensor_size(dataset, place):
+    assert find_sequence(dataset, f"{SPLIT}/{NAME}", "blur").sensor_file is None
+    (dataset / place / "config.yaml").write_text("spike_h: 250\nspike_w: 400\n")
+    if place != f"{SPLIT}/{NAME}/spike":  # that of something else
+        (dataset / f"{SPLIT}/{NAME}/spike/config.yaml").write_text("#spike_h\nspike_fps: 2\n")
+    found = find_sequence(dataset, f"{SPLIT}/{NAME}", "blur").sensor_file
+    assert sensor_size(dataset / found) == (250, 400)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("# sensor\nspike_h: 250 # rows\nspike_w: '400'\nfps: 20000\n", (250, 400)),
+        ("\ufeffspike_h: 48\r\nspike_w: 64\r\n", (48, 64)),
+        ("# spike_h\nmax_spike_h: 1000\n", None),
+        ("spike_h: 250\n", "once each"),
+        ("spike_h: 1\nspike_w: 2\nspike_h: 3\n", "once each"),
+        ("sensor: {spike_h: 250, spike_w: 400}\n", "once each"),
+        ("spike_h: 250.0\nspike_w: 400.0\n", "once each"),
+        ("spike_h: 0\nspike_w: 400\n", "once each"),
+    ],
+)
+def test_the_sensor_size_in_a_file(tmp_path, text, size):
+    path = tmp_path / "config.yaml"
+    path.write_text(text, newline="")
+    if isinstance(size, str):
+        with pytest.raises(DataError, match=size):
+            sensor_size(path)
+    else:
+        assert sensor_size(path) == size
+
+
+@pytest.mark.parametrize(
+    ("layout", "blurry"),
+    [("spk_gopro", "train/a/blur"), ("kair", "train_GT_blurred"), ("nafnet", "train/input")],
+)
+def test_blurry_frames_of_linear_light_lie_in_folders_of_their_own(tmp_path, layout, blurry):
+    PUBLISHED[layout].write(tmp_path)
+    (tmp_path / blurry).rename(tmp_path / f"{blurry}_gamma")
+    with pytest.raises(DataError, match="no blurry frames"):
+        survey(tmp_path, ["train"], "blur")
+    assert len(survey(tmp_path, ["train"], "blur_gamma")["sequences"]) == 1
+    manifest = check(tmp_path, "train/a", "blur_gamma")
+    assert manifest["faults"] == []
+    assert all("gamma" in frame["blur"] for frame in manifest["frames"])
+
+
+@pytest.mark.parametrize("name", ["spk_gopro", "kair", "nafnet"])
+def test_what_cannot_be_used_gets_the_advice_of_its_layout(tmp_path, name):
+    PUBLISHED[name].write(tmp_path)
+    places = LAYOUTS[name].places("train", "a", "blur")
+    for begin in (places.blur, places.sharp, places.spike):
+        assert len(list(tmp_path.glob(f"{begin}*"))) == 2
+    for path in tmp_path.rglob("*.png"):
+        path.unlink()
+    with pytest.raises(DataError) as caught:
+        survey(tmp_path, ["train", "test"], "blur")
+    assert str(caught.value).count(f"\n{advice(LAYOUTS[name], 'blur')}") == 1
+
+
+def test_sequences_whose_names_begin_alike(tmp_path):
+    PUBLISHED["nafnet"].write(tmp_path)
+    for path in list((tmp_path / "train").rglob("a-000048.*")):
+        path.rename(path.with_name(f"a-b-000048{path.suffix}"))
+    assert LAYOUTS["nafnet"].sequence_names(tmp_path, "train", None, set()) == ["a", "a-b"]
+    assert list(find_sequence(tmp_path, "train/a", "blur").blur) == ["000047"]
+
+
+def test_a_table_beside_the_folders_of_sequences_belongs_to_none(tmp_path):
+    PUBLISHED["kair"].write(tmp_path)
+    (tmp_path / "train_GT_blurred/exposures.csv").touch()
+    assert find_sequence(tmp_path, "train/a", "blur").exposures is None
+    (tmp_path / "train_GT/a/exposures.csv").touch()
+    assert find_sequence(tmp_path, "train/a", "blur").exposures == "train_GT/a/exposures.csv"
+
+
+def test_only_a_nested_sequence_is_two_folders(dataset):
+    (dataset / SPLIT / NAME).rename(dataset / SPLIT / "walk__1")
+    found = survey(dataset, ["train", "test"], "blur")
+    assert found["excluded"] == {}
+    assert len(find_sequence(dataset, f"{SPLIT}/walk__1", "blur").blur) == 3
+
+
+def test_a_split_may_lie_in_a_folder_of_its_own(tmp_path):
+    for folder in ("train_GT_blurred", "train_GT"):
+        (tmp_path / "sub" / folder / "a").mkdir(parents=True)
+        (tmp_path / "sub" / folder / "a/000001.png").touch()
+    files = find_sequence(tmp_path, "sub/train/a", "blur", "kair")
+    assert (files.split, files.name) == ("sub/train", "a")
+    assert [*files.blur.values()] == ["sub/train_GT_blurred/a/000001.png"]
+
+
+def test_a_layout_that_is_asked_for_is_not_guessed(dataset):
+    (dataset / "train_GT").mkdir()
+    match = r"split train fit the layouts kair and spk_gopro; set DATA\.LAYOUT"
+    with pytest.raises(DataError, match=match):
+        survey(dataset, ["train"], "blur")
+    (dataset / SPLIT / NAME / "exposures.csv").touch()  # does not make a stream of it
+    with pytest.raises(DataError, match=match):
+        survey(dataset, ["train"], "blur")
+    assert survey(dataset, ["train"], "blur", "spk_gopro")["layout"] == "spk_gopro"
+
+
+def test_steps_of_another_size_are_one_fault(dataset):
+    for path in list((dataset / SPLIT / NAME).rglob("0*.*")):
+        path.rename(path.with_stem(f"{10 * int(path.stem):06d}"))
+    (fault,) = frame_faults(find_sequence(dataset, f"{SPLIT}/{NAME}", "blur"))
+    assert "rise by 10 from each frame to the next, expected 1 in the layout spk_gopro" in fault
+    assert "number them 1, 2, 3" in fault
+
+
+def frames_of(root, **parts):
+    for part, numbers in parts.items():
+        suffix = "dat" if part == "spike" else "png"
+        (root / SPLIT / NAME / part).mkdir(parents=True)
+        for number in numbers:
+            (root / SPLIT / NAME / part / f"{number:06d}.{suffix}").touch()
+    return frame_faults(find_sequence(root, f"{SPLIT}/{NAME}", "blur"))
+
+
+def test_many_faults_of_one_kind_are_one_line(tmp_path):
+    sharp = [number for number in range(60) if number not in (7, 27, 37, 47)]
+    lacking, jumps = frames_of(tmp_path, blur=range(60), sharp=sharp)
+    assert lacking == (
+        "frames 000007, 000027, 000037, and 1 more are in blur but have no partner in sharp"
+    )
+    assert jumps.startswith("frame numbers jump in 4 places, the first from 000006 to 000008: ")
+
+
+@pytest.mark.parametrize(
+    ("layout", "cure"),
+    [
+        ("spk_gopro", r"whole sequence, rename it to train/a/spike/spike\.dat, which is divided"),
+        ("nafnet", r"whole sequence, rename it to train/spike/a\.dat, which is divided"),
+        ("s-sdm", r"only spike file of 2 frames; put there a spike file for each frame"),
+    ],
+)
+def test_one_spike_file_for_all_frames_is_told_its_name(tmp_path, layout, cure):
+    PUBLISHED[layout].write(tmp_path)
+    files = find_sequence(tmp_path, "train/a", "blur")
+    first, second = (tmp_path / path for path in files.spikes.values())
+    whole = first.read_bytes() + second.read_bytes()
+    second.unlink()
+    first.write_bytes(whole)
+    (fault,) = frame_faults(find_sequence(tmp_path, "train/a", "blur"))
+    found = re.search(cure, fault)
+    assert found
+    if "rename" in cure:
+        first.rename(tmp_path / re.search(r"rename it to (\S+),", fault)[1])
+        assert check(tmp_path, "train/a")["faults"] == []
+
+
+def test_names_in_two_forms_of_unicode_are_one_frame(dataset):
+    for path in list((dataset / SPLIT / NAME).rglob("0*.*")):
+        form = "NFD" if path.parent.name == "sharp" else "NFC"
+        path.rename(path.with_stem(unicodedata.normalize(form, f"\u00e9{path.stem}")))
+    assert check(dataset, f"{SPLIT}/{NAME}")["faults"] == []
+    folder = dataset / SPLIT / NAME / "sharp"
+    shutil.copy(folder / "e\u0301000002.png", folder / "\u00e9000002.png")
+    (fault,) = check(dataset, f"{SPLIT}/{NAME}")["faults"]
+    assert "two files for frame" in fault
+    assert "look alike: an accent is part of its letter in one (Unicode NFC)" in fault
+
+
+def test_sequences_whose_names_look_alike_are_one_fault(dataset):
+    composed, decomposed = (dataset / SPLIT / name for name in ("caf\u00e9", "cafe\u0301"))
+    (dataset / SPLIT / NAME).rename(composed)
+    decomposed.mkdir()
+    (composed / "sharp").rename(decomposed / "sharp")
+    found = survey(dataset, ["train", "test"], "blur")
+    ((name, faults),) = found["excluded"].items()
+    assert unicodedata.normalize("NFC", name) == f"{SPLIT}/caf\u00e9"
+    assert len(faults) == 1
+    assert "two folders of it, whose names look alike" in faults[0]
+    assert len(found["sequences"]) == 2
+
+
+def test_links_that_lead_nowhere_are_faults(dataset):
+    (dataset / "train" / "lost").symlink_to(dataset / "elsewhere")
+    (dataset / "train" / "round").symlink_to("round")
+    (dataset / "train" / "linked").symlink_to(dataset / "test/GOPR0003_11_00")
+    (dataset / "train" / "notes.txt").symlink_to(dataset / SPLIT / NAME / "sharp/000001.png")
+    found = survey(dataset, ["train"], "blur")
+    assert [s["name"] for s in found["sequences"]] == [NAME, "GOPR0002_11_00", "linked"]
+    assert sorted(found["excluded"]) == ["train/lost", "train/round"]
+    assert found["excluded"]["train/lost"][0] == "no blurry frames (train/lost/blur/*.png)"
+
+
+SEQUENCE = SEQUENCES[0]
+NO_TEXT = os.fsdecode(b"caf\xe9")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where", "fault"),
+    [
+        (SEQUENCE, "train/a{b}", "train/a{b}", "the workflow takes { and } for placeholders; ren"),
+        (SEQUENCE, f"train/{231 * 'b'}", f"train/{231 * 'b'}", "a name of 231 bytes, expected at"),
+        (SEQUENCE, f"train/{NO_TEXT}", r"train/caf\xe9", "its name is not UTF-8; rename"),
+        (
+            *(f"{SEQUENCE}/blur/000002.png", f"{SEQUENCE}/blur/{NO_TEXT}.png", SEQUENCE),
+            r"blur/caf\xe9.png: the name is not UTF-8; rename",
+        ),
+        (
+            *(f"{SEQUENCE}/blur", f"{SEQUENCE}/Blur", SEQUENCE),
+            f"found the folder {SEQUENCE}/Blur, expected {SEQUENCE}/blur; rename it",
+        ),
+        ("test", "TEST", "test", "found the folder TEST: rename it"),
+    ],
+)
+def test_names_that_cannot_be_used_are_faults_that_can_be_written(
+    dataset, tmp_path, old, new, where, fault
+):
+    (dataset / old).rename(dataset / new)
+    found = survey(dataset, ["train", "test"], "blur")
+    assert list(found["excluded"]) == [where]
+    assert fault in found["excluded"][where][0]
+    write_json(tmp_path / "survey.json", found)
+
+
+@pytest.mark.parametrize("name", ["{}", "frame_{}"])
+def test_frames_follow_each_other_by_their_numbers(tmp_path, name):
+    folder = tmp_path / SPLIT / NAME
+    write_sequence(folder, film(4, 31), frames_per_exposure=3)
+    for path in list(folder.rglob("*.*")):
+        path.rename(path.with_stem(name.format(int(path.stem))))
+    manifest = check(tmp_path, f"{SPLIT}/{NAME}")
+    assert manifest["faults"] == []
+    assert [f["name"] for f in manifest["frames"]] == [name.format(n) for n in range(1, 11)]
+    whole = b"".join(
+        (folder / "spike" / f"{name.format(n)}.dat").read_bytes() for n in range(1, 11)
+    )
+    shutil.rmtree(folder / "spike")
+    (folder / "spike.dat").write_bytes(whole)
+    manifest = check(tmp_path, f"{SPLIT}/{NAME}")
+    assert [f["spikes"]["start"] for f in manifest["frames"]] == list(range(0, 240, 24))
+
+
+def test_what_tells_the_size_of_the_sensor_in_its_order(tmp_path):
+    np.savez(tmp_path / "a.npz", spk=np.zeros((1, 20, 24), np.uint8))
+    (tmp_path / "config.yaml").write_text("spike_h: 30\nspike_w: 32\n")
+    spikes, beside = tmp_path / "a.npz", sensor_file(tmp_path / "a.npz")
+    uhsr, frame = LAYOUTS["uhsr"], (96, 128)
+    assert beside == tmp_path / "config.yaml"
+    assert find_sensor(spikes, (40, 48), beside, uhsr, frame)[0] == (40, 48)
+    assert find_sensor(spikes, None, beside, uhsr, frame)[0] == (30, 32)
+    assert find_sensor(spikes, None, None, uhsr, frame)[0] == (20, 24)
+    assert find_sensor(tmp_path / "a.dat", None, None, uhsr, frame)[0] == (250, 250)
+    assert find_sensor(tmp_path / "a.dat", None, None, LAYOUTS["s_sdm"], frame)[0] == (24, 32)
+    assert find_sensor(tmp_path / "a.dat", None, None, None, frame)[0] == (48, 64)
+
+
+def test_files_that_claim_the_same_frame_are_a_fault(dataset):
+    folder = dataset / SPLIT / NAME
+    shutil.copy(folder / "blur" / "000002.png", folder / "blur" / "2.png")
+    for name in ("spike.dat", "spike.npz"):
+        (folder / name).touch()
+    place = f"{SPLIT}/{NAME}"
+    assert find_sequence(dataset, f"{SPLIT}/{NAME}", "blur").faults == (
+        f"two files for frame 000002: {place}/blur/000002.png and {place}/blur/2.png",
+        f"several spike files for the whole sequence: {place}/spike.dat, {place}/spike.npz",
+    )
+
+
+@pytest.mark.parametrize("part", ["blur", "sharp", "spike"])
+@pytest.mark.parametrize("change", ["suffix", "zeros"])
+def test_capital_suffixes_and_zeros_make_no_other_frame(dataset, part, change):
+    for path in list((dataset / SPLIT / NAME / part).iterdir())[1:]:
+        capital = path.with_suffix(path.suffix.upper())
+        path.rename(capital if change == "suffix" else path.with_stem(path.stem.lstrip("0")))
+    found = find_sequence(dataset, f"{SPLIT}/{NAME}", "blur")
+    assert (found.faults, len(found.blur)) == ((), 3)
+    assert found.blur.keys() == found.sharp.keys() == found.spikes.keys()
+
+
+def test_a_capital_suffix_of_the_spikes_of_a_whole_sequence(dataset):
+    folder = dataset / SPLIT / NAME
+    shutil.rmtree(folder / "spike")
+    (folder / "spike.NPZ").touch()
+    assert find_sequence(dataset, f"{SPLIT}/{NAME}", "blur").stream == f"{SPLIT}/{NAME}/spike.NPZ"
+
+
+@pytest.mark.parametrize(
+    ("part", "suffix", "expected"),
+    [("spike", ".npy", ".dat or .npz with an array spk"), ("blur", ".png.part", ".png or .jpg")],
+)
+def test_numbered_files_that_nothing_reads_are_named(dataset, part, suffix, expected):
+    folder = dataset / SPLIT / NAME / part
+    (folder / "notes2.txt").write_text("stray")
+    (folder / f"000001{suffix}.txt").write_text("about a frame")
+    (folder / "000009").mkdir()
+    assert find_sequence(dataset, f"{SPLIT}/{NAME}", "blur").faults == ()
+    (folder / f"000001{suffix}.txt").unlink()
+    for path in folder.glob("0*"):
+        path.rename(folder / f"{path.stem}{suffix}")
+    (fault,) = find_sequence(dataset, f"{SPLIT}/{NAME}", "blur").faults
+    assert f"{SPLIT}/{NAME}/{part} holds 000001{suffix} and 2 more, not read" in fault
+    assert expected in fault
+
+
+def test_folders_of_archives_and_file_systems_are_passed_over_and_told(dataset):
+    expected = survey(dataset, ["train", "test"], "blur")
+    for name in ("__MACOSX/GOPR0001_11_00/blur", "@eaDir", "lost+found"):
+        (dataset / SPLIT / name).mkdir(parents=True)
+    found = survey(dataset, ["train", "test"], "blur")
+    names = [Path(each).name for each in found.pop("passed_over")]
+    assert names == ["@eaDir", "__MACOSX", "lost+found"]
+    assert found == expected
+    # Of sequences two folders deep, in the first as well.
+    for name in ("002/occ1", "002/@eaDir", "002/.old", "lost+found/occ1"):
+        (dataset / "train_blurry_33" / name).mkdir(parents=True)
+    foreign: set[str] = set()
+    layout = LAYOUTS["spk_x4k_33"]
+    assert layout.sequence_names(dataset, "train", None, foreign) == ["002__occ1"]
+    assert {Path(each).name for each in foreign} == {"@eaDir", "lost+found"}

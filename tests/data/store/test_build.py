@@ -1,0 +1,139 @@
+"""From raw files to stores and the manifest of a data set."""
+
+from __future__ import annotations
+
+import itertools
+import os
+
+import numpy as np
+import pytest
+
+from tests.data.conftest import SEQUENCES
+from tests.data.prepared import built, checked, merged
+from tests.data.scenes import film
+from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.raw.spikes import read_spikes
+from vrtspike.data.simulation.sensor import Simulation
+from vrtspike.data.simulation.sequence import write_sequence
+from vrtspike.data.store import writing
+from vrtspike.data.store.reading import Store
+from vrtspike.data.store.writing import build_store, write_store
+from vrtspike.io.files import read_json, write_json
+from vrtspike.io.images import read_rgb, write_png
+from vrtspike.settings import Settings
+from vrtspike.system.errors import DataError
+
+THETA = {"train/a": 2.0, "train/b": 3.0, "test/c": 4.0}
+"""Thresholds of the sensors of the sequences; ``a`` and ``c`` show one scene."""
+EDGES = {56: (0, 21, 24, 28, 56), 88: (0, 35, 40, 46, 88)}
+"""Of four bins, by the steps of an exposure."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Raw files, stores and the manifest of the data set; not to be changed."""
+    folder = tmp_path_factory.mktemp("sensors")
+    for name, (seed, exposure) in zip(THETA, ((1, 11), (2, 7), (1, 11)), strict=True):
+        write_sequence(
+            folder / "raw" / name,
+            film(seed, 34),
+            frames_per_exposure=exposure,
+            how=Simulation(THETA=THETA[name]),
+        )
+    built(folder / "raw", THETA, folder, bins=4)
+    write_json(folder / "k4/dataset.json", merged(folder / "k4", THETA))
+    return folder
+
+
+def binned(folder, name):
+    """Spikes of each bin of a sequence, (T, h, w), exposure by exposure."""
+    found = [read_spikes(path, 48, 64) for path in sorted((folder / name / "spike").iterdir())]
+    return [[s[a:b] for a, b in itertools.pairwise(EDGES[len(s)])] for s in found]
+
+
+def test_store_holds_what_the_raw_files_hold(folder):
+    name, everything = "train/a", (slice(0, 3), slice(None), slice(None))
+    manifest, store = read_json(folder / f"k4/{name}.json"), Store(folder / f"k4/{name}.zarr")
+    for kind in ("blur", "sharp"):
+        expected = [read_rgb(folder / f"raw/{name}/{kind}/{n:06d}.png") for n in (1, 2, 3)]
+        np.testing.assert_array_equal(store.read(kind, *everything), expected)
+    spikes = binned(folder / "raw", name)
+    counts = [[part.sum(axis=0) for part in parts] for parts in spikes]
+    np.testing.assert_array_equal(store.read("voxels", *everything), counts)
+    bits = np.unpackbits(store.read("bits", *everything), axis=-1, bitorder="little")
+    np.testing.assert_array_equal(bits, [np.concatenate(parts) for parts in spikes])
+    assert manifest["frames"] == ["000001", "000002", "000003"]
+    assert manifest["spike_frames"] == [88, 88, 88]
+    assert set(manifest["histogram"]) == {"35", "5", "6", "42"}
+
+
+def test_raw_files_that_changed_since_ingestion_are_refused(dataset, tmp_path):
+    (manifest,) = checked(dataset, SEQUENCES[:1], tmp_path)
+    path = dataset / SEQUENCES[0] / "sharp" / "000002.png"
+    os.utime(path, (1, 1))
+    build_store(dataset, manifest, 32, tmp_path / "touched.json")
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(DataError, match=r"changed since ingestion(.|\n)*sharp/000002\.png"):
+        build_store(dataset, manifest, 32, tmp_path / "changed.json")
+
+
+def test_raw_files_that_change_while_they_are_read_are_refused(dataset, tmp_path, monkeypatch):
+    (manifest,) = checked(dataset, SEQUENCES[:1], tmp_path)
+
+    def replacing(path, layout, frames):
+        write_png(dataset / SEQUENCES[0] / "blur/000001.png", np.zeros((96, 128, 3), np.uint8))
+        return write_store(path, layout, frames)
+
+    monkeypatch.setattr(writing, "write_store", replacing)
+    with pytest.raises(DataError, match=r"blur/000001\.png"):
+        build_store(dataset, manifest, 32, tmp_path / "new.json")
+    assert not (tmp_path / "new.json").exists()
+
+
+def test_statistics_are_exactly_those_of_the_training_split(folder):
+    values = []
+    for name in ("train/a", "train/b"):
+        gain = read_json(folder / f"k4/{name}.json")["gain"]
+        for parts in binned(folder / "raw", name):
+            values += [gain * part.mean(axis=0) for part in parts]
+    found = read_json(folder / "k4/dataset.json")["statistics"]
+    assert found["count"] == np.stack(values).size
+    assert found["mean"] == pytest.approx(np.mean(values), rel=1e-9)
+    assert found["std"] == pytest.approx(np.std(values), rel=1e-9)
+
+
+def test_each_sequence_has_its_own_gain_which_an_ideal_sensor_has_as_threshold(folder):
+    splits = read_json(folder / "k4/dataset.json")["splits"]
+    gains = {f"{split}/{e['sequence']}": e["gain"] for split in splits for e in splits[split]}
+    assert gains == pytest.approx(THETA, rel=0.02)
+    for name, gain in gains.items():
+        assert read_json(folder / f"k4/{name}.json")["gain"] == gain
+        assert Store(folder / f"k4/{name}.zarr").gain == gain
+
+
+def test_dataset_manifest_is_read_back(folder):
+    dataset = load_dataset(folder / "k4/dataset.json")
+    assert (dataset.name, dataset.bins, dataset.blur_dir) == ("toy", 4, "blur")
+    assert [(e.name, e.frames) for e in dataset.split("train")] == [("a", 3), ("b", 4)]
+    assert all((entry.store / "zarr.json").is_file() for entry in dataset.sequences)
+    with pytest.raises(DataError, match="no split 'valid'; there are: test, train"):
+        dataset.split("valid")
+    settings = Settings.model_validate({"DATA": {"NORM": {"MEAN": 0.25, "STD": 0.5}}})
+    assert dataset.statistics_for(settings.DATA).std == 0.5
+    assert dataset.statistics_for(Settings().DATA) == dataset.statistics
+
+
+def test_the_digest_follows_the_contents(folder):
+    stores, names = folder / "k4", list(THETA)
+    digest = merged(stores, names)["digest"]
+    assert merged(stores, reversed(names))["digest"] == digest
+    assert merged(stores, names[:2])["digest"] != digest
+    # What was left out is recorded, too.
+    excluded = {"train/a": ["cut"]}
+    assert merged(stores, names[1:], excluded=excluded)["excluded"] == excluded
+    # The same stores with statistics of another split.
+    other = merged(stores, names, train_split="test")
+    assert other["statistics"] != merged(stores, names)["statistics"]
+    assert other["digest"] != digest
+    with pytest.raises(DataError, match="no sequence of the training split"):
+        merged(stores, names[2:])

@@ -1,0 +1,188 @@
+"""Text logs as the documents show them, and as this project writes them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from vrtspike.analysis.performance import write_analysis
+from vrtspike.deblurring.old_logs import analyze_old_logs, old_log_files
+from vrtspike.monitoring.timing_layout import step_text
+from vrtspike.settings import Settings
+from vrtspike.system.errors import RunError
+
+BLOCK = """\
+================================================================================
+Step {step}
+================================================================================
+前向传播总耗时                                 :   {forward:.2f}ms ( 45.2%) [avg:   280.00ms]
+VRT处理                                   :   150.00ms ( 24.2%) [avg:   150.00ms]
+  - Stage1                              :    25.00ms [avg:    25.00ms]
+  - Stage2                              :    23.00ms [avg:    23.00ms]
+Spike时间自注意力                             :    80.00ms ( 12.9%) [avg:    80.00ms]
+  - Self-Attention                      :    50.00ms [avg:    50.00ms]
+  - FFN                                 :    20.00ms [avg:    20.00ms]
+  - 维度转换                                :    10.00ms [avg:    10.00ms]
+VRT融合                                   :    60.00ms (  9.7%)
+Spike编码器                                :    50.00ms (  8.1%)
+Total-----------------------------------:   620.00ms
+
+"""
+
+TRAIN = """\
+[train]   - num_workers: 10 (每GPU)
+[After dataset creation] Memory - Process: 12345.6MB (4.8%), System: 48.3/256.0GB (18.9%)
+step 50/8880 | epoch 1 | loss=9.0 | lr=2.0e-04 | 0.1 samples/s | data_time=900.0ms
+step 100/8880 | epoch 1 | loss: 0.50 | lr=1.0e-04 | 0.4 samples/s | data_time=30.0ms
+[Step 100] Memory - Process: 15678.9MB (6.1%), System: 125.4/256.0GB (49.0%)
+[SpikeDeblurDataset] Cache Stats:
+  - Size: 374 items
+  - Memory: 49876.3 / 51200.0 MB
+  - Hit Rate: 82.45% (8245 hits / 1755 misses)
+step 150/8880 | epoch 1 | 0.6 samples/s | data_time=10.0ms
+[Step 200] Memory - Process: 15000.0MB (6.1%), System: 233.4/256.0GB (91.2%)
+⚠️  WARNING: System memory usage is critically high (91.2%)!
+"""
+
+PRINTED = """\
+[主模型] 步骤1: Spike编码器
+  [SpikeEncoder3D] 尺度0 (输入投影+残差): 45.23ms, 输出shape: torch.Size([1, 96, 4, 256, 256])
+  [SpikeEncoder3D] 总耗时: 128.40ms
+[主模型] Spike编码器总耗时: 128.40ms
+[主模型] Spike时间自注意力总耗时: 567.89ms
+  [VRT] Stage 1 (1x分辨率)耗时: 234.56ms
+  [VRT] Stage 2 (1/2x分辨率)耗时: 269.33ms
+[主模型] VRT处理总耗时: 1234.56ms
+前向传播总耗时: 1930.85ms
+  - Spike编码器: 128.40ms (6.7%)
+  - VRT处理与融合: 1234.56ms (63.9%)
+"""
+
+
+def means(path):
+    timing = analyze_old_logs(path).logs.timing
+    return timing.groupby("section", sort=False)["ms"].mean().to_dict()
+
+
+def test_blocks_of_the_timing_logger(tmp_path):
+    log = tmp_path / "timing_1.log"
+    text = BLOCK.format(step=1, forward=280) + BLOCK.format(step=2, forward=300)
+    log.write_text(text.replace("Step", "  Step").replace("Total", "  Total"))
+    assert means(log) == {
+        "step/forward": 290,
+        "step/forward/vrt": 150,
+        "step/forward/vrt/stage1": 25,
+        "step/forward/vrt/stage2": 23,
+        "step/forward/spike_attention": 80,
+        "step/forward/spike_attention/attention": 50,
+        "step/forward/spike_attention/feed_forward": 20,
+        "step/forward/spike_attention/layout": 10,
+        "step/forward/vrt/fusion": 60,
+        "step/forward/spike_encoder": 50,
+    }
+    found = analyze_old_logs(log)
+    assert found.figures.speed.forward_ms == 300  # the first step is a warm-up
+    assert math.isnan(found.figures.speed.step_ms)  # the log's own total counts parts twice
+    assert any("clocks of this log stood on the host" in note for note in found.notes)
+    assert any("Only the forward pass" in note for note in found.notes)
+
+
+def test_a_backward_pass_makes_a_step(tmp_path):
+    log = tmp_path / "a.log"
+    line = "反向传播总耗时 : 500.00ms ( 60.0%) [avg: 500.00ms]\n数据加载 : 20.00ms ( 1.0%)\n"
+    text = BLOCK.format(step=1, forward=280).replace("Total-", line + "Total-")
+    log.write_text(text)
+    speed = analyze_old_logs(log).figures.speed
+    assert (speed.step_ms, speed.data_ms) == (800, 20)
+    assert speed.data_share == pytest.approx(0.025)
+
+
+def test_lines_of_progress_memory_and_cache(tmp_path):
+    log = tmp_path / "train_1.log"
+    log.write_text(TRAIN)
+    found = analyze_old_logs(log)
+    speed, health, memory = found.figures.speed, found.figures.health, found.figures.memory
+    assert speed.samples_per_second == pytest.approx(0.5)  # without the first line
+    assert speed.data_ms == pytest.approx(20)
+    assert (health.logged_steps, health.last_loss, health.losses_not_finite) == (2, 0.5, 0)
+    assert (memory.process_mb, memory.system_percent) == (15678.9, 91.2)
+    assert memory.cache_hit_rate == pytest.approx(0.8245)
+    assert found.logs.train["lr"].tolist() == [2e-4, 1e-4]
+    told = {finding.symptom: finding for finding in found.findings}
+    assert "system memory nearly full" in told
+    assert told["low throughput"].figure == (
+        "0.5 samples a second (limit 1); what was not timed takes 100% of a step"
+    )
+    assert not any("clocks" in note for note in found.notes)
+    log.write_text("step 7/9 | loss=nan | 0.5 samples/s\n")
+    assert analyze_old_logs(log).figures.health.first_not_finite == 7
+
+
+def test_prints_of_the_debugging_version(tmp_path):
+    log = tmp_path / "timing_debug.log"
+    log.write_text(PRINTED + PRINTED.replace("1930.85ms", "1830.85ms"))
+    found = means(log)
+    assert found == {
+        "step/forward": pytest.approx(1880.85),
+        "step/forward/spike_encoder": pytest.approx(128.40),
+        "step/forward/spike_attention": pytest.approx(567.89),
+        "step/forward/vrt/stage1": pytest.approx(234.56),
+        "step/forward/vrt/stage2": pytest.approx(269.33),
+        "step/forward/vrt": pytest.approx(1234.56),
+    }
+    log.write_text(PRINTED.replace("Stage 2", "Stage 1"))
+    assert means(log)["step/forward/vrt/stage1"] == pytest.approx(234.56 + 269.33)
+
+
+def test_this_projects_own_text_log_gives_its_own_times(tmp_path):
+    measured = {
+        "step/data": 10.0,
+        "step/forward/vrt/stage1": 30.0,
+        "step/forward/vrt": 50.0,
+        "step/forward": 70.0,
+        "step/backward/recomputation": 40.0,
+        "step/backward": 100.0,
+        "step": 200.0,
+        "validation": 500.0,
+    }
+    (tmp_path / "timing_2.log").write_text(step_text(3, measured, measured))
+    assert means(tmp_path) == measured
+    found = analyze_old_logs(tmp_path)
+    assert found.figures.speed.step_ms == 200
+    assert found.figures.speed.recomputation_share == pytest.approx(0.2)
+    assert not any("clocks" in note for note in found.notes)
+
+
+def test_a_folder_gives_times_and_progress_together(tmp_path):
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "timing_1.log").write_text(BLOCK.format(step=1, forward=280))
+    (logs / "train_1.log").write_text(TRAIN)
+    (logs / "other.log").write_text("nothing")
+    names = [file.name for file in old_log_files(tmp_path)]
+    assert names == ["timing_1.log", "train_1.log"]
+    found = analyze_old_logs(tmp_path, Settings())
+    assert found.figures.speed.forward_ms == 280
+    assert found.figures.memory.system_percent == 91.2
+    assert not any("settings" in note for note in found.notes)
+    write_analysis(found, tmp_path / "out")
+    assert (tmp_path / "out/findings.html").is_file()
+    assert "step/forward/vrt/fusion" in (tmp_path / "out/timing.csv").read_text()
+
+
+def test_what_is_no_log_is_refused(tmp_path):
+    with pytest.raises(RunError, match=r"neither a run .* nor a text log"):
+        analyze_old_logs(tmp_path / "nosuch")
+    (tmp_path / "a.log").write_text("hello\nTotal: nothing\n")
+    with pytest.raises(RunError, match="no line of a known layout"):
+        analyze_old_logs(tmp_path)
+    garbled = (
+        "前向传播总耗时: 1.2.3ms\n",
+        "Step 1\n  forward : 1.2.3ms\nTotal\n",
+        "[Step 1] Memory - Process: 1.2.3MB, System: 1/2GB (50%)\n",
+    )
+    for line in garbled:
+        (tmp_path / "a.log").write_text(line)
+        with pytest.raises(RunError, match=r"a figure is no number \(.*'1\.2\.3'\); correct"):
+            analyze_old_logs(tmp_path)

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+import pytest
+
+from vrtspike.evaluation.protocols import PROTOCOLS
+from vrtspike.evaluation.published import (
+    FILE,
+    OTHER,
+    PublishedFigure,
+    read_published_figures,
+    require_published_weights,
+)
+from vrtspike.settings import Settings
+from vrtspike.system.errors import ConfigError
+
+ADDRESS = r"https://\S+\.\S+/\S+"
+SEEN = r"(read in|quoted|not found in) .{10,}"
+
+
+def test_each_published_row_has_a_source_and_says_how_it_was_measured_and_where_it_was_seen():
+    rows = pd.read_csv(FILE).set_index("model")
+    assert rows.index.is_unique
+    assert rows[["source", "inputs", "dataset", "psnr"]].notna().all(axis=None)
+    assert set(rows["protocol"]) <= {*PROTOCOLS, OTHER} - {"own"}
+    for column, expected in {"url": ADDRESS, "measured": r".{40,}", "seen": SEEN}.items():
+        wrong = [
+            name
+            for name, text in rows[column].fillna("").items()
+            if not re.fullmatch(expected, text)
+        ]
+        assert wrong == [], f"{column}: {wrong}"
+
+
+def test_a_row_of_the_leaderboard_carries_address_protocol_and_origin():
+    row = read_published_figures().set_index("model").loc["S-SDM (LDN)"]
+    assert row["source"].endswith("NeurIPS 2024, https://arxiv.org/abs/2403.09486")
+    assert "trains on the test frames" in row["note"]
+    assert row["note"].endswith("Figure: read in log/Deblur/test_log.txt of the repository")
+
+
+@pytest.mark.parametrize(
+    ("found", "within"), [(34.795, True), (34.825, True), (34.785, False), (34.84, False)]
+)
+def test_the_limit_of_a_reproduction(found, within):
+    expected = PublishedFigure(34.81, 11, 1111, 0.02)
+    assert expected.is_found(found) is within
+    assert ("within the limit of 0.02 dB" in expected.verdict(found)) is within
+
+
+@pytest.mark.parametrize("path", [None, "weights/absent.pth"])
+def test_weights_that_are_missing_are_named_with_their_place(path):
+    settings = Settings.model_validate({"MODEL": {"VRT": {"PRETRAINED": path}}})
+    with pytest.raises(ConfigError, match=r"no such file: .* 006_VRT.*releases.*DATA\.ROOT"):
+        require_published_weights(settings)

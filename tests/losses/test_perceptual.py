@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import lpips
+import numpy as np
+import pytest
+import torch
+from torchvision.models import alexnet
+from torchvision.models.vgg import cfgs, make_layers
+
+from vrtspike.losses.perceptual import build_lpips
+from vrtspike.metrics.lpips import frame_score
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def images() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, 256, (64, 80, 3), dtype=np.uint8)
+    return first, 255 - first
+
+
+@pytest.mark.parametrize(
+    ("net", "make"),
+    [("alex", lambda: alexnet(weights=None).features), ("vgg", lambda: make_layers(cfgs["D"]))],
+)
+def test_the_backbone_is_the_given_one(net, make):
+    torch.manual_seed(1)
+    features = make()
+    model = build_lpips({f"features.{k}": v for k, v in features.state_dict().items()}, net)
+    inputs = torch.rand(1, 3, 64, 64)
+    first = model.net.slice1(inputs)
+    length = len(model.net.slice1)
+    torch.testing.assert_close(first, features[:length](inputs))
+
+
+def test_distance_is_that_of_the_package(images):
+    torch.manual_seed(1)
+    model = build_lpips(alexnet(weights=None).state_dict(), "alex")
+    metric = frame_score(model, CPU)
+    a, b = (lpips.im2tensor(image) for image in images)
+    with torch.no_grad():
+        expected = float(model(a, b))
+    assert expected > 0
+    assert metric(*images) == pytest.approx(expected, rel=1e-5)
+    assert metric(images[0], images[0]) == 0

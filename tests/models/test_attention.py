@@ -1,0 +1,163 @@
+"""Every implementation of window attention against the readable definition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from unittest.mock import Mock
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.nn.attention import SDPBackend
+
+from tests.models.checks import assert_same, explicit_attention, kept_by, written_out
+from vrtspike.models import attention as implementations
+from vrtspike.models import recomputed_attention
+from vrtspike.models.attention import (
+    WindowAttention,
+    attend,
+    relative_position_index,
+    sine_position_bias,
+)
+from vrtspike.models.vrt import VRT
+from vrtspike.models.vrt_spike import VRTSpike
+from vrtspike.models.windows import windows_of
+from vrtspike.settings.model import VRTSettings
+
+HEADS = 2
+WIDTH = 6
+SIZES = ((5, 9, 12), (6, 4, 8), (1, 3, 9))
+# The last is the attention along time of the spike branch.
+WINDOWS = (((2, 4, 4), True), ((2, 4, 4), False), ((6, 8, 8), False), ((6, 1, 1), False))
+CASES = [
+    pytest.param(size, window, mutual, shifted, id=f"{size}-{window}-{mutual=}-{shifted=}")
+    for size in SIZES
+    for window, mutual in WINDOWS
+    for shifted in (False, True)
+]
+
+
+def problems(number: int, tokens: int, dtype: torch.dtype = torch.float64) -> list[Tensor]:
+    """Queries, keys, values and a bias."""
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, number, tokens, HEADS, WIDTH, dtype=dtype).transpose(2, 3)
+    bias = torch.randn(HEADS, tokens, tokens, dtype=torch.promote_types(dtype, torch.float32))
+    return [t.requires_grad_() for t in (q, k, v, bias)]
+
+
+def again(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
+    return recomputed_attention.recomputed_attention(q, k, v, torch.zeros(1, 1, 1), bias)
+
+
+@pytest.mark.parametrize("name", ["sdpa", "recompute"])
+@pytest.mark.parametrize(("size", "window", "mutual", "shifted"), CASES)
+def test_agrees_with_the_definition(monkeypatch, name, size, window, mutual, shifted) -> None:
+    torch.manual_seed(0)
+    monkeypatch.setattr(recomputed_attention, "_PIECE_CPU", 3 * HEADS * 16**2)
+    settings = VRTSettings(NUM_HEADS=HEADS, ATTENTION=name)
+    layer = WindowAttention(8, window, settings, mutual=mutual).double()
+    x = torch.randn(2, *size, 8, dtype=torch.float64, requires_grad=True)
+    windows = windows_of(x, window, shifted=shifted, mutual=mutual)
+    found = layer(x, windows, relative_position_index(window))
+    assert_same([found], [explicit_attention(layer, x, shifted=shifted)], [x, *layer.parameters()])
+
+
+def test_calls_are_divided_for_the_kernels_of_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = [t.detach() for t in problems(20, 16)]
+    expected = written_out(*inputs)
+    monkeypatch.setattr(implementations, "_MOST_PROBLEMS", 7)
+    torch.testing.assert_close(attend(*inputs), expected)
+    monkeypatch.setattr(implementations, "_MOST_SCORES", 1)
+    torch.testing.assert_close(attend(*inputs), expected)
+
+
+def test_nothing_of_the_size_of_all_scores_is_kept() -> None:
+    inputs = problems(16, 128, torch.float32)
+
+    def kept(attention) -> int:
+        held = kept_by(lambda: attention(*inputs)).values()
+        return sum(t.untyped_storage().nbytes() for t in held)
+
+    scores = 16 * HEADS * 128 * 128 * 4
+    assert kept(written_out) >= scores
+    assert kept(again) < scores / 4
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_of_half_precision_are_the_operands_and_the_result_alone(dtype: torch.dtype) -> None:
+    *operands, bias = (t.detach() for t in problems(9, 32, dtype))
+    exact = written_out(*(t.double() for t in operands), bias)
+    half = again(*operands, bias)
+    assert half.dtype == dtype
+    # Scores in the half type would be off by more than the rounding of the result.
+    step = torch.finfo(dtype).eps / 2
+    assert ((half.double() - exact).abs() <= 1.01 * step * exact.abs() + 1e-5).all()
+
+
+@pytest.mark.parametrize(("name", "again"), [("auto", 1), ("sdpa", 0), ("recompute", 6)])
+def test_the_settings_choose_what_runs(name, again, monkeypatch: pytest.MonkeyPatch) -> None:
+    sdpa, recompute = (Mock(side_effect=lambda q, *_: q) for _ in range(2))
+    monkeypatch.setattr(implementations, "attend", sdpa)
+    monkeypatch.setattr(implementations, "recomputed_attention", recompute)
+    layer = WindowAttention(8, (2, 4, 4), VRTSettings(NUM_HEADS=2, ATTENTION=name), mutual=True)
+    x, index = torch.randn(1, 2, 4, 4, 8), relative_position_index((2, 4, 4))
+    windows = windows_of(x, (2, 4, 4), shifted=False, mutual=True)
+    layer(x, windows, index)
+    with torch.no_grad():
+        layer(x, windows, index)
+    # Self attention has a bias to learn, mutual attention and a pass without gradient have none.
+    assert (sdpa.call_count, recompute.call_count) == (6 - again, again)
+
+
+def test_the_fused_kernels_of_cuda_take_what_they_get(
+    small_vrt_spike: Callable[..., VRTSpike],
+    small_vrt: Callable[..., VRT],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They refuse a tensor whose last dimension is not contiguous: all scores would be kept."""
+    given: list[Tensor] = []
+    plain = functional.scaled_dot_product_attention
+
+    def seen(*tensors: Tensor, attn_mask: Tensor | None = None, scale: float) -> Tensor:
+        given.extend((*tensors, *([] if attn_mask is None else [attn_mask])))
+        return plain(*tensors, attn_mask=attn_mask, scale=scale)
+
+    monkeypatch.setattr(functional, "scaled_dot_product_attention", seen)
+    model = small_vrt_spike(small_vrt(attention="sdpa"))
+    model(torch.rand(1, 3, 3, 32, 32), torch.rand(1, 3, 4, 32, 32))
+    assert {tensor.stride(-1) for tensor in given} == {1}
+    assert any(tensor.requires_grad and tensor.shape[0] == 1 for tensor in given)  # biases
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("width", [16, 20])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_sdpa_agrees_on_a_gpu(
+    dtype: torch.dtype, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Another kernel would be an error.
+    monkeypatch.setattr(implementations, "_KERNELS", [SDPBackend.EFFICIENT_ATTENTION])
+    q, k, v = torch.randn(3, 6, 384, 2, width).to(dtype).transpose(2, 3)
+    bias = torch.randn(384, 384, 2).permute(2, 0, 1)  # as it comes from its table
+    expected = written_out(q.float(), k.float(), v.float(), bias)
+    found = attend(*(t.cuda() for t in (q, k, v)), bias.to("cuda", dtype)).float().cpu()
+    assert (found - expected).norm() < 2e-2 * expected.norm()
+
+
+def test_relative_position_index_by_hand() -> None:
+    # Two tokens in a row: distances 0, -1, 1, 0, shifted by one.
+    assert relative_position_index((1, 1, 2)).tolist() == [[1, 0], [2, 1]]
+    index = relative_position_index((6, 8, 8))
+    assert index.shape == (384, 384)
+    assert index.max() == 11 * 15 * 15 - 1
+
+
+def test_sine_position_bias() -> None:
+    bias = sine_position_bias(8, 8, 24)
+    assert bias.shape == (1, 64, 24)
+    grid = bias.view(8, 8, 24)
+    # The first half tells rows apart, the second columns.
+    assert torch.equal(grid[:, 0, :12], grid[:, 5, :12])
+    assert torch.equal(grid[0, :, 12:], grid[5, :, 12:])

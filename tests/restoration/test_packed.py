@@ -1,0 +1,238 @@
+"""Runs that are packed, given away, and used elsewhere."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from tests.faults import disks
+from tests.small_run import COMMIT, arrays, private_words, write_light_run
+from vrtspike.analysis.evaluation_files import EvaluationJob
+from vrtspike.commands.main import run_command
+from vrtspike.evaluation.evaluate import evaluate_run
+from vrtspike.io.files import file_digest
+from vrtspike.io.weights import floating_type, read_weights
+from vrtspike.models import build_model
+from vrtspike.restoration.trained import load
+from vrtspike.runs.hub import find_model
+from vrtspike.runs.identity import RunIdentity
+from vrtspike.runs.published import read_published
+from vrtspike.settings import Settings
+from vrtspike.sst.settings import SSTSettings
+from vrtspike.system.errors import ConfigError, DataError, RunError
+
+
+@pytest.fixture(scope="module")
+def results(small_run, tmp_path_factory) -> Path:
+    """A folder like ``results`` with an evaluated run."""
+    folder: Path = tmp_path_factory.mktemp("results")
+    train = folder / "train/given"
+    write_light_run(small_run, train)
+    output = folder / "evaluate/given"
+    output.mkdir(parents=True)
+    weights, run = train / "weights.safetensors", read_published(train)
+    device = torch.device("cpu")
+    evaluate_run(EvaluationJob(weights, run, small_run.dataset, output, device))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def packed(results, tmp_path_factory) -> Path:
+    output: Path = tmp_path_factory.mktemp("packed") / "given_model"
+    assert not run_command(
+        ["pack", str(results / "train/given"), "-o", str(output), "--licence", "mit"]
+    )
+    return output
+
+
+@pytest.fixture(scope="module")
+def half(results, tmp_path_factory) -> Path:
+    """The same run, packed in half precision."""
+    output: Path = tmp_path_factory.mktemp("half") / "given_model"
+    assert not run_command(["pack", str(results / "train/given"), "-o", str(output), "--half"])
+    return output
+
+
+def flip_a_bit(file: Path) -> None:
+    """Change a file so little that it can still be read."""
+    contents = bytearray(file.read_bytes())
+    contents[-4] ^= 1
+    file.write_bytes(contents)
+
+
+def test_half_precision_is_said_by_the_pack_and_by_its_card(packed, half):
+    for folder, name in ((packed, "float32"), (half, "float16")):
+        assert floating_type(folder / "weights.safetensors") == name
+        assert json.loads((folder / "run.json").read_text())["weights_precision"] == name
+    rounded = "weights are kept in float16; figures were measured before they were rounded to it"
+    assert f"\n- {rounded}\n" in (half / "README.md").read_text()
+    assert "\n- weights are kept in float32\n" in (packed / "README.md").read_text()
+
+
+def test_weights_in_half_precision_are_widened_when_they_are_loaded(results, half, sequence):
+    rounded = {
+        name: tensor.half().float()
+        for name, tensor in read_weights(results / "train/given/weights.safetensors").items()
+    }
+    model, whole = load(half, device="cpu"), load(results / "train/given", device="cpu")
+    settings = whole.settings.model_dump(mode="json")
+    settings["MODEL"]["PRETRAINED"] = str(half)
+    started = build_model(Settings.model_validate(settings))
+    for network in (model.network, started):
+        found = network.state_dict()
+        assert found.keys() == rounded.keys()
+        for name, tensor in found.items():
+            assert tensor.dtype == torch.float32
+            assert torch.equal(tensor, rounded[name])
+    clip = arrays(sequence)
+    np.testing.assert_allclose(model.restore(*clip), whole.restore(*clip).astype(int), atol=2)
+
+
+def test_a_packed_run_restores_as_the_run_does(results, packed, sequence):
+    clip = arrays(sequence)
+    expected = load(results / "train/given", device="cpu").restore(*clip)
+    np.testing.assert_array_equal(load(packed, device="cpu").restore(*clip), expected)
+
+
+def test_a_full_disk_is_told_before_anything_is_written(results, tmp_path):
+    if reason := disks.missing():
+        pytest.skip(reason)
+    run = str(results / "train/given")
+    place = tmp_path / "small"
+    with disks.small_disk(place, 1):
+        (place / "other").write_bytes(bytes(950_000))
+        with pytest.raises(RunError, match=r"small/model: 0\.\d MB are needed, 0\.\d MB are free"):
+            run_command(["pack", run, "-o", str(place / "model")])
+        assert [path.name for path in place.iterdir()] == ["other"]
+
+
+def test_figures_and_card_say_what_was_measured(results, packed):
+    summary = json.loads((results / "evaluate/given/summary.json").read_text())
+    figures = json.loads((packed / "figures.json").read_text())
+    assert figures["metrics"] == summary["metrics"]
+    assert figures["protocol"] == "own"
+    card = (packed / "README.md").read_text()
+    assert card.startswith("---\nlicense: mit\n")
+    assert f"\n- seed 123\n- code at commit `{COMMIT}`, with changes that were not commi" in card
+    psnr = summary["metrics"]["psnr"]
+    before, after = (f"{psnr[name]:.4g}" for name in ("blurry", "restored"))
+    assert f"| psnr | {before} | {after} | " in card
+    settings = json.loads((packed / "settings.json").read_text())
+    assert f"digest `{settings['dataset_digest']}`; fingerprint of the run `0123456789ab`." in card
+    assert "no evidence of what was there.\nSpikes are expected with integrating pixels" in card
+    digests = json.loads((packed / "run.json").read_text())["digests"]
+    assert digests == {
+        path.name: file_digest(path)
+        for path in packed.iterdir()
+        if path.name not in ("run.json", "README.md")
+    }
+
+
+def test_no_byte_of_a_packed_run_is_of_this_machine_or_its_user(packed, small_run):
+    words = private_words(small_run)
+    for path in packed.iterdir():
+        contents = path.read_bytes()
+        assert not [word for word in words if word in contents], path.name
+    settings = json.loads((packed / "settings.json").read_text())["settings"]
+    assert [settings["LOG"][key] for key in ("ON_END", "WANDB", "MLFLOW")] == [None] * 3
+    assert settings["DATA"]["ROOT"] == small_run.raw.name
+
+
+@pytest.mark.parametrize("name", ["settings.json", "statistics.json", "run.json"])
+def test_brackets_without_end_in_a_packed_run_are_told(packed, tmp_path, name):
+    copy = shutil.copytree(packed, tmp_path / "copy")
+    (copy / name).write_text("[" * 200_000 + "]" * 200_000)
+    with pytest.raises(RunError, match=rf"{name}: (damaged, no JSON|was changed after)"):
+        load(copy, device="cpu")
+
+
+def test_the_command_verifies_runs_and_packs_and_names_all_damage(
+    results, packed, half, tmp_path, capsys
+):
+    sound = [str(results / "train/given"), str(packed), str(half)]
+    assert not run_command(["verify", *sound])
+    assert capsys.readouterr().out.splitlines() == [f"{place}: sound" for place in sound]
+    damaged = [str(tmp_path / name) for name in ("weights", "statistics", "none")]
+    for folder, name in zip(damaged, ("weights.safetensors", "statistics.json"), strict=False):
+        flip_a_bit(Path(shutil.copytree(half, folder), name))
+    with pytest.raises(DataError) as caught:
+        run_command(["verify", *damaged, str(half)])
+    lines = [*(f"{place}: damaged" for place in damaged), f"{half}: sound"]
+    assert capsys.readouterr().out.splitlines() == lines
+    told = str(caught.value)
+    assert told.startswith("damaged models (3):\n")
+    assert "/weights/weights.safetensors: was changed after it was published" in told
+    assert "/statistics/statistics.json: was changed after it was published" in told
+    assert "/none/run.json: no such file; expected the folder of a finished run" in told
+
+
+def test_names_in_a_card_are_shown_as_they_are(small_run, tmp_path):
+    name = "a_b*c*`d`<i>[e](f)"
+    write_light_run(small_run, tmp_path / "train" / name)
+    words = ["pack", str(tmp_path / "train" / name), "-o", str(tmp_path / "out")]
+    run_command([*words, "--licence", "mit\ntags: [x]"])
+    card = (tmp_path / "out/README.md").read_text()
+    front = yaml.safe_load(card.split("---\n")[1])
+    assert (front["license"], front["tags"]) == (
+        "mit\ntags: [x]",
+        ["deblurring", "spike-camera"],
+    )
+    assert "\n# a\\_b\\*c\\*\\`d\\`\\<i\\>\\[e\\](f)\n" in card
+    assert f'vrtspike.load("{name}")' in card
+
+
+@pytest.mark.parametrize("kind", ["packed", "half"])
+def test_a_changed_byte_is_noticed(kind, request, tmp_path):
+    packed = request.getfixturevalue(kind)
+    for name in ("weights.safetensors", "figures.json"):
+        copy = tmp_path / name
+        copy.mkdir()
+        for path in packed.iterdir():
+            (copy / path.name).write_bytes(path.read_bytes())
+        flip_a_bit(copy / name)
+        with pytest.raises(RunError, match=f"{name}: was changed after it was published"):
+            load(copy, device="cpu")
+    (copy / "figures.json").unlink()
+    with pytest.raises(RunError, match=r"figures\.json: was changed .* found no such file"):
+        load(copy, device="cpu")
+
+
+def test_what_is_missing_is_said_and_what_is_there_is_left(small_run, packed, tmp_path, capsys):
+    write_light_run(small_run, tmp_path / "train/alone")
+    words = ["pack", str(tmp_path / "train/alone"), "-o", str(tmp_path / "out")]
+    run_command(words)
+    said = capsys.readouterr().out
+    assert "note: no figures: evaluate it first (snakemake evaluate_alone)" in said
+    assert "None: the run was not evaluated." in (tmp_path / "out/README.md").read_text()
+    with pytest.raises(ConfigError, match="already exists; give another name"):
+        run_command(words)
+    (tmp_path / "train/alone/weights.safetensors").unlink()
+    with pytest.raises(RunError, match=r"weights\.safetensors: no such file"):
+        run_command([*words[:-1], str(tmp_path / "other")])
+    RunIdentity("alone", SSTSettings(TASK="sst"), "", "").write(tmp_path / "train/alone")
+    with pytest.raises(ConfigError, match="TASK is sst; this is for presets of the deblurring"):
+        run_command([*words[:-1], str(tmp_path / "other")])
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_model_of_the_hub_is_fetched(packed, tmp_path, monkeypatch):
+    hub = pytest.importorskip("huggingface_hub")
+    monkeypatch.chdir(tmp_path)
+
+    def fetch(name: str, allow_patterns: list[str]) -> str:
+        if name != "somebody/given":
+            raise OSError("no such repository\nand more")
+        assert {path.name for path in packed.iterdir()} <= set(allow_patterns)
+        return str(packed)
+
+    monkeypatch.setattr(hub, "snapshot_download", fetch)
+    assert find_model("somebody/given") == packed
+    told = r"else: no such folder, expected .* finished run.* has no .*\[hub\]'\): no such repo\w+$"
+    with pytest.raises(RunError, match=told):
+        find_model("somebody/else")

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.store.layout import StoreLayout
+from vrtspike.data.store.reading import Store
+from vrtspike.data.store.writing import write_store
+from vrtspike.io.files import file_digest, write_json
+from vrtspike.models.restorer import repeat_pixels
+from vrtspike.restoration.restore import load_model, restore_frames, torch_compute
+from vrtspike.restoration.sources import stored_sequence
+from vrtspike.restoration.tiling import Tiling, tiling_for
+from vrtspike.settings.schema import TileSettings
+from vrtspike.system.errors import ConfigError, RunError
+
+CPU = torch.device("cpu")
+
+
+class Local(nn.Module):
+    """A model that looks two pixels and one frame far, with the call of the real one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.mix = nn.Conv3d(3 + 4, 3, (3, 5, 5), padding=(1, 2, 2))
+
+    def forward(self, blur: torch.Tensor, voxels: torch.Tensor) -> torch.Tensor:
+        inputs = torch.cat([blur, repeat_pixels(voxels, *blur.shape[-2:])], dim=2).transpose(1, 2)
+        return blur + 0.1 * torch.tanh(self.mix(inputs).transpose(1, 2))
+
+
+@pytest.fixture(scope="module")
+def clip(small_run):
+    dataset = load_dataset(small_run.dataset)
+    return stored_sequence(Store(dataset.split("test")[0].store)), dataset.statistics
+
+
+def restored(model, source, statistics, tiling, **options):
+    return list(restore_frames(torch_compute(model, statistics, CPU), source, tiling, **options))
+
+
+def test_tiles_give_what_the_whole_frame_gives(clip):
+    source, statistics = clip
+    model = Local().eval()
+    whole, tiled = (
+        np.stack(restored(model, source, statistics, tiling))
+        for tiling in (Tiling(0, 0, 0, 0), Tiling(32, 8, 0, 0))
+    )
+    assert whole.shape == (5, 48, 64, 3)
+    assert np.abs(whole.astype(int) - tiled).max() <= 1  # rounding of the last bit
+    blur = source.read(slice(0, 5))["blur"]
+    assert np.abs(whole.astype(int) - blur).max() > 5
+
+
+def test_tiles_must_fall_on_whole_spike_pixels(clip):
+    source, statistics = clip
+    source = replace(source, ratio=Fraction(4))
+    for size, overlap in ((32, 6), (-8, 0), (32, 20)):
+        with pytest.raises(ConfigError, match=r"multiples of 4 .* half of SIZE"):
+            restored(Local(), source, statistics, Tiling(size, overlap, 0, 0))
+
+
+def test_without_spikes_the_model_is_given_none(clip):
+    def blurry(blur: torch.Tensor, voxels: torch.Tensor | None) -> torch.Tensor:
+        assert voxels is None
+        return blur
+
+    source, _ = clip
+    found = restored(blurry, source, None, Tiling(32, 8, 0, 0))
+    np.testing.assert_array_equal(found, source.read(slice(0, 5))["blur"])
+
+
+def test_the_model_sees_normalised_voxels(clip):
+    seen = []
+
+    def record(blur: torch.Tensor, voxels: torch.Tensor) -> torch.Tensor:
+        seen.append(voxels)
+        return blur
+
+    source, statistics = clip
+    restored(record, source, statistics, Tiling(0, 0, 0, 0))
+    window = source.read(slice(0, 5))
+    rate = window["counts"] / window["bin_steps"][..., None, None]
+    expected = (source.gain() * rate - statistics.mean) / statistics.std
+    np.testing.assert_allclose(seen[0][0], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_temporal_windows_share_a_sixth_and_at_least_a_frame():
+    assert tiling_for(TileSettings(SIZE=64, OVERLAP=8), 6) == Tiling(64, 8, 6, 1)
+    assert tiling_for(TileSettings(SIZE=64, OVERLAP=8, FRAMES=12), 6) == Tiling(64, 8, 12, 2)
+    assert [tiling_for(TileSettings(), frames).frames_overlap for frames in (1, 2, 3)] == [0, 1, 1]
+
+
+def test_weights_that_were_changed_after_they_were_published_are_refused(small_run, tmp_path):
+    weights = tmp_path / "weights.safetensors"
+    contents = bytearray((small_run.train / "weights.safetensors").read_bytes())
+    contents[-1] ^= 1  # in the last number: the file is still whole
+    weights.write_bytes(contents)
+    load_model(weights, small_run.settings, CPU)
+    kept = {weights.name: file_digest(small_run.train / "weights.safetensors")}
+    write_json(tmp_path / "run.json", {"status": "finished", "digests": kept})
+    with pytest.raises(RunError, match=r"weights\.safetensors: was changed after it was published"):
+        load_model(weights, small_run.settings, CPU)
+
+
+def test_a_store_without_spikes_gives_frames_only(tmp_path):
+    frames = np.random.default_rng(0).integers(0, 256, (3, 2, 15, 21, 3), dtype=np.uint8)
+    layout = StoreLayout(("1", "2", "3"), (), (15, 21), None, 4)
+    write_store(
+        tmp_path / "s.zarr", layout, [{"blur": blur, "sharp": sharp} for blur, sharp in frames]
+    )
+    source = stored_sequence(Store(tmp_path / "s.zarr"))
+    window = source.read(slice(1, 3))
+    np.testing.assert_array_equal(window["blur"], frames[1:, 0])
+    assert (set(window), source.gain(), source.ratio) == ({"blur"}, None, 1)

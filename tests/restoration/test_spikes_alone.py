@@ -1,0 +1,40 @@
+"""The baseline from spikes, against the raw spike files."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vrtspike.data.exposure import Exposure
+from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
+from vrtspike.data.store.layout import StoreLayout
+from vrtspike.data.store.reading import Store
+from vrtspike.data.store.writing import write_store
+from vrtspike.restoration.spikes_alone import RECONSTRUCTIONS, spikes_alone
+
+
+def test_a_shorter_exposure_begins_and_ends_where_its_own_spikes_do(tmp_path):
+    """The store pads its bits with zeros, which are no steps without a spike; and has context."""
+    rng = np.random.default_rng(0)
+    steps = (24, 40)
+    exposures = [(rng.random((count, 2, 8)) < 0.2).astype(np.uint8) for count in steps]
+    exposures[0][4:8] = 0  # nothing before the sharp step, so that all of it is the interval
+    layout = StoreLayout(
+        ("1", "2"),
+        steps,
+        rgb_size=(4, 16),
+        spike_size=(2, 8),
+        bins=1,
+        exposures=(Exposure(4, 20, 8), spk_gopro_exposure(steps[1])),
+    )
+    frames = [
+        {
+            "blur": rng.integers(1, 256, (4, 16, 3), dtype=np.uint8),
+            "sharp": rng.integers(0, 256, (4, 16, 3), dtype=np.uint8),
+            "voxels": spikes.sum(axis=0, dtype=np.uint8)[None],
+            "bits": np.packbits(spikes, axis=2, bitorder="little"),
+        }
+        for spikes in exposures
+    ]
+    _, gain = write_store(tmp_path / "a.zarr", layout, frames)
+    found = spikes_alone(Store(tmp_path / "a.zarr"), RECONSTRUCTIONS["tfi"], 0)
+    np.testing.assert_allclose(found, 255 * gain * exposures[0][4:20].mean(axis=0), rtol=1e-5)

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from tests.small_run import arrays, recorded_clip, write_run
+from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.io.files import file_digest
+from vrtspike.models import build_model
+from vrtspike.restoration.restore import restore_frames
+from vrtspike.restoration.tiling import Tiling, bytes_per_pixel
+from vrtspike.restoration.trained import TrainedModel, load
+from vrtspike.settings import Settings
+from vrtspike.system.errors import ConfigError, DataError, RunError
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def model(small_run) -> TrainedModel:
+    return load(small_run.train, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def plain(small_run, tmp_path_factory) -> TrainedModel:
+    """A model without spikes."""
+    train = tmp_path_factory.mktemp("results") / "plain"
+    chosen = small_run.settings.model_dump(mode="json")
+    chosen["MODEL"]["USE_SPIKE"] = False
+    settings = Settings.model_validate(chosen)
+    write_run(train, "plain", settings, small_run.dataset, build_model(settings))
+    return load(str(train), device="cpu")
+
+
+def test_a_result_folder_alone_makes_a_model(small_run, model, tmp_path):
+    moved = tmp_path / "copied"
+    shutil.copytree(small_run.train, moved)
+    other = load(moved, device="cpu")
+    assert other.statistics == load_dataset(small_run.dataset).statistics
+    assert (other.run.name, other.run.fingerprint) == ("small", "0123456789ab")
+    assert other.settings.DATA.NUM_VOXEL_BINS == 4
+    assert other.weights == file_digest(small_run.train / "weights.safetensors")
+    assert (other.device, other.precision) == (CPU, "float32")
+    assert not other.network.training
+
+
+@pytest.mark.parametrize(
+    ("precision", "told"),
+    [("float16", "found float16 on a CPU.*choose float32"), ("half", "expected auto, float32")],
+)
+def test_precisions_that_do_not_exist_or_take_hours_are_refused(small_run, precision, told):
+    with pytest.raises(ConfigError, match=f"precision: .*{told}"):
+        load(small_run.train, device="cpu", precision=precision)
+
+
+def test_arrays_are_restored_as_files_are(model, sequence):
+    frames, spikes = arrays(sequence)
+    source = recorded_clip(sequence / "blur", sequence / "spike", 4)
+    expected = np.stack(list(restore_frames(model.compute, source, Tiling(0, 0, 3, 1))))
+    seen: list[tuple[int, int]] = []
+    restored = model.restore(frames, spikes, progress=lambda *done: seen.append(done))
+    np.testing.assert_array_equal(restored, expected)
+    assert seen == [(1, 2), (2, 2)]
+    np.testing.assert_array_equal(model.restore(frames, np.concatenate(spikes)), expected)
+    assert np.abs(restored.astype(int) - frames).max() > 5
+    # Frames of 48 x 64 pixels in tiles of 32.
+    tiled = model.restore(frames, spikes, tile=32)
+    assert 0 < np.abs(tiled.astype(int) - expected).mean() < 2
+    simulated = model.restore(frames, simulate_spikes=True)
+    assert 0 < np.abs(simulated.astype(int) - expected).mean()
+    with pytest.raises(DataError, match=r"exposures: found \[\], expected one for each"):
+        model.restore(frames, spikes, exposures=[])
+    with pytest.raises(ConfigError, match="exposures: only spikes in memory take them"):
+        model.restore(frames, simulate_spikes=True, exposures=[])
+
+
+def test_half_precision_is_near_and_not_equal(small_run, model, sequence):
+    frames, spikes = arrays(sequence)
+    half = load(small_run.train, device="cpu", precision="bfloat16")
+    assert half.precision == "bfloat16"
+    difference = half.restore(frames, spikes).astype(int) - model.restore(frames, spikes)
+    assert 0 < np.abs(difference).mean() < 1
+
+
+@pytest.mark.parametrize(
+    ("name", "with_spikes", "simulate", "told"),
+    [
+        ("model", False, False, r"run small \(0123456789ab\) takes spikes .*--simulate"),
+        ("model", True, True, "give either recorded ones"),
+        ("plain", True, False, r"was trained without spikes.*; leave out --spikes"),
+        ("plain", False, True, "leave out --spikes and --simulate-spikes"),
+    ],
+)
+def test_spikes_go_with_models_that_take_them(request, sequence, name, with_spikes, simulate, told):
+    frames, spikes = arrays(sequence)
+    given = request.getfixturevalue(name)
+    with pytest.raises(ConfigError, match=told):
+        given.restore(frames, spikes if with_spikes else None, simulate_spikes=simulate)
+
+
+def test_a_model_without_spikes_restores_frames_alone(plain, sequence):
+    frames, _ = arrays(sequence)
+    assert plain.statistics is None
+    # A new network returns its input.
+    assert np.abs(plain.restore(frames).astype(int) - frames).max() <= 1
+
+
+def test_tiles_follow_the_free_memory(model, monkeypatch, sequence):
+    frames, spikes = arrays(sequence)
+    source = recorded_clip(sequence / "blur", sequence / "spike", 4)
+    for tile, expected in (
+        (None, Tiling(0, 8, 3, 1)), (20, Tiling(20, 8, 3, 1)), (12, Tiling(12, 4, 3, 1)),
+        (0, Tiling(0, 8, 3, 1)),
+    ):  # fmt: skip
+        assert model.tiling(source, tile) == expected
+    free = "vrtspike.restoration.tiling.free_memory"
+    monkeypatch.setattr(free, lambda device: 2e7)
+    assert 0 < model.tiling(source).size < 48
+    monkeypatch.setattr(free, lambda device: 1e4)
+    with pytest.raises(RunError, match="do not fit"):
+        model.restore(frames, spikes)
+    assert model.tiling(source, 32).size == 32
+    with pytest.raises(ConfigError, match="--tile: found 63, expected 0 or a positive multiple"):
+        model.tiling(source, 63)
+
+
+def test_folders_that_hold_no_finished_run_are_told(small_run, tmp_path):
+    unfinished = shutil.copytree(small_run.train, tmp_path / "unfinished")
+    (unfinished / "weights.safetensors").unlink()
+    for place, told in (
+        (tmp_path, r"run\.json: no such file; expected the folder"),
+        (unfinished, r"weights\.safetensors: no such file; .* a finished run"),
+    ):
+        with pytest.raises(RunError, match=told):
+            load(place, device="cpu")
+
+
+def test_full_memory_and_what_is_no_picture_are_told(model, sequence):
+    frames, spikes = arrays(sequence)
+
+    def compute(batch):
+        raise torch.OutOfMemoryError("no byte left")
+
+    full = replace(model, compute=compute)
+    with pytest.raises(RunError, match=r"memory .* is full with .*--tile.*no byte left"):
+        full.restore(frames, spikes, tile=32)
+    broken = replace(model, compute=lambda tiles: tiles["blur"].transpose(0, 1, 4, 2, 3) * np.nan)
+    with pytest.raises(RunError, match="frame 000001: the model gives values that are not finite"):
+        broken.restore(frames, spikes)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_restores_in_half_precision_and_its_memory_is_foreseen(small_run, model, sequence):
+    frames, spikes = arrays(sequence)
+    gpu = load(small_run.train)
+    assert gpu.device.type == "cuda"
+    assert gpu.precision in ("bfloat16", "float16")
+    difference = gpu.restore(frames, spikes, tile=0).astype(int) - model.restore(frames, spikes)
+    assert np.abs(difference).mean() < 1
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    blur = torch.zeros(1, 3, 3, 256, 256, device="cuda")
+    voxels = torch.zeros(1, 3, 4, 256, 256, device="cuda")
+    with torch.inference_mode(), torch.autocast("cuda", getattr(torch, gpu.precision)):
+        gpu.network(blur, voxels)
+    taken = torch.cuda.max_memory_allocated() - before
+    assert taken <= bytes_per_pixel(gpu.settings.MODEL) * 3 * 256**2

@@ -1,0 +1,82 @@
+"""Names of trained models: the package's own, folders, models of the hub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.shipped import video_presets
+from vrtspike.deblurring.problem import data_folder
+from vrtspike.runs import named_models
+from vrtspike.runs.named_models import find_trained, missing_start_advice, shipped_model, start_file
+from vrtspike.system.errors import RunError
+
+
+def test_the_demo_takes_the_weights_of_the_package_as_they_come(repository):
+    presets = video_presets(repository)
+    shown, trained = presets["general_demo"], presets["light_demo"]
+    assert shown.kept_start == "general"
+    named = presets["general"].MODEL.model_copy(update={"PRETRAINED": "general"})
+    assert shown.MODEL == named
+    assert data_folder(shown) == data_folder(trained)
+    for key in ("METRICS", "PROTOCOL", "SPIKES_ALONE", "SAVE_VIDEO"):
+        assert getattr(shown.TEST, key) == getattr(trained.TEST, key)
+    # Whole frames, as many at once.
+    assert (shown.TEST.TILE.SIZE, shown.TEST.TILE.FRAMES) == (0, trained.TEST.TILE.FRAMES)
+
+
+@pytest.fixture
+def shipped(tmp_path, monkeypatch) -> Path:
+    """An installation with weights of its own, and a working folder beside it."""
+    monkeypatch.setattr(named_models, "_SHIPPED", tmp_path / "package")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path / "package"
+
+
+def test_weights_of_the_package_are_found_by_name_wherever_one_works(shipped):
+    with pytest.raises(RunError, match="'general' are not in this installation; name a result"):
+        find_trained("general")
+    assert start_file("general") == shipped / "general/weights.safetensors"
+    (shipped / "general").mkdir(parents=True)
+    (shipped / "general/weights.safetensors").touch()
+    Path("general").mkdir()
+    assert find_trained("general") == shipped_model("general") == shipped / "general"
+    assert find_trained("./general") == Path("general")
+
+
+def test_a_start_is_a_folder_or_the_file_in_it(shipped):
+    for given in ("results/train/p", "results/train/p/weights.safetensors"):
+        assert start_file(given) == Path("results/train/p/weights.safetensors")
+
+
+def test_a_start_of_the_hub_is_the_one_in_its_cache_and_nothing_is_fetched(shipped, monkeypatch):
+    hub = pytest.importorskip("huggingface_hub")
+
+    def cached(name: str, local_files_only: bool) -> str:
+        assert local_files_only
+        if name != "somebody/given":
+            raise OSError("not there")
+        return "/cache/given"
+
+    monkeypatch.setattr(hub, "snapshot_download", cached)
+    assert start_file("somebody/given") == Path("/cache/given/weights.safetensors")
+    assert start_file("somebody/else") == Path("somebody/else/weights.safetensors")
+    # A folder comes before a model of the hub.
+    Path("somebody/given").mkdir(parents=True)
+    assert start_file("somebody/given") == Path("somebody/given/weights.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("general", "the weights 'general' are not in this installation; name a result folder"),
+        ("somebody/else", "hf download somebody/else"),
+        ("vrt.pth", "belong to MODEL.VRT.PRETRAINED"),
+        ("results/train/p", "name a result folder"),
+    ],
+)
+def test_a_missing_start_says_how_others_are_named(shipped, given, told):
+    Path("vrt.pth").touch()
+    assert told in missing_start_advice(given)
