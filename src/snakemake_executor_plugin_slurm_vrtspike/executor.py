@@ -31,7 +31,7 @@ _UNAVAILABLE = re.compile(
     "Unable to (contact slurm controller|establish)|Socket timed out|Zero Bytes were transmitted|"
     "Connection refused|connection failure|not connected|in standby mode|temporarily unavailable"
 )
-"""What Slurm's programs say when the controller cannot be reached."""
+"""Messages of Slurm's programs when the controller cannot be reached."""
 
 Job = Any
 """Snakemake's, which has no published types."""

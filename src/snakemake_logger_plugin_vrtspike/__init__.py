@@ -1,4 +1,4 @@
-"""How Snakemake shows plans and runs of this project: ``--logger vrtspike``, as in its profiles.
+"""Display of this project's plans and runs: ``--logger vrtspike``, as in its profiles.
 
 ``--verbose``, ``--quiet``, ``--printshellcmds`` and ``--debug-dag`` show Snakemake's own messages.
 """

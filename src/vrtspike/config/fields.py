@@ -60,12 +60,12 @@ def _has_mark(field: FieldInfo, mark: str) -> bool:
 
 
 def is_operational(field: FieldInfo) -> bool:
-    """Whether the field was declared with :func:`operational` or :func:`private`."""
+    """Return whether the field was declared with :func:`operational` or :func:`private`."""
     return _has_mark(field, _OPERATIONAL)
 
 
 def decides_results(field: FieldInfo) -> bool:
-    """Whether the value of the field itself changes the results."""
+    """Return whether the value of the field itself changes the results."""
     return not _has_mark(field, _OPERATIONAL) and not _has_mark(field, _WEIGHTS)
 
 

@@ -85,7 +85,7 @@ def present_names(document: Document) -> Document:
 
 @cache
 def all_old_keys() -> OldKeys:
-    """What keys were called in older presets of any problem."""
+    """Former names of keys, in presets of any problem."""
     return ChainMap(*(dict(find_problem(task).SETTINGS.old_keys) for task in PROBLEMS))
 
 

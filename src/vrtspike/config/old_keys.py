@@ -13,7 +13,7 @@ from vrtspike.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class OldKey:
-    """What a key that the schema does not have means.
+    """Meaning of a key that the schema does not have.
 
     Attributes:
         key: the key of the schema that it is; None if it has no effect.
@@ -49,7 +49,7 @@ COMMON: OldKeys = {
 
 
 def holds(tree: Any, path: KeyPath) -> bool:  # noqa: ANN401 - raw YAML
-    """Whether nested mappings have a key.
+    """Return whether nested mappings have a key.
 
     >>> holds({"A": {"B": None}}, ("A", "B")), holds({"A": 1}, ("A", "B"))
     (True, False)

@@ -109,7 +109,7 @@ def _member(
 
 
 def _are_plain(tree: Mapping[str, Any], values: Values) -> bool:
-    """Whether all keys are present ones with values that replace what was there."""
+    """Return whether all keys exist and have values that replace the former ones."""
     paths = [tuple(key.split(".")) for key in values]
     is_known = all(holds(tree, path) for path in paths)
     has_sections = any(isinstance(value, Mapping) for value in values.values())

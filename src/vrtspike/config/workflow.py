@@ -89,7 +89,7 @@ def workflow_schema() -> type[WorkflowSettings]:
 
 
 class Training(NamedTuple):
-    """Where the settings of a training come from.
+    """Source of the settings of a training.
 
     Attributes:
         origin: preset file, or member of a sweep.
@@ -253,52 +253,100 @@ def load_workflow(
     layers = [*map(read_yaml, configfiles), document_of(overrides or {}, "--config")]
     document = canonical(merged(layers), _OLD_KEYS)
     settings = validate(workflow_schema(), document, _ADVICE)
-    pieces = settings.SET.split() if isinstance(settings.SET, str) else list(settings.SET)
-    given = parse_overrides(pieces, "SET")
-    for name, count in Counter(piece.partition("=")[0].strip() for piece in pieces).items():
-        if count > 1:
-            raise ConfigError(f"SET gives {name} {count} times; keep one")
-    overriding = [*(_below(layer, "SETTINGS") for layer in layers), given]
+    overriding = [_below(layer, "SETTINGS") for layer in layers]
+    overriding.append(_overrides_of_set(settings))
     above = merged([present_names(layer) for layer in overriding])
     beneath = _data_layer(settings, document)
+    presets, broken = _read_presets(Path(settings.PRESET_DIR), beneath, above)
+    if not presets:
+        raise ConfigError(_no_preset(settings, broken))
+    sweeps = _read_sweeps(Path(settings.SWEEP_DIR), presets, broken)
+    workflow = Workflow(settings, presets, broken, sweeps)
+    _check_names(workflow, document, "PRESETS", workflow.folder_names)
+    _check_names(workflow, document, "RETRAIN", [*workflow.trainings, *workflow.sweeps])
+    return workflow
+
+
+def _overrides_of_set(settings: WorkflowSettings) -> Document:
+    """The keys of SET.
+
+    Raises:
+        ConfigError: if a key is given twice.
+    """
+    pieces = settings.SET.split() if isinstance(settings.SET, str) else list(settings.SET)
+    overrides = parse_overrides(pieces, "SET")
+    keys = [piece.partition("=")[0].strip() for piece in pieces]
+    for key, count in Counter(keys).items():
+        if count > 1:
+            raise ConfigError(f"SET gives {key} {count} times; keep one")
+    return overrides
+
+
+def _read_presets(
+    folder: Path, beneath: Document, above: Document
+) -> tuple[dict[str, RunSettings], dict[str, str]]:
+    """The valid presets of a folder by name, and the faults of the others.
+
+    Args:
+        folder: of ``<preset>.yaml``.
+        beneath: keys of the workflow that a preset of the default task may override.
+        above: keys that override every preset's.
+    """
     presets: dict[str, RunSettings] = {}
     broken: dict[str, str] = {}
-    for path in sorted(Path(settings.PRESET_DIR).glob("*.yaml")):
+    for path in sorted(folder.glob("*.yaml")):
         try:
-            own = read_preset(path)
-            task = task_of(merged([*own, above]))
+            documents = read_preset(path)
+            task = task_of(merged([*documents, above]))
             if task == DEFAULT_TASK:
-                own = [beneath, *own]
-            presets[path.stem] = build_settings(merged([*own, keys_of_task(above, task)]))
+                documents = [beneath, *documents]
+            presets[path.stem] = build_settings(merged([*documents, keys_of_task(above, task)]))
         except ConfigError as error:
             broken[path.stem] = str(error)
-    broken |= _misnamed(Path(settings.PRESET_DIR), {**presets, **broken})
-    if not presets:
-        lines = dict.fromkeys("\n".join(broken.values()).splitlines())
-        raise ConfigError(
-            "\n".join(lines)
-            or f"PRESET_DIR is {settings.PRESET_DIR!r}: found no preset (*.yaml) there; set it to "
-            "the folder of the presets"
-        )
-    sweeps = sorted(Path(settings.SWEEP_DIR).glob("*.yaml"))
-    read = {path.stem: read_sweep(path, presets, broken) for path in sweeps}
-    misnamed = _misnamed(Path(settings.SWEEP_DIR), read)
-    read |= {name: Sweep(fault.partition(":")[0], {}, fault) for name, fault in misnamed.items()}
-    workflow = Workflow(settings, presets, broken, read)
-    for name, known in (
-        ("PRESETS", workflow.folder_names),
-        ("RETRAIN", [*workflow.trainings, *workflow.sweeps]),
-    ):
-        place = document.places.get((name,), name)
-        for preset, count in Counter(getattr(settings, name)).items():
-            if count > 1:
-                raise ConfigError(f"{place}: {name} names {preset!r} twice; remove one")
-            if preset not in known:
-                raise ConfigError(
-                    f"{place}: {name} names {preset!r}; presets in "
-                    f"{settings.PRESET_DIR}: {', '.join(workflow.folder_names)}"
-                )
-    return workflow
+    broken |= _misnamed(folder, {**presets, **broken})
+    return presets, broken
+
+
+def _no_preset(settings: WorkflowSettings, broken: Mapping[str, str]) -> str:
+    """Message where no preset is valid: the faults, each line once, or the empty folder."""
+    lines = dict.fromkeys("\n".join(broken.values()).splitlines())
+    if lines:
+        return "\n".join(lines)
+    return (
+        f"PRESET_DIR is {settings.PRESET_DIR!r}: found no preset (*.yaml) there; set it to the "
+        "folder of the presets"
+    )
+
+
+def _read_sweeps(
+    folder: Path, presets: Mapping[str, RunSettings], broken: Mapping[str, str]
+) -> dict[str, Sweep]:
+    """The sweeps of a folder by name; those of forbidden names with their fault."""
+    sweeps = {
+        path.stem: read_sweep(path, presets, broken) for path in sorted(folder.glob("*.yaml"))
+    }
+    for name, fault in _misnamed(folder, sweeps).items():
+        sweeps[name] = Sweep(fault.partition(":")[0], {}, fault)
+    return sweeps
+
+
+def _check_names(
+    workflow: Workflow, document: Document, key: str, allowed: Collection[str]
+) -> None:
+    """Check the presets that a key names.
+
+    Raises:
+        ConfigError: if one is named twice, or is not allowed.
+    """
+    place = document.places.get((key,), key)
+    for preset, count in Counter(getattr(workflow.settings, key)).items():
+        if count > 1:
+            raise ConfigError(f"{place}: {key} names {preset!r} twice; remove one")
+        if preset not in allowed:
+            raise ConfigError(
+                f"{place}: {key} names {preset!r}; presets in "
+                f"{workflow.settings.PRESET_DIR}: {', '.join(workflow.folder_names)}"
+            )
 
 
 def _misnamed(folder: Path, known: Collection[str]) -> dict[str, str]:

@@ -42,7 +42,7 @@ def _digest_of_entries(contents: dict[str, Any]) -> str:
 
 
 def _is_changed(contents: dict[str, Any]) -> bool:
-    """Whether an entry differs from what was sealed; manifests without a seal are taken as is."""
+    """Return whether an entry differs from its seal; manifests without one are accepted."""
     return SEAL in contents and contents[SEAL] != _digest_of_entries(contents)
 
 
@@ -116,7 +116,7 @@ def contents_digest(root: Path, files: dict[str, dict[str, Any]], path: str) -> 
 
 
 def is_unchanged(root: Path, files: dict[str, dict[str, Any]], path: str) -> bool:
-    """Whether a file is unchanged since its manifest, by its time or else its contents.
+    """Return whether a file is unchanged since its manifest, by its time or else its contents.
 
     Args:
         root: the folder that paths are relative to.

@@ -217,7 +217,7 @@ class StorageCounter(TorchDispatchMode):
 
 @dataclass(frozen=True)
 class StepCost:
-    """What forward and backward pass of one micro-step need.
+    """Memory that forward and backward pass of one micro-step need.
 
     Attributes:
         working: bytes at the most beside weights, gradients and the optimizer's state: the batch,

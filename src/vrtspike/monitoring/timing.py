@@ -91,7 +91,7 @@ class TimingLogger:
         file_interval: int = 50,
     ) -> None:
         self.enabled = enabled
-        """Whether anything is measured."""
+        """True if anything is measured."""
         self._folder = folder
         self._on_gpu = torch.device(device).type == "cuda"
         self._console, self._console_interval = console, console_interval

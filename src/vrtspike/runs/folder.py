@@ -123,7 +123,7 @@ def lock_run(
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether the run in ``folder`` is finished."""
+    """Return whether the run in ``folder`` is finished."""
     record = read_record(folder)
     return record is not None and record["status"] == "finished"
 

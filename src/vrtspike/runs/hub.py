@@ -39,7 +39,7 @@ def find_model(given: str | Path) -> Path:
 
 
 def may_be_on_hub(given: str) -> bool:
-    """Whether a text has the form of a model's name on the hub, ``owner/name``."""
+    """Return whether a text has the form of a model's name on the hub, ``owner/name``."""
     return _NAME.fullmatch(given) is not None
 
 

@@ -60,7 +60,7 @@ OTHER_NAMES: Mapping[str, tuple[str, Mapping[Any, Any]]] = {
     "precision": ("precision", {32: "32"}),
     "cudnn_benchmark": ("cudnn_deterministic", {False: True, True: False}),
 }
-"""What some programs call a parameter, and what their values mean."""
+"""Other names of a parameter, and the meaning of their values."""
 CLIPPING = "gradient_clip_algorithm"
 """Taken with the only value there is, ``norm``."""
 

@@ -45,7 +45,7 @@ from vrtspike.sst.settings import METRICS, RMSE, month_name
 
 MODEL = "model"
 SYSTEMS = {MODEL: MODEL} | BASELINES
-"""What is compared: names of columns, and those that people read."""
+"""Compared forecasts: names of columns, and labels."""
 CAPTIONS = {
     "leads.png": "Scores by months ahead, with the interval of the model's RMSE",
     "error_maps.png": "RMSE of each cell, of the model and of the best baseline",

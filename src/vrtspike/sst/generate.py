@@ -30,7 +30,7 @@ from vrtspike.sst.settings import ICE, MONTHS, SST, month_number
 PERIOD, DECAY = 28.0, 30.0
 """Months of a turn of the oscillation, and after which a third of its amplitude is left."""
 _TURN = complex(np.exp(-1 / DECAY + 2j * np.pi / PERIOD))
-"""What the oscillation is multiplied by in a month, before chance adds to it."""
+"""Factor of the oscillation from month to month, before noise is added."""
 EL_NINO_K = 0.9
 """Standard deviation of the oscillation in kelvin, where it is strongest."""
 MEMORY = 0.7
@@ -46,7 +46,7 @@ _Array = NDArray[np.float64]
 
 @dataclass
 class Globe:
-    """What is generated.
+    """Sizes and parameters of the generated data.
 
     Attributes:
         first_year: of the data; they begin in January.

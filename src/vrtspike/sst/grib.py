@@ -147,7 +147,7 @@ def _require_adjacent(message: _Message, end: int, place: str) -> None:
 
 
 def _message(eccodes: ModuleType, handle: int, place: str) -> _Message:
-    """What a message says about itself.
+    """Header fields of a message.
 
     Raises:
         DataError: if its parameter or date is unknown, or it is no monthly mean.

@@ -38,7 +38,7 @@ def require_monthly_means(field: xarray.DataArray, time: str, path: Path) -> Non
 
 
 def _step_type(field: xarray.DataArray) -> str:
-    """What a file made from GRIB says about its steps."""
+    """Description of the steps in a file made from GRIB."""
     step = field.attrs.get("GRIB_stepType")
     if step is None or str(step).startswith("avg"):
         return ""

@@ -1,4 +1,4 @@
-"""What sea surface temperatures bring to the pipeline, see :mod:`vrtspike.config.problems`."""
+"""Interface of sea surface temperatures to the pipeline, see :mod:`vrtspike.config.problems`."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def memory(settings: SSTSettings) -> tuple[float, float]:
 
 
 def statistics(settings: SSTSettings, manifest: Path) -> Mapping[str, Any]:
-    """Where the cells of a store lie, and the years of its climatology and deviation.
+    """Coordinates of the cells of a store, and the years of its climatology and deviation.
 
     Raises:
         DataError: if the data are not there.

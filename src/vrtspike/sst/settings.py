@@ -53,7 +53,7 @@ METRICS = {
 
 PREPARED = ManifestKind("manifest of prepared temperatures", 5, "prepare")
 MODELS = {"recursive_attention": "vrtspike.sst.model.RecursiveAttentionTransformer"}
-"""What MODEL.TYPE calls the networks, and dotted names of their classes: reading a preset needs no
+"""Dotted names of the networks' classes by their MODEL.TYPE, so that presets are read without
 PyTorch. Each is made with the parameters of
 :class:`~vrtspike.sst.model.RecursiveAttentionTransformer`."""
 MONTHS = 12
@@ -169,7 +169,7 @@ class GenerateSettings(Section):
 
 
 class SSTDataSettings(Section):
-    """Which monthly means are read and how samples are cut."""
+    """Monthly means that are read, and the cutting of samples."""
 
     ROOT: Place = operational("Downloaded files of ERA5, a file or a folder", "data/era5")
     GENERATE: GenerateSettings | None = key(

@@ -46,7 +46,7 @@ from vrtspike.sst.settings import FINAL, ICE, MONTHS, PREPARED, SST, Years, mont
 from vrtspike.system.errors import DataError
 
 ICE_LIMIT_K = 271.6
-"""Where files have no concentration, colder sea counts as covered: ERA5 has 271.46 under ice."""
+"""In files without concentration, colder sea counts as covered: ERA5 has 271.46 under ice."""
 DEVIATION_FLOOR_K = 0.1
 """Least standard deviation in kelvin: divided by less, rounding would outweigh the tropics."""
 IN_MEMORY_BYTES = 500_000_000
@@ -218,7 +218,7 @@ class PreparedStore:
 
     @property
     def placement(self) -> dict[str, NDArray[Any]]:
-        """Where the cells lie: (H, W) which are ``sea``, (H,) latitudes and (W,) longitudes."""
+        """Coordinates of the cells: ``sea`` (H, W), latitudes (H,) and longitudes (W,)."""
         where = {"latitudes": self.grid.latitudes, "longitudes": self.grid.longitudes}
         return {"sea": self.fields["sea"].values, **where}
 
@@ -248,7 +248,7 @@ def _open_sea(fields: xarray.Dataset) -> xarray.DataArray:
 def _fitted(
     stored: xarray.Dataset, years: Years, title: str
 ) -> tuple[xarray.Dataset, NDArray[np.bool_]]:
-    """What follows from the cells' temperatures.
+    """Climatology, anomalies and masks, computed from the cells' temperatures.
 
     Returns:
         which cells are sea, climatology, deviation and trend of the training years; and in which

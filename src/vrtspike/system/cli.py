@@ -38,7 +38,7 @@ _NOT_WRITABLE = (
 _NO_MEMORY = re.compile(
     "failed to map segment|[Cc]annot allocate memory|[Cc]annot apply additional"
 )
-"""What the dynamic linker says when there is too little memory for a library."""
+"""Messages of the dynamic linker when there is too little memory for a library."""
 
 EXIT_STOPPED = 128 + 2
 """Exit status after Ctrl-C, as in a shell."""
@@ -179,53 +179,80 @@ def run(
     warnings.filterwarnings("default", category=DeprecationWarning, module=r"vrtspike\.")
     repair_streams()
     set_default_user()
-    status, text = None, ""
+    status: int | None = None
+    message = ""
     try:
         exit_on_signals()
         exit_with_snakemake()
         sys.argv[1:] = map(_read_argument, sys.argv[1:])
         status = main()
         sys.stdout.flush()
-    except UserError as error:
-        status, text = EXIT_USER_ERROR, f"error: {error}"
-    except ImportError as error:
-        if (error.name or "").startswith("vrtspike"):
-            raise
-        # Imported here: the metadata of packages take time that no other end needs.
-        from vrtspike.system.packages import import_fault
-
-        status, text = EXIT_USER_ERROR, f"error: {memory_fault(error) or import_fault(error)}"
-    except MemoryError as error:
-        if (fault := memory_fault(error)) is None:
-            raise
-        status, text = EXIT_USER_ERROR, f"error: {fault}"
     except BrokenPipeError:
         if not _reader_has_ended():
             raise
         # Discard what the interpreter flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = EXIT_CLOSED_PIPE
-    except OSError as error:
-        if is_disk_full(error):
-            reason = f"{describe_full_disk(error)}, or move RESULTS or RUNS"
-        elif error.errno in _NOT_WRITABLE and error.filename:
-            reason = f"{error.strerror}; fix it or its permissions, or give another place"
-        else:
+    except KeyboardInterrupt:
+        status = EXIT_STOPPED
+        message = "interrupted"
+    except EndedBySignal as error:
+        status = int(str(error.code))
+        message = f"ended by {error.name}"
+    except Exception as error:
+        fault = user_fault(error)
+        if fault is None:
             raise
         status = EXIT_USER_ERROR
-        # A copy has two names: the source, and what could not be written.
-        text = f"error: {error.filename2 or error.filename or 'a file'}: {reason}, and run again"
-    except KeyboardInterrupt:
-        status, text = EXIT_STOPPED, "interrupted"
-    except EndedBySignal as error:
-        status, text = int(str(error.code)), f"ended by {error.name}"
-    # Standard error and output may be a log on a full disk.
+        message = f"error: {fault}"
+    _flush_streams(message)
+    leave(status)
+
+
+def _flush_streams(message: str) -> None:
+    """Write a message, if there is one; both streams may be a log on a full disk."""
     with contextlib.suppress(OSError):
-        sys.stderr.write(f"{text}\n" if text else "")
+        if message:
+            sys.stderr.write(f"{message}\n")
         sys.stderr.flush()
     with contextlib.suppress(OSError):
         sys.stdout.flush()
-    leave(status)
+
+
+def user_fault(error: Exception) -> str | None:
+    """Message on an error that the user can mend; None on a fault of the program."""
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, ImportError):
+        return _import_fault(error)
+    if isinstance(error, MemoryError):
+        return memory_fault(error)
+    if isinstance(error, OSError):
+        return _file_fault(error)
+    return None
+
+
+def _import_fault(error: ImportError) -> str | None:
+    """Message on a package that is missing or cannot be loaded; None on one of our own modules."""
+    if (error.name or "").startswith("vrtspike"):
+        return None
+    # Imported here: the metadata of packages take time that no other ending needs.
+    from vrtspike.system.packages import import_fault
+
+    return memory_fault(error) or import_fault(error)
+
+
+def _file_fault(error: OSError) -> str | None:
+    """Message on a full disk or on a path that cannot be written; None on other errors."""
+    if is_disk_full(error):
+        reason = f"{describe_full_disk(error)}, or move RESULTS or RUNS"
+    elif error.errno in _NOT_WRITABLE and error.filename:
+        reason = f"{error.strerror}; fix it or its permissions, or give another place"
+    else:
+        return None
+    # A copy has two names: its source, and the file that could not be written.
+    path = error.filename2 or error.filename or "a file"
+    return f"{path}: {reason}, and run again"
 
 
 def memory_fault(error: MemoryError | ImportError) -> str | None:
@@ -281,7 +308,7 @@ def _read_argument(word: str) -> str:
 
 
 def _reader_has_ended() -> bool:
-    """Whether standard output is a pipe whose reader has ended."""
+    """Return whether standard output is a pipe whose reader has ended."""
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)
     return any(event & select.POLLERR for _, event in poll.poll(0))

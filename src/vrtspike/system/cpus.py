@@ -1,4 +1,4 @@
-"""How many CPUs this process may use, and its control groups (container, batch job, service)."""
+"""Number of CPUs of this process, and its control groups (container, batch job, service)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How programs exit: on a signal, or when the process that they work for has ended.
+"""Endings of programs: on a signal, or when the process that they work for has ended.
 
 On a signal a program removes its temporary files (:func:`exit_on_signals`). A job exits when its
 Snakemake has died, however many shells are in between (:func:`exit_with_snakemake`). Snakemake
@@ -34,12 +34,12 @@ class EndedBySignal(SystemExit):
 
 
 def is_ignored(number: signal.Signals) -> bool:
-    """Whether this process ignores a signal, as SIGHUP under ``nohup``."""
+    """Return whether this process ignores a signal, as SIGHUP under ``nohup``."""
     return signal.getsignal(number) is signal.SIG_IGN
 
 
 def describe_status(status: int) -> str:
-    """How a program ended, by its exit status in Python or in a shell.
+    """Describe the ending of a program by its exit status in Python or in a shell.
 
     >>> describe_status(2), describe_status(-15), describe_status(255)
     ('ended with status 2', 'was ended by SIGTERM', 'ended with status 255')
@@ -115,7 +115,7 @@ def process_identity(number: int | None = None) -> str | None:
 
 
 def is_running(identity: str) -> bool | None:
-    """Whether a process runs, by its :func:`process_identity`; None for another machine's."""
+    """Return whether a process of a :func:`process_identity` runs; None on another machine."""
     boot, namespace, number, _ = identity.split()
     own = process_identity()
     if own is None or own.split()[:2] != [boot, namespace]:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 EXIT_USER_ERROR = 2
 
 _NO_TEXT = re.compile("[\ud800-\udfff]")
-"""What Python has for the bytes of a name that are not UTF-8."""
+"""Surrogates, which Python has for the bytes of a name that are not UTF-8."""
 
 
 class UserError(Exception):
@@ -35,12 +35,12 @@ class RunError(UserError):
 
 
 def is_disk_full(error: OSError) -> bool:
-    """Whether there is no space, or none left to this user, where something was to be written."""
+    """Return whether a write failed for lack of space, on the disk or in the user's quota."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def describe_full_disk(error: OSError) -> str:
-    """What is wrong and what to do where :func:`is_disk_full`: a clause, and an order."""
+    """Describe the fault and the remedy after :func:`is_disk_full`: a clause and an imperative."""
     if error.errno == errno.EFBIG:
         return f"the file may not grow further ({error.strerror}); raise the limit (ulimit -f)"
     return f"the disk is full ({error.strerror}); free space"
@@ -108,5 +108,5 @@ def shown(name: str) -> str:
 
 
 def is_text(name: str) -> bool:
-    """Whether a name is UTF-8, as the names in manifests, stores and results have to be."""
+    """Return whether a name is UTF-8, as the names in manifests, stores and results have to be."""
     return _NO_TEXT.search(name) is None

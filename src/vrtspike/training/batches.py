@@ -1,4 +1,4 @@
-"""Which samples each micro-batch of a run holds, and the processes that load them.
+"""Samples of each micro-batch of a run, and the processes that load them.
 
 Micro-batch ``n`` of a run is a pure function of (seed, n). The numbers of processes, workers and
 accumulated micro-batches decide only which process computes it; a run's position is one integer.

@@ -32,7 +32,7 @@ class Ranks:
 
     @property
     def is_main(self) -> bool:
-        """Whether this process writes logs and checkpoints."""
+        """True if this process writes logs and checkpoints."""
         return self.rank == 0
 
     def sum(self, values: torch.Tensor) -> torch.Tensor:

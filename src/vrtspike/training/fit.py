@@ -58,7 +58,7 @@ class TrainableProblem(Problem, Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended.
+    """Ending of a run.
 
     Attributes:
         status: ``finished``, or ``interrupted`` and saved: the same call continues it.

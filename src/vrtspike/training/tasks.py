@@ -17,7 +17,7 @@ from torch import nn
 from vrtspike.training.batches import NoBatches, ShuffledBatches, ValidationBatches
 
 Batch: TypeAlias = Any
-"""What :meth:`Task.prepare` returns; only the task looks inside."""
+"""Result of :meth:`Task.prepare`; only the task looks inside."""
 
 
 class Task(Protocol):
