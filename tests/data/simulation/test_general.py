@@ -24,10 +24,10 @@ def data(tmp_path_factory):
     return root
 
 
-def test_each_picture_is_filmed_four_times_with_strong_blur_and_fitting_spikes(data):
+def test_each_picture_is_filmed_six_times_with_strong_blur_and_fitting_spikes(data):
     sequences = sorted(str(path.relative_to(data)) for path in data.glob("*/*"))
     pictures = ("test/chelsea", "train/bikes-008", "train/coffee")
-    assert sequences == [f"{name}_11_0{view}" for name in pictures for view in range(4)]
+    assert sequences == [f"{name}_11_0{view}" for name in pictures for view in range(6)]
     differences = []
     for sequence in sequences:
         manifest = check(data, sequence)
@@ -56,7 +56,7 @@ def test_the_seed_decides(data, tmp_path, monkeypatch):
 
 def test_no_picture_stands_in_both_splits_and_the_test_is_the_demos():
     training = {source.name for source in general.TRAINING}
-    assert len(training) == 38
+    assert len(training) == 51
     tested = [source.file for source in general.TEST]
     of_demo = [scene.photograph for scene in demo.SCENES if scene.split == "test"]
     assert tested == [f"data/{name}" for name in of_demo]
@@ -80,6 +80,32 @@ def test_scenes_are_no_larger_than_detail_lasts():
     assert 3.1 * 192 < max(widths) <= 3.4 * 192
     assert general._scene_width(small, np.random.default_rng(0), 128, 192) == 200
     assert general._scene_width(small, np.random.default_rng(0), 256, 384) == 100
+
+
+def test_training_sequences_show_up_to_three_objects_and_test_sequences_none(tmp_path, monkeypatch):
+    objects: dict[str, list[int]] = {"train": [], "test": []}
+
+    def note(folder, *arguments, **options):
+        objects[folder.parent.name].append(options["objects"])
+        return 0
+
+    monkeypatch.setattr(general, "film_sequence", note)
+    monkeypatch.setattr(general, "TRAINING", 4 * (COFFEE,))
+    monkeypatch.setattr(general, "TEST", (CHELSEA,))
+    make_general_data(tmp_path)
+    assert set(objects["train"]) == {0, 1, 2, 3}
+    assert objects["test"] == 6 * [0]
+
+
+def test_changed_colours_are_paler_or_stronger_too():
+    picture = np.empty((4, 4, 3), np.float32)
+    picture[:] = (150, 120, 90)
+    saturations = []
+    for seed in range(90):
+        changed = general._recoloured(picture, np.random.default_rng(seed))
+        if changed is not picture:
+            saturations.append(1 - changed[0, 0].min() / changed[0, 0].max())
+    assert min(saturations) < 0.3 < 0.55 < max(saturations)
 
 
 def test_two_of_three_pictures_have_other_colours_within_the_same_range():
