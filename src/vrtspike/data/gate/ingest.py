@@ -18,15 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.gate.alignment import Alignment, align, center_tolerance, mismatch, order_fault
-from vrtspike.data.gate.consistency import (
-    STANDARD_ERROR,
-    Consistency,
-    FrameView,
-    gray,
-    view_picture,
-    view_spikes,
-)
+from vrtspike.data.gate.consistency import Consistency
 from vrtspike.data.gate.exposure_length import Lengths, compare_lengths, length_faults, widening
+from vrtspike.data.gate.frame_views import FrameView, gray, view_picture, view_spikes
+from vrtspike.data.gate.levels import STANDARD_ERROR
 from vrtspike.data.manifests import INGESTED
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.registry import LAYOUTS, frame_faults
