@@ -13,7 +13,7 @@ from vrtspike.data.clips.dataset import merge_dataset
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
-from vrtspike.data.raw.spikes import pack_rows
+from vrtspike.data.raw.packed import pack_rows
 from vrtspike.data.store.layout import StoreLayout
 from vrtspike.data.store.voxels import voxelize
 from vrtspike.data.store.writing import StoredFrame, build_store

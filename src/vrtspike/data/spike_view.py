@@ -23,8 +23,9 @@ from vrtspike.data.gate.alignment import (
 )
 from vrtspike.data.raw.layouts.files import sensor_file
 from vrtspike.data.raw.layouts.layout import Layout
+from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.raw.recordings import find_sensor
-from vrtspike.data.raw.spikes import PackedSpikes, count_spike_frames
+from vrtspike.data.raw.spikes import count_spike_frames
 from vrtspike.data.video import video_file
 from vrtspike.io.images import read_gray
 from vrtspike.plotting.drawing import drawn_figure, show_text

@@ -17,7 +17,8 @@ from vrtspike.data.gate.alignment import (
     mismatch,
     order_fault,
 )
-from vrtspike.data.raw.spikes import PackedSpikes, pack_rows, read_spikes
+from vrtspike.data.raw.packed import PackedSpikes, pack_rows
+from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.simulation.sensor import simulate_spikes
 from vrtspike.io.images import read_gray, shrink
 from vrtspike.system.errors import DataError

@@ -25,7 +25,7 @@ from vrtspike.data.clips.augmentation import (
 )
 from vrtspike.data.clips.dataset import DatasetManifest
 from vrtspike.data.clips.limits import MAX_FAULTS, MAX_THRESHOLD
-from vrtspike.data.raw.spikes import PackedSpikes
+from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.store.layout import StoreLayout
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.voxels import Statistics, normalize_counts, voxelize_packed

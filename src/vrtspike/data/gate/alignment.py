@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.exposure import Exposure
-from vrtspike.data.raw.spikes import PackedSpikes, frame_scale
+from vrtspike.data.raw.packed import PackedSpikes
+from vrtspike.data.raw.spikes import frame_scale
 from vrtspike.io.images import shrink
 
 WINDOW = 9

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.gate.alignment import band_pass, correlation
-from vrtspike.data.raw.spikes import PackedSpikes
+from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.io.images import shrink
 
 MIN_LIKENESS = 0.9

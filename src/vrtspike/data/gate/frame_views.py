@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.gate.alignment import MIN_SIDE, MIN_TEXTURE, WINDOW, band_pass
-from vrtspike.data.raw.spikes import PackedSpikes
+from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.io.images import shrink
 
 COARSE = 16

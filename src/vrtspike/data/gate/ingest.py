@@ -26,8 +26,9 @@ from vrtspike.data.manifests import INGESTED
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.registry import LAYOUTS, frame_faults
 from vrtspike.data.raw.numbering import frame_order
+from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.raw.recordings import Recording, find_recordings, sequence_sensor
-from vrtspike.data.raw.spikes import PackedSpikes, Sensor, frame_scale
+from vrtspike.data.raw.spikes import Sensor, frame_scale
 from vrtspike.io.images import read_rgb
 from vrtspike.io.manifests import file_entry
 from vrtspike.system.errors import DataError

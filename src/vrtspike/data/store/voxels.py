@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from vrtspike.data.bins import bin_edges
 from vrtspike.data.exposure import Exposure
-from vrtspike.data.raw.spikes import PackedSpikes, pack_rows
+from vrtspike.data.raw.packed import PackedSpikes, pack_rows
 from vrtspike.io.images import luma, shrink
 from vrtspike.system.errors import DataError
 

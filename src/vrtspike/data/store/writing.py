@@ -17,7 +17,8 @@ from vrtspike.data.bins import bin_edges
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.manifests import INGESTED, STORE, recorded_exposure
 from vrtspike.data.raw.layouts.files import Area
-from vrtspike.data.raw.spikes import PackedSpikes, Sensor
+from vrtspike.data.raw.packed import PackedSpikes
+from vrtspike.data.raw.spikes import Sensor
 from vrtspike.data.raw.versions import changed_files
 from vrtspike.data.store.layout import SCHEMA, StoreLayout
 from vrtspike.data.store.reading import Store
