@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.data.gate.accept import COLUMNS, alignment_rows
+from vrtspike.data.gate.alignment_table import COLUMNS, alignment_rows
 from vrtspike.data.manifests import SURVEY, manifest_paths, surveyed
 from vrtspike.data.spike_view import plot_alignment
 from vrtspike.io.files import atomic_write_text

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tests.data.conftest import SEQUENCES
-from vrtspike.data.clips.dataset import merge_dataset
+from vrtspike.data.clips.merging import merge_dataset
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure

@@ -14,7 +14,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from vrtspike.data.clips.clips import prepare_batch
+from vrtspike.data.clips.batches import prepare_batch
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.simulation.demo import SCENES, render
 from vrtspike.data.simulation.scenes import FRAMES_PER_EXPOSURE

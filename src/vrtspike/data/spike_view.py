@@ -296,7 +296,7 @@ def plot_alignment(path: str | Path, table: pd.DataFrame) -> None:
 
     Args:
         path: where to write, ``.svg``.
-        table: with the columns of :data:`vrtspike.data.gate.accept.COLUMNS`. Of
+        table: with the columns of :data:`vrtspike.data.gate.alignment_table.COLUMNS`. Of
             more than 60 sequences, those with the lowest correlation are shown. A data set without
             spikes has no rows; the plot then says so.
     """

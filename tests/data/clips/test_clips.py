@@ -10,9 +10,11 @@ from torch.utils.data import DataLoader
 
 from tests.data.prepared import layout_of, prepared, random_frames
 from tests.data.scenes import film
-from vrtspike.data.clips.augmentation import halved_pictures
-from vrtspike.data.clips.clips import ClipDataset, prepare_batch, read_clip
+from vrtspike.data.clips.augmentation import halve_pictures
+from vrtspike.data.clips.batches import prepare_batch
+from vrtspike.data.clips.clips import ClipDataset
 from vrtspike.data.clips.dataset import DatasetManifest, SequenceEntry, load_dataset
+from vrtspike.data.clips.samples import read_clip
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.data.store.reading import MEMORY_PER_BYTE, CacheUse, Store, cache_share, cache_use
 from vrtspike.data.store.voxels import Statistics
@@ -370,7 +372,7 @@ def test_a_batch_is_seen_by_a_camera_or_a_sensor_of_half_the_size(dataset):
         if kind[0] == 32:
             assert torch.equal(batch["blur"], before["blur"])
         else:
-            halved = halved_pictures(before["sharp"].flatten(0, 1))
+            halved = halve_pictures(before["sharp"].flatten(0, 1))
             assert torch.equal(batch["sharp"].flatten(0, 1), halved)
         if kind[1] == 16:
             assert torch.equal(batch["counts"], before["counts"])
