@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.exposure import TABLE, Exposure, exposure_table, middle_frame
-from vrtspike.data.raw.layouts.files import SENSOR_FILE, SequenceFiles, tells_size
+from vrtspike.data.raw.layouts.files import SENSOR_FILE, SequenceFiles, gives_size
 from vrtspike.data.raw.layouts.folders import FOREIGN
 from vrtspike.data.raw.layouts.registry import frame_faults
 from vrtspike.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME, spk_gopro_exposure
@@ -214,7 +214,7 @@ def write_sequence(
                     f"expected nothing but the {len(names)} files that are written again; give "
                     "another folder, or remove this one"
                 )
-    if how.DOWNSCALE != SPK_GOPRO.DOWNSCALE or tells_size(folder / SENSOR_FILE):
+    if how.DOWNSCALE != SPK_GOPRO.DOWNSCALE or gives_size(folder / SENSOR_FILE):
         rows, columns = interval.shape[1:]
         atomic_write_text(folder / SENSOR_FILE, f"spike_h: {rows}\nspike_w: {columns}\n")
     is_rate = how.STEPS_PER_FRAME == STEPS_PER_SOURCE_FRAME

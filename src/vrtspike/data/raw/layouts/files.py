@@ -70,7 +70,7 @@ class SequenceFiles:
         return sorted([*self.blur.values(), *self.sharp.values(), *self.spikes.values(), *single])
 
 
-def tells_size(path: Path) -> bool:
+def gives_size(path: Path) -> bool:
     """Whether a ``config.yaml`` is there and names a sensor's size; others hold other things."""
     return path.is_file() and bool(_sizes_named(path.read_text("utf-8-sig", errors="replace")))
 
@@ -82,7 +82,7 @@ def _sizes_named(text: str) -> list[str]:
 def sensor_file(spikes: Path) -> Path | None:
     """The ``config.yaml`` in the folder of a spike file, or in one above, that gives a size."""
     folders = list(spikes.absolute().parents)[:_FOLDERS_ABOVE]
-    return next(filter(tells_size, (folder / SENSOR_FILE for folder in folders)), None)
+    return next(filter(gives_size, (folder / SENSOR_FILE for folder in folders)), None)
 
 
 def sensor_size(path: Path) -> tuple[int, int] | None:
