@@ -17,10 +17,9 @@ from vrtspike.data.gate.alignment import (
     align,
     center_tolerance,
     correlation_curve,
-    disorder,
     mismatch,
-    order_fault,
 )
+from vrtspike.data.gate.step_order import disorder, order_fault
 from vrtspike.data.raw.layouts.files import sensor_file
 from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.packed import PackedSpikes

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 
-from vrtspike.data.gate.alignment import correlation
 from vrtspike.data.gate.frame_views import FrameView, Grey, PictureView, SpikeView
 from vrtspike.data.gate.levels import MAX_FLAT, LevelComparison
+from vrtspike.data.gate.similarity import correlation
 
 MIN_COARSE_LIKENESS = 0.5
 """Minimum correlation of blurry and sharp frame, both coarse. Right pairs: GoPro 0.99, Sintel 0.99,

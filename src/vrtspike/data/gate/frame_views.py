@@ -12,7 +12,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.gate.alignment import MIN_SIDE, MIN_TEXTURE, WINDOW, band_pass
+from vrtspike.data.gate.alignment import MIN_SIDE, MIN_TEXTURE, WINDOW
+from vrtspike.data.gate.similarity import band_pass
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.io.images import shrink
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vrtspike.data.gate.alignment import correlation
 from vrtspike.data.gate.frame_views import Grey, PictureView
+from vrtspike.data.gate.similarity import correlation
 
 MAX_FLAT = 1.0
 """Standard deviation, of 255, up to which a picture shows nothing."""
