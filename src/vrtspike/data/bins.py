@@ -72,9 +72,9 @@ def _half(steps: int, bins: int) -> NDArray[np.int64]:
     """Widths of the bins on one side of the sharp frame, from there outwards: int64 (bins,).
 
     Fine next to the sharp frame, whose brightness a model restores, and coarser farther away: bin j
-    of n ends j + (steps - n) (j / n)^3 steps from it. A linear regression of the sharp
-    frame from equal bins loses 0.5 dB (``benchmarks/learning.py``). SpkDeblurNet (Chen et al., NeurIPS 2023) gives
-    its network the central steps unbinned.
+    of n ends j + (steps - n) (j / n)^3 steps from it. A linear regression of the sharp frame from
+    equal bins loses 0.5 dB (``benchmarks/learning.py``). SpkDeblurNet (Chen et al., NeurIPS 2023)
+    gives its network the central steps unbinned.
 
     Args:
         steps: their sum, at least ``bins``.

@@ -18,9 +18,9 @@ from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.io.images import shrink
 
 MIN_LIKENESS = 0.9
-"""Minimum correlation of the blurry frame with the better of two windows: 0.93 and more in generated
-data. Below it the pattern of a noisy sensor decides, which is the same in each window, and a
-shorter one seemed better by up to 0.02 in sound data."""
+"""Minimum correlation of the blurry frame with the better of two windows: 0.93 and more in
+generated data. Below it the pattern of a noisy sensor decides, which is the same in each window,
+and a shorter one seemed better by up to 0.02 in sound data."""
 MIN_GAIN = 0.005
 """Minimum lead in correlation of another window, in the median of a sequence, beyond counting
 noise. Sound generated data: worse by 0.001 (hardly any motion) to 0.5. Exposures of half the
