@@ -85,7 +85,7 @@ def place(tmp_path_factory) -> Path:
     raw = folder / "raw"
     for seed, name in enumerate(SEQUENCES):
         write_sequence(
-            raw / name, film(seed, 33, 48, 64), frames_per_exposure=11, how=Simulation(SEED=seed)
+            raw / name, film(seed, 33, 48, 64), frames_per_exposure=11, sensor=Simulation(SEED=seed)
         )
     prepared(raw, SEQUENCES, folder, bins=4)
     (folder / "presets").mkdir()

@@ -63,7 +63,7 @@ def scene(tmp_path_factory) -> Path:
         SCENES[-1], np.random.default_rng(5), *SIZE, EXPOSURES * FRAMES_PER_EXPOSURE + 1
     )
     how = Simulation(SEED=5)
-    write_sequence(folder, frames, frames_per_exposure=FRAMES_PER_EXPOSURE, how=how)
+    write_sequence(folder, frames, frames_per_exposure=FRAMES_PER_EXPOSURE, sensor=how)
     return folder
 
 

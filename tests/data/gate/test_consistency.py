@@ -281,7 +281,7 @@ SOUND = {
 @pytest.mark.parametrize("kind", SOUND)
 def test_sound_data_has_no_faults(tmp_path, kind):
     frames, how = SOUND[kind]
-    write_sequence(tmp_path / SEQUENCE, frames(), frames_per_exposure=11, how=how)
+    write_sequence(tmp_path / SEQUENCE, frames(), frames_per_exposure=11, sensor=how)
     blur_dir = "blur" if how.GAMMA is None else "blur_gamma"
     assert check(tmp_path, SEQUENCE, blur_dir)["faults"] == []
 
