@@ -101,7 +101,7 @@ def test_the_picture_shows_what_was_read(exposure, tmp_path):
     text = (tmp_path / "a.svg").read_text()
     placed = view_spikes(folder / "a.dat", start=8, frame=folder / "a.png")
     draw_spikes(placed, tmp_path / "later.svg")
-    step = round(8 + placed.found.center)
+    step = round(8 + placed.alignment.center)
     assert f">9 steps about the sharp instant ({step})<" in (tmp_path / "later.svg").read_text()
     for words in (
         ">a.dat<", ">mean rate of 40 steps<", ">9 steps about the sharp instant (", ">frame, corr",

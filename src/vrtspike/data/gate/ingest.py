@@ -301,16 +301,19 @@ class _Checks:
         Returns:
             None, with a fault, if it cannot be read or has another size than the first one.
         """
-        with self._collect():
+        try:
             picture = read_rgb(self.root / path)
-            height, width, _ = picture.shape
-            if self.rgb_size == (height, width):
-                return picture
-            raise DataError(
+        except DataError as error:
+            self.faults.append(str(error))
+            return None
+        height, width, _ = picture.shape
+        if self.rgb_size != (height, width):
+            self.faults.append(
                 f"{self.root / path}: {height} x {width} pixels, but the first frame has "
                 f"{self.rgb_size}"
             )
-        return None
+            return None
+        return picture
 
 
 def _spikes_entry(

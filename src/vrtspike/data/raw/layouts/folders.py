@@ -140,12 +140,9 @@ def numbered(
             faults.append(f"two files for frame {frame}: {files[frame]} and {path}{reason}")
         else:
             files[frame] = path
-    unread = []
-    for number, name in others:
-        # Only a file with the name of a frame can be meant as one.
-        is_frame = number.isdecimal() or number in names
-        if is_frame and names.get(number) not in files and not (root / place / name).is_dir():
-            unread.append(name)
+    unread = [
+        name for number, name in others if _is_misnamed(root / place / name, number, names, files)
+    ]
     if unread:
         more = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
         array = " with an array spk (T, H, W)" if suffixes == SPIKE_SUFFIXES else ""
@@ -154,6 +151,21 @@ def numbered(
             f"{array}: convert, rename or remove"
         )
     return files
+
+
+def _is_misnamed(
+    path: Path, number: str, names: Mapping[str, str], files: Mapping[str, str]
+) -> bool:
+    """Return whether a file that is not read has the name of a frame without a file.
+
+    Args:
+        path: of the file.
+        number: of the frame, by :func:`frame_key`.
+        names: names of frames by number.
+        files: files by the name of their frame.
+    """
+    is_frame = number.isdecimal() or number in names
+    return is_frame and names.get(number) not in files and not path.is_dir()
 
 
 def _visible_names(folder: Path, prefix: str) -> list[str]:
