@@ -63,7 +63,7 @@ def prepared(root: Path, names: Iterable[str], folder: Path, bins: int) -> Path:
 def merged(
     stores: Path, names: Iterable[str], excluded: Any = None, train_split: str = "train"
 ) -> dict[str, Any]:
-    """What the manifest of a data set holds, of stores in a folder."""
+    """The contents of the manifest of a data set, of stores in a folder."""
     accepted = {"sequences": list(names), "excluded": excluded or {}, "overlaps": {}}
     return merge_dataset(accepted, stores, dataset="toy", train_split=train_split)
 

@@ -1,3 +1,5 @@
+"""Augmentation of arrays."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -16,7 +18,8 @@ from vrtspike.data.store.voxels import voxelize
 
 def fire(light, theta, charge):
     """An integrate-and-fire sensor in whole numbers: light (T, h, w), charge at the start."""
-    charge, spikes = charge.copy(), []
+    charge = charge.copy()
+    spikes = []
     for step in light:
         charge += step
         spikes.append(charge >= theta)
@@ -49,7 +52,7 @@ def test_decimated_counts_are_those_of_a_sensor_of_a_higher_threshold(times):
     assert result.sum() > 500
 
 
-def test_each_pixel_has_a_threshold_of_its_own_which_need_not_be_whole():
+def test_each_pixel_has_its_own_threshold_not_always_whole():
     counts = torch.ones((2, 5, 1, 2), dtype=torch.uint8)
     result = decimate_counts(counts, np.array([[1.0, 2.5]]), np.array([[0.0, 0.5]]))
     assert result[..., 0].flatten().tolist() == [1] * 10
@@ -66,17 +69,17 @@ def test_decimation_counts_further_than_a_byte():
 NO_FAULTS = {"dark": 0.0, "flipped": 0.0, "hot": 0.0, "dead": 0.0, "late": 0.0}
 
 
-def test_faults_are_as_frequent_as_asked_and_stay_within_the_steps():
+def test_faults_have_the_given_rates_and_stay_within_the_steps():
     random = np.random.default_rng(0)
     steps = torch.tensor([[2, 3], [4, 1]], dtype=torch.uint8)
     none = torch.zeros((2, 2, 200, 200), dtype=torch.uint8)
     every = steps[..., None, None].expand_as(none).contiguous()
 
     def rate(counts, **faults):
-        found = add_faults(counts, steps, random, **{**NO_FAULTS, **faults})
-        assert found.dtype == torch.uint8
-        assert (found <= every).all()
-        return found.sum(dtype=torch.float32).item() / every.sum(dtype=torch.float32).item()
+        faulty = add_faults(counts, steps, random, **{**NO_FAULTS, **faults})
+        assert faulty.dtype == torch.uint8
+        assert (faulty <= every).all()
+        return faulty.sum(dtype=torch.float32).item() / every.sum(dtype=torch.float32).item()
 
     for counts in (none, every):
         assert torch.equal(add_faults(counts, steps, random, **NO_FAULTS), counts)
@@ -95,11 +98,11 @@ def test_late_spikes_go_to_the_next_bin_of_their_exposure():
     steps = torch.full((2, 3), 4, dtype=torch.uint8)
     counts = torch.zeros((2, 3, 100, 100), dtype=torch.uint8)
     counts[0, 0], counts[0, 2] = 4, 4
-    found = add_faults(counts, steps, np.random.default_rng(1), **{**NO_FAULTS, "late": 0.1})
-    assert torch.equal(found.sum((1, 2, 3)), counts.sum((1, 2, 3)))
-    assert torch.equal(found[1], counts[1])
-    assert torch.equal(found[0, 2], counts[0, 2]), "the last spike of an exposure stays in it"
-    moved = found[0, 1].float().mean().item()
+    faulty = add_faults(counts, steps, np.random.default_rng(1), **{**NO_FAULTS, "late": 0.1})
+    assert torch.equal(faulty.sum((1, 2, 3)), counts.sum((1, 2, 3)))
+    assert torch.equal(faulty[1], counts[1])
+    assert torch.equal(faulty[0, 2], counts[0, 2]), "the last spike of an exposure stays in it"
+    moved = faulty[0, 1].float().mean().item()
     # Each of the full bin's pixels has a spike in its last step; a second one seldom follows.
     assert moved == pytest.approx(0.1, rel=0.1)
 
@@ -108,9 +111,9 @@ def test_hot_and_dead_pixels_are_the_same_in_all_frames():
     steps = torch.full((3, 4), 5, dtype=torch.uint8)
     counts = torch.full((3, 4, 60, 60), 2, dtype=torch.uint8)
     faults = {**NO_FAULTS, "hot": 0.1, "dead": 0.1}
-    found = add_faults(counts, steps, np.random.default_rng(1), **faults)
-    assert set(found.unique().tolist()) == {0, 2, 5}
-    assert (found == found[:1, :1]).all()
+    faulty = add_faults(counts, steps, np.random.default_rng(1), **faults)
+    assert set(faulty.unique().tolist()) == {0, 2, 5}
+    assert (faulty == faulty[:1, :1]).all()
 
 
 def test_a_camera_of_half_the_size_sees_means_of_four_pixels():

@@ -18,12 +18,12 @@ class Clip:
     blur: torch.Tensor
     """float32 (B, T, 3, H, W), 0 to 1."""
     sharp: torch.Tensor | None
-    """float32 (B, T, 3, H, W), 0 to 1; None where there is no truth."""
+    """float32 (B, T, 3, H, W), 0 to 1; None without truth."""
     voxels: torch.Tensor | None
     """float32 (B, T, K, h, w): standardised gain x spike rate, at the resolution of the spike
-    sensor; (B, T + 2, K, h, w) with DATA.NEIGHBOURS; None where there are no spikes."""
+    sensor; (B, T + 2, K, h, w) with DATA.NEIGHBOURS; None without spikes."""
     guide: torch.Tensor | None = None
-    """What a teacher restores, where there is one."""
+    """The restoration of a teacher, if there is one."""
 
     @property
     def reference(self) -> torch.Tensor:
