@@ -33,7 +33,8 @@ from experiments import write_figures
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.data.bins import bin_edges
 from vrtspike.data.clips.clips import ClipDataset
-from vrtspike.data.clips.dataset import load_dataset, merge_dataset
+from vrtspike.data.clips.dataset import load_dataset
+from vrtspike.data.clips.merging import merge_dataset
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure

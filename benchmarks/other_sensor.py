@@ -45,7 +45,7 @@ def write_data(root: Path) -> None:
                 height=HEIGHT,
                 width=WIDTH,
                 exposures=EXPOSURES,
-                how=SENSOR,
+                sensor=SENSOR,
             )
             print(f"{split}/{name}: {count} exposures")
 

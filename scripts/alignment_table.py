@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.data.gate.accept import COLUMNS, alignment_rows
+from vrtspike.data.alignment_plot import plot_alignment
+from vrtspike.data.gate.alignment_table import COLUMNS, alignment_rows
 from vrtspike.data.manifests import SURVEY, manifest_paths, surveyed
-from vrtspike.data.spike_view import plot_alignment
 from vrtspike.io.files import atomic_write_text
 from vrtspike.io.manifests import read_manifest
 from vrtspike.system.cli import run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.data.clips.dataset import merge_dataset
+from vrtspike.data.clips.merging import merge_dataset
 from vrtspike.data.manifests import ACCEPTED
 from vrtspike.io.files import write_json
 from vrtspike.io.manifests import read_manifest, sealed

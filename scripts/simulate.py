@@ -105,9 +105,9 @@ def main() -> None:
     if arguments.steps_per_frame is None:
         steps = STEPS_OF_PAIRS if arguments.pairs else STEPS_PER_SOURCE_FRAME
         arguments.steps_per_frame = steps
-    how = simulation(arguments)
+    sensor = simulation(arguments)
     if arguments.pairs:
-        simulate_spikes_of_pairs(arguments, how)
+        simulate_spikes_of_pairs(arguments, sensor)
         return
     if arguments.source:
         refuse_pairs(arguments.source, SPLITS)
@@ -124,7 +124,7 @@ def main() -> None:
     )
     for_each(
         folders,
-        lambda folder: simulate(folder, arguments, how),
+        lambda folder: simulate(folder, arguments, sensor),
         "folders that could not be simulated",
         "The other folders are done; fix these and run again.",
     )
@@ -199,7 +199,7 @@ def for_each(
         raise DataError(list_faults(title, faults, advice))
 
 
-def simulate_spikes_of_pairs(arguments: argparse.Namespace, how: Simulation) -> None:
+def simulate_spikes_of_pairs(arguments: argparse.Namespace, sensor: Simulation) -> None:
     """Simulate the spikes of all sequences of a data set without any."""
     root = arguments.pairs
     found = survey(root, arguments.splits or SPLITS, "blur", arguments.layout)
@@ -225,7 +225,7 @@ def simulate_spikes_of_pairs(arguments: argparse.Namespace, how: Simulation) -> 
                 root,
                 files,
                 folder,
-                how.model_copy(update={"SEED": how.SEED + number}),
+                sensor.model_copy(update={"SEED": sensor.SEED + number}),
                 progress=progress,
             )
         print(f"{folder}: spikes of {count} frames")
@@ -247,7 +247,7 @@ def simulation(arguments: argparse.Namespace) -> Simulation:
         raise ConfigError("; ".join(faults)) from error
 
 
-def simulate(source: FrameFolder, arguments: argparse.Namespace, how: Simulation) -> None:
+def simulate(source: FrameFolder, arguments: argparse.Namespace, sensor: Simulation) -> None:
     """Simulate one sequence."""
     folder = arguments.output / source.split / source.sequence
     known = source.frames_per_exposure or FRAMES_PER_EXPOSURE
@@ -258,7 +258,7 @@ def simulate(source: FrameFolder, arguments: argparse.Namespace, how: Simulation
             folder,
             map(read_rgb, files),
             frames_per_exposure=length,
-            how=how,
+            sensor=sensor,
             progress=lambda done: progress(done, len(files)),
         )
     print(

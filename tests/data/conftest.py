@@ -17,7 +17,7 @@ def pristine(tmp_path_factory):
     root = tmp_path_factory.mktemp("dataset")
     for seed, name in enumerate(SEQUENCES):
         write_sequence(
-            root / name, film(seed, 34), frames_per_exposure=11, how=Simulation(SEED=seed)
+            root / name, film(seed, 34), frames_per_exposure=11, sensor=Simulation(SEED=seed)
         )
     return root
 

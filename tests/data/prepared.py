@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from tests.data.conftest import SEQUENCES
-from vrtspike.data.clips.dataset import merge_dataset
+from vrtspike.data.clips.merging import merge_dataset
 from vrtspike.data.gate.ingest import ingest_sequence
 from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
-from vrtspike.data.raw.spikes import pack_rows
+from vrtspike.data.raw.packed import pack_rows
 from vrtspike.data.store.layout import StoreLayout
 from vrtspike.data.store.voxels import voxelize
 from vrtspike.data.store.writing import StoredFrame, build_store
@@ -63,7 +63,7 @@ def prepared(root: Path, names: Iterable[str], folder: Path, bins: int) -> Path:
 def merged(
     stores: Path, names: Iterable[str], excluded: Any = None, train_split: str = "train"
 ) -> dict[str, Any]:
-    """What the manifest of a data set holds, of stores in a folder."""
+    """The contents of the manifest of a data set, of stores in a folder."""
     accepted = {"sequences": list(names), "excluded": excluded or {}, "overlaps": {}}
     return merge_dataset(accepted, stores, dataset="toy", train_split=train_split)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from vrtspike.data.raw.spikes import PackedSpikes, pack_rows
+from vrtspike.data.raw.packed import PackedSpikes, pack_rows
 
 
 def texture(seed, height, width):

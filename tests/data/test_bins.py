@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vrtspike.data.bins import bin_edges, most_bins
+from vrtspike.data.bins import bin_edges, max_bins
 from vrtspike.data.exposure import middle_frame
 from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.system.errors import DataError
@@ -64,7 +64,7 @@ def test_the_sharp_frame_lies_at_one_edge_whatever_the_exposure(bins, each):
 @given(frames=st.integers(1, 300), data=st.data())
 @settings(max_examples=200, deadline=None)
 def test_all_bins_that_fit_are_filled_and_grow_away_from_the_sharp_frame(frames, data):
-    bins = data.draw(st.integers(max(1, -(-frames // 200)), most_bins(spk_gopro_exposure(frames))))
+    bins = data.draw(st.integers(max(1, -(-frames // 200)), max_bins(spk_gopro_exposure(frames))))
     steps, half = bin_steps(frames, bins), bins // 2
     assert steps.sum() == frames
     assert steps.min() >= 1
@@ -81,7 +81,7 @@ def test_all_bins_that_fit_are_filled_and_grow_away_from_the_sharp_frame(frames,
     [(104, 97), (88, 81), (56, 49), (57, 49), (17, 9), (16, 9), (15, 15), (8, 8)],
 )
 def test_more_bins_than_steps_on_one_side_are_refused(frames, most):
-    assert most_bins(spk_gopro_exposure(frames)) == most
+    assert max_bins(spk_gopro_exposure(frames)) == most
     with pytest.raises(
         DataError, match=rf"{most + 1} voxel bins .* DATA\.NUM_VOXEL_BINS to at most {most}$"
     ):

@@ -6,7 +6,8 @@ import pytest
 
 from tests.data.prepared import merged
 from vrtspike.data.clips.dataset import load_dataset
-from vrtspike.data.gate.accept import accept, alignment_rows
+from vrtspike.data.gate.accept import accept
+from vrtspike.data.gate.alignment_table import alignment_rows
 from vrtspike.data.manifests import contents_digest
 from vrtspike.data.store.writing import build_store, verify_store
 from vrtspike.io.files import write_json

@@ -31,7 +31,7 @@ class Writing(SequenceStage):
 
     kind = manifest_kind = INGEST_SHARD
 
-    def made_of(self, name):
+    def inputs(self, name):
         return {"text": f"of {name}"}
 
     def entry(self, name, manifest):
@@ -40,7 +40,7 @@ class Writing(SequenceStage):
     def make(self, name):
         if name in self.bad:
             raise self.error or DataError(f"{name}: torn" if name == "test/c" else "torn")
-        manifest = {"schema": self.kind.schema, "frames": [], **self.made_of(name)}
+        manifest = {"schema": self.kind.schema, "frames": [], **self.inputs(name)}
         write_json(self.manifest(name), manifest)
         (self.folder / f"{name.replace('/', ' ')}.maker").write_text(str(os.getpid()))
         return manifest

@@ -55,15 +55,15 @@ def test_a_frame_is_compared_and_gives_half_its_size_where_nothing_else_does(exp
     folder, spikes = exposure
     view = view_spikes(folder / "a.dat", frame=folder / "a.png", layout=SPK_GOPRO)
     line = describe(view)[-1]
-    assert line.startswith(f"correlation with the frame: {view.found.correlation:.2f} at step")
+    assert line.startswith(f"correlation with the frame: {view.alignment.correlation:.2f} at step")
     assert line.endswith("of 40 (expected at 16 +- 5)")
     for layout in (None, LAYOUTS["stream"]):  # which nobody guesses
         line = describe(view_spikes(folder / "a.dat", frame=folder / "a.png", layout=layout))[-1]
         assert line.endswith("of 40")
     with pytest.raises(DataError, match=r"a\.dat: found 40 spike frames, expected 137"):
         view_spikes(folder / "a.dat", layout=LAYOUTS["s_sdm"])
-    assert view.found.correlation > 0.8
-    assert view.found.center == pytest.approx(16, abs=3)
+    assert view.alignment.correlation > 0.8
+    assert view.alignment.center == pytest.approx(16, abs=3)
     write_spikes(tmp_path / "b.dat", spikes)
     with pytest.raises(DataError, match=r"nothing tells the sensor's size; give .* --sensor"):
         view_spikes(tmp_path / "b.dat")
@@ -101,7 +101,7 @@ def test_the_picture_shows_what_was_read(exposure, tmp_path):
     text = (tmp_path / "a.svg").read_text()
     placed = view_spikes(folder / "a.dat", start=8, frame=folder / "a.png")
     draw_spikes(placed, tmp_path / "later.svg")
-    step = round(8 + placed.found.center)
+    step = round(8 + placed.alignment.center)
     assert f">9 steps about the sharp instant ({step})<" in (tmp_path / "later.svg").read_text()
     for words in (
         ">a.dat<", ">mean rate of 40 steps<", ">9 steps about the sharp instant (", ">frame, corr",
@@ -142,7 +142,7 @@ def test_columns_of_a_head_are_left_out_unless_the_frame_has_them(tmp_path):
     for name, columns in (("wide.png", 416), ("narrow.png", 400)):
         view = view_spikes(tmp_path / "a.dat", (250, 416), tmp_path / name)
         assert view.spikes.shape == (16, 250, columns)
-        assert view.found.correlation > 0.8
+        assert view.alignment.correlation > 0.8
     (first, *_) = describe(view)
     assert first.endswith("16 steps of 250 x 416 (400 of them picture)")
     assert view_spikes(tmp_path / "a.dat", (250, 416)).spikes.columns == 400
@@ -154,7 +154,7 @@ def test_real_files_that_are_cut_or_shuffled(shared, tmp_path):
     file, frame = samples / "spk_gopro/000226.dat", samples / "spk_gopro/000226.png"
     view = view_spikes(file, frame=frame, layout=SPK_GOPRO)
     assert faults(view) == []
-    assert view.found.center == pytest.approx(40, abs=1)
+    assert view.alignment.center == pytest.approx(40, abs=1)
     assert describe(view)[-1].endswith("of 88 (expected at 40 +- 11)")
     size = 360 * 640 // 8
     content = file.read_bytes()

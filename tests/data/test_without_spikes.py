@@ -12,7 +12,8 @@ from torch.utils.data import default_collate
 from tests.data import prepared
 from tests.data.conftest import SEQUENCES
 from tests.data.prepared import built, check
-from vrtspike.data.clips.clips import ClipDataset, prepare_batch
+from vrtspike.data.clips.batches import prepare_batch
+from vrtspike.data.clips.clips import ClipDataset
 from vrtspike.data.clips.dataset import load_dataset
 from vrtspike.data.store.reading import Store
 from vrtspike.io.files import read_json, write_json

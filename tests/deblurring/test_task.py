@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from tests.deblurring.reference_metrics import decibels, similarity
-from vrtspike.data.clips.clips import prepare_batch
+from vrtspike.data.clips.batches import prepare_batch
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.deblurring.task import DeblurringTask
 from vrtspike.evaluation.visuals import GAP, LABEL_HEIGHT

@@ -14,7 +14,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from vrtspike.data.clips.clips import prepare_batch
+from vrtspike.data.clips.batches import prepare_batch
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.simulation.demo import SCENES, render
 from vrtspike.data.simulation.scenes import FRAMES_PER_EXPOSURE
@@ -63,7 +63,7 @@ def scene(tmp_path_factory) -> Path:
         SCENES[-1], np.random.default_rng(5), *SIZE, EXPOSURES * FRAMES_PER_EXPOSURE + 1
     )
     how = Simulation(SEED=5)
-    write_sequence(folder, frames, frames_per_exposure=FRAMES_PER_EXPOSURE, how=how)
+    write_sequence(folder, frames, frames_per_exposure=FRAMES_PER_EXPOSURE, sensor=how)
     return folder
 
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from tests.published_runs import write_lines
-from vrtspike.data.clips.dataset import read_statistics
+from vrtspike.data.clips.run_statistics import read_statistics
 from vrtspike.data.manifests import DATASET
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.deblurring.problem import evaluation_weights, training_weights

@@ -19,7 +19,7 @@ from vrtspike.commands.hardware import Machine
 from vrtspike.config.problems import find_problem
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.workflow import Workflow
-from vrtspike.data.clips.dataset import held_out
+from vrtspike.data.clips.merging import held_out
 from vrtspike.data.clips.requirements import largest_crop
 from vrtspike.data.data_size import GB, GOPRO, DataSize, measure_data
 from vrtspike.data.datasets import Dataset, DeblurringWorkflow

@@ -95,7 +95,8 @@ def calibrate(arguments: argparse.Namespace) -> int:
     the homography between two cameras side by side, a moving one the time offset. The result is
     written with its residual error and a picture. The exit status is 1 if it is not good enough.
     """
-    from vrtspike.data.gate.calibration import apply, calibrate, save
+    from vrtspike.data.gate.calibration import calibrate, save
+    from vrtspike.data.gate.resampling import resample
 
     sensor = tuple(arguments.sensor) if arguments.sensor else None
     found, picture = calibrate(arguments.static, arguments.moving, sensor, arguments.most_steps)
@@ -116,7 +117,7 @@ def calibrate(arguments: argparse.Namespace) -> int:
     if found.faults:
         return 1
     if arguments.data:
-        for folder in apply(found, arguments.data, arguments.output):
+        for folder in resample(found, arguments.data, arguments.output):
             print(f"resampled: {folder}")
     return 0
 

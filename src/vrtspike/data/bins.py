@@ -15,16 +15,16 @@ from vrtspike.data.exposure import Exposure
 from vrtspike.system.errors import DataError
 
 
-def most_bins(exposure: Exposure) -> int:
+def max_bins(exposure: Exposure) -> int:
     """The largest K that an exposure can fill.
 
-    >>> most_bins(Exposure(0, 56, 24))
+    >>> max_bins(Exposure(0, 56, 24))
     49
     """
     before = _sharp_edge(exposure)
     # K // 2 bins lie before the edge, the others after it.
-    about = min(2 * before + 1, 2 * (exposure.steps - before))
-    return min(exposure.steps, max(1, about))
+    bins_by_sides = min(2 * before + 1, 2 * (exposure.steps - before))
+    return min(exposure.steps, max(1, bins_by_sides))
 
 
 def _sharp_edge(exposure: Exposure) -> int:
@@ -39,7 +39,7 @@ def bin_edges(exposure: Exposure, bins: int) -> NDArray[np.int64]:
     A single bin holds the whole exposure.
 
     Raises:
-        DataError: if K is not between 1 and :func:`most_bins` (bins would be empty) or a count
+        DataError: if K is not between 1 and :func:`max_bins` (bins would be empty) or a count
             could exceed 255.
 
     >>> bin_edges(Exposure(0, 56, 24), 4).tolist()
@@ -47,11 +47,14 @@ def bin_edges(exposure: Exposure, bins: int) -> NDArray[np.int64]:
     """
     if bins < 1:
         raise DataError(f"{bins} voxel bins: at least 1 is needed (DATA.NUM_VOXEL_BINS)")
-    most, middle, length = most_bins(exposure), _sharp_edge(exposure), exposure.steps
-    if bins > most:
+    limit = max_bins(exposure)
+    middle = _sharp_edge(exposure)
+    length = exposure.steps
+    if bins > limit:
         raise DataError(
             f"{bins} voxel bins for {length} spike frames: bins would be empty, half of them "
-            f"lie before the sharp frame (step {middle}); set DATA.NUM_VOXEL_BINS to at most {most}"
+            f"lie before the sharp frame (step {middle}); set DATA.NUM_VOXEL_BINS to at most "
+            f"{limit}"
         )
     steps = np.array([length], dtype=np.int64)
     if bins > 1:
@@ -68,10 +71,10 @@ def bin_edges(exposure: Exposure, bins: int) -> NDArray[np.int64]:
 def _half(steps: int, bins: int) -> NDArray[np.int64]:
     """Widths of the bins on one side of the sharp frame, from there outwards: int64 (bins,).
 
-    Fine next to the sharp frame, whose brightness is asked for, and coarser farther away: bin j of
-    n ends j + (steps - n) (j / n)^3 steps from it. Equal bins tell a linear regression of the sharp
-    frame 0.5 dB less (``benchmarks/learning.py``). SpkDeblurNet (Chen et al., NeurIPS 2023) gives
-    its network the central steps unbinned.
+    Fine next to the sharp frame, whose brightness a model restores, and coarser farther away: bin j
+    of n ends j + (steps - n) (j / n)^3 steps from it. A linear regression of the sharp frame from
+    equal bins loses 0.5 dB (``benchmarks/learning.py``). SpkDeblurNet (Chen et al., NeurIPS 2023)
+    gives its network the central steps unbinned.
 
     Args:
         steps: their sum, at least ``bins``.
@@ -91,4 +94,5 @@ def bin_table(exposures: Sequence[Exposure], bins: int) -> NDArray[np.uint8]:
     >>> bin_table([Exposure(0, 16, 4), Exposure(0, 24, 8)], 4).tolist()
     [[3, 1, 2, 10], [7, 1, 2, 14]]
     """
-    return np.stack([np.diff(bin_edges(each, bins)) for each in exposures]).astype(np.uint8)
+    steps = [np.diff(bin_edges(exposure, bins)) for exposure in exposures]
+    return np.stack(steps).astype(np.uint8)

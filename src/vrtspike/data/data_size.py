@@ -1,4 +1,4 @@
-"""How large a data set and its stores are, from names and one file of each kind."""
+"""Size of a data set and of its stores, from names and one file of each kind."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from vrtspike.system.errors import DataError
 
 GB = 1e9
 _VOXEL_SHRINKAGE = 7
-"""Times by which compression makes voxels smaller (``benchmarks/results/chunks.csv``)."""
+"""Factor by which compression makes voxels smaller (``benchmarks/results/chunks.csv``)."""
 _USUAL_STEPS = 88
+"""Steps of an exposure whose spike file cannot be read."""
 
 
 @dataclass(frozen=True)
 class DataSize:
-    """A data set.
+    """Size of a data set.
 
     Attributes:
         sequences: of each split.
@@ -35,7 +36,7 @@ class DataSize:
         rgb_size: rows and columns of a frame.
         spike_size: of the sensor's picture; None without spikes.
         spike_frames: T of an exposure.
-        faults: by the name of what has them, as far as names show.
+        faults: by the name of the sequence or split, as far as file names show them.
     """
 
     sequences: Mapping[str, int]
@@ -55,39 +56,47 @@ class DataSize:
         exposures = tuple(Exposure(0, count, count / 2) for count in steps)
         frame = StoreLayout(("0",), steps, self.rgb_size, self.spike_size, bins, exposures)
         shrunk = {"voxels": _VOXEL_SHRINKAGE}
-        each = sum(math.prod(shape) / shrunk.get(name, 1) for name, shape in frame.shapes.items())
-        return round(each * sum(self.frames.values()))
+        frame_bytes = 0.0
+        for name, shape in frame.shapes.items():
+            frame_bytes += math.prod(shape) / shrunk.get(name, 1)
+        return round(frame_bytes * sum(self.frames.values()))
 
 
 GOPRO = DataSize(
     {"train": 22, "test": 11}, {"train": 2103, "test": 1111}, (720, 1280), (360, 640), 88, {}
 )
-"""The data set that stands in for one that is not there yet."""
+"""Placeholder for a data set that does not exist yet."""
 
 
 def measure_data(dataset: Dataset) -> DataSize:
     """Look at the names of a data set and at one frame of it.
 
     Raises:
-        DataError: if there is none, or none of its sequences can be used.
+        DataError: if the data set is missing, or none of its sequences can be used.
     """
     splits = (dataset.train_split, dataset.val_split)
-    known = survey(
-        *(dataset.root, splits, dataset.blur_dir, dataset.layout), spike_root=dataset.spike_root
+    contents = survey(
+        dataset.root,
+        splits,
+        dataset.blur_dir,
+        dataset.layout,
+        spike_root=dataset.spike_root,
     )
-    sequences, frames = dict.fromkeys(splits, 0), dict.fromkeys(splits, 0)
-    for sequence in known["sequences"]:
+    sequences = dict.fromkeys(splits, 0)
+    frames = dict.fromkeys(splits, 0)
+    for sequence in contents["sequences"]:
         sequences[sequence["split"]] += 1
         frames[sequence["split"]] += sequence["frames"]
     files = find_sequence(
-        dataset.root, surveyed(known)[0], dataset.blur_dir, dataset.layout, dataset.spike_root
+        dataset.root, surveyed(contents)[0], dataset.blur_dir, dataset.layout, dataset.spike_root
     )
     root = Path(dataset.root)
     height, width, _ = read_rgb(root / next(iter(files.sharp.values()))).shape
-    sensor, steps = None, 0
-    if known["spikes"]:
+    sensor = None
+    steps = 0
+    if contents["spikes"]:
         sensor, steps = _exposure(root, files, (height, width), dataset.spike_size)
-    return DataSize(sequences, frames, (height, width), sensor, steps, known["excluded"])
+    return DataSize(sequences, frames, (height, width), sensor, steps, contents["excluded"])
 
 
 def _exposure(
@@ -99,7 +108,7 @@ def _exposure(
     try:
         total = count_spike_frames(root / path, *size)
     except DataError:
-        # A fault that the check of its files names.
+        # The check of the files reports this fault.
         return area.size, _USUAL_STEPS
     steps = total if files.spikes else total // max(1, len(files.sharp))
     return area.size, max(1, steps)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import cast
@@ -34,7 +34,7 @@ class Dataset:
     spike_root: str | None = None
     context_steps: int = 0
     sources: tuple[str, ...] = ()
-    """Files that are written when the data are generated, of simulated ones one a sequence."""
+    """Files that are written when data are generated; of simulated data one for each sequence."""
 
 
 @dataclass(frozen=True)
@@ -56,15 +56,15 @@ class DeblurringWorkflow:
 
     @property
     def results(self) -> Path:
-        """Where results are written."""
+        """Folder of the results."""
         return Path(self.workflow.settings.RESULTS)
 
     @cached_property
     def presets(self) -> dict[str, Settings]:
         """The presets of the deblurring, those of sweeps included, by name."""
         return {
-            n: settings
-            for n, settings in self.workflow.every_preset.items()
+            name: settings
+            for name, settings in self.workflow.every_preset.items()
             if isinstance(settings, Settings)
         }
 
@@ -91,7 +91,7 @@ class DeblurringWorkflow:
 
         Args:
             preset: its name.
-            alone: whether other presets, which no target needs, may call other data the same.
+            alone: allow other data of the same name in presets that no target needs.
 
         Raises:
             ConfigError: as :meth:`preset`, or if the data of another preset, which a target needs
@@ -110,8 +110,8 @@ class DeblurringWorkflow:
         if dataset.kind != "raw":
             return
         splits = {dataset.train_split, dataset.val_split}
-        for data_key in ("ROOT", "SPIKE_ROOT"):
-            root = getattr(dataset, data_key.lower())
+        roots = {"ROOT": dataset.root, "SPIKE_ROOT": dataset.spike_root}
+        for data_key, root in roots.items():
             for key in ("RESULTS", "RUNS"):
                 folder = Path(getattr(self.workflow.settings, key)).resolve()
                 if root is None or not folder.is_relative_to(Path(root).resolve()):
@@ -136,14 +136,16 @@ class DeblurringWorkflow:
 
     def _require_unambiguous(self, name: str) -> str:
         """One of the presets whose data have a name; their data must be the same."""
-        first, *others = (p for p, dataset in self.by_preset.items() if dataset.name == name)
+        presets = [preset for preset, dataset in self.by_preset.items() if dataset.name == name]
+        first, *others = presets
         for preset in others:
             self._require_same(preset, first)
         return first
 
     def _require_same(self, preset: str, other: str) -> None:
         """Refuse presets whose different data would have one name."""
-        ours, theirs = vars(self.dataset(preset)), vars(self.dataset(other))
+        ours = vars(self.dataset(preset))
+        theirs = vars(self.dataset(other))
         for key, value in ours.items():
             if value != theirs[key]:
                 raise ConfigError(
@@ -161,17 +163,34 @@ class DeblurringWorkflow:
         return self._dataset_of(self.preset(preset))
 
     def _dataset_of(self, settings: Settings) -> Dataset:
-        data, own = settings.DATA, self.settings
-        simulated = [f"sources/{each.SPLIT}/{each.SEQUENCE}.txt" for each in own.SIMULATE.SEQUENCES]
+        """The data set of the settings of a preset."""
+        data = settings.DATA
+        sections = self.settings
+        simulated = [
+            f"sources/{source.SPLIT}/{source.SEQUENCE}.txt"
+            for source in sections.SIMULATE.SEQUENCES
+        ]
         generated = {
-            own.DEMO.ROOT: ("demo", ["sources.txt"]),
-            own.GENERAL.ROOT: ("general", ["sources.txt"]),
-            own.SIMULATE.ROOT: ("simulated", simulated),
+            sections.DEMO.ROOT: ("demo", ["sources.txt"]),
+            sections.GENERAL.ROOT: ("general", ["sources.txt"]),
+            sections.SIMULATE.ROOT: ("simulated", simulated),
         }
-        if own.CALIBRATE.DATA is not None:
-            generated[own.CALIBRATE.ROOT] = ("calibrated", ["calibrated.txt"])
+        if sections.CALIBRATE.DATA is not None:
+            generated[sections.CALIBRATE.ROOT] = ("calibrated", ["calibrated.txt"])
         kind, files = generated.get(data.ROOT, ("raw", []))
         sources = tuple(f"{data.ROOT}/{file}" for file in files)
-        names = {each.name for each in fields(Dataset)} - {"name", "kind", "sources"}
-        keys = {name: getattr(data, name.upper()) for name in names}
-        return Dataset(name=settings.dataset_name, kind=kind, sources=sources, **keys)
+        return Dataset(
+            name=settings.dataset_name,
+            root=data.ROOT,
+            blur_dir=data.BLUR_DIR,
+            train_split=data.TRAIN_SPLIT,
+            val_split=data.VAL_SPLIT,
+            spike_size=data.SPIKE_SIZE,
+            layout=data.LAYOUT,
+            on_error=data.ON_ERROR,
+            kind=kind,
+            test_on_training_frames=data.TEST_ON_TRAINING_FRAMES,
+            spike_root=data.SPIKE_ROOT,
+            context_steps=data.CONTEXT_STEPS,
+            sources=sources,
+        )

@@ -1,10 +1,10 @@
-"""When a frame was exposed, in steps of its spike file.
+"""The exposure of a frame, in steps of its spike file.
 
 An exposure is the steps with the shutter open and the step that the sharp frame shows, which may
-lie between two. A layout of files knows it
-(:mod:`vrtspike.data.raw.layouts.layout`), or a table ``exposures.csv`` beside the frames
-with a line for each (``frame``, its name without suffix; ``start``, ``stop`` and ``sharp``, counted
-from the beginning of the spike file); nothing else in the project does.
+lie between two. Its only sources are the layout of the files
+(:mod:`vrtspike.data.raw.layouts.layout`) and a table ``exposures.csv`` beside the frames with a
+line for each (``frame``, its name without suffix; ``start``, ``stop`` and ``sharp``, counted from
+the beginning of the spike file).
 
 Like the layouts it stays within the standard library.
 """
@@ -31,7 +31,7 @@ class Exposure(NamedTuple):
     stop: int
     """The step after the last one."""
     sharp: float
-    """What the sharp frame shows; 3 is the middle of step 3."""
+    """The instant of the sharp frame; 3 is the middle of step 3."""
 
     @property
     def steps(self) -> int:
@@ -39,15 +39,15 @@ class Exposure(NamedTuple):
         return self.stop - self.start
 
     def moved(self, steps: int) -> Exposure:
-        """The same exposure in a recording that begins so many steps sooner."""
+        """The same exposure in a recording that begins earlier by some steps."""
         return Exposure(self.start + steps, self.stop + steps, self.sharp + steps)
 
     def widened(self, context: int, total: int) -> Exposure:
         """The exposure with steps of the closed shutter on both sides.
 
         Args:
-            context: most steps on each side.
-            total: steps of the recording, which cannot be left.
+            context: maximum steps on each side.
+            total: steps of the recording, which limit the exposure.
         """
         return Exposure(max(0, self.start - context), min(total, self.stop + context), self.sharp)
 
@@ -62,16 +62,18 @@ def middle_frame(frames: int, steps_per_frame: int) -> Exposure:
     Exposure(start=0, stop=88, sharp=40)
     """
     steps = frames * steps_per_frame
-    return Exposure(0, steps, steps_per_frame * (frames // 2) if frames > 1 else steps / 2)
+    if frames <= 1:
+        return Exposure(0, steps, steps / 2)
+    return Exposure(0, steps, steps_per_frame * (frames // 2))
 
 
 def read_exposures(path: Path, *, has_sharp: bool = True) -> dict[str, Exposure]:
-    """The exposures of a table, by the names of their frames.
+    """Read the exposures of a table, by the names of their frames.
 
     Args:
         path: of the table.
-        has_sharp: whether there are sharp frames. Without them the table need not say what these
-            show: the instant is the middle of the exposure.
+        has_sharp: true if there are sharp frames. Without them the column ``sharp`` is optional:
+            the instant is the middle of the exposure.
 
     Raises:
         DataError: naming every line that is no exposure.
@@ -87,19 +89,13 @@ def read_exposures(path: Path, *, has_sharp: bool = True) -> dict[str, Exposure]
             f"{path}: found the columns {', '.join(table.fieldnames or ()) or 'none'}, expected "
             f"{', '.join(columns)}"
         )
-    found: dict[str, Exposure] = {}
+    exposures: dict[str, Exposure] = {}
     faults = []
     for row in table:
         name = row["frame"]
-        try:
-            start, stop = int(row["start"]), int(row["stop"])
-            is_middle = not has_sharp and not row.get("sharp")
-            sharp = (start + stop) / 2 if is_middle else float(row["sharp"])
-            is_sound = name not in found and 0 <= start < stop and start <= sharp <= stop
-        except (TypeError, ValueError):
-            is_sound = False
-        if is_sound:
-            found[name] = Exposure(start, stop, sharp)
+        exposure = _parse_row(row, has_sharp=has_sharp)
+        if exposure is not None and name not in exposures:
+            exposures[name] = exposure
         else:
             faults.append(
                 f"line {table.line_num}, frame {name}: found start {row['start']}, stop "
@@ -108,7 +104,28 @@ def read_exposures(path: Path, *, has_sharp: bool = True) -> dict[str, Exposure]
             )
     if faults:
         raise DataError(list_faults(f"{path}: lines that are no exposure", faults, "Fix them."))
-    return found
+    return exposures
+
+
+def _parse_row(row: Mapping[str, str], *, has_sharp: bool) -> Exposure | None:
+    """The exposure of a line of a table; None if it is none.
+
+    Args:
+        row: the line, by column.
+        has_sharp: see :func:`read_exposures`.
+    """
+    try:
+        start = int(row["start"])
+        stop = int(row["stop"])
+        if not has_sharp and not row.get("sharp"):
+            sharp = (start + stop) / 2
+        else:
+            sharp = float(row["sharp"])
+    except (TypeError, ValueError):
+        return None
+    if not (0 <= start < stop and start <= sharp <= stop):
+        return None
+    return Exposure(start, stop, sharp)
 
 
 def exposure_table(exposures: Mapping[str, Exposure]) -> str:

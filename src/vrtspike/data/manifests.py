@@ -25,36 +25,37 @@ DATASET = ManifestKind("data set manifest", 4, "statistics")
 
 def recorded_exposure(spikes: dict[str, Any]) -> Exposure:
     """The exposure of a frame in its spike file, as an ingest manifest has it."""
-    start, steps = spikes["start"], spikes["steps"]
-    return Exposure(start, start + steps, start + spikes["sharp"])
+    start = spikes["start"]
+    return Exposure(start, start + spikes["steps"], start + spikes["sharp"])
 
 
 def contents_digest(ingested: dict[str, Any]) -> str:
-    """Digest of what an ingest manifest says of a sequence.
+    """Digest of the contents of an ingest manifest.
 
-    When its files were written, and by which code they were checked, does not count.
+    The dates of its files and the code of the check do not count.
     """
-    told = {k: v for k, v in ingested.items() if k not in ("recipe", "source_version")}
+    contents = {k: v for k, v in ingested.items() if k not in ("recipe", "source_version")}
     files = [[entry["path"], entry["size"], entry["digest"]] for entry in ingested["files"]]
-    return json_digest({**told, "files": files})
+    return json_digest({**contents, "files": files})
 
 
 def is_damaged(folder: Path, sequence: str, entry: dict[str, Any]) -> bool:
-    """Whether the result of a sequence has another size than the file of its shard says.
+    """Return whether the result of a sequence has another size than in the file of its shard.
 
     Args:
         folder: of the results of ``ingest`` or ``voxelize``.
         sequence: its name, ``<split>/<name>``.
         entry: ``bytes`` of its manifest; ``store``, number and bytes of the files of its store.
     """
+    size, _ = size_and_date(folder, f"{sequence}.json")
+    if size != entry["bytes"]:
+        return True
     store = entry.get("store")
-    return size_and_date(folder, f"{sequence}.json")[0] != entry["bytes"] or (
-        store is not None and list(folder_size(folder / f"{sequence}.zarr")) != store
-    )
+    return store is not None and list(folder_size(folder / f"{sequence}.zarr")) != store
 
 
 def manifest_paths(folder: str | Path, sequences: Iterable[str]) -> list[Path]:
-    """Where the manifests of sequences (``<split>/<name>``) lie below a folder.
+    """Paths of the manifests of sequences (``<split>/<name>``) below a folder.
 
     Programs make these paths themselves: thousands would not fit on a command line.
     """
@@ -63,4 +64,4 @@ def manifest_paths(folder: str | Path, sequences: Iterable[str]) -> list[Path]:
 
 def surveyed(survey: dict[str, Any]) -> list[str]:
     """The sequences of a survey, each as ``<split>/<name>``."""
-    return [f"{found['split']}/{found['name']}" for found in survey["sequences"]]
+    return [f"{entry['split']}/{entry['name']}" for entry in survey["sequences"]]

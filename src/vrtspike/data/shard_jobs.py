@@ -1,10 +1,10 @@
-"""The sequences of a shard: what is current is kept, the rest is made in parallel.
+"""The sequences of a shard: current results are kept, the others are made in parallel.
 
-Both stages that go through all sequences, the check of raw files (:class:`Ingestion`) and the
-building of stores (:class:`Building`), work like this. The result of each sequence is written as
-soon as it is done, so a job that is repeated does only what is left. It contains its recipe, a
-digest of the code and the options that it was made with. Two jobs on one shard would do the same
-work twice, but no harm: results are renamed into place.
+Both stages of all sequences work like this: the check of raw files (:class:`Ingestion`) and the
+building of stores (:class:`Building`). The result of each sequence is written as soon as it is
+done, so a repeated job does only the remaining ones. It contains its recipe, a digest of the code
+and its options. Two jobs on one shard are harmless, but do the same work twice: results are renamed
+into place.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ Entry = dict[str, Any]
 """The entry of a sequence in the shard's file, as JSON values."""
 
 _PLACES = ("root", "folder", "ingested")
-"""Fields of a stage that say where files lie, and change no result."""
+"""Fields of a stage that are places of files and change no result."""
 
 
 @dataclass(frozen=True)
 class SequenceStage(ABC):
-    """What is done to each sequence; it can be pickled.
+    """A stage: the work on each sequence. It can be pickled.
 
     Attributes:
         root: the data set's folder.
@@ -66,36 +66,44 @@ class SequenceStage(ABC):
     def recipe(self) -> str:
         """A digest of code and options; comments and the layout of code do not count."""
         code = code_digests(Path(__file__).parents[1] / self.module)
+        lines = [f"{name} {digest}" for name, digest in code.items()]
         options = {key: value for key, value in asdict(self).items() if key not in _PLACES}
-        return json_digest({"code": [" ".join(each) for each in code.items()], **options})
+        return json_digest({"code": lines, **options})
 
     def manifest(self, name: str) -> Path:
-        """Where the manifest of a sequence lies."""
+        """Path of the manifest of a sequence."""
         return self.folder / f"{name}.json"
 
     def existing_entry(self, name: str) -> Entry | None:
-        """The entry of a sequence whose result still holds; None where it has to be made."""
+        """The entry of a sequence whose result is current; None if it has to be made."""
         try:
             manifest = read_manifest(self.manifest(name), self.manifest_kind)
-            is_current = self.made_of(name).items() <= manifest.items()
+            is_current = self.inputs(name).items() <= manifest.items()
         except DataError:
             return None
         entry = self.entry(name, manifest)
-        return entry if is_current and not is_damaged(self.folder, name, entry) else None
+        if not is_current or is_damaged(self.folder, name, entry):
+            return None
+        return entry
 
     def make_entry(self, name: str) -> tuple[Entry, str]:
-        """Make the result of a sequence: its entry, and a line for the log."""
+        """Make the result of a sequence.
+
+        Returns:
+            its entry, and a message for the log.
+        """
         manifest = self.make(name)
-        faults = (f"\n  - {fault}" for fault in manifest.get("faults", ()))
-        line = "".join([f"{name}: {len(manifest['frames'])} frames", *faults])
-        return self.entry(name, manifest), line
+        message = f"{name}: {len(manifest['frames'])} frames"
+        for fault in manifest.get("faults", ()):
+            message += f"\n  - {fault}"
+        return self.entry(name, manifest), message
 
     @abstractmethod
-    def made_of(self, name: str) -> dict[str, str]:
-        """Entries of a manifest that change with what its sequence is made of.
+    def inputs(self, name: str) -> dict[str, str]:
+        """Entries of a manifest that identify the inputs of its sequence.
 
         Raises:
-            DataError: if there is nothing to make it of.
+            DataError: if there are no inputs.
         """
 
     @abstractmethod
@@ -106,7 +114,7 @@ class SequenceStage(ABC):
             the manifest.
 
         Raises:
-            UserError: if that cannot be.
+            UserError: if the inputs cannot be used.
         """
 
     @abstractmethod
@@ -119,16 +127,16 @@ def make_shard(
     names: Sequence[str],
     output: Path,
     processes: int,
-    say: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> None:
     """Bring the results of all sequences of a shard up to date, and write the shard's file.
 
     Args:
-        stage: what is done.
+        stage: the work.
         names: the sequences, each as ``<split>/<name>``.
         output: the shard's file: an entry for each sequence.
-        processes: how many may work at the same time.
-        say: takes lines for the log.
+        processes: maximum number at the same time.
+        log: called with each line for the log.
 
     Raises:
         DataError: with every sequence whose result cannot be made; all others are made.
@@ -138,18 +146,19 @@ def make_shard(
     entries = {name: stage.existing_entry(name) for name in names}
     due = [name for name, entry in entries.items() if entry is None]
     # Progress bars show the last "[n/of]" of a log.
-    say(f"[0/{len(due)}] shard {output.stem}: {len(names)} sequences, {len(due)} of them to do")
+    log(f"[0/{len(due)}] shard {output.stem}: {len(names)} sequences, {len(due)} of them to do")
     failures: list[str] = []
     with contextlib.closing(for_each(stage.make_entry, due, processes)) as outcomes:
         for done, (name, outcome) in enumerate(outcomes, start=1):
             if not isinstance(outcome, BaseException):
-                entries[name], line = outcome
+                entries[name], message = outcome
             elif isinstance(outcome, RunError) or not isinstance(outcome, UserError):
-                raise outcome  # it would meet every other sequence, too
+                raise outcome  # every other sequence would fail, too
             else:
-                line = f"{name}: {str(outcome).removeprefix(f'{name}: ')}"
-                failures.append(line)
-            say(f"[{done}/{len(due)}] {line}")
+                reason = str(outcome).removeprefix(f"{name}: ")
+                message = f"{name}: {reason}"
+                failures.append(message)
+            log(f"[{done}/{len(due)}] {message}")
     if failures:
         raise DataError(
             list_faults(
@@ -163,12 +172,12 @@ def make_shard(
 
 @dataclass(frozen=True)
 class Ingestion(SequenceStage):
-    """How sequences are checked, as a stage of :func:`make_shard`.
+    """The check of sequences, a stage of :func:`make_shard`.
 
     Attributes:
         blur_dir: folder of the blurry frames.
         layout: name of a layout, or ``auto``.
-        spike_root: where spikes lie under a root of their own.
+        spike_root: folder of the spikes under a root of their own.
         spike_size: see :func:`vrtspike.data.gate.ingest.ingest_sequence`.
     """
 
@@ -177,10 +186,11 @@ class Ingestion(SequenceStage):
     spike_size: tuple[int, int] | None = None
     spike_root: str | None = None
 
-    kind, manifest_kind = INGEST_SHARD, INGESTED
+    kind = INGEST_SHARD
+    manifest_kind = INGESTED
     module = "data/gate/ingest.py"
 
-    def made_of(self, name: str) -> dict[str, str]:
+    def inputs(self, name: str) -> dict[str, str]:
         """The recipe, and the version of the raw files."""
         version = source_version(self.root, self._files(name), self.manifest(name))
         return {"recipe": self.recipe, "source_version": version}
@@ -189,16 +199,16 @@ class Ingestion(SequenceStage):
         """Check a sequence completely and write its manifest, faults included.
 
         Raises:
-            DataError: if it is not there, or changes meanwhile.
+            DataError: if it is missing, or changes meanwhile.
         """
-        made_of = self.made_of(name)
-        found = ingest_sequence(self.root, self._files(name), self.spike_size)
-        if self.made_of(name) != made_of:
+        inputs = self.inputs(name)
+        contents = ingest_sequence(self.root, self._files(name), self.spike_size)
+        if self.inputs(name) != inputs:
             raise DataError(
                 f"{name}: its files changed while they were checked; run again when they are all "
                 "there"
             )
-        manifest = {**found, **made_of}
+        manifest = {**contents, **inputs}
         write_json(self.manifest(name), manifest)
         return manifest
 
@@ -206,8 +216,9 @@ class Ingestion(SequenceStage):
         return find_sequence(self.root, name, self.blur_dir, self.layout, self.spike_root)
 
     def entry(self, name: str, manifest: dict[str, Any]) -> Entry:
-        """What was found."""
-        # A file that could not be read is looked at again: permissions have no date.
+        """The digest of a check, and the size of its manifest."""
+        # Files that could not be read are checked again: chmod leaves the modification time
+        # unchanged.
         are_read = all(entry["digest"] for entry in manifest["files"])
         return {
             "contents": contents_digest(manifest),
@@ -217,7 +228,7 @@ class Ingestion(SequenceStage):
 
 @dataclass(frozen=True)
 class Building(SequenceStage):
-    """How stores are built, as a stage of :func:`make_shard`.
+    """The building of stores, a stage of :func:`make_shard`.
 
     Attributes:
         ingested: folder of the ingest manifests, ``<split>/<name>.json``.
@@ -229,11 +240,12 @@ class Building(SequenceStage):
     bins: int
     context: int = 0
 
-    kind, manifest_kind = STORE_SHARD, STORE
+    kind = STORE_SHARD
+    manifest_kind = STORE
     module = "data/store/writing.py"
 
-    def made_of(self, name: str) -> dict[str, str]:
-        """The recipe of all stores, and what the check of a sequence found."""
+    def inputs(self, name: str) -> dict[str, str]:
+        """The recipe of all stores, and the result of the check of a sequence."""
         ingested = read_manifest(self.ingested / f"{name}.json", INGESTED)
         return {"recipe": json_digest([self.recipe, contents_digest(ingested)])}
 
@@ -249,7 +261,7 @@ class Building(SequenceStage):
             self.bins,
             self.manifest(name),
             context=self.context,
-            **self.made_of(name),
+            **self.inputs(name),
         )
 
     def entry(self, name: str, manifest: dict[str, Any]) -> Entry:

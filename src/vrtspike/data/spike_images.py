@@ -29,8 +29,8 @@ def tfp(spikes: NDArray[np.uint8], step: int, window: int) -> NDArray[np.float32
     Args:
         spikes: uint8 (T, h, w), 0 or 1.
         step: the first step after the instant.
-        window: steps, half of them before the instant. Where the recording begins or ends sooner,
-            both halves are shorter; where it has nothing on one side, all of it is the window.
+        window: steps, half of them before the instant. Both halves are shorter if the recording
+            begins or ends sooner; without any step on one side the window is the whole recording.
 
     Returns:
         float32 (h, w) in [0, 1].
@@ -48,8 +48,8 @@ def tfp(spikes: NDArray[np.uint8], step: int, window: int) -> NDArray[np.float32
 def tfi(spikes: NDArray[np.uint8], step: int) -> NDArray[np.float32]:
     """One spike for each interval: from the last spike before an instant to the first one after it.
 
-    Where the recording holds no spike on one side, the interval is not known, and the pixel has its
-    rate over the whole recording instead.
+    A pixel without a spike on one side has no known interval; its value is its rate over the whole
+    recording instead.
 
     Args:
         spikes: uint8 (T, h, w), 0 or 1.
@@ -63,11 +63,13 @@ def tfi(spikes: NDArray[np.uint8], step: int) -> NDArray[np.float32]:
     >>> tfi(spikes, step=4)
     array([[0.25]], dtype=float32)
     """
-    before, after = spikes[:step][::-1], spikes[step:]
+    # Both count away from the instant.
+    before = spikes[:step][::-1]
+    after = spikes[step:]
     rate = spikes.mean(axis=0, dtype=np.float32)
     if not len(before) or not len(after):
         return rate
-    # argmax finds the first spike, counted away from the instant.
+    # argmax finds the first spike.
     interval = before.argmax(axis=0) + after.argmax(axis=0) + 1
-    known = before.any(axis=0) & after.any(axis=0)
-    return np.where(known, 1 / interval, rate).astype(np.float32)
+    has_both = before.any(axis=0) & after.any(axis=0)
+    return np.where(has_both, 1 / interval, rate).astype(np.float32)

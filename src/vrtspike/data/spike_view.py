@@ -1,4 +1,4 @@
-"""Spikes to look at: figures, picture and video of a file; the alignment of a data set."""
+"""Views of spike files: figures, picture and video."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from vrtspike.data.gate.alignment import (
@@ -17,25 +16,25 @@ from vrtspike.data.gate.alignment import (
     align,
     center_tolerance,
     correlation_curve,
-    disorder,
     mismatch,
-    order_fault,
 )
+from vrtspike.data.gate.step_order import disorder, order_fault
 from vrtspike.data.raw.layouts.files import sensor_file
 from vrtspike.data.raw.layouts.layout import Layout
+from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.raw.recordings import find_sensor
-from vrtspike.data.raw.spikes import PackedSpikes, count_spike_frames
+from vrtspike.data.raw.spikes import count_spike_frames
 from vrtspike.data.video import video_file
 from vrtspike.io.images import read_gray
-from vrtspike.plotting.drawing import drawn_figure, show_text
+from vrtspike.plotting.drawing import drawn_figure
 from vrtspike.system.errors import DataError
 
 WINDOW = 9
-"""Steps of the window that slides."""
+"""Steps of the sliding window."""
 WINDOWS = 5
 """Windows of the picture, evenly over the file."""
-MOST_STEPS = 2000
-"""Steps of a long recording that are looked at unless others are asked for."""
+MAX_STEPS = 2000
+"""Maximum steps of a recording that are read by default."""
 VIDEO_WIDTH = 640
 """Smaller sensors are enlarged, whole pixels repeated, to at least about this."""
 _INCHES = 11.0
@@ -45,7 +44,7 @@ _WHITE = 99.5
 
 @dataclass(frozen=True)
 class SpikeView:
-    """A spike file, or a part of it, and what is known about it.
+    """A spike file, or a part of it, and its match with a frame.
 
     Attributes:
         path: of the file.
@@ -53,9 +52,9 @@ class SpikeView:
         total: spike frames of the whole file.
         start: first spike frame that was read.
         spikes: (T, h, w), the picture only.
-        gray: the frame that it is compared with, (H, W) of 0 to 255; None for none.
-        found: how both fit together; None without a frame.
-        expected: the step of the whole file that the frame should show; None where nothing says it.
+        gray: the frame that it is compared with, (H, W) of 0 to 255; None without a frame.
+        alignment: of both; None without a frame.
+        expected: the step of the whole file that the frame should show; None if it is unknown.
     """
 
     path: Path
@@ -64,7 +63,7 @@ class SpikeView:
     start: int
     spikes: PackedSpikes
     gray: NDArray[np.uint8] | None = None
-    found: Alignment | None = None
+    alignment: Alignment | None = None
     expected: float | None = None
 
     @cached_property
@@ -74,7 +73,7 @@ class SpikeView:
 
     @property
     def window_steps(self) -> int:
-        """Steps of the sliding window; of a short file all."""
+        """Steps of the sliding window; all steps of a short file."""
         return min(WINDOW, len(self.spikes))
 
     def window(self, first: int) -> NDArray[np.float64]:
@@ -98,79 +97,103 @@ def view_spikes(
         size: rows and columns of the sensor as in the file; None finds them, see
             :func:`~vrtspike.data.raw.recordings.find_sensor`.
         frame: the sharp frame of the same exposure.
-        start: first spike frame to look at.
-        steps: how many; None is all, of a long recording :data:`MOST_STEPS`.
-        layout: of the file; tells which step the frame should show, if the file is of one exposure.
+        start: first spike frame to read.
+        steps: number of spike frames; None is all, but at most :data:`MAX_STEPS`.
+        layout: of the file; gives the step of the frame, if the file is of one exposure.
 
     Raises:
-        DataError: if a file cannot be read, its size is unknown, the steps asked for are not in
-            it, or frame and sensor do not fit together.
+        DataError: if a file cannot be read, its size is unknown, steps are not in it, or frame and
+            sensor do not fit together.
     """
     if not path.exists():
         raise DataError(f"{path}: no such file; expected a spike file (.dat or .npz)")
     if path.is_dir():
         raise DataError(f"{path}: found a folder, expected a spike file (.dat or .npz)")
-    gray = read_gray(frame) if frame is not None else None
-    shape = None if gray is None else (gray.shape[0], gray.shape[1])
+    gray = None
+    shape = None
+    if frame is not None:
+        gray = read_gray(frame)
+        shape = (gray.shape[0], gray.shape[1])
     sensor = find_sensor(path, size, sensor_file(path), layout, shape)
     total = count_spike_frames(path, *sensor.size)
     if not 0 <= start < total:
         raise DataError(f"{path}: --start {start}: the file holds steps 0 to {total - 1}")
-    count = min(total - start, MOST_STEPS) if steps is None else steps
+    count = min(total - start, MAX_STEPS) if steps is None else steps
     spikes = sensor.read(path, start, count)
-    try:
-        found = None if gray is None else align(spikes, gray)
-    except DataError as error:
-        raise DataError(f"{path}: {error} (--sensor)") from error
+    alignment = None
+    if gray is not None:
+        try:
+            alignment = align(spikes, gray)
+        except DataError as error:
+            raise DataError(f"{path}: {error} (--sensor)") from error
     expected = None
     if layout is not None and layout.exposure is not None:
         expected = layout.exposure_of(total, path).sharp
-    return SpikeView(path, sensor.size, total, start, spikes, gray, found, expected)
+    return SpikeView(path, sensor.size, total, start, spikes, gray, alignment, expected)
 
 
 def describe(view: SpikeView) -> list[str]:
     """The figures of a spike file, a line each."""
-    rate, steps, (height, width) = view.rate, len(view.spikes), view.sensor
-    part = "" if steps == view.total else f", {steps} from step {view.start} on are looked at"
-    head = "" if view.spikes.columns == width else f" ({view.spikes.columns} of them picture)"
-    mean, silent = float(rate.mean()), int((rate == 0).sum())
-    often = f" (once in {1 / mean:.1f} steps)" if mean > 0 else ""
-    low, high = np.percentile(rate, (1, 99))
-    order, twice = "too few spikes to tell", disorder(view.spikes)
-    if twice is not None:
-        order = (
-            f"a pixel fires twice in a row {max(0.0, twice):.2f} times as often as by chance; an "
-            "integrating sensor's hardly ever"
-        )
+    height, width = view.sensor
+    picture = ""
+    if view.spikes.columns != width:
+        picture = f" ({view.spikes.columns} of them picture)"
+    part = ""
+    if len(view.spikes) != view.total:
+        part = f", {len(view.spikes)} from step {view.start} on are looked at"
+    mean = float(view.rate.mean())
+    interval = f" (once in {1 / mean:.1f} steps)" if mean > 0 else ""
+    low, high = np.percentile(view.rate, (1, 99))
+    silent = int((view.rate == 0).sum())
+    pixels = view.rate.size
     lines = [
-        f"{view.path}: {view.total} steps of {height} x {width}{head}{part}",
-        f"mean rate: {mean:.3f} spikes per pixel and step{often}; 1 % of the pixels below "
+        f"{view.path}: {view.total} steps of {height} x {width}{picture}{part}",
+        f"mean rate: {mean:.3f} spikes per pixel and step{interval}; 1 % of the pixels below "
         f"{low:.3f}, 1 % above {high:.3f}",
-        f"pixels that never fire: {silent} of {rate.size} ({silent / rate.size:.1%})",
-        f"order of the steps: {order}",
+        f"pixels that never fire: {silent} of {pixels} ({silent / pixels:.1%})",
+        f"order of the steps: {_order_line(view.spikes)}",
     ]
-    return lines + ([] if view.found is None else [_match_line(view, view.found)])
+    if view.alignment is not None:
+        lines.append(_match_line(view, view.alignment))
+    return lines
+
+
+def _order_line(spikes: PackedSpikes) -> str:
+    """The frequency of successive spikes, as text."""
+    value = disorder(spikes)
+    if value is None:
+        return "too few spikes to tell"
+    return (
+        f"a pixel fires twice in a row {max(0.0, value):.2f} times as often as by chance; an "
+        "integrating sensor's hardly ever"
+    )
 
 
 def faults(view: SpikeView) -> list[str]:
-    """What is wrong with a spike file, a sentence each; nothing where all is well."""
-    found = [order_fault(view.spikes, str(view.path))]
-    if view.found is not None:
-        found.append(mismatch(view.found, view.path, "the frame", view.spikes.shape[1:]))
-    return [fault for fault in found if fault]
+    """Faults of a spike file, a sentence each; empty for a sound file."""
+    candidates = [order_fault(view.spikes, str(view.path))]
+    if view.alignment is not None:
+        shape = view.spikes.shape[1:]
+        candidates.append(mismatch(view.alignment, view.path, "the frame", shape))
+    return [fault for fault in candidates if fault]
 
 
-def _match_line(view: SpikeView, found: Alignment) -> str:
-    steps, expected, tolerance = view.total, view.expected, center_tolerance(view.total)
-    center = view.start + found.center
-    line = f"correlation with the frame: {found.correlation:.2f} at step {center:.1f} of {steps}"
+def _match_line(view: SpikeView, alignment: Alignment) -> str:
+    """The match of spikes and frame, as text."""
+    expected = view.expected
+    tolerance = center_tolerance(view.total)
+    center = view.start + alignment.center
+    line = (
+        f"correlation with the frame: {alignment.correlation:.2f} at step {center:.1f} of "
+        f"{view.total}"
+    )
     if expected is not None:
         line += f" (expected at {expected:.0f} +- {tolerance:.0f})"
-    if not found.assessable:
+    if not alignment.assessable:
         return f"{line}; the frame is too small or too plain for a verdict"
-    if found.matches and not found.locates:
+    if alignment.matches and not alignment.locates:
         return f"{line}; nothing moves, so the step says little"
-    if expected is not None and found.locates and abs(center - expected) > tolerance:
+    if expected is not None and alignment.locates and abs(center - expected) > tolerance:
         return f"{line}; the file may be cut, shifted or reversed in time: see the others"
     return line
 
@@ -180,9 +203,9 @@ def draw_spikes(view: SpikeView, path: Path) -> None:
 
     Args:
         view: the file.
-        path: where to write, ``.png`` or ``.svg``.
+        path: of the picture, ``.png`` or ``.svg``.
     """
-    # Rows as high as their pictures, so that these lie close to each other.
+    # Rows are as high as their pictures, so that these lie close to each other.
     _, height, width = view.spikes.shape
     aspect = height / width
     columns = 2 if view.gray is None else 3
@@ -204,6 +227,7 @@ _Image = tuple[str, NDArray[Any], float]
 
 
 def _draw_images(figure: Any, images: Sequence[_Image]) -> None:  # noqa: ANN401
+    """Draw images side by side."""
     for axes, (title, image, white) in zip(figure.subplots(1, len(images)), images, strict=True):
         axes.imshow(image, cmap="gray", vmin=0, vmax=white, interpolation="nearest")
         axes.set_title(title, fontsize=9)
@@ -211,26 +235,34 @@ def _draw_images(figure: Any, images: Sequence[_Image]) -> None:  # noqa: ANN401
 
 
 def _white(image: NDArray[np.float64]) -> float:
+    """The rate that is shown as white."""
     return max(float(np.percentile(image, _WHITE)), 1e-6)
 
 
 def _images(view: SpikeView) -> Sequence[_Image]:
-    """The mean rate, a window about an instant, and the frame where there is one."""
-    steps, end, expected = view.window_steps, view.start + len(view.spikes), view.expected
-    middle, words = view.start + len(view.spikes) // 2, "the middle"
-    if view.found is not None and view.found.locates:
-        middle, words = round(view.start + view.found.center), "the sharp instant"
-    elif expected is not None and view.start <= expected < end:
-        middle, words = int(expected), "the expected instant"
-    first = int(np.clip(middle - view.start - steps // 2, 0, len(view.spikes) - steps))
-    instant = view.window(first)
+    """The mean rate, a window about an instant, and the frame if there is one."""
+    instant, name = _shown_instant(view)
+    steps = view.window_steps
+    first = int(np.clip(instant - view.start - steps // 2, 0, len(view.spikes) - steps))
+    window = view.window(first)
     images: list[_Image] = [
         (f"mean rate of {len(view.spikes)} steps", view.rate, _white(view.rate)),
-        (f"{steps} steps about {words} ({middle})", instant, _white(instant)),
+        (f"{steps} steps about {name} ({instant})", window, _white(window)),
     ]
-    if view.gray is not None and view.found is not None:
-        images.append((f"frame, correlation {view.found.correlation:.2f}", view.gray, 255.0))
+    if view.gray is not None and view.alignment is not None:
+        title = f"frame, correlation {view.alignment.correlation:.2f}"
+        images.append((title, view.gray, 255.0))
     return images
+
+
+def _shown_instant(view: SpikeView) -> tuple[int, str]:
+    """The step of the whole file that the picture shows, and its name."""
+    stop = view.start + len(view.spikes)
+    if view.alignment is not None and view.alignment.locates:
+        return round(view.start + view.alignment.center), "the sharp instant"
+    if view.expected is not None and view.start <= view.expected < stop:
+        return int(view.expected), "the expected instant"
+    return view.start + len(view.spikes) // 2, "the middle"
 
 
 def _windows(view: SpikeView) -> Sequence[_Image]:
@@ -245,6 +277,7 @@ def _windows(view: SpikeView) -> Sequence[_Image]:
 
 
 def _draw_raster(axes: Any, view: SpikeView) -> None:  # noqa: ANN401
+    """Draw the spikes of the middle row over time."""
     row = view.spikes.shape[1] // 2
     raster = np.stack([view.spikes[step][row] for step in range(len(view.spikes))])
     extent = (0, view.spikes.columns, view.start + len(view.spikes), view.start)
@@ -255,6 +288,7 @@ def _draw_raster(axes: Any, view: SpikeView) -> None:  # noqa: ANN401
 
 
 def _draw_curves(axes: Any, view: SpikeView) -> None:  # noqa: ANN401
+    """Draw the rate, and the correlation with the frame, over time."""
     rates = [float(view.spikes[step].mean()) for step in range(len(view.spikes))]
     axes.plot(np.arange(len(rates)) + view.start, rates, linewidth=1)
     axes.set_ylim(bottom=0)
@@ -285,36 +319,3 @@ def film_spikes(view: SpikeView, path: Path) -> None:
             gray = np.clip(view.window(first) / white * 255, 0, 255).round().astype(np.uint8)
             large = gray.repeat(factor, axis=0).repeat(factor, axis=1)
             append([np.repeat(large[:, :, None], 3, axis=2)])
-
-
-MOST_SEQUENCES = 60
-
-
-def plot_alignment(path: str | Path, table: pd.DataFrame) -> None:
-    """Found less expected exposure centre, and correlation, of the frames of each sequence.
-
-    Args:
-        path: where to write, ``.svg``.
-        table: with the columns of :data:`vrtspike.data.gate.accept.COLUMNS`. Of
-            more than 60 sequences, those with the lowest correlation are shown. A data set without
-            spikes has no rows; the plot then says so.
-    """
-    name = table["split"] + "/" + table["sequence"]
-    worst = table.groupby(name)["correlation"].median().sort_values(na_position="last")
-    shown = worst.index[:MOST_SEQUENCES]
-    frames = table.assign(name=name)[name.isin(shown)].sort_values("name")
-
-    with drawn_figure(path, (9.0, 1.2 + 0.22 * max(1, len(shown)))) as figure:
-        if table.empty:
-            show_text(figure.subplots(), "The data set has no spikes.")
-            return
-        left, right = figure.subplots(1, 2, sharey=True)
-        offset = frames["center"] - frames["expected_center"]
-        for axes, values in ((left, offset), (right, frames["correlation"])):
-            axes.plot(values, frames["name"], "o", markersize=3, alpha=0.6, color="C0")
-        left.set_ylim(len(shown) - 0.5, -0.5)
-        left.tick_params("y", labelsize=7)
-        left.axvline(0, color="C1", linewidth=1)
-        left.set_xlabel("found less expected centre (spike steps)")
-        right.set_xlim(-0.05, 1.05)
-        right.set_xlabel("correlation of spikes and sharp frame")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from vrtspike.data.clips.dataset import read_statistics
+from vrtspike.data.clips.run_statistics import read_statistics
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.named_models import start_file
 from vrtspike.runs.names import STATISTICS

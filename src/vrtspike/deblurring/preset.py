@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from vrtspike.data.clips.clips import ClipDataset
-from vrtspike.data.clips.dataset import HELD_OUT, DatasetManifest, load_dataset, training_statistics
+from vrtspike.data.clips.dataset import HELD_OUT, DatasetManifest, load_dataset
+from vrtspike.data.clips.run_statistics import training_statistics
 from vrtspike.data.store.reading import cache_share, cache_use
 from vrtspike.deblurring.task import VALIDATION, DeblurringTask
 from vrtspike.losses.registry import build_terms

@@ -69,8 +69,9 @@ def check_data(manifest: Path, settings: Settings) -> None:
         ConfigError: naming the data set, the teacher or the start, and the key.
         RunError: if the teacher or the start is damaged.
     """
-    from vrtspike.data.clips.dataset import load_dataset, read_statistics, training_statistics
+    from vrtspike.data.clips.dataset import load_dataset
     from vrtspike.data.clips.requirements import require_spikes
+    from vrtspike.data.clips.run_statistics import read_statistics, training_statistics
     from vrtspike.deblurring.fine_tuning import require_fitting_start
     from vrtspike.runs.identity import RunIdentity
     from vrtspike.settings import deblurring_settings
@@ -137,7 +138,7 @@ def memory(settings: Settings) -> None:
 
 def statistics(settings: Settings, manifest: Path) -> Mapping[str, Any]:
     """What the spikes of a run are standardised with."""
-    from vrtspike.data.clips.dataset import run_statistics
+    from vrtspike.data.clips.run_statistics import run_statistics
 
     return run_statistics(settings, manifest)
 

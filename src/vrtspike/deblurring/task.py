@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from vrtspike.data.clips.clips import Clip, prepare_batch
+from vrtspike.data.clips.batches import Clip, prepare_batch
 from vrtspike.data.rgb_images import to_uint8
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.evaluation.visuals import comparison

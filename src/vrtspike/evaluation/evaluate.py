@@ -25,7 +25,8 @@ from vrtspike.analysis.evaluation_files import (
     EvaluationJob,
     write_table,
 )
-from vrtspike.data.clips.dataset import load_fitting_dataset, read_statistics
+from vrtspike.data.clips.dataset import load_fitting_dataset
+from vrtspike.data.clips.run_statistics import read_statistics
 from vrtspike.data.rgb_images import Image, to_uint8
 from vrtspike.data.store.reading import Store
 from vrtspike.data.video import video_file

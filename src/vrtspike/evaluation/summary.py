@@ -23,7 +23,8 @@ from vrtspike.analysis.evaluation_files import (
     write_table,
 )
 from vrtspike.config.run_schema import kept_note
-from vrtspike.data.clips.dataset import DatasetManifest, learned_dataset
+from vrtspike.data.clips.dataset import DatasetManifest
+from vrtspike.data.clips.run_statistics import learned_dataset
 from vrtspike.evaluation.protocols import Mean, Protocol
 from vrtspike.io.files import finite_or_null
 from vrtspike.metrics.metric import ImageMetric

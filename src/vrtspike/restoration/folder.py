@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.gate.consistency import Consistency, FrameView, view_picture
+from vrtspike.data.gate.consistency import Consistency
+from vrtspike.data.gate.frame_views import FrameView, view_picture
 from vrtspike.data.raw.versions import input_version
 from vrtspike.data.rgb_images import Image
 from vrtspike.data.video import uncopied_streams, video_file

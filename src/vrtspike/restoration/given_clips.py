@@ -22,8 +22,9 @@ from vrtspike.data.raw.layouts.folders import frame_key, numbered
 from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
+from vrtspike.data.raw.packed import PackedSpikes, pack_rows
 from vrtspike.data.raw.recordings import find_recordings, find_sensor
-from vrtspike.data.raw.spikes import PackedSpikes, Sensor, frame_scale, pack_rows
+from vrtspike.data.raw.spikes import Sensor, frame_scale
 from vrtspike.data.simulation.sensor import simulate_spikes
 from vrtspike.data.store.voxels import GainMeter, voxelize_packed
 from vrtspike.io.images import luma

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.gate.alignment import WINDOW, correlation_curve
-from vrtspike.data.raw.spikes import PackedSpikes
+from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.rgb_images import Image
 from vrtspike.data.spike_images import tfp
 from vrtspike.data.store.voxels import GainMeter

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from vrtspike.data.bins import bin_table
-from vrtspike.data.clips.clips import prepare_batch
+from vrtspike.data.clips.batches import prepare_batch
 from vrtspike.data.clips.limits import Limits
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.store.voxels import Statistics

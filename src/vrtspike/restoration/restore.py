@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from vrtspike.data.clips.clips import prepare_batch
+from vrtspike.data.clips.batches import prepare_batch
 from vrtspike.data.rgb_images import to_image
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.weights import load_trained

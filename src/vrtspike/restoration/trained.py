@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from vrtspike.data.clips.dataset import read_limits, read_statistics
 from vrtspike.data.clips.limits import Limits
+from vrtspike.data.clips.run_statistics import read_limits, read_statistics
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.store.voxels import Statistics
 from vrtspike.io.files import file_digest

@@ -1,3 +1,5 @@
+"""Clips of a data set: places, augmentation, cache, neighbours, batches."""
+
 from __future__ import annotations
 
 import itertools
@@ -10,9 +12,11 @@ from torch.utils.data import DataLoader
 
 from tests.data.prepared import layout_of, prepared, random_frames
 from tests.data.scenes import film
-from vrtspike.data.clips.augmentation import halved_pictures
-from vrtspike.data.clips.clips import ClipDataset, prepare_batch, read_clip
+from vrtspike.data.clips.augmentation import halve_pictures
+from vrtspike.data.clips.batches import prepare_batch
+from vrtspike.data.clips.clips import ClipDataset
 from vrtspike.data.clips.dataset import DatasetManifest, SequenceEntry, load_dataset
+from vrtspike.data.clips.samples import read_clip
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.data.store.reading import MEMORY_PER_BYTE, CacheUse, Store, cache_share, cache_use
 from vrtspike.data.store.voxels import Statistics
@@ -37,17 +41,25 @@ def settings(**data):
     return Settings.model_validate({"DATA": values, "MODEL": model}).DATA
 
 
-def whole(dataset, name):
+def whole_sequence(dataset, name):
+    """A sequence as one clip."""
     split, sequence = name.split("/")
     entry = next(e for e in dataset.split(split) if e.name == sequence)
     frames = slice(0, FRAMES[name])
     return read_clip(Store(entry.store), name, frames, slice(0, 96), slice(0, 128))
 
 
-def equal(a, b):
-    return a.keys() == b.keys() and all(
-        torch.equal(a[k], b[k]) if isinstance(a[k], torch.Tensor) else a[k] == b[k] for k in a
-    )
+def equal(sample, other):
+    """Return whether two samples are the same."""
+    if sample.keys() != other.keys():
+        return False
+    for key, value in sample.items():
+        if isinstance(value, torch.Tensor):
+            if not torch.equal(value, other[key]):
+                return False
+        elif value != other[key]:
+            return False
+    return True
 
 
 def find(crop, frames):
@@ -63,7 +75,7 @@ def find(crop, frames):
 def test_training_clips_are_aligned_crops_at_every_place(dataset):
     clips = ClipDataset(dataset, "train", settings(CROP_SIZE=88), seed=1)
     assert len(clips) == (6 - 3 + 1) + (4 - 3 + 1)
-    sequences = {name: whole(dataset, name) for name in ("train/a", "train/b")}
+    sequences = {name: whole_sequence(dataset, name) for name in ("train/a", "train/b")}
     tops, lefts = set(), set()
     for epoch in range(20):
         clips.set_epoch(epoch)
@@ -97,31 +109,37 @@ def test_samples_depend_on_seed_epoch_and_index_only(dataset):
     assert not all(equal(first[i], other[i]) for i in range(len(first)))
 
 
-def turned(values, first, rows, columns, swap):
-    axes = [axis for axis, wanted in ((first, rows), (first + 1, columns)) if wanted]
-    return values.flip(axes).transpose(first, first + 1) if swap else values.flip(axes)
+def flip_transpose(values, axis, rows, columns, transpose):
+    """Flip and then transpose two axes, by PyTorch."""
+    axes = []
+    if rows:
+        axes.append(axis)
+    if columns:
+        axes.append(axis + 1)
+    flipped = values.flip(axes)
+    return flipped.transpose(axis, axis + 1) if transpose else flipped
 
 
-def test_augmentation_turns_everything_alike(dataset):
+def test_augmentation_flips_all_arrays_alike(dataset):
     """The eight orientations occur, and in each the spikes still show the frame."""
     clips = ClipDataset(dataset, "train", settings(AUGMENT=True))
     plain = ClipDataset(dataset, "train", settings())
-    seen = set()
+    orientations = set()
     for epoch in range(12):
         clips.set_epoch(epoch)
         plain.set_epoch(epoch)
         for index in range(len(clips)):
             sample, original = clips[index], plain[index]
-            (how,) = (
-                how
-                for how in itertools.product((False, True), repeat=3)
-                if torch.equal(turned(original["blur"], 1, *how), sample["blur"])
+            (flips,) = (
+                flips
+                for flips in itertools.product((False, True), repeat=3)
+                if torch.equal(flip_transpose(original["blur"], 1, *flips), sample["blur"])
             )
-            assert torch.equal(turned(original["sharp"], 1, *how), sample["sharp"])
-            assert torch.equal(turned(original["counts"], 2, *how), sample["counts"])
+            assert torch.equal(flip_transpose(original["sharp"], 1, *flips), sample["sharp"])
+            assert torch.equal(flip_transpose(original["counts"], 2, *flips), sample["counts"])
             assert sample["counts"].is_contiguous()
-            seen.add(how)
-    assert len(seen) == 8
+            orientations.add(flips)
+    assert len(orientations) == 8
 
 
 def test_counting_stored_spikes_on_the_fly_gives_the_same_samples(dataset):
@@ -133,16 +151,16 @@ def test_counting_stored_spikes_on_the_fly_gives_the_same_samples(dataset):
         assert all(equal(stored[i], counted[i]) for i in range(len(stored)))
 
 
-def raised(before, after):
-    """How many times the threshold of a sensor is that of the other one."""
+def threshold_factor(before, after):
+    """Factor of the threshold of the second sensor."""
     times = (after["gain"] / before["gain"]).item()
     total = [sample["counts"].sum(dtype=torch.float64).item() for sample in (before, after)]
     assert total[1] / total[0] == pytest.approx(1 / times, rel=0.03)
     return times
 
 
-def faulty(before, after):
-    """Which share of the counts has changed."""
+def changed_share(before, after):
+    """Share of the counts that have changed."""
     # The gain that would be measured: the brightness before by the rates after.
     rates = [sample["counts"].sum(1, dtype=torch.float32) for sample in (before, after)]
     gain = before["gain"] * (rates[0] * rates[1]).sum() / rates[1].square().sum()
@@ -152,19 +170,20 @@ def faulty(before, after):
 
 
 @pytest.mark.parametrize(
-    ("key", "look", "within"),
+    ("key", "measure", "bounds"),
     [
-        ("THRESHOLD_AUGMENT", raised, (1, 1.3, 2.7, 3)),
+        ("THRESHOLD_AUGMENT", threshold_factor, (1, 1.3, 2.7, 3)),
         # Up to 2 % of the steps in each of two ways, of bins of one step or two.
-        ("FAULT_AUGMENT", faulty, (0, 0.05, 0.05, 0.15)),
+        ("FAULT_AUGMENT", changed_share, (0, 0.05, 0.05, 0.15)),
     ],
 )
-def test_other_sensors_keep_all_other_draws(dataset, key, look, within):
+def test_other_sensors_keep_all_other_draws(dataset, key, measure, bounds):
     options = {"AUGMENT": True, "CROP_SIZE": 96, "CLIP_LEN": 4}
     plain, other, some = (
         ClipDataset(dataset, "train", settings(**options, **{key: share})) for share in (0, 1, 0.5)
     )
-    found, touched = [], []
+    values = []
+    changed = []
     for epoch in range(5):
         for clips in (plain, other, some):
             clips.set_epoch(epoch)
@@ -173,13 +192,13 @@ def test_other_sensors_keep_all_other_draws(dataset, key, look, within):
             assert equal(other[index], after)
             for name in ("blur", "sharp", "bin_steps"):
                 assert torch.equal(before[name], after[name])
-            found.append(look(before, after))
-            touched.append(equal(some[index], after))
-            assert touched[-1] or equal(some[index], before)
-    least, low, high, most = within
-    assert least < min(found) < low
-    assert high < max(found) < most
-    assert 0 < sum(touched) < len(touched)
+            values.append(measure(before, after))
+            changed.append(equal(some[index], after))
+            assert changed[-1] or equal(some[index], before)
+    lower, low, high, upper = bounds
+    assert lower < min(values) < low
+    assert high < max(values) < upper
+    assert 0 < sum(changed) < len(changed)
     test = ClipDataset(dataset, "test", settings(**{key: 1}), train=False)
     assert equal(test[0], ClipDataset(dataset, "test", settings(), train=False)[0])
 
@@ -187,7 +206,7 @@ def test_other_sensors_keep_all_other_draws(dataset, key, look, within):
 def test_validation_clips_cover_every_frame_from_the_middle(dataset):
     clips = ClipDataset(dataset, "test", settings(AUGMENT=True), train=False)
     assert [clips[i]["start"] for i in range(len(clips))] == [0, 2]
-    full = whole(dataset, "test/c")
+    full = whole_sequence(dataset, "test/c")
     clips.set_epoch(7)
     for length, starts in ((4, [0, 1]), (5, [0]), (1, [0, 1, 2, 3, 4])):
         others = ClipDataset(dataset, "test", settings(CLIP_LEN=length), train=False)
@@ -231,7 +250,7 @@ FRAME_BYTES = 2 * 96 * 128 * 3 + 8 * 48 * 64
 
 
 def uses_of_epochs(dataset, frames, epochs=3):
-    """Use of a cache that holds so many frames, by epoch."""
+    """Use of a cache with room for some frames, by epoch."""
     size = int(frames * FRAME_BYTES * MEMORY_PER_BYTE)
     clips = ClipDataset(dataset, "train", settings(), cache_bytes=size)
     assert len(clips) == 6
@@ -253,7 +272,7 @@ def test_a_cache_that_holds_the_data_reads_each_chunk_once(dataset):
     assert (after["hits"], after["hit_rate"]) == (LOOKUPS, 1)
 
 
-def test_a_cache_that_is_too_small_drops_what_was_not_used_for_longest(dataset):
+def test_a_small_cache_drops_the_least_recently_used_chunks(dataset):
     *_, last = uses_of_epochs(dataset, frames=4)
     # Of successive clips two frames are the same. Each sequence is new again: the other one was
     # read in between.
@@ -266,20 +285,20 @@ def test_crops_have_the_size_of_their_epoch_and_the_last_is_continued(dataset):
     clips = ClipDataset(dataset, "train", settings(), crops=[16, 16, 24], seed=3)
     for epoch, size in enumerate((16, 16, 24, 24)):
         alone = ClipDataset(dataset, "train", settings(CROP_SIZE=size), seed=3)
-        for each in (clips, alone):
-            each.set_epoch(epoch)
+        clips.set_epoch(epoch)
+        alone.set_epoch(epoch)
         assert equal(clips[1], alone[1])
     with pytest.raises(DataError, match=r"crops of 16, 104 .* \(2\)"):
         ClipDataset(dataset, "train", settings(), crops=[104, 16])
 
 
 def test_cache_budget_is_one_for_the_machine():
-    assert cache_share(settings(), 8) == 500_000_000  # on, unless it is asked not to be
+    assert cache_share(settings(), 8) == 500_000_000  # on by default
     assert cache_share(settings(CACHE_SIZE_GB=2.0), 0) == 2_000_000_000
     assert cache_share(settings(USE_RAM_CACHE=False), 8) == 0
 
 
-def test_batch_is_prepared_as_defined_in_float64(dataset):
+def test_batches_agree_with_the_definition_in_float64(dataset):
     clips = ClipDataset(dataset, "train", settings())
     batch = next(iter(DataLoader(clips, batch_size=2)))
     statistics = Statistics(0.2, 0.4, 1)
@@ -306,7 +325,7 @@ def test_batch_is_prepared_as_defined_in_float64(dataset):
 
 
 @pytest.mark.parametrize("precomputed", [True, False])
-def test_clips_hold_the_spikes_of_their_neighbours_where_there_are_some(dataset, precomputed):
+def test_clips_hold_the_spikes_of_their_neighbours(dataset, precomputed):
     options = settings(CLIP_LEN=1, NEIGHBOURS=True, USE_PRECOMPUTED_VOXELS=precomputed)
     clips = ClipDataset(dataset, "test", options, train=False)
     plain = ClipDataset(dataset, "test", settings(CLIP_LEN=5), train=False)[0]
@@ -353,7 +372,7 @@ def test_a_quarter_of_the_training_clips_is_without_neighbours(dataset):
     assert 6 <= sum(isolated) <= 24
 
 
-def test_a_batch_is_seen_by_a_camera_or_a_sensor_of_half_the_size(dataset):
+def test_a_batch_changes_to_a_camera_or_a_sensor_of_half_the_size(dataset):
     options = {"CLIP_LEN": 1, "NEIGHBOURS": True}
     clips = ClipDataset(dataset, "train", settings(**options, RATIO_AUGMENT=0.8))
     plain = ClipDataset(dataset, "train", settings(**options))
@@ -370,7 +389,7 @@ def test_a_batch_is_seen_by_a_camera_or_a_sensor_of_half_the_size(dataset):
         if kind[0] == 32:
             assert torch.equal(batch["blur"], before["blur"])
         else:
-            halved = halved_pictures(before["sharp"].flatten(0, 1))
+            halved = halve_pictures(before["sharp"].flatten(0, 1))
             assert torch.equal(batch["sharp"].flatten(0, 1), halved)
         if kind[1] == 16:
             assert torch.equal(batch["counts"], before["counts"])

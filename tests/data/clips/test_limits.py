@@ -9,8 +9,9 @@ import pytest
 
 from tests.data.prepared import prepared
 from tests.data.scenes import film
-from vrtspike.data.clips.dataset import load_dataset, read_limits, run_statistics
+from vrtspike.data.clips.dataset import load_dataset
 from vrtspike.data.clips.limits import Limits, store_limits, training_limits
+from vrtspike.data.clips.run_statistics import read_limits, run_statistics
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.io.files import read_json, write_json

@@ -1,4 +1,4 @@
-"""The gate: what of all checks stops a data set, or leaves out a sequence."""
+"""The gate, which stops a data set with faults or leaves sequences out."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ A, B, C = "train/a", "train/b", "test/c"
 
 
 def manifest(name, faults=(), pictures="123", count=9, has_spikes=True):
-    """What the checks found of a sequence with frames of 96 x 128, exposed for 88 steps each.
+    """The ingest manifest of a sequence with frames of 96 x 128, exposed for 88 steps each.
 
-    A picture S is the same in all sequences, an empty one of one colour.
+    The picture S is the same in all sequences; an empty text is a picture of one colour.
     """
     spikes = {"start": 0, "steps": 88, "sharp": 40, "total": 88, "count": count}
     frames = [
@@ -26,9 +26,13 @@ def manifest(name, faults=(), pictures="123", count=9, has_spikes=True):
         }
         for number, picture in enumerate(pictures, start=1)
     ]
+    split, sequence = name.rsplit("/", 1)
     return {
-        **{"schema": INGESTED.schema, "faults": list(faults), "rgb_size": [96, 128]},
-        **dict(zip(("split", "sequence"), name.rsplit("/", 1), strict=True)),
+        "schema": INGESTED.schema,
+        "split": split,
+        "sequence": sequence,
+        "faults": list(faults),
+        "rgb_size": [96, 128],
         "frames": [{**frame, "spikes": spikes if has_spikes else None} for frame in frames],
         "spikes": has_spikes,
     }
@@ -50,9 +54,9 @@ def gate(tmp_path):
 
 def test_sound_sequences_pass(gate):
     expected = {"schema": 2, "sequences": [C, A, B], "excluded": {}, "overlaps": {}}
-    # All just fit: 81 bins fill 88 steps.
-    just = {"clip_length": 3, "crop_sizes": {"train": 96, "other": 1000}}
-    assert gate(SOUND, 81, **just) == expected
+    # The limits are just met: 81 bins fill 88 steps.
+    limits = {"clip_length": 3, "crop_sizes": {"train": 96, "other": 1000}}
+    assert gate(SOUND, 81, **limits) == expected
     assert gate([manifest(A, has_spikes=False)], 32)["sequences"] == [A]
     assert gate([manifest(A, pictures=["", "", ""]), manifest(C, pictures=[""])])["overlaps"] == {}
     with pytest.raises(DataError, match="nothing to accept"):
@@ -60,7 +64,7 @@ def test_sound_sequences_pass(gate):
 
 
 @pytest.mark.parametrize(
-    ("manifests", "options", "told"),
+    ("manifests", "options", "message"),
     [
         (SOUND, {"clip_length": 4}, f"{A} and 2 more of 3: 3 frames, but .* DATA.CLIP_LEN = 4"),
         (
@@ -97,22 +101,25 @@ def test_sound_sequences_pass(gate):
         ),
     ],
 )
-def test_what_stops_a_data_set(gate, manifests, options, told):
-    with pytest.raises(DataError, match=told):
+def test_faults_stop_a_data_set(gate, manifests, options, message):
+    with pytest.raises(DataError, match=message):
         gate(manifests, **options)
 
 
-def test_all_faults_in_one_go_or_their_sequences_left_out_by_name(gate):
+def test_all_faults_are_listed_or_their_sequences_left_out(gate):
     faulty = [
-        *(manifest(A, ["torn"]), manifest(C, ["16 bits", "cut"]), manifest(B, pictures="SS")),
-        *(manifest("test/d", pictures="1S"), manifest("train/copy", pictures="SS")),
+        manifest(A, ["torn"]),
+        manifest(C, ["16 bits", "cut"]),
+        manifest(B, pictures="SS"),
+        manifest("test/d", pictures="1S"),
+        manifest("train/copy", pictures="SS"),
     ]
     surveyed = {"train/x": ["no spikes"]}
     copied = f"train/copy: its sharp frames are those of {B}, frame by frame"
-    told = ["(6):", "train/x: no spikes", f"{A}: torn", f"{C}: 16 bits", f"{C}: cut", copied]
+    messages = ["(6):", "train/x: no spikes", f"{A}: torn", f"{C}: 16 bits", f"{C}: cut", copied]
     with pytest.raises(DataError) as caught:
         gate(faulty, surveyed=surveyed)
-    assert all(text in str(caught.value) for text in told)
+    assert all(text in str(caught.value) for text in messages)
     accepted = gate(faulty, exclude=True, surveyed=surveyed, test_on_training_frames=True)
     # Of two equal sequences the first one stays.
     assert (accepted["sequences"], accepted["overlaps"]) == (["test/d", B], {"test/d": B})
@@ -123,8 +130,8 @@ def test_a_split_without_any_sequence_left_stops_the_gate(gate):
     surveyed = {"test/x": ["no sharp frames"], "train/y": ["no spikes"]}
     with pytest.raises(DataError, match="all sequences of split test were left out") as caught:
         gate([SOUND[0], manifest(C, ["16 bits"])], exclude=True, surveyed=surveyed)
-    told = ("(2)", "test/x: no sharp frames", "16 bits", "DATA.VAL_SPLIT")
-    assert all(text in str(caught.value) for text in told)
+    messages = ("(2)", "test/x: no sharp frames", "16 bits", "DATA.VAL_SPLIT")
+    assert all(text in str(caught.value) for text in messages)
     assert "no spikes" not in str(caught.value)  # of train, which has another sequence
     with pytest.raises(DataError, match="all sequences of split test were left out"):
         gate(SOUND[:1], exclude=True, surveyed={"test": ["no sequence folders"]})
@@ -138,5 +145,5 @@ def test_training_frames_in_the_test_split_may_be_allowed(gate):
     same = gate(both[:1], splits=("train", "train"), test_on_training_frames=True)
     assert same["overlaps"] == {A: A}
     nested = [manifest(f"sub/{name}", pictures="S") for name in (A, C)]
-    found = gate(nested, splits=("sub/train", "sub/test"), test_on_training_frames=True)
-    assert found["overlaps"] == {f"sub/{C}": f"sub/{A}"}
+    accepted = gate(nested, splits=("sub/train", "sub/test"), test_on_training_frames=True)
+    assert accepted["overlaps"] == {f"sub/{C}": f"sub/{A}"}

@@ -1,4 +1,4 @@
-"""Frames and spikes that are whole, but belong to something else."""
+"""Intact frames and spikes that do not belong together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from tests.data.conftest import SEQUENCES
 from tests.data.prepared import check
 from tests.data.scenes import film
 from vrtspike.data.exposure import TABLE, Exposure, exposure_table
-from vrtspike.data.gate.consistency import Consistency, FrameView, gray, view_picture
+from vrtspike.data.gate.consistency import Consistency
+from vrtspike.data.gate.frame_views import FrameView, gray, view_picture
 from vrtspike.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.data.simulation.demo import SCENES, load_photograph, render
 from vrtspike.data.simulation.sensor import Simulation
@@ -41,14 +42,14 @@ def slow_film(number, count):
 
 @pytest.fixture(params=[True, False], ids=["with spikes", "without spikes"])
 def raw(request, five, tmp_path):
-    """A copy that a test may damage."""
+    """A copy of the sequence that a test may change."""
     ignored = shutil.ignore_patterns() if request.param else shutil.ignore_patterns("spike")
     return shutil.copytree(five, tmp_path / "raw", ignore=ignored)
 
 
 @pytest.fixture
 def spiked(five, tmp_path):
-    """The same, with spikes."""
+    """A copy of the sequence, with spikes."""
     return shutil.copytree(five, tmp_path / "raw")
 
 
@@ -56,8 +57,8 @@ def faults(root, name=SEQUENCE):
     return check(root, name)["faults"]
 
 
-def told(root, pattern):
-    """Whether one of the faults is of this kind."""
+def has_fault(root, pattern):
+    """Return whether a fault of the sequence matches a pattern."""
     return any(re.search(pattern, fault) for fault in faults(root))
 
 
@@ -106,11 +107,11 @@ NEIGHBOUR = r"blur/000002\.png: more like \S+{0}/000003\.{1} .* than \S+/000002\
         (exchange, "sharp/000002.png", "sharp/000003.png", NEIGHBOUR.format("sharp", "png")),
     ],
 )
-def test_frames_of_something_else(raw, change, one, other, fault):
+def test_mixed_up_frames_are_faults(raw, change, one, other, fault):
     change(raw / SEQUENCE / one, raw / SEQUENCE / other)
-    assert told(raw, fault)
-    # Of other pictures levels say nothing.
-    assert not told(raw, "means differ|times the contrast")
+    assert has_fault(raw, fault)
+    # Levels of different pictures are not compared.
+    assert not has_fault(raw, "means differ|times the contrast")
 
 
 @pytest.mark.parametrize(
@@ -120,10 +121,10 @@ def test_frames_of_something_else(raw, change, one, other, fault):
         (copy, r"3\.dat: the same contents as \S+2\.dat"),
     ],
 )
-def test_spikes_of_a_neighbour(spiked, change, fault):
+def test_spikes_of_a_neighbour_are_a_fault(spiked, change, fault):
     folder = spiked / SEQUENCE / "spike"
     change(folder / "000002.dat", folder / "000003.dat")
-    assert told(spiked, fault)
+    assert has_fault(spiked, fault)
 
 
 def backwards(spikes):
@@ -148,14 +149,14 @@ BACKWARDS = "its beginning is more like the frame after .* time runs backwards"
         ),
     ],
 )
-def test_spikes_of_another_time_or_place(spiked, numbers, change, fault):
+def test_reversed_cut_or_shifted_spikes_are_faults(spiked, numbers, change, fault):
     for number in numbers:
         path = spiked / SEQUENCE / "spike" / f"{number:06d}.dat"
         write_spikes(path, change(read_spikes(path, 48, 64)))
-    assert told(spiked, fault)
+    assert has_fault(spiked, fault)
 
 
-def test_a_longer_exposure_among_others_is_none_of_these(tmp_path):
+def test_a_longer_exposure_among_others_is_no_fault(tmp_path):
     """Exposures of one sequence may differ, if their sharp frames lie where T says."""
     frames = slow_film(0, 50)
     write_sequence(tmp_path / "long" / SEQUENCE, frames, frames_per_exposure=13)
@@ -168,7 +169,7 @@ def test_a_longer_exposure_among_others_is_none_of_these(tmp_path):
     assert faults(tmp_path) == []
 
 
-def test_what_moves_far_or_not_at_all_is_the_same_scene(tmp_path):
+def test_fast_and_still_scenes_have_no_faults(tmp_path):
     for name, frames in (("far", film(8, 34, speed=14)), ("still", slow_film(0, 1) * 34)):
         write_sequence(tmp_path / "train" / name, frames, frames_per_exposure=11)
     shutil.rmtree(tmp_path / "train/still/spike")
@@ -206,9 +207,9 @@ COLOURS = r"blur/000001\.png: not the colours of \S+sharp/000001\.png .*red and 
         ),
     ],
 )
-def test_blurry_and_sharp_frames_of_other_colours_or_levels(raw, kind, change, fault):
+def test_blurry_and_sharp_frames_of_different_colours_or_levels(raw, kind, change, fault):
     recode(raw, f"{SEQUENCE}/{kind}/*.png", change)
-    assert told(raw, fault)
+    assert has_fault(raw, fault)
     assert len(faults(raw)) == 1
     assert faults(raw, OTHER) == []
 
@@ -218,7 +219,7 @@ def faded(picture, share):
     return (share * picture + (1 - share) * picture.mean((0, 1))).astype(np.uint8)
 
 
-def test_a_contrast_that_changes_from_frame_to_frame_is_none_of_a_sequence(raw):
+def test_a_contrast_that_varies_between_frames_is_no_fault(raw):
     for number, share in enumerate((1.0, 0.8, 0.58, 0.5, 0.45), start=1):
         recode(
             raw, f"{SEQUENCE}/sharp/{number:06d}.png", lambda picture, s=share: faded(picture, s)
@@ -226,7 +227,7 @@ def test_a_contrast_that_changes_from_frame_to_frame_is_none_of_a_sequence(raw):
     assert faults(raw) == []
 
 
-def shown(number, count):
+def demo_frames(number, count):
     """Frames of a demo scene."""
     frames = render(SCENES[number], np.random.default_rng([0, number]), 128, 192, count)
     return [np.ascontiguousarray(frame) for frame in frames]
@@ -236,6 +237,11 @@ def flickering(frames, share, period=2.4):
     """Frames under a lamp, which flickers faster than the frames follow each other."""
     levels = 0.6 + share * np.sin(2 * np.pi / period * np.arange(len(frames)))
     return [(frame * level).astype(np.uint8) for frame, level in zip(frames, levels, strict=True)]
+
+
+def brightened(frames, factor):
+    """Frames of a brighter or darker scene."""
+    return [np.minimum(factor * frame, 255).astype(np.uint8) for frame in frames]
 
 
 def as_other_camera(frame):
@@ -254,28 +260,33 @@ def colourless(frames):
 
 
 SOUND = {
-    "linear light": (lambda: shown(8, 56), Simulation(GAMMA=2.2)),
+    "linear light": (lambda: demo_frames(8, 56), Simulation(GAMMA=2.2)),
     "linear light, saturated, far": (
-        lambda: [np.minimum(2.0 * frame, 255).astype(np.uint8) for frame in shown(8, 168)[::3]],
+        lambda: [
+            np.minimum(2.0 * frame, 255).astype(np.uint8) for frame in demo_frames(8, 168)[::3]
+        ],
         Simulation(GAMMA=2.2, LIGHT_GAMMA=2.2),
     ),
-    "flickering": (lambda: flickering(shown(3, 56), 0.3), Simulation()),
-    "flickering deeply": (lambda: flickering(shown(6, 56), 0.5), Simulation()),
-    "dark": (lambda: [(frame * 0.1).astype(np.uint8) for frame in shown(2, 67)], Simulation()),
+    "flickering": (lambda: flickering(demo_frames(3, 56), 0.3), Simulation()),
+    "flickering deeply": (lambda: flickering(demo_frames(6, 56), 0.5), Simulation()),
+    "dark": (
+        lambda: [(frame * 0.1).astype(np.uint8) for frame in demo_frames(2, 67)],
+        Simulation(),
+    ),
     "far": (lambda: film(1, 56, speed=14), Simulation(GAMMA=2.2)),
 }
-"""Frames and how they are blurred and seen."""
+"""Frames, and the simulation of their blur and spikes."""
 
 
 @pytest.mark.parametrize("kind", SOUND)
-def test_sound_data_of_many_kinds(tmp_path, kind):
+def test_sound_data_has_no_faults(tmp_path, kind):
     frames, how = SOUND[kind]
-    write_sequence(tmp_path / SEQUENCE, frames(), frames_per_exposure=11, how=how)
+    write_sequence(tmp_path / SEQUENCE, frames(), frames_per_exposure=11, sensor=how)
     blur_dir = "blur" if how.GAMMA is None else "blur_gamma"
     assert check(tmp_path, SEQUENCE, blur_dir)["faults"] == []
 
 
-@pytest.mark.parametrize("scene", [shown, lambda *of: colourless(shown(*of))])
+@pytest.mark.parametrize("scene", [demo_frames, lambda *of: colourless(demo_frames(*of))])
 def test_blurry_and_sharp_frames_of_two_cameras(tmp_path, scene):
     """Behind a beam splitter, which the cameras see in slightly different colours."""
     write_sequence(tmp_path / SEQUENCE, scene(0, 56), frames_per_exposure=11)
@@ -283,11 +294,11 @@ def test_blurry_and_sharp_frames_of_two_cameras(tmp_path, scene):
     assert faults(tmp_path) == []
     recode(tmp_path, f"{SEQUENCE}/blur/*.png", lambda picture: picture // 2)
     recode(tmp_path, f"{SEQUENCE}/sharp/*.png", lambda picture: 128 + picture // 2)
-    assert told(tmp_path, "means differ")
+    assert has_fault(tmp_path, "means differ")
 
 
-def test_tints_of_grey_scenes_are_no_order_of_channels(tmp_path):
-    write_sequence(tmp_path / SEQUENCE, colourless(shown(0, 56)), frames_per_exposure=11)
+def test_tints_of_grey_scenes_are_no_exchanged_channels(tmp_path):
+    write_sequence(tmp_path / SEQUENCE, colourless(demo_frames(0, 56)), frames_per_exposure=11)
     for kind, gains in (("blur", (1.02, 1, 0.98)), ("sharp", (0.98, 1, 1.02))):
         recode(tmp_path, f"{SEQUENCE}/{kind}/*.png", lambda p, g=gains: tinted(p, g))
     assert faults(tmp_path) == []
@@ -298,7 +309,7 @@ def test_black_frames_do_not_hide_other_levels(five, tmp_path):
     recode(root, f"{SEQUENCE}/*/00000[123].png", np.zeros_like)
     assert faults(root) == []
     recode(root, f"{SEQUENCE}/sharp/00000[45].png", lambda picture: picture // 2)
-    assert told(root, r"means differ .*median of 2 frames")
+    assert has_fault(root, r"means differ .*median of 2 frames")
 
 
 @pytest.mark.parametrize("level", [0, 90])
@@ -306,7 +317,9 @@ def test_black_frames_do_not_hide_other_levels(five, tmp_path):
 def test_pictures_of_one_colour_with_sound_spikes(spiked, kinds, level):
     for kind in kinds:
         recode(spiked, f"{SEQUENCE}/{kind}/*.png", lambda picture: np.full_like(picture, level))
-    assert told(spiked, rf"{kinds[0]}/000001\.png: a picture of one colour .*\.dat shows a scene")
+    assert has_fault(
+        spiked, rf"{kinds[0]}/000001\.png: a picture of one colour .*\.dat shows a scene"
+    )
 
 
 @pytest.mark.parametrize("kinds", [("blur", "sharp"), ("sharp", "blur")])
@@ -314,7 +327,7 @@ def test_pictures_of_one_colour_whose_partners_show_a_scene(five, tmp_path, kind
     flat, partner = kinds
     root = shutil.copytree(five, tmp_path / "raw", ignore=shutil.ignore_patterns("spike"))
     recode(root, f"{SEQUENCE}/{flat}/*.png", np.zeros_like)
-    assert told(
+    assert has_fault(
         root, rf"{flat}/000001\.png: a picture of one .*{partner}/000001\.png shows a scene"
     )
 
@@ -343,13 +356,13 @@ def test_all_spike_files_cut(spiked, change, step):
         (slice(None, -8), Exposure(0, 80, 40)),
     ],
 )
-def test_a_camera_whose_sharp_frames_lie_elsewhere_has_a_table(spiked, cut, exposure):
-    """It looks the same as files that were cut."""
+def test_a_table_gives_other_sharp_instants(spiked, cut, exposure):
+    """Without a table such a camera looks like one whose files were cut."""
     table = {}
     for path in (spiked / SEQUENCE / "spike").iterdir():
         write_spikes(path, read_spikes(path, 48, 64)[cut])
         table[path.stem] = exposure
-    assert told(spiked, r"the files are cut; .* or give the sharp instants in exposures\.csv")
+    assert has_fault(spiked, r"the files are cut; .* or give the sharp instants in exposures\.csv")
     (spiked / SEQUENCE / TABLE).write_text(exposure_table(table))
     assert faults(spiked) == []
 
@@ -359,25 +372,25 @@ def test_all_spike_files_shifted_by_a_source_frame(spiked):
     whole = np.concatenate([read_spikes(path, 48, 64) for path in paths])
     for number, path in enumerate(paths):
         write_spikes(path, np.roll(whole, -8, axis=0)[88 * number : 88 * (number + 1)])
-    assert told(spiked, "the sharp frames lie at step 3[123].* expected 40.0 .* shifted")
+    assert has_fault(spiked, "the sharp frames lie at step 3[123].* expected 40.0 .* shifted")
 
 
-def judged(blur, sharp):
-    """What is said of a frame without neighbours."""
+def pair_faults(blur, sharp):
+    """The faults of a frame without neighbours, as one text."""
     check = Consistency()
-    views = [view_picture(kind, it) for kind, it in (("blur", blur), ("sharp", sharp))]
-    check.add(FrameView(*views))
+    check.add(FrameView(view_picture("blur", blur), view_picture("sharp", sharp)))
     return "".join(check.finish())
 
 
-def test_pictures_of_three_frames_are_kept_however_long_a_sequence_is():
-    check, kept = Consistency(), []
+def test_at_most_three_frames_are_kept_in_memory():
+    check = Consistency()
+    kept = []
     for picture in slow_film(0, 6):
         pictures = [view_picture(kind, picture) for kind in ("blur", "sharp")]
         kept.append(weakref.ref(pictures[0].coarse))
         check.add(FrameView(*pictures))
     del pictures
-    assert [each() is not None for each in kept] == [False] * 3 + [True] * 3
+    assert [picture() is not None for picture in kept] == [False] * 3 + [True] * 3
 
 
 @pytest.mark.parametrize(("sigma", "refused"), [(0.35, False), (0.4, True)])
@@ -385,7 +398,7 @@ def test_a_little_more_detail_is_no_exchange(sigma, refused):
     """A sharp frame may be out of focus; a little less than the blurry one is its sign."""
     picture = slow_film(0, 1)[0]
     soft = cv2.GaussianBlur(picture, (0, 0), sigma)
-    assert ("fine detail" in judged(picture, soft)) == refused
+    assert ("fine detail" in pair_faults(picture, soft)) == refused
 
 
 def test_real_frames(shared):
@@ -393,19 +406,19 @@ def test_real_frames(shared):
     folder = shared / "samples/gopro_test/GOPR0384_11_00"
     sharp = read_rgb(folder / "sharp/000001.png")
     blurry = [read_rgb(path) for path in sorted((folder / "blur").glob("*.png"))]
-    assert judged(blurry[0], sharp) == ""
-    assert "fine detail" in judged(sharp, blurry[0])
+    assert pair_faults(blurry[0], sharp) == ""
+    assert "fine detail" in pair_faults(sharp, blurry[0])
     for blur in blurry[1:]:
-        assert "does not show the scene" in judged(blur, sharp)
+        assert "does not show the scene" in pair_faults(blur, sharp)
     other = read_rgb(shared / "samples/spk_gopro/000226.png")
-    assert "does not show the scene" in judged(blurry[0], other)
+    assert "does not show the scene" in pair_faults(blurry[0], other)
 
 
 @pytest.mark.parametrize(
     ("name", "size", "parts"),
     [("spk_gopro/000226.dat", (360, 640), 3), ("sreds/200_part1_key_id151.dat", (250, 400), 5)],
 )
-def test_real_spikes_know_the_direction_of_time(shared, tmp_path, name, size, parts):
+def test_the_direction_of_time_is_found_in_real_spikes(shared, tmp_path, name, size, parts):
     """A real recording divided into exposures; its blurry frames are the means of its spikes."""
     spikes = read_spikes(shared / "samples" / name, *size)
     steps = len(spikes) // parts // 8 * 8
@@ -418,6 +431,6 @@ def test_real_spikes_know_the_direction_of_time(shared, tmp_path, name, size, pa
         path = tmp_path / SEQUENCE / "spike" / f"{number}.dat"
         write_spikes(path, exposure)
     (tmp_path / SEQUENCE / "config.yaml").write_text(f"spike_h: {size[0]}\nspike_w: {size[1]}\n")
-    assert not told(tmp_path, "backwards|more like|does not show")
+    assert not has_fault(tmp_path, "backwards|more like|does not show")
     write_spikes(path, exposure[::-1])
-    assert told(tmp_path, rf"{path.name}: its beginning .* time runs backwards")
+    assert has_fault(tmp_path, rf"{path.name}: its beginning .* time runs backwards")

@@ -11,8 +11,8 @@ import pytest
 from tests.data.conftest import SEQUENCES
 from tests.data.prepared import checked
 from vrtspike.data.gate.accept import accept
-from vrtspike.data.gate.consistency import THUMBNAIL
 from vrtspike.data.gate.copies import TrainingFrames
+from vrtspike.data.gate.frame_views import THUMBNAIL
 from vrtspike.io.images import read_rgb, write_png
 from vrtspike.system.errors import DataError
 

@@ -52,7 +52,7 @@ def told(root):
 @pytest.mark.parametrize("sensor", SENSORS)
 def test_half_the_exposure(tmp_path, sensor):
     folder = tmp_path / SEQUENCE
-    write_sequence(folder, film(0, 56), frames_per_exposure=11, how=SENSORS[sensor])
+    write_sequence(folder, film(0, 56), frames_per_exposure=11, sensor=SENSORS[sensor])
     names = [path.stem for path in sorted((folder / "blur").iterdir())]
     table = {name: Exposure(18, 62, 40) for name in names}
     assert check(tmp_path, SEQUENCE)["faults"] == []
@@ -70,7 +70,7 @@ def test_half_the_exposure(tmp_path, sensor):
 @pytest.mark.parametrize("sensor", SENSORS)
 def test_twice_the_exposure(tmp_path, sensor):
     folder = tmp_path / SEQUENCE
-    write_sequence(folder, film(0, 100), frames_per_exposure=11, how=SENSORS[sensor])
+    write_sequence(folder, film(0, 100), frames_per_exposure=11, sensor=SENSORS[sensor])
     # Every second frame is left out, so that exposures of twice the length do not overlap.
     table = {}
     for path in sorted((folder / "blur").iterdir()):

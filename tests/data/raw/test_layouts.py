@@ -14,7 +14,7 @@ from tests.data.prepared import check
 from tests.data.raw.published import PUBLISHED
 from tests.data.scenes import film
 from vrtspike.data.raw.layouts.files import sensor_file, sensor_size
-from vrtspike.data.raw.layouts.layout import advice
+from vrtspike.data.raw.layouts.layout import layout_hint
 from vrtspike.data.raw.layouts.registry import LAYOUTS, find_sequence, frame_faults
 from vrtspike.data.raw.recordings import find_sensor
 from vrtspike.data.raw.survey import survey
@@ -149,7 +149,7 @@ def test_what_cannot_be_used_gets_the_advice_of_its_layout(tmp_path, name):
         path.unlink()
     with pytest.raises(DataError) as caught:
         survey(tmp_path, ["train", "test"], "blur")
-    assert str(caught.value).count(f"\n{advice(LAYOUTS[name], 'blur')}") == 1
+    assert str(caught.value).count(f"\n{layout_hint(LAYOUTS[name], 'blur')}") == 1
 
 
 def test_sequences_whose_names_begin_alike(tmp_path):

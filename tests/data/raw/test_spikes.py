@@ -1,20 +1,16 @@
-from __future__ import annotations
+"""Spike files."""
 
-import io
-import zipfile
+from __future__ import annotations
 
 import numpy as np
 import pytest
 
 from vrtspike.data.raw.layouts.files import Area
-from vrtspike.data.raw.recordings import find_sensor
+from vrtspike.data.raw.packed import pack_rows
 from vrtspike.data.raw.spikes import (
-    PackedSpikes,
     Sensor,
     count_spike_frames,
     frame_bytes,
-    npz_sensor,
-    pack_rows,
     pack_spikes,
     read_spikes,
     write_spikes,
@@ -46,7 +42,7 @@ def test_format_bit_by_bit(tmp_path, height, width):
     "area", [Area(0, 0, 20, 24), Area(2, 8, 9, 16), Area(2, 8, 9, 13), Area(2, 3, 9, 16)]
 )
 @pytest.mark.parametrize("kind", ["dat", np.uint8, np.bool_, np.float32])
-def test_a_part_of_a_file_of_several_blocks(tmp_path, area, kind, monkeypatch):
+def test_a_part_of_a_file_is_read(tmp_path, area, kind, monkeypatch):
     spikes = np.random.default_rng(3).integers(0, 2, (150, 20, 24), dtype=np.uint8)
     if kind == "dat":
         path = tmp_path / "a.dat"
@@ -56,44 +52,10 @@ def test_a_part_of_a_file_of_several_blocks(tmp_path, area, kind, monkeypatch):
         np.savez_compressed(path, other=np.zeros(3), spk=spikes.astype(kind))
     part = spikes[:, area.top : area.top + area.rows, area.left : area.left + area.columns]
     for start, count in ((0, 150), (7, 130), (149, 1), (5, 0)):
-        found = Sensor((20, 24), area).read(path, start, count)
-        assert found.columns == area.columns
-        np.testing.assert_array_equal(found.rows, pack_rows(part[start : start + count]))
+        packed = Sensor((20, 24), area).read(path, start, count)
+        assert packed.columns == area.columns
+        np.testing.assert_array_equal(packed.rows, pack_rows(part[start : start + count]))
         monkeypatch.setattr(np, "frombuffer", None)  # an .npz file is unpacked once
-
-
-@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_damage_of_an_npz_file_is_an_error_wherever_it_is(tmp_path, save):
-    path = tmp_path / "a.npz"
-    spikes = np.random.default_rng(0).integers(0, 2, (30, 20, 24), dtype=np.uint8)
-    save(path, spk=spikes)
-    contents, random = path.read_bytes(), np.random.default_rng(1)
-    refused = 0
-    for place in [*range(0, 250), *random.integers(250, len(contents), 150)]:
-        damaged = bytearray(contents)
-        damaged[place] ^= 1 << int(random.integers(8))
-        path.write_bytes(damaged)
-        try:
-            found = read_spikes(path, *npz_sensor(path))
-        except DataError:
-            refused += 1
-            continue
-        np.testing.assert_array_equal(found, spikes)
-    assert refused > 200
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [(-20, "cannot reshape"), (-16, "cannot reshape"), (1, "more than"), (16, "more than")],
-)
-def test_an_array_is_as_long_as_its_header_says(tmp_path, change, reason):
-    stream = io.BytesIO()
-    np.save(stream, np.zeros((2, 4, 4), np.uint8))
-    contents = (stream.getvalue() + bytes(16))[: change - 16 or None]
-    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
-        archive.writestr("spk.npy", contents)
-    with pytest.raises(DataError, match=f"a.npz: no .npz .*{reason}"):
-        read_spikes(tmp_path / "a.npz", 4, 4)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +77,7 @@ def test_an_array_is_as_long_as_its_header_says(tmp_path, change, reason):
         ({"spk": np.zeros((2, 4, 4))}, (2, 8), r"has the shape \(2, 4, 4\), \(T, 2, 8\) expected"),
     ],
 )
-def test_what_are_no_spikes_of_a_sensor_is_refused(tmp_path, contents, size, reason):
+def test_files_that_do_not_fit_the_sensor_are_refused(tmp_path, contents, size, reason):
     if isinstance(contents, bytes):
         path = tmp_path / "a.dat"
         path.write_bytes(contents)
@@ -126,27 +88,7 @@ def test_what_are_no_spikes_of_a_sensor_is_refused(tmp_path, contents, size, rea
         read_spikes(path, *size)
 
 
-def test_a_long_header_is_told_by_its_length_and_not_trusted(tmp_path):
-    path = tmp_path / "a.npz"
-    header = "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 4, 4), }".ljust(20_000)
-    contents = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode()
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("spk.npy", contents + bytes(32))
-    with pytest.raises(DataError, match="header of spk takes 20000 bytes") as caught:
-        read_spikes(path, 4, 4)
-    assert "pickle" not in str(caught.value)
-
-
-def test_packed_spikes_are_unpacked_step_by_step():
-    spikes = np.random.default_rng(4).integers(0, 2, (5, 9, 13), dtype=np.uint8)
-    packed = PackedSpikes(pack_rows(spikes), 13)
-    assert (packed.shape, len(packed)) == (spikes.shape, 5)
-    np.testing.assert_array_equal(packed.picture(), spikes.sum(axis=0))
-    for step in range(5):
-        np.testing.assert_array_equal(packed[step], spikes[step])
-
-
-def test_missing_file_and_frames_beyond_the_end(tmp_path):
+def test_missing_files_and_frames_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"nothing\.dat: cannot be read"):
         read_spikes(tmp_path / "nothing.dat", 8, 8)
     write_spikes(tmp_path / "a.dat", np.zeros((3, 8, 8), np.uint8))
@@ -159,7 +101,7 @@ def test_missing_file_and_frames_beyond_the_end(tmp_path):
     "array",
     [np.full((1, 8, 8), 2, np.uint8), np.zeros((8, 8)), np.zeros((0, 8, 8)), np.zeros((1, 3, 3))],
 )
-def test_what_is_no_spike_array_is_not_written(tmp_path, array):
+def test_other_arrays_are_not_written(tmp_path, array):
     with pytest.raises(DataError):
         write_spikes(tmp_path / "a.dat", array)
     assert list(tmp_path.iterdir()) == []
@@ -176,20 +118,3 @@ def test_real_file_shows_the_real_frame(shared):
     assert np.corrcoef(mean[::-1].ravel(), frame.ravel())[0, 1] < 0.3
     # theta = 2: the spike rate is half the grey value.
     assert mean.mean() == pytest.approx(0.499 * frame.mean() / 255, rel=0.02)
-
-
-@pytest.mark.parametrize(
-    ("sensor", "frame", "columns"),
-    [
-        ((250, 416), (500, 800), 400),  # a Vidar dump "with head"
-        ((250, 416), None, 400),  # frames of another camera
-        ((1000, 1024), None, 1000),
-        ((208, 416), (416, 832), 416),  # frames as wide as all columns
-        ((416, 416), (832, 832), 416),
-        ((360, 640), (720, 1280), 640),
-        ((250, 400), (500, 800), 400),
-    ],
-)
-def test_columns_of_the_picture(tmp_path, sensor, frame, columns):
-    picture = find_sensor(tmp_path / "a.dat", sensor, None, frame=frame).area
-    assert picture == Area(0, 0, sensor[0], columns)

@@ -5,7 +5,12 @@ import pytest
 from pydantic import ValidationError
 
 from tests.data.scenes import film
-from vrtspike.data.simulation.sensor import Simulation, between, simulate_spikes, synthesize_blur
+from vrtspike.data.simulation.sensor import (
+    Simulation,
+    interpolate,
+    simulate_spikes,
+    synthesize_blur,
+)
 from vrtspike.io.images import luma
 from vrtspike.system.errors import DataError
 
@@ -171,7 +176,7 @@ def test_flow_moves_what_linear_interpolation_fades(place):
     inside = np.s_[8:-8, 12:-12]
     errors = {}
     for how in ("linear", "flow"):
-        found = list(between(first, second, 8, how))[place]
+        found = list(interpolate(first, second, 8, how))[place]
         assert (found.dtype, found.min() >= 0, found.max() <= 1) == (np.float32, True, True)
         errors[how] = np.abs(found - truth)[inside].mean()
     assert errors["flow"] <= 0.5 * errors["linear"] + 1e-6

@@ -20,7 +20,11 @@ def test_exposures_abut_and_the_sensor_runs_through(tmp_path):
     frames = video(11)
     seen = []
     written = write_sequence(
-        tmp_path / "s", frames, frames_per_exposure=3, how=Simulation(SEED=5), progress=seen.append
+        tmp_path / "s",
+        frames,
+        frames_per_exposure=3,
+        sensor=Simulation(SEED=5),
+        progress=seen.append,
     )
     assert (written, seen) == ((3, 2), [*range(1, 12)])
     whole = simulate_spikes(frames, seed=5)
@@ -37,7 +41,7 @@ def test_exposures_abut_and_the_sensor_runs_through(tmp_path):
 def test_a_sensor_of_another_scale_is_told_to_those_who_read(tmp_path):
     for scale in (4, 2):
         how = Simulation(DOWNSCALE=scale)
-        write_sequence(tmp_path / "train/s", film(1, 22), frames_per_exposure=11, how=how)
+        write_sequence(tmp_path / "train/s", film(1, 22), frames_per_exposure=11, sensor=how)
         manifest = check(tmp_path, "train/s")
         assert (manifest["faults"], manifest["spike_size"]) == ([], [96 // scale, 128 // scale])
     other = tmp_path / "train/s/config.yaml"
@@ -48,7 +52,7 @@ def test_a_sensor_of_another_scale_is_told_to_those_who_read(tmp_path):
 
 def test_gamma_goes_to_its_own_folder(tmp_path):
     frames = video(3)
-    write_sequence(tmp_path, frames, frames_per_exposure=3, how=Simulation(GAMMA=2.2))
+    write_sequence(tmp_path, frames, frames_per_exposure=3, sensor=Simulation(GAMMA=2.2))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["blur_gamma", "sharp", "spike"]
     blur = read_rgb(tmp_path / "blur_gamma" / "000001.png")
     np.testing.assert_array_equal(blur, synthesize_blur(frames, 2.2))

@@ -38,7 +38,7 @@ def folder(tmp_path_factory):
             folder / "raw" / name,
             film(seed, 34),
             frames_per_exposure=exposure,
-            how=Simulation(THETA=THETA[name]),
+            sensor=Simulation(THETA=THETA[name]),
         )
     built(folder / "raw", THETA, folder, bins=4)
     write_json(folder / "k4/dataset.json", merged(folder / "k4", THETA))

@@ -83,7 +83,7 @@ def turned(contents: bytes) -> bytes:
 
 
 def sound_begins(path: Path) -> list[Fraction]:
-    """When each sound stream begins, in seconds of the file's clock."""
+    """The beginning of each sound stream, in seconds of the file's clock."""
     begins = {}
     with av.open(str(path)) as container:
         for packet in container.demux(container.streams.audio):

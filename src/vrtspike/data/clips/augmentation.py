@@ -1,4 +1,4 @@
-"""Augmentation of clips: turned, or seen by another sensor or one with faults."""
+"""Augmentation of arrays: flips, another sensor, and a sensor with faults."""
 
 from __future__ import annotations
 
@@ -8,41 +8,54 @@ import torch
 from numpy.typing import NDArray
 
 
-def turned(values: torch.Tensor, first: int, rows: bool, columns: bool, swap: bool) -> torch.Tensor:
+def flip_transpose(
+    values: torch.Tensor, axis: int, rows: bool, columns: bool, transpose: bool
+) -> torch.Tensor:
     """Flip and then transpose two axes.
 
     OpenCV does it plane by plane, within the processor's cache, in a fifth of the time of torch.
 
     Args:
         values: uint8, contiguous.
-        first: the rows' axis; the columns' axis follows it.
-        rows: whether rows are reversed.
-        columns: whether columns are reversed.
-        swap: whether rows and columns change places, after the flips.
+        axis: of the rows; the columns' axis follows it.
+        rows: reverse the rows.
+        columns: reverse the columns.
+        transpose: exchange rows and columns, after the flips; at least one of the three is true.
     """
-    if swap:  # flipping rows first is flipping columns afterwards
+    if transpose:
+        # Flipping rows and then transposing is transposing and then flipping columns.
         rows, columns = columns, rows
-    shape = list(values.shape)
-    height, width = shape[first : first + 2]
-    depth = shape[first + 2 :]
-    shape[first : first + 2] = (width, height) if swap else (height, width)
-    result = np.empty(shape, dtype=np.uint8)
+    height, width = values.shape[axis : axis + 2]
+    depth = values.shape[axis + 2 :]
+    size = (width, height) if transpose else (height, width)
+    result = np.empty((*values.shape[:axis], *size, *depth), dtype=np.uint8)
     planes = values.numpy().reshape(-1, height, width, *depth)
-    targets = result.reshape(-1, *shape[first:])
-    code = {(True, False): 0, (False, True): 1, (True, True): -1}.get((rows, columns))
-    between = np.empty(shape[first:], dtype=np.uint8)
+    targets = result.reshape(-1, *size, *depth)
+    flip_code = _flip_code(rows, columns)
+    transposed = np.empty((*size, *depth), dtype=np.uint8)
     for plane, target in zip(planes, targets, strict=True):
-        if code is None:
+        if flip_code is None:
             cv2.transpose(plane, target)
-        elif swap:
-            cv2.flip(cv2.transpose(plane, between), code, target)
+        elif transpose:
+            cv2.flip(cv2.transpose(plane, transposed), flip_code, target)
         else:
-            cv2.flip(plane, code, target)
+            cv2.flip(plane, flip_code, target)
     return torch.from_numpy(result)
 
 
-def decimated(
-    counts: torch.Tensor, times: float | NDArray[np.floating], waiting: NDArray[np.floating]
+def _flip_code(rows: bool, columns: bool) -> int | None:
+    """The code by which OpenCV flips these axes; None for no flip."""
+    if rows and columns:
+        return -1
+    if rows:
+        return 0
+    if columns:
+        return 1
+    return None
+
+
+def decimate_counts(
+    counts: torch.Tensor, factor: float | NDArray[np.floating], waiting: NDArray[np.floating]
 ) -> torch.Tensor:
     """Counts of a sensor with a higher threshold that sees the same light.
 
@@ -52,25 +65,27 @@ def decimated(
 
     Args:
         counts: integers (T, K, h, w), spikes per bin of successive frames.
-        times: m, the threshold over that of the original, at least 1; of each pixel (h, w), or all.
+        factor: m, the threshold over that of the original, at least 1; of each pixel (h, w), or
+            of all.
         waiting: (h, w), 0 <= waiting < m: its charge at the start, in original spikes.
 
     Returns:
         uint8 (T, K, h, w).
     """
     charge = waiting.astype(np.float32)
-    each = np.broadcast_to(np.asarray(times, np.float32), charge.shape)
-    fired = np.empty(counts.shape, dtype=np.uint8)
-    planes = (counts.numpy().reshape(-1, *charge.shape), fired.reshape(-1, *charge.shape))
-    for spikes, target in zip(*planes, strict=True):
+    factors = np.broadcast_to(np.asarray(factor, np.float32), charge.shape)
+    result = np.empty(counts.shape, dtype=np.uint8)
+    planes = counts.numpy().reshape(-1, *charge.shape)
+    targets = result.reshape(-1, *charge.shape)
+    for spikes, target in zip(planes, targets, strict=True):
         charge += spikes
-        found = np.floor(charge / each)
-        charge -= found * each
-        target[:] = found
-    return torch.from_numpy(fired)
+        fired = np.floor(charge / factors)
+        charge -= fired * factors
+        target[:] = fired
+    return torch.from_numpy(result)
 
 
-def halved_pictures(pictures: torch.Tensor) -> torch.Tensor:
+def halve_pictures(pictures: torch.Tensor) -> torch.Tensor:
     """Pictures of a camera with half as many rows and columns: means of four pixels.
 
     Args:
@@ -87,7 +102,7 @@ def halved_pictures(pictures: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(np.stack(halves))
 
 
-def halved_sensor(counts: torch.Tensor, random: np.random.Generator) -> torch.Tensor:
+def halve_sensor(counts: torch.Tensor, random: np.random.Generator) -> torch.Tensor:
     """Counts of a sensor with half as many rows and columns.
 
     Each of its pixels collects the light of four and fires at four times their charge.
@@ -103,10 +118,10 @@ def halved_sensor(counts: torch.Tensor, random: np.random.Generator) -> torch.Te
     squares = counts.reshape(frames, bins, height // 2, 2, width // 2, 2)
     collected = squares.sum(dim=(3, 5), dtype=torch.int32)
     waiting = 4 * random.random((height // 2, width // 2))
-    return decimated(collected, 4, waiting)
+    return decimate_counts(collected, 4, waiting)
 
 
-def with_faults(
+def add_faults(
     counts: torch.Tensor,
     steps: torch.Tensor,
     random: np.random.Generator,
@@ -137,28 +152,73 @@ def with_faults(
         uint8 (T, K, h, w).
     """
     result = counts.numpy().copy().reshape(-1, *counts.shape[-2:])
-    of_bin = steps.numpy().ravel().astype(np.int64)
-    pixels = counts.shape[-2] * counts.shape[-1]
-    values = result.reshape(-1)
-    bin_of_step = np.repeat(np.arange(len(of_bin)), of_bin)
-    for share, loses in ((dark, False), (flipped, True)):
-        number = random.poisson(share * len(bin_of_step) * pixels)
-        bins = bin_of_step[random.integers(len(bin_of_step), size=number)]
-        places = bins * pixels + random.integers(pixels, size=number)
-        found = values[places].astype(np.int64)
-        # The step that is hit is any of its bin: has the pixel fired in it?
-        fired = random.random(number) * of_bin[bins] < found
-        values[places] = found + np.where(fired, -1 if loses else 0, 1)
-    number = random.poisson(late * len(of_bin) * pixels)
-    bins = random.integers(len(of_bin), size=number)
-    places = bins * pixels + random.integers(pixels, size=number)
-    # The last spike of an exposure is not in the next one: frames of a clip are read apart.
-    following = np.where((bins + 1) % counts.shape[1], places + pixels, places)
-    fired = random.random(number) * of_bin[bins] < values[places]
-    fired &= (values[following] < of_bin[following // pixels]) & (following > places)
-    values[places[fired]] -= 1
-    values[following[fired]] += 1
-    kind = random.random(counts.shape[-2:])
-    result[:, kind < hot] = of_bin[:, None]
-    result[:, kind > 1 - dead] = 0
+    bin_steps = steps.numpy().ravel().astype(np.int64)
+    _flip_steps(result, bin_steps, random, share=dark, removes_spikes=False)
+    _flip_steps(result, bin_steps, random, share=flipped, removes_spikes=True)
+    _delay_spikes(result, bin_steps, random, share=late, frame_bins=counts.shape[1])
+    draw = random.random(counts.shape[-2:])
+    result[:, draw < hot] = bin_steps[:, None]
+    result[:, draw > 1 - dead] = 0
     return torch.from_numpy(result.reshape(counts.shape))
+
+
+def _flip_steps(
+    counts: NDArray[np.uint8],
+    bin_steps: NDArray[np.int64],
+    random: np.random.Generator,
+    *,
+    share: float,
+    removes_spikes: bool,
+) -> None:
+    """Add a spike in some steps without one.
+
+    Args:
+        counts: uint8 (B, h, w), spikes of each bin of all frames; changed in place.
+        bin_steps: (B,), steps of each bin.
+        random: draws the steps.
+        share: of all steps of all pixels.
+        removes_spikes: remove the spike in steps with one; else such steps stay as they are.
+    """
+    values = counts.reshape(-1)
+    pixels = counts.shape[1] * counts.shape[2]
+    bin_of_step = np.repeat(np.arange(len(bin_steps)), bin_steps)
+    number = random.poisson(share * len(bin_of_step) * pixels)
+    bins = bin_of_step[random.integers(len(bin_of_step), size=number)]
+    places = bins * pixels + random.integers(pixels, size=number)
+    spikes = values[places].astype(np.int64)
+    # The step is any of its bin, so it has a spike with the probability spikes / steps.
+    has_spike = random.random(number) * bin_steps[bins] < spikes
+    change_of_spike = -1 if removes_spikes else 0
+    values[places] = spikes + np.where(has_spike, change_of_spike, 1)
+
+
+def _delay_spikes(
+    counts: NDArray[np.uint8],
+    bin_steps: NDArray[np.int64],
+    random: np.random.Generator,
+    *,
+    share: float,
+    frame_bins: int,
+) -> None:
+    """Move some last spikes of a bin to the next one.
+
+    Args:
+        counts: uint8 (B, h, w), spikes of each bin of all frames; changed in place.
+        bin_steps: (B,), steps of each bin.
+        random: draws the spikes.
+        share: of the last steps of all bins and pixels.
+        frame_bins: bins of a frame; the last spike of an exposure is not in the next one, as the
+            frames of a clip are read apart.
+    """
+    values = counts.reshape(-1)
+    pixels = counts.shape[1] * counts.shape[2]
+    number = random.poisson(share * len(bin_steps) * pixels)
+    bins = random.integers(len(bin_steps), size=number)
+    places = bins * pixels + random.integers(pixels, size=number)
+    is_last_bin = (bins + 1) % frame_bins == 0
+    following = np.where(is_last_bin, places, places + pixels)
+    has_spike = random.random(number) * bin_steps[bins] < values[places]
+    has_room = values[following] < bin_steps[following // pixels]
+    moves = has_spike & has_room & ~is_last_bin
+    values[places[moves]] -= 1
+    values[following[moves]] += 1

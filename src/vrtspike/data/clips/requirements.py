@@ -1,6 +1,6 @@
-"""What a preset asks of a data set.
+"""Requirements of a preset on its data set.
 
-It stays within the standard library, because it is asked while the workflow plans.
+This module stays within the standard library, because the workflow uses it while it plans.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 
 
 def largest_crop(settings: Settings) -> int:
-    """Side of a preset's largest training crops in pixels; every phase needs its own from all."""
+    """Side of a preset's largest training crops in pixels, over all phases."""
     phases = [phase.CROP_SIZE for phase in settings.TRAIN.PROGRESSIVE]
     return max(phases, default=settings.DATA.CROP_SIZE)
 
 
 def crop_sizes(presets: Iterable[Settings]) -> dict[str, int]:
-    """Smallest frame side that will do for one of the presets on a data set, by split.
+    """Smallest frame side that suffices for one of the presets on a data set, by split.
 
-    Training asks for its largest crops, validation for DATA.CROP_SIZE. Evaluation takes whole
-    frames of any size, and nothing else is done with weights that stay as they come.
+    Training needs its largest crops, validation DATA.CROP_SIZE. Evaluation takes whole frames of
+    any size; weights that stay as they come are only evaluated.
     """
     sizes: dict[str, int] = {}
     for settings in presets:
         data = settings.DATA
-        asked = {data.VAL_SPLIT: 1, data.TRAIN_SPLIT: 1}
+        required = {data.VAL_SPLIT: 1, data.TRAIN_SPLIT: 1}
         if settings.kept_start is None:
             validated = data.VAL_SPLIT if data.VALIDATION == "test" else data.TRAIN_SPLIT
-            asked[validated] = data.CROP_SIZE
-            asked[data.TRAIN_SPLIT] = max(largest_crop(settings), asked[data.TRAIN_SPLIT])
-        for split, size in asked.items():
+            required[validated] = data.CROP_SIZE
+            required[data.TRAIN_SPLIT] = max(largest_crop(settings), required[data.TRAIN_SPLIT])
+        for split, size in required.items():
             sizes[split] = min(size, sizes.get(split, size))
     return sizes
 
@@ -47,8 +47,8 @@ def require_spikes(
     """Refuse a model with spikes for a data set without.
 
     Args:
-        dataset: what is refused, for the message.
-        has_spikes: whether its sequences have spikes.
+        dataset: name for the message.
+        has_spikes: true if its sequences have spikes.
         settings: of the preset.
         elsewhere: other folders that hold spikes of its sequences.
 
@@ -75,7 +75,7 @@ def require_sequences_to_hold_out(dataset: str, sequences: int, settings: DataSe
     """Refuse a single training sequence if some have to be held out for validation.
 
     Args:
-        dataset: what is refused, for the message.
+        dataset: name for the message.
         sequences: number of training sequences.
         settings: DATA of the preset.
 

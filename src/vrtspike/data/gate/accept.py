@@ -1,8 +1,9 @@
-"""The gate after all checks, which refuses a data set with faults; the table of its exposures."""
+"""The gate after all checks, which refuses a data set with faults."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,41 +13,20 @@ from vrtspike.data.manifests import ACCEPTED, INGESTED, recorded_exposure
 from vrtspike.io.manifests import read_manifest
 from vrtspike.system.errors import DataError, list_faults, named_faults
 
-OF_EXPOSURE = {
-    "t0": "t0",
-    "t1": "t1",
-    "spike_count": "count",
-    "expected_center": "sharp",
-    "center": "center",
-    "correlation": "correlation",
-}
-"""What the table and ingest manifests call the same of an exposure."""
-COLUMNS = ("split", "sequence", "frame", *OF_EXPOSURE)
-"""``t0`` and ``t1`` are spike steps from the beginning of the sequence, ``t1`` excluded; centres
-are steps of the exposure. ``center`` and ``correlation`` are empty where nothing can be said."""
 
+@dataclass
+class _Sequence:
+    """An ingested sequence."""
 
-def alignment_rows(manifests: Iterable[str | Path]) -> list[dict[str, Any]]:
-    """Where every exposure lies in time and how well its spikes show it, sorted.
-
-    Args:
-        manifests: paths of all ingest manifests.
-
-    Returns:
-        rows of :data:`COLUMNS`; none of a data set without spikes.
-    """
-    rows = [
-        {
-            "split": manifest["split"],
-            "sequence": manifest["sequence"],
-            "frame": frame["name"],
-            **{column: exposure[key] for column, key in OF_EXPOSURE.items()},
-        }
-        for manifest in (read_manifest(path, INGESTED) for path in manifests)
-        for frame in manifest["frames"]
-        if (exposure := frame["spikes"]) is not None
-    ]
-    return sorted(rows, key=lambda row: (row["split"], row["sequence"], row["t0"]))
+    name: str
+    """``<split>/<sequence>``."""
+    has_spikes: bool
+    pictures: list[str]
+    """Digests of its sharp frames; empty text for a picture of one colour."""
+    thumbnails: Thumbnails
+    faults: list[str]
+    unmet: list[str]
+    """Requirements of the settings that it does not meet."""
 
 
 def accept(
@@ -66,14 +46,13 @@ def accept(
     Args:
         manifests: paths of all ingest manifests.
         bins: voxel bins; exposures too short for them are faults.
-        context: most steps of the closed shutter that bins take in, on each side.
+        context: maximum steps of the closed shutter that bins take in, on each side.
         clip_length: frames of a clip; sequences with fewer are faults.
         crop_sizes: side of a crop in pixels by split; sequences with smaller frames are faults.
         splits: that of training and that of testing.
         test_on_training_frames: accept test sequences that hold frames of training sequences.
         exclude: leave out sequences with faults and record them, instead of refusing all.
-        surveyed: what the survey set aside already, by ``<split>/<name>`` or split, with its
-            faults.
+        surveyed: faults that the survey found, by ``<split>/<name>`` or split.
 
     Returns:
         ``{"schema": 2, "sequences": ["train/GOPR...", ...], "excluded": {name: faults},
@@ -84,141 +63,221 @@ def accept(
         DataError: with every fault of every sequence, those of the survey included; when
             excluding, only if a split has no sequence left, with the faults of its sequences.
     """
-    found: dict[str, list[str]] = {}
-    unmet: dict[str, list[str]] = {}
-    pictures: dict[str, list[str]] = {}
-    thumbnails: dict[str, Thumbnails] = {}
-    spiked: set[str] = set()
+    sequences: dict[str, _Sequence] = {}
     for path in manifests:
         manifest = read_manifest(path, INGESTED)
-        name = f"{manifest['split']}/{manifest['sequence']}"
-        found[name] = list(manifest["faults"])
-        pictures[name] = [frame["picture"] for frame in manifest["frames"]]
-        thumbnails[name] = read_thumbnails(frame["thumbnail"] for frame in manifest["frames"])
-        counts = [frame["spikes"]["count"] for frame in manifest["frames"] if frame["spikes"]]
-        spiked |= {name} if manifest["spikes"] else set()
-        if counts and not any(counts):
-            # No gain can be estimated from it.
-            found[name].append(f"its {len(counts)} exposures hold not a single spike")
+        sequence = _read_sequence(manifest)
         side = (crop_sizes or {}).get(manifest["split"], 1)
-        for fault in _unmet(manifest, bins, context, clip_length, side):
-            unmet.setdefault(fault, []).append(name)
-    if not found:
+        sequence.unmet = _unmet_requirements(manifest, bins, context, clip_length, side)
+        sequences[sequence.name] = sequence
+    if not sequences:
         raise DataError("no ingest manifests given: there is nothing to accept")
-    for name in found.keys() - spiked if spiked else ():
-        found[name].append("no spikes, but other sequences of the data set have them")
-    for name, twin in _twins(pictures).items():
-        found[name].append(f"its sharp frames are those of {twin}, frame by frame")
-    overlaps = _overlaps(pictures, splits)
-    for name, training in _altered_copies(thumbnails, splits).items():
-        overlaps.setdefault(name, training)
-    for name, training in overlaps.items() if not test_on_training_frames else ():
-        found[name].append(
-            f"{len(training)} of its {len(pictures[name])} sharp frames are frames of "
-            f"{training[0]}, so its figures would be of training frames; expected others: remove "
-            "it, or set DATA.TEST_ON_TRAINING_FRAMES to true"
-        )
-    faulty = {
-        name: list(faults) for name, faults in {**(surveyed or {}), **found}.items() if faults
-    }
-    lines = named_faults(faulty)
-    for fault, names in unmet.items():
-        # A requirement of the settings, said once.
-        more = f" and {len(names) - 1} more of {len(found)}" if len(names) > 1 else ""
-        lines.append(f"{names[0]}{more}: {fault}")
+    _report_missing_spikes(sequences)
+    _report_copies(sequences)
+    overlaps = _find_overlaps(sequences, splits)
+    if not test_on_training_frames:
+        _report_overlaps(sequences, overlaps)
+    faults = _collect_faults(sequences, surveyed or {})
+    lines = named_faults(faults)
+    for requirement, names in _names_by_requirement(sequences).items():
+        # A requirement of the settings takes one line for all sequences.
+        others = f" and {len(names) - 1} more of {len(sequences)}" if len(names) > 1 else ""
+        lines.append(f"{names[0]}{others}: {requirement}")
         for name in names:
-            faulty.setdefault(name, []).append(fault)
-    sequences = sorted(set(found) - set(faulty))
-    empty = sorted({_split(name) for name in faulty} - {_split(name) for name in sequences})
-    if faulty and not exclude:
-        title, advice = (
-            "the data set has faults, nothing was written",
-            "Fix these files, remove their sequences or change the keys, and run again; "
-            "DATA.ON_ERROR: exclude goes on without these sequences.",
-        )
-        raise DataError(list_faults(title, lines, advice))
-    if empty:
-        lines = named_faults({name: faulty[name] for name in faulty if _split(name) in empty})
-        title = f"all sequences of split {', '.join(empty)} were left out, nothing was written"
+            faults.setdefault(name, []).append(requirement)
+    accepted = sorted(set(sequences) - set(faults))
+    if faults and not exclude:
         advice = (
-            "Fix at least one sequence of each split, or name other splits (DATA.TRAIN_SPLIT, "
-            "DATA.VAL_SPLIT)."
+            "Fix these files, remove their sequences or change the keys, and run again; "
+            "DATA.ON_ERROR: exclude goes on without these sequences."
         )
-        raise DataError(list_faults(title, lines, advice))
+        raise DataError(list_faults("the data set has faults, nothing was written", lines, advice))
+    _require_all_splits(accepted, faults)
     return {
         "schema": ACCEPTED.schema,
-        "sequences": sequences,
-        "excluded": faulty,
-        "overlaps": {name: overlaps[name][0] for name in sequences if name in overlaps},
+        "sequences": accepted,
+        "excluded": faults,
+        "overlaps": {name: overlaps[name][0] for name in accepted if name in overlaps},
     }
 
 
-def _twins(pictures: Mapping[str, list[str]]) -> dict[str, str]:
-    """The original of each sequence that is a copy of another in its split."""
-    first: dict[tuple[str, ...], str] = {}
-    twins = {}
-    for name, found in pictures.items():
-        original = first.setdefault((_split(name), *found), name)
-        if any(found) and original != name:
-            twins[name] = original
-    return twins
+def _read_sequence(manifest: Mapping[str, Any]) -> _Sequence:
+    """The sequence of an ingest manifest, with the faults that the manifest alone shows."""
+    frames = manifest["frames"]
+    faults = list(manifest["faults"])
+    counts = [frame["spikes"]["count"] for frame in frames if frame["spikes"]]
+    if counts and not any(counts):
+        # No gain can be estimated from it.
+        faults.append(f"its {len(counts)} exposures hold not a single spike")
+    return _Sequence(
+        name=f"{manifest['split']}/{manifest['sequence']}",
+        has_spikes=bool(manifest["spikes"]),
+        pictures=[frame["picture"] for frame in frames],
+        thumbnails=read_thumbnails(frame["thumbnail"] for frame in frames),
+        faults=faults,
+        unmet=[],
+    )
 
 
-def _overlaps(pictures: Mapping[str, list[str]], splits: tuple[str, str]) -> dict[str, list[str]]:
-    """Test sequences with training frames: for each of these the training sequence it is of."""
-    training: dict[str, str] = {}
-    for name, found in pictures.items():
-        for picture in found if _split(name) == splits[0] else ():
-            training.setdefault(picture, name)
-    training.pop("", None)  # a picture of one colour is no evidence
-    overlaps = {
-        name: [training[picture] for picture in found if picture in training]
-        for name, found in pictures.items()
-        if _split(name) == splits[1]
-    }
-    return {name: known for name, known in overlaps.items() if known}
+def _report_missing_spikes(sequences: Mapping[str, _Sequence]) -> None:
+    """Report sequences without spikes if others have them."""
+    if not any(sequence.has_spikes for sequence in sequences.values()):
+        return
+    for sequence in sequences.values():
+        if not sequence.has_spikes:
+            sequence.faults.append("no spikes, but other sequences of the data set have them")
 
 
-def _altered_copies(
-    thumbnails: Mapping[str, Thumbnails], splits: tuple[str, str]
+def _report_copies(sequences: Mapping[str, _Sequence]) -> None:
+    """Report sequences whose sharp frames are those of another one in their split."""
+    originals: dict[tuple[str, ...], str] = {}
+    for name, sequence in sequences.items():
+        original = originals.setdefault((_split(name), *sequence.pictures), name)
+        if any(sequence.pictures) and original != name:
+            sequence.faults.append(f"its sharp frames are those of {original}, frame by frame")
+
+
+def _find_overlaps(
+    sequences: Mapping[str, _Sequence], splits: tuple[str, str]
 ) -> dict[str, list[str]]:
-    """Test sequences with training frames that were encoded or brightened; as _overlaps."""
-    training = {name: frames for name, frames in thumbnails.items() if _split(name) == splits[0]}
-    index = TrainingFrames(training)
-    copies: dict[str, list[str]] = {}
-    for name, frames in thumbnails.items():
-        original = index.copied_sequence(frames) if _split(name) == splits[1] else None
-        if original is not None:
-            sequence, count = original
-            copies[name] = [sequence] * count
+    """Find test sequences that hold training frames, exact or altered.
+
+    Returns:
+        by test sequence the training sequence of each training frame that it holds.
+    """
+    training_split, test_split = splits
+    training = [s for s in sequences.values() if _split(s.name) == training_split]
+    tested = [s for s in sequences.values() if _split(s.name) == test_split]
+    exact = _exact_copies(training, tested)
+    altered = _altered_copies(training, tested)
+    return {**altered, **exact}
+
+
+def _exact_copies(
+    training: Sequence[_Sequence], tested: Sequence[_Sequence]
+) -> dict[str, list[str]]:
+    """Test sequences with training frames, as :func:`_find_overlaps` returns them."""
+    origins: dict[str, str] = {}
+    for sequence in training:
+        for picture in sequence.pictures:
+            origins.setdefault(picture, sequence.name)
+    origins.pop("", None)  # a picture of one colour is no evidence
+    copies = {}
+    for sequence in tested:
+        names = [origins[picture] for picture in sequence.pictures if picture in origins]
+        if names:
+            copies[sequence.name] = names
     return copies
 
 
+def _altered_copies(
+    training: Sequence[_Sequence], tested: Sequence[_Sequence]
+) -> dict[str, list[str]]:
+    """Test sequences with encoded or brightened training frames, as :func:`_find_overlaps`."""
+    index = TrainingFrames({sequence.name: sequence.thumbnails for sequence in training})
+    copies = {}
+    for sequence in tested:
+        original = index.copied_sequence(sequence.thumbnails)
+        if original is not None:
+            name, count = original
+            copies[sequence.name] = [name] * count
+    return copies
+
+
+def _report_overlaps(
+    sequences: Mapping[str, _Sequence], overlaps: Mapping[str, Sequence[str]]
+) -> None:
+    """Report test sequences that hold training frames."""
+    for name, training in overlaps.items():
+        sequence = sequences[name]
+        sequence.faults.append(
+            f"{len(training)} of its {len(sequence.pictures)} sharp frames are frames of "
+            f"{training[0]}, so its figures would be of training frames; expected others: remove "
+            "it, or set DATA.TEST_ON_TRAINING_FRAMES to true"
+        )
+
+
+def _collect_faults(
+    sequences: Mapping[str, _Sequence], surveyed: Mapping[str, list[str]]
+) -> dict[str, list[str]]:
+    """Faults of the survey and of the sequences by name; sequences without faults are absent."""
+    faults = dict(surveyed)
+    for name, sequence in sequences.items():
+        faults[name] = sequence.faults
+    return {name: list(lines) for name, lines in faults.items() if lines}
+
+
+def _names_by_requirement(sequences: Mapping[str, _Sequence]) -> dict[str, list[str]]:
+    """Sequences by the requirement of the settings that they do not meet."""
+    names_of: dict[str, list[str]] = {}
+    for name, sequence in sequences.items():
+        for requirement in sequence.unmet:
+            names_of.setdefault(requirement, []).append(name)
+    return names_of
+
+
+def _require_all_splits(accepted: Sequence[str], faults: Mapping[str, list[str]]) -> None:
+    """Refuse a data set if a split has no sequence left.
+
+    Raises:
+        DataError: with the faults of its sequences.
+    """
+    remaining = {_split(name) for name in accepted}
+    empty = sorted({_split(name) for name in faults} - remaining)
+    if not empty:
+        return
+    lines = named_faults({name: faults[name] for name in faults if _split(name) in empty})
+    title = f"all sequences of split {', '.join(empty)} were left out, nothing was written"
+    advice = (
+        "Fix at least one sequence of each split, or name other splits (DATA.TRAIN_SPLIT, "
+        "DATA.VAL_SPLIT)."
+    )
+    raise DataError(list_faults(title, lines, advice))
+
+
 def _split(name: str) -> str:
-    """The split of a sequence, which may be a path, or one named alone."""
+    """The split of a sequence, which may be a path; a name without a slash is a split."""
     return name.rpartition("/")[0] or name
 
 
-def _unmet(
-    manifest: dict[str, Any], bins: int | None, context: int, length: int, side: int
-) -> Iterator[str]:
-    """What the settings ask of a sequence that it does not meet; arguments as of :func:`accept`."""
-    for frame in manifest["frames"]:
-        if (spikes := frame["spikes"]) and bins is not None:
-            try:
-                bin_edges(recorded_exposure(spikes).widened(context, spikes["total"]), bins)
-            except DataError as error:
-                yield f"exposure of frame {frame['name']}: {error}"
-                break
+def _unmet_requirements(
+    manifest: Mapping[str, Any], bins: int | None, context: int, length: int, side: int
+) -> list[str]:
+    """Requirements of the settings that a sequence does not meet.
+
+    Args:
+        manifest: the ingest manifest.
+        bins: voxel bins; None takes any exposure.
+        context: maximum steps of the closed shutter that bins take in, on each side.
+        length: frames of a clip.
+        side: of a crop in pixels.
+    """
+    unmet = []
+    if bins is not None:
+        unmet += _exposure_faults(manifest["frames"], bins, context)
     # Faulty frames are not in the manifest; a sequence is not called short because of them.
     if not manifest["faults"] and len(manifest["frames"]) < length:
-        yield (
+        unmet.append(
             f"{len(manifest['frames'])} frames, but clips of training and validation take "
             f"DATA.CLIP_LEN = {length}; lower that"
         )
     if manifest["rgb_size"] and min(manifest["rgb_size"]) < side:
         height, width = manifest["rgb_size"]
-        yield (
+        unmet.append(
             f"frames of {height} x {width}, but crops of training and validation take {side} x "
             f"{side} (DATA.CROP_SIZE, or the largest of TRAIN.PROGRESSIVE); lower that"
         )
+    return unmet
+
+
+def _exposure_faults(frames: Sequence[Mapping[str, Any]], bins: int, context: int) -> list[str]:
+    """The first exposure that is too short for the bins; empty if there is none."""
+    for frame in frames:
+        spikes = frame["spikes"]
+        if not spikes:
+            continue
+        try:
+            bin_edges(recorded_exposure(spikes).widened(context, spikes["total"]), bins)
+        except DataError as error:
+            return [f"exposure of frame {frame['name']}: {error}"]
+    return []

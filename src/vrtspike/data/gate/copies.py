@@ -14,18 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from vrtspike.data.gate.consistency import THUMBNAIL
+from vrtspike.data.gate.frame_views import THUMBNAIL
 
 Thumbnails: TypeAlias = NDArray[np.uint8]
 """(N, pixels) of the frames of a sequence, in order."""
 
 MAX_COPY_DISTANCE = 0.8
-"""Most root mean square, of 255, between the thumbnails of a frame and its copy; rounding alone
+"""Maximum root mean square, of 255, between the thumbnails of a frame and its copy; rounding alone
 makes up to 0.4."""
 MIN_NEIGHBOUR_RATIO = 3.0
-"""Least distance of the original from its neighbours, in distances of the copy from it."""
+"""Minimum distance of the original from its neighbours, in distances of the copy from it."""
 MIN_COPIES = 2
-"""Fewest such frames of a sequence that count as evidence."""
+"""Minimum number of copies in a sequence that count as evidence."""
 
 _COARSE = 4
 """Rows and columns of the means by which candidates are found."""
@@ -51,10 +51,10 @@ class TrainingFrames:
         thumbnails = [np.empty((0, THUMBNAIL**2), np.uint8)]
         distances = [np.empty(0, np.float32)]
         for name, frames in sequences.items():
-            apart = _neighbour_distances(frames)
-            is_moving = apart >= MAX_COPY_DISTANCE
+            neighbour_distances = _neighbour_distances(frames)
+            is_moving = neighbour_distances >= MAX_COPY_DISTANCE
             thumbnails.append(frames[is_moving])
-            distances.append(apart[is_moving])
+            distances.append(neighbour_distances[is_moving])
             self._names += [name] * int(is_moving.sum())
         self._thumbnails = np.concatenate(thumbnails)
         self._neighbour_distances = np.concatenate(distances)
@@ -67,14 +67,16 @@ class TrainingFrames:
             tested: the thumbnails of the test sequence.
 
         Returns:
-            its name and how many of its frames were found; None without enough of them.
+            its name and the number of its frames that were found; None if there are too few.
         """
-        originals = {self._original(frame) for frame in tested} - {None}
+        originals = {self._original(frame) for frame in tested}
         counts = Counter(self._names[place] for place in originals if place is not None)
         if not counts:
             return None
         name, count = counts.most_common(1)[0]
-        return (name, count) if count >= MIN_COPIES else None
+        if count < MIN_COPIES:
+            return None
+        return name, count
 
     def _original(self, frame: NDArray[np.uint8]) -> int | None:
         """The place of the training frame that a frame is a copy of."""
@@ -87,9 +89,10 @@ class TrainingFrames:
             return None
         distances = _distances(self._thumbnails[places], frame)
         nearest = int(distances.argmin())
-        place, distance = places[nearest], distances[nearest]
-        neighbours = self._neighbour_distances[place]
-        if distance > MAX_COPY_DISTANCE or neighbours < MIN_NEIGHBOUR_RATIO * distance:
+        place = places[nearest]
+        distance = distances[nearest]
+        neighbour_distance = self._neighbour_distances[place]
+        if distance > MAX_COPY_DISTANCE or neighbour_distance < MIN_NEIGHBOUR_RATIO * distance:
             return None
         return int(place)
 
@@ -99,7 +102,8 @@ def _neighbour_distances(frames: Thumbnails) -> NDArray[np.float32]:
     if len(frames) < 2:
         return np.zeros(len(frames), np.float32)
     steps = _distances(frames[1:], frames[:-1])
-    after, before = np.append(steps, np.inf), np.insert(steps, 0, np.inf)
+    after = np.append(steps, np.inf)
+    before = np.insert(steps, 0, np.inf)
     return np.asarray(np.minimum(after, before), np.float32)
 
 

@@ -1,4 +1,4 @@
-"""Was the shutter open for as many steps as the exposures say?
+"""Check the length of exposures against their blurry frames.
 
 A blurry frame is most like the mean of the spikes of its own exposure. Where things move, the mean
 of half as many steps around the same instant is too sharp, and that of twice as many too blurry.
@@ -13,43 +13,43 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.gate.alignment import band_pass, correlation
-from vrtspike.data.raw.spikes import PackedSpikes
+from vrtspike.data.gate.similarity import band_pass, correlation
+from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.io.images import shrink
 
 MIN_LIKENESS = 0.9
-"""Least correlation of the blurry frame with the better of two windows: 0.93 and more in generated
-data. Below it the pattern of a noisy sensor decides, which is the same in each window, and a
-shorter one seemed better by up to 0.02 in sound data."""
+"""Minimum correlation of the blurry frame with the better of two windows: 0.93 and more in
+generated data. Below it the pattern of a noisy sensor decides, which is the same in each window,
+and a shorter one seemed better by up to 0.02 in sound data."""
 MIN_GAIN = 0.005
-"""By how much another window has to fit better, in the median of a sequence, beyond counting noise.
-Generated data that are sound: worse by 0.001 (hardly any motion) to 0.5. Exposures of half the
+"""Minimum lead in correlation of another window, in the median of a sequence, beyond counting
+noise. Sound generated data: worse by 0.001 (hardly any motion) to 0.5. Exposures of half the
 length: better by 0.008 to 0.06; of twice the length: by 0.03 to 0.12."""
 COUNTING_NOISE = 0.0066
 """Longer windows are less noisy, too: this, divided by the square of steps times contrast of the
 rates, is the part of the correlation that counting spikes costs. The count of an integrating pixel
 has a variance of 1/6, the band-pass leaves a 1/(4 pi) of it; half of their product."""
 MIN_WIDENING = 0.25
-"""Least part of an exposure that has to be recorded before and after it for a longer window."""
+"""Minimum part of an exposure that is recorded before and after it for a longer window."""
 MIN_EXPOSURES = 3
-"""Fewest exposures whose median is trusted."""
+"""Minimum number of exposures for a median that is trusted."""
 
 
 class OtherLength(NamedTuple):
-    """How well another window of spikes fits a blurry frame."""
+    """The match of another window of spikes with a blurry frame."""
 
     steps: int
     likeness: float
     """Correlation with the blurry frame."""
     gain: float
-    """By how much that is better than the exposure's, less what noise makes of it."""
+    """Its lead over the correlation of the exposure, less the part of counting noise."""
     exposure: int
     """Steps of the exposure."""
     exposure_likeness: float
 
 
 class Lengths(NamedTuple):
-    """A shorter and a longer window for an exposure; None where nothing can be said."""
+    """A shorter and a longer window for an exposure; None if nothing can be said."""
 
     shorter: OtherLength | None
     longer: OtherLength | None
@@ -80,13 +80,13 @@ def compare_lengths(
     """
     steps, height, width = spikes.shape
     step = spikes.row_step
-    size = len(range(0, height, step)), max(1, width // step)
+    size = (len(range(0, height, step)), max(1, width // step))
     picture = shrink(blur, height, width)[::step]
     reference = band_pass(shrink(picture, *size).astype(np.float32) / np.float32(255))
     quarter = steps // 4
-    some = spikes.sampled
-    inner = some.picture(quarter, steps - quarter)
-    whole = inner + some.picture(0, quarter) + some.picture(steps - quarter)
+    sampled = spikes.sampled
+    inner = sampled.picture(quarter, steps - quarter)
+    whole = inner + sampled.picture(0, quarter) + sampled.picture(steps - quarter)
     exposure = band_pass(shrink(whole, *size))
     likeness = correlation(exposure, reference)
     contrast = float(exposure.std())
@@ -95,10 +95,11 @@ def compare_lengths(
     noise = COUNTING_NOISE / contrast**2
 
     def other(window: NDArray[np.float32], count: int) -> OtherLength | None:
-        fits = correlation(band_pass(shrink(window, *size)), reference)
-        if max(fits, likeness) < MIN_LIKENESS:
+        other_likeness = correlation(band_pass(shrink(window, *size)), reference)
+        if max(other_likeness, likeness) < MIN_LIKENESS:
             return None
-        return OtherLength(count, fits, fits - likeness - noise, steps, likeness)
+        lead = other_likeness - likeness - noise
+        return OtherLength(count, other_likeness, lead, steps, likeness)
 
     shorter = other(inner, steps - 2 * quarter)
     if not sides:

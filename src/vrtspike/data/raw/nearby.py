@@ -1,6 +1,6 @@
 """Folders that a user may have meant: other splits, roots above and below, roots of spikes.
 
-They are looked for only where a data set cannot be used as it is named.
+They are searched for only if a data set cannot be used as it is named.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.layouts.registry import AUTO, LAYOUTS, find_layout
 
 MAX_FOLDERS = 200
-"""Folders beside or in a root that are looked into."""
+"""Maximum folders beside or in a root that are searched."""
 
 
 @naming_closed_folders()
 def other_splits(root: Path, splits: Sequence[str], layout: str = AUTO) -> list[str]:
-    """Splits below a root whose folders look like a layout, without those that are asked for.
+    """Splits below a root whose folders look like a layout, without the given ones.
 
     Args:
         root: the data set's folder.
-        splits: those that are asked for.
+        splits: the given ones.
         layout: name of a layout; ``auto`` is any.
 
     Raises:
@@ -69,27 +69,28 @@ def spike_roots(root: Path, split: str, sequence: str, layout: str = AUTO) -> li
     Raises:
         DataError: if a folder cannot be looked at.
     """
-    kind = find_layout(root, split, layout)
-    places = kind.places(split, sequence, "blur")
-    whole = [f"{stream}{suffix}" for stream in places.streams for suffix in SPIKE_SUFFIXES]
-    each = [f"{places.spike}*{suffix}" for suffix in SPIKE_SUFFIXES] if places.spike else []
-    candidates = [*_folders(root.absolute().parent), *_folders(root)]
-    return [
-        folder
-        for folder in candidates
-        if any((folder / path).is_file() for path in whole)
-        or any(any(folder.glob(pattern)) for pattern in each)
-    ]
+    places = find_layout(root, split, layout).places(split, sequence, "blur")
+    streams = [f"{stream}{suffix}" for stream in places.streams for suffix in SPIKE_SUFFIXES]
+    frame_patterns = []
+    if places.spike:
+        frame_patterns = [f"{places.spike}*{suffix}" for suffix in SPIKE_SUFFIXES]
+    result = []
+    for folder in [*_folders(root.absolute().parent), *_folders(root)]:
+        has_stream = any((folder / path).is_file() for path in streams)
+        if has_stream or any(any(folder.glob(pattern)) for pattern in frame_patterns):
+            result.append(folder)
+    return result
 
 
 def _splits_named(layout: Layout, folder: str) -> set[str]:
     """The splits of a layout whose first folder has this name: ``val`` of ``val_blurry_33``."""
     result = set()
-    for mark in (mark for group in layout.marks for mark in group):
-        pattern = re.escape(mark.split("/")[0]).replace(r"\{split\}", "(?P<split>.+)", 1)
-        match = re.fullmatch(pattern, folder)
-        if match and "split" in match.groupdict():
-            result.add(match["split"])
+    for group in layout.marks:
+        for mark in group:
+            pattern = re.escape(mark.split("/")[0]).replace(r"\{split\}", "(?P<split>.+)", 1)
+            match = re.fullmatch(pattern, folder)
+            if match and "split" in match.groupdict():
+                result.add(match["split"])
     return result
 
 

@@ -1,4 +1,4 @@
-"""The numbers in the names of frames: their order, and where they jump."""
+"""The numbers in the names of frames: their order, and their gaps."""
 
 from __future__ import annotations
 
@@ -20,32 +20,35 @@ def frame_order(name: str) -> list[tuple[int, str]]:
 
 
 Numbers = Sequence[int | None]
-"""Those in the names of frames; None for a name that is of another kind than most."""
+"""Numbers in the names of frames; None for a name of another kind than most."""
 
 
 def frame_numbers(names: Sequence[str]) -> Numbers | None:
-    """The numbers of frames that are named by them, alone or after one common prefix.
+    """Read the numbers of frames named by a number, alone or after one common prefix.
 
     Args:
         names: without suffixes, such as ``000226`` or ``frame_226``.
 
     Returns:
-        a number for each name, but None in place of that of a few names of another kind; None
-        where many are, or prefixes hold numbers, too, as in times.
+        a number for each name, or None for a name of another kind; None instead of all numbers if
+        there are many such names, or if prefixes hold numbers, too, as in times.
 
     >>> frame_numbers(["frame_8", "frame_16", "cover"])
     [8, 16, None]
     >>> frame_numbers(["left_1", "right_1"]) is None
     True
     """
-    found = [re.fullmatch(r"(.*?)(\d+)", name) for name in names]
-    prefixes = Counter(match[1] for match in found if match)
-    prefix, count = next(iter(prefixes.most_common(1)), ("", 0))
-    kinds = Counter(re.sub(r"\d+", "0", each) for each in prefixes)
-    few = min(count - 1, max(2, len(names) // 10))
-    if len(names) - count > few or kinds[re.sub(r"\d+", "0", prefix)] > 1:
+    matches = [re.fullmatch(r"(.*?)(\d+)", name) for name in names]
+    prefixes = Counter(match[1] for match in matches if match)
+    prefix, count = "", 0
+    if prefixes:
+        prefix, count = prefixes.most_common(1)[0]
+    kinds = Counter(re.sub(r"\d+", "0", other) for other in prefixes)
+    max_others = min(count - 1, max(2, len(names) // 10))
+    has_numbered_prefixes = kinds[re.sub(r"\d+", "0", prefix)] > 1
+    if len(names) - count > max_others or has_numbered_prefixes:
         return None
-    return [int(match[2]) if match and match[1] == prefix else None for match in found]
+    return [int(match[2]) if match and match[1] == prefix else None for match in matches]
 
 
 def find_jumps(
@@ -53,24 +56,40 @@ def find_jumps(
     step: int | None = None,
     read: Callable[[Sequence[str]], Numbers | None] = frame_numbers,
 ) -> tuple[int, list[tuple[str, str]]]:
-    """Neighbours whose numbers do not differ by ``step``, or one of which has none.
+    """Find neighbours whose numbers do not differ by ``step``, or of which one has no number.
 
     Args:
         names: as for :func:`frame_numbers`, in the order of their numbers.
-        step: what they should differ by; None is the step that most of them have (of equally
-            frequent ones the smallest, which leaves out no frame).
+        step: expected difference; None is the most frequent one (of equally frequent ones the
+            smallest, which leaves out no frame).
         read: gives the numbers of names.
 
     Returns:
-        the step, and the names before and after each jump; none where names are not numbered.
+        the step, and the names before and after each jump; none if names are not numbered.
 
     >>> find_jumps(["01", "02", "04", "05"])
     (1, [('02', '04')])
     """
-    numbers = read(names)
-    steps = [None if a is None or b is None else b - a for a, b in pairwise(numbers or ())]
+    steps = [_difference(a, b) for a, b in pairwise(read(names) or ())]
     if step is None:
-        # Twice the same number is a jump even if it is frequent.
-        counts = Counter(found for found in steps if found) or Counter([1])
-        step = min(counts, key=lambda found: (-counts[found], found))
-    return step, [(names[i], names[i + 1]) for i, found in enumerate(steps) if found != step]
+        step = _most_frequent_step(steps)
+    jumps = []
+    for index, difference in enumerate(steps):
+        if difference != step:
+            jumps.append((names[index], names[index + 1]))
+    return step, jumps
+
+
+def _difference(number: int | None, following: int | None) -> int | None:
+    if number is None or following is None:
+        return None
+    return following - number
+
+
+def _most_frequent_step(steps: Sequence[int | None]) -> int:
+    """The most frequent step, the smallest of equally frequent ones; 1 without any."""
+    # Twice the same number is a jump even if it is frequent.
+    counts = Counter(step for step in steps if step)
+    if not counts:
+        return 1
+    return min(counts, key=lambda step: (-counts[step], step))

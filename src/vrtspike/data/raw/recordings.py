@@ -1,6 +1,6 @@
-"""Where the spikes of each frame are: in which file, and which steps of it.
+"""The spikes of each frame: their file, and their steps in it.
 
-A table ``exposures.csv`` tells it, else the layout of the files.
+A table ``exposures.csv`` gives them, else the layout of the files.
 """
 
 from __future__ import annotations
@@ -24,33 +24,38 @@ from vrtspike.system.errors import DataError, first_few
 def find_sensor(
     spikes: Path,
     given: tuple[int, int] | None,
-    beside: Path | None,
+    sensor_file: Path | None,
     layout: Layout | None = None,
     frame: tuple[int, int] | None = None,
 ) -> Sensor:
     """The sensor of a spike file.
 
-    In this order rows and columns are given, or said by a ``config.yaml``, an ``.npz`` file, the
-    layout, or the size of the frames. The picture is all but the header columns of Vidar dumps and
-    M1K40 cameras.
+    Rows and columns are the given ones, else those of a ``config.yaml``, an ``.npz`` file, the
+    layout, or the size of the frames, in this order. The picture is all but the header columns of
+    Vidar dumps and M1K40 cameras.
 
     Args:
         spikes: the file.
         given: its size, if it is known.
-        beside: a ``config.yaml`` that may give it.
-        layout: of the file, may know the picture; None is one whose frames are twice as large as
+        sensor_file: a ``config.yaml`` that may give it.
+        layout: of the file, may give the picture; None is one whose frames are twice as large as
             the sensor.
-        frame: rows and columns of a frame. Where they have the shape of all columns of the file
+        frame: rows and columns of a frame. If they have the shape of all columns of the file
             (832 for 416 at half the size), there is no header.
 
     Raises:
-        DataError: if one of these files cannot be read, or nothing tells the size.
+        DataError: if one of these files cannot be read, or none gives the size.
 
     >>> find_sensor(Path("a.dat"), (250, 416), None, frame=(500, 800))
     Sensor(size=(250, 416), area=Area(top=0, left=0, rows=250, columns=400))
     """
-    size = given or (sensor_size(beside) if beside else None) or npz_sensor(spikes)
-    size = size or (layout.sensor if layout else None)
+    size = given
+    if size is None and sensor_file is not None:
+        size = sensor_size(sensor_file)
+    if size is None:
+        size = npz_sensor(spikes)
+    if size is None and layout is not None:
+        size = layout.sensor
     if size is None:
         if frame is None:
             raise DataError(
@@ -58,13 +63,22 @@ def find_sensor(
                 f"spike_h and spike_w in a {SENSOR_FILE} beside the file"
             )
         scale = layout.scale if layout else 2
-        size = max(1, frame[0] // scale), max(1, frame[1] // scale)
+        size = (max(1, frame[0] // scale), max(1, frame[1] // scale))
     if layout is not None and layout.area is not None and size == layout.sensor:
         return Sensor(size, layout.area)
     rows, columns = size
-    header = 24 if size == (1000, 1024) else 16 if columns == 416 else 0
-    is_whole = frame is not None and frame[1] * rows == frame[0] * columns
-    return Sensor(size, Area(0, 0, rows, columns - (0 if is_whole else header)))
+    has_whole_frame = frame is not None and frame[1] * rows == frame[0] * columns
+    header = 0 if has_whole_frame else _header_columns(size)
+    return Sensor(size, Area(0, 0, rows, columns - header))
+
+
+def _header_columns(size: tuple[int, int]) -> int:
+    """Columns at the end of a row that are no picture, of cameras with such a size."""
+    if size == (1000, 1024):
+        return 24
+    if size[1] == 416:
+        return 16
+    return 0
 
 
 def sequence_sensor(
@@ -72,8 +86,8 @@ def sequence_sensor(
 ) -> Sensor:
     """:func:`find_sensor` for the spike files of a sequence."""
     first = files.stream or next(iter(files.spikes.values()))
-    beside = root / files.sensor_file if files.sensor_file else None
-    return find_sensor(root / first, given, beside, LAYOUTS[files.layout], frame)
+    sensor_file = root / files.sensor_file if files.sensor_file else None
+    return find_sensor(root / first, given, sensor_file, LAYOUTS[files.layout], frame)
 
 
 @dataclass(frozen=True)
@@ -104,12 +118,12 @@ def find_recordings(
         paths: of the spike file of each frame, by the frame's name, in order.
         size: rows and columns of the sensor as in the files.
         layout: of the files.
-        table: path of a table of exposures, which says otherwise; names may lack zeros.
+        table: path of a table of exposures, which overrides the layout; names may lack zeros.
         known: names of all frames; lines of the table for others are a fault. None allows them.
         has_sharp: see :func:`vrtspike.data.exposure.read_exposures`.
 
     Returns:
-        the recordings of frames, and what is wrong with the others.
+        the recordings of frames, and the faults of the others.
 
     Raises:
         DataError: if the table cannot be read.
@@ -118,45 +132,63 @@ def find_recordings(
     exposures = None
     if table:
         exposures = match_frames(read_exposures(root / table, has_sharp=has_sharp), names)
-    frames = Counter(paths.values())
-    found: dict[str, Recording] = {}
-    ends = Counter[str]()
     faults: list[str] = []
     if known is not None and exposures is not None:
         faults += _lines_without_frame(exposures, known, root / str(table))
+    recordings: dict[str, Recording] = {}
+    frames = Counter(paths.values())
+    ends = Counter[str]()
     for name, path in paths.items():
+        file = root / path
         try:
-            total = count_spike_frames(root / path, *size)
+            total = count_spike_frames(file, *size)
             if exposures is None:
-                steps, rest = divmod(total, frames[path])
-                if rest:
-                    raise DataError(
-                        f"{root / path}: {total} spike frames cannot be divided evenly among "
-                        f"{frames[path]} blurry frames; frames or spikes are missing, or the "
-                        f"sensor size {size[0]} x {size[1]} is wrong"
-                    )
-                exposure = layout.exposure_of(steps, root / path).moved(ends[path])
+                steps = _equal_part(file, total, frames[path], size)
+                exposure = layout.exposure_of(steps, file).moved(ends[path])
                 ends[path] += steps
             else:
-                exposure = _exposure_in(exposures, name, root / str(table), root / path, total)
-            found[name] = Recording(path, total, exposure)
+                exposure = _exposure_in(exposures, name, root / str(table), file, total)
+            recordings[name] = Recording(path, total, exposure)
         except DataError as error:
             faults.append(str(error))
-    faults += _overlaps(found, root / str(table))
-    return found, list(dict.fromkeys(faults))
+    faults += _overlaps(recordings, root / str(table))
+    return recordings, list(dict.fromkeys(faults))
+
+
+def _equal_part(file: Path, total: int, frames: int, size: tuple[int, int]) -> int:
+    """Steps of each frame of a spike file that is divided evenly.
+
+    Args:
+        file: of the spikes.
+        total: its steps.
+        frames: that share it.
+        size: rows and columns of the sensor, for the message.
+
+    Raises:
+        DataError: if the steps cannot be divided evenly.
+    """
+    steps, rest = divmod(total, frames)
+    if rest:
+        raise DataError(
+            f"{file}: {total} spike frames cannot be divided evenly among {frames} blurry "
+            f"frames; frames or spikes are missing, or the sensor size {size[0]} x {size[1]} is "
+            "wrong"
+        )
+    return steps
 
 
 def _lines_without_frame(
     exposures: Collection[str], known: Collection[str], table: Path
 ) -> list[str]:
-    """The fault of a table with lines for frames that are not there."""
-    odd = sorted(set(exposures) - set(known))
-    if not odd:
+    """The fault of a table with lines for missing frames."""
+    unmatched = sorted(set(exposures) - set(known))
+    if not unmatched:
         return []
     names = first_few(sorted(known, key=frame_order))
     return [
-        f"{table}: found {len(odd)} lines without a frame, the first of {odd[0]}; correct the "
-        f"names (frames are called {names}), put the frames back, or remove the lines"
+        f"{table}: found {len(unmatched)} lines without a frame, the first of "
+        f"{unmatched[0]}; correct the names (frames are called {names}), put the frames back, or "
+        "remove the lines"
     ]
 
 
@@ -180,24 +212,25 @@ def _exposure_in(
 
 
 def _overlaps(recordings: Mapping[str, Recording], table: Path) -> list[str]:
-    """Exposures that begin before the previous frame's has ended, which no camera can do.
+    """Faults of exposures that begin before the previous frame's has ended.
 
     Args:
         recordings: of the frames, in order.
-        table: of their exposures; those that a layout knows follow each other.
+        table: of their exposures; those of a layout follow each other.
     """
     faults = []
-    for (before, one), (name, other) in pairwise(recordings.items()):
-        if one.path != other.path or other.exposure.start >= one.exposure.stop:
+    for (previous_name, previous), (name, recording) in pairwise(recordings.items()):
+        exposure = recording.exposure
+        if recording.path != previous.path or exposure.start >= previous.exposure.stop:
             continue
-        if one.exposure == other.exposure:
-            told = f"found the same exposure for the frames {before} and {name}"
+        if exposure == previous.exposure:
+            overlap = f"found the same exposure for the frames {previous_name} and {name}"
         else:
-            told = (
-                f"found the exposure of frame {name} from step {other.exposure.start} on, before "
-                f"that of frame {before} ends at step {one.exposure.stop}"
+            overlap = (
+                f"found the exposure of frame {name} from step {exposure.start} on, before "
+                f"that of frame {previous_name} ends at step {previous.exposure.stop}"
             )
-        faults.append(f"{table}: {told}; correct the lines: a shutter opens after it has closed")
+        faults.append(f"{table}: {overlap}; correct the lines: a shutter opens after it has closed")
     if len(faults) > MAX_LINES:
         return [f"{faults[0]} ({len(faults)} pairs of frames)"]
     return faults

@@ -1,4 +1,4 @@
-"""Which sequences a data set's folder holds, and which faults show without opening a file.
+"""Survey of a data set: its sequences, and the faults that show without opening a file.
 
 Like :mod:`vrtspike.data.raw.layouts` it looks at names only and stays within the
 standard library, because the workflow imports it while it plans.
@@ -15,15 +15,15 @@ from typing import Any
 from vrtspike.data.manifests import SURVEY
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.folders import UNICODE_FORMS, in_other_case
-from vrtspike.data.raw.layouts.layout import Layout, Places, advice
+from vrtspike.data.raw.layouts.layout import Layout, Places, layout_hint
 from vrtspike.data.raw.layouts.registry import AUTO, LAYOUTS, find_layout
 from vrtspike.data.raw.nearby import other_roots, other_splits
 from vrtspike.system.errors import DataError, is_text, list_faults, named_faults, shown
 
-UNUSABLE = frozenset("{}")
-"""What may not occur in the name of a sequence."""
-LONGEST = 230
-"""Bytes in the name of a sequence; file systems take 255, and results have suffixes."""
+FORBIDDEN_CHARACTERS = frozenset("{}")
+"""Characters that the name of a sequence may not contain."""
+MAX_NAME_BYTES = 230
+"""Maximum bytes in the name of a sequence; file systems take 255, and results have suffixes."""
 
 
 def survey(
@@ -41,16 +41,16 @@ def survey(
 
     Args:
         root: the data set's folder.
-        splits: folders of the root to look into.
-        blur_dir: which blurry frames, ``blur`` or ``blur_gamma``.
+        splits: names of the splits, folders of the root.
+        blur_dir: kind of the blurry frames, ``blur`` or ``blur_gamma``.
         layout: name of a layout; ``auto`` looks at the folders.
         look: called with the files of each sequence whose folders can be listed; they are not kept.
-        spike_root: where spikes lie under a root of their own (DATA.SPIKE_ROOT).
+        spike_root: folder of the spikes under a root of their own (DATA.SPIKE_ROOT).
 
     Returns:
         ``{"schema": 1, "root", "layout", "spikes", "sequences": [{"split", "name", "frames"}],
         "excluded"}``, sorted. ``layout`` is the layouts in use, joined by a plus sign; ``spikes``
-        is false where no sequence has spike files; ``excluded`` holds the faults of each sequence
+        is false if no sequence has spike files; ``excluded`` holds the faults of each sequence
         that is not among ``sequences``, by ``<split>/<name>``, and of each split without any
         sequence, by its name. Where archives and file systems have put folders of their own among
         the sequences (``__MACOSX``, ``lost+found``), ``passed_over`` lists these.
@@ -60,73 +60,141 @@ def survey(
     """
     base = Path(root)
     _require_folders(base, spike_root, splits)
-    excluded: dict[str, list[str]] = {}
-    sequences: dict[str, dict[str, Any]] = {}
-    without_spikes: dict[str, str] = {}
-    layouts: dict[str, Layout] = {}
-    foreign: set[str] = set()
-    usual = _usual_layout(base, splits, layout)
+    search = _Search(base, splits, blur_dir, layout, spike_root)
     for split in dict.fromkeys(splits):
-        try:
-            kind = find_layout(base, split, layout, usual)
-            _require_truth(kind, base)
-            names = kind.sequence_names(base, split, spike_root, foreign)
-        except DataError as error:
-            excluded[split] = [str(error)]
-            continue
-        layouts[split] = kind
-        if not names:
-            where = f"{kind.places(split, '<sequence>', blur_dir).sharp}*.png"
-            hint = _split_hint(base, split, splits, layout)
-            excluded[split] = [f"no sequence folders; expected {base / where}{hint}"]
-        for twins in _look_alikes(names):
-            names = [name for name in names if name not in twins]
-            excluded[f"{split}/{twins[0]}"] = [f"found two folders of it{UNICODE_FORMS}"]
-        for name in names:
-            sequence = f"{split}/{shown(name)}"
-            try:
-                _require_usable(name)
-                files = kind.find(base, split, name, blur_dir, spike_root)
-            except DataError as error:
-                excluded[sequence] = [str(error)]
-                continue
-            if look is not None:
-                look(files)
-            sequences[sequence] = {"split": split, "name": name, "frames": len(files.blur)}
-            places = kind.places(split, name, blur_dir, spike_root)
-            if faults := _missing_frames(files, places):
-                excluded[sequence] = faults
-            if not files.has_spikes:
-                without_spikes[sequence] = places.spikes_wanted
-    spikes = spike_root is not None or len(without_spikes) < len(sequences)
-    why = "other sequences have them" if spike_root is None else "DATA.SPIKE_ROOT is set"
-    for name, place in without_spikes.items() if spikes else ():
-        excluded.setdefault(name, []).append(f"no spikes ({place}, or .npz), but {why}")
-    sound = [name for name in sequences if name not in excluded]
+        search.add_split(split, look)
+    has_spikes = search.report_missing_spikes()
+    sound = [name for name in search.sequences if name not in search.excluded]
     if not sound:
-        advices = dict.fromkeys(advice(kind, blur_dir) for kind in layouts.values())
-        raise DataError(
-            list_faults(
-                f"{base} cannot be used as it is",
-                named_faults(excluded),
-                " ".join(
-                    [
-                        *_other_root(base, splits, layout),
-                        *advices,
-                        "DATA.LAYOUT names another layout.",
-                    ]
-                ),
-            )
-        )
-    return {
+        raise DataError(_rejection(search))
+    layouts = {search.layouts[search.sequences[name]["split"]].name for name in sound}
+    result: dict[str, Any] = {
         "schema": SURVEY.schema,
         "root": str(root),
-        "layout": "+".join(sorted({layouts[sequences[name]["split"]].name for name in sound})),
-        "spikes": spikes,
-        "sequences": [sequences[name] for name in sound],
-        "excluded": excluded,
-        **({"passed_over": sorted(foreign)} if foreign else {}),
+        "layout": "+".join(sorted(layouts)),
+        "spikes": has_spikes,
+        "sequences": [search.sequences[name] for name in sound],
+        "excluded": search.excluded,
     }
+    if search.foreign:
+        result["passed_over"] = sorted(search.foreign)
+    return result
+
+
+class _Search:
+    """The sequences that a survey has found.
+
+    Attributes:
+        root: the data set's folder.
+        splits: names of the splits.
+        blur_dir: kind of the blurry frames.
+        layout: name of a layout, or ``auto``.
+        spike_root: folder of the spikes under a root of their own.
+        layouts: by split.
+        sequences: entries of the survey, by ``<split>/<name>``.
+        excluded: faults, by ``<split>/<name>`` or split.
+        foreign: folders that are passed over.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        splits: Sequence[str],
+        blur_dir: str,
+        layout: str,
+        spike_root: str | None,
+    ) -> None:
+        self.root = root
+        self.splits = splits
+        self.blur_dir = blur_dir
+        self.layout = layout
+        self.spike_root = spike_root
+        self.layouts: dict[str, Layout] = {}
+        self.sequences: dict[str, dict[str, Any]] = {}
+        self.excluded: dict[str, list[str]] = {}
+        self.foreign: set[str] = set()
+        self._usual = _usual_layout(root, splits, layout)
+        self._wanted_spikes: dict[str, str] = {}
+        """Places of the missing spikes, by sequence."""
+
+    def add_split(self, split: str, look: Callable[[SequenceFiles], None] | None) -> None:
+        """Find the sequences of a split.
+
+        Args:
+            split: its name.
+            look: called with the files of each sequence whose folders can be listed.
+        """
+        try:
+            layout = find_layout(self.root, split, self.layout, self._usual)
+            _require_truth(layout, self.root)
+            names = layout.sequence_names(self.root, split, self.spike_root, self.foreign)
+        except DataError as error:
+            self.excluded[split] = [str(error)]
+            return
+        self.layouts[split] = layout
+        if not names:
+            expected = f"{layout.places(split, '<sequence>', self.blur_dir).sharp}*.png"
+            hint = _split_hint(self.root, split, self.splits, self.layout)
+            self.excluded[split] = [f"no sequence folders; expected {self.root / expected}{hint}"]
+        for twins in _look_alikes(names):
+            names = [name for name in names if name not in twins]
+            self.excluded[f"{split}/{twins[0]}"] = [f"found two folders of it{UNICODE_FORMS}"]
+        for name in names:
+            self._add_sequence(layout, split, name, look)
+
+    def _add_sequence(
+        self,
+        layout: Layout,
+        split: str,
+        name: str,
+        look: Callable[[SequenceFiles], None] | None,
+    ) -> None:
+        """Look at the files of a sequence."""
+        sequence = f"{split}/{shown(name)}"
+        try:
+            _require_usable(name)
+            files = layout.find(self.root, split, name, self.blur_dir, self.spike_root)
+        except DataError as error:
+            self.excluded[sequence] = [str(error)]
+            return
+        if look is not None:
+            look(files)
+        self.sequences[sequence] = {"split": split, "name": name, "frames": len(files.blur)}
+        places = layout.places(split, name, self.blur_dir, self.spike_root)
+        faults = _missing_frames(files, places)
+        if faults:
+            self.excluded[sequence] = faults
+        if not files.has_spikes:
+            self._wanted_spikes[sequence] = places.spikes_wanted
+
+    def report_missing_spikes(self) -> bool:
+        """Exclude sequences without spikes if others have them, or if spikes are configured.
+
+        Returns:
+            true if the data set has spikes.
+        """
+        if self.spike_root is not None:
+            reason = "DATA.SPIKE_ROOT is set"
+        elif len(self._wanted_spikes) < len(self.sequences):
+            reason = "other sequences have them"
+        else:
+            return False
+        for sequence, place in self._wanted_spikes.items():
+            faults = self.excluded.setdefault(sequence, [])
+            faults.append(f"no spikes ({place}, or .npz), but {reason}")
+        return True
+
+
+def _rejection(search: _Search) -> str:
+    """The message on a data set without a sound sequence."""
+    hints = _root_hints(search.root, search.splits, search.layout)
+    for layout in search.layouts.values():
+        hint = layout_hint(layout, search.blur_dir)
+        if hint not in hints:
+            hints.append(hint)
+    hints.append("DATA.LAYOUT names another layout.")
+    title = f"{search.root} cannot be used as it is"
+    return list_faults(title, named_faults(search.excluded), " ".join(hints))
 
 
 def _usual_layout(root: Path, splits: Sequence[str], layout: str) -> Layout | None:
@@ -141,10 +209,10 @@ def _usual_layout(root: Path, splits: Sequence[str], layout: str) -> Layout | No
 
 
 def _split_hint(root: Path, split: str, splits: Sequence[str], layout: str) -> str:
-    """A clause on what stands there in place of a split without sequences; empty for nothing."""
-    alike = in_other_case(root, split)
-    if alike:
-        return f"; found the folder {alike}: rename it"
+    """A clause on folders that may be meant by a split without sequences; empty without any."""
+    misspelt = in_other_case(root, split)
+    if misspelt:
+        return f"; found the folder {misspelt}: rename it"
     others = other_splits(root, splits, layout)
     if not others:
         return ""
@@ -153,8 +221,8 @@ def _split_hint(root: Path, split: str, splits: Sequence[str], layout: str) -> s
     return f"; found the split {' and '.join(others)}: set {name} to the one that is meant"
 
 
-def _other_root(root: Path, splits: Sequence[str], layout: str) -> list[str]:
-    """A sentence on the root that may be meant; empty where none is near."""
+def _root_hints(root: Path, splits: Sequence[str], layout: str) -> list[str]:
+    """A sentence on the root that may be meant; empty if none is near."""
     others = other_roots(root, splits, layout)
     if not others:
         return []
@@ -169,11 +237,11 @@ def _require_folders(root: Path, spike_root: str | None, splits: Sequence[str]) 
     """
     wanted = f"the folder that holds {' and '.join(splits)}"
     if not root.is_dir():
-        found = (
-            "is a file (an archive has to be unpacked first)" if root.exists() else "does not exist"
-        )
+        state = "does not exist"
+        if root.exists():
+            state = "is a file (an archive has to be unpacked first)"
         raise DataError(
-            f"data set folder {root} {found}; set DATA.ROOT to {wanted}, or generate the demo data "
+            f"data set folder {root} {state}; set DATA.ROOT to {wanted}, or generate the demo data "
             "(scripts/demo_data.py)"
         )
     if spike_root is not None and not Path(spike_root).is_dir():
@@ -199,7 +267,7 @@ def _require_truth(layout: Layout, root: Path) -> None:
 
 
 def _look_alikes(names: Sequence[str]) -> list[list[str]]:
-    """Groups of names that are the same text in different forms of Unicode."""
+    """Groups of names that are the same text in different Unicode forms."""
     groups: dict[str, list[str]] = {}
     for name in names:
         groups.setdefault(unicodedata.normalize("NFC", name), []).append(name)
@@ -207,22 +275,24 @@ def _look_alikes(names: Sequence[str]) -> list[list[str]]:
 
 
 def _require_usable(name: str) -> None:
-    """Refuse names of sequences that manifests, results or the workflow cannot have.
+    """Refuse names of sequences that manifests, results or the workflow do not support.
 
     Raises:
-        DataError: saying why.
+        DataError: with the reason.
     """
     if not is_text(name):
         raise DataError("its name is not UTF-8; rename the sequence")
-    if not UNUSABLE.isdisjoint(name):
+    if not FORBIDDEN_CHARACTERS.isdisjoint(name):
         raise DataError("the workflow takes { and } for placeholders; rename the sequence")
-    if (length := len(name.encode())) > LONGEST:
+    length = len(name.encode())
+    if length > MAX_NAME_BYTES:
         raise DataError(
-            f"a name of {length} bytes, expected at most {LONGEST}; rename the sequence"
+            f"a name of {length} bytes, expected at most {MAX_NAME_BYTES}; rename the sequence"
         )
 
 
 def _missing_frames(files: SequenceFiles, places: Places) -> list[str]:
+    """Faults of the files of a sequence: missing frames, and two kinds of spike files."""
     faults = list(files.faults)
     if not files.blur:
         faults.append(f"no blurry frames ({places.blur}*.png)")

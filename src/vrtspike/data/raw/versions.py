@@ -1,7 +1,7 @@
-"""Whether raw files are still those that were ingested; sizes and dates before contents.
+"""Versions of raw files, and the files that changed since ingestion; sizes and dates come first.
 
 Like :mod:`vrtspike.data.raw.layouts` it stays within the standard library, because the
-workflow asks while it plans.
+workflow uses it while it plans.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _BLOCK = 4096
 def source_version(
     root: str | os.PathLike[str], files: SequenceFiles, manifest_path: str | os.PathLike[str]
 ) -> str:
-    """Version of a sequence's raw files, cheap enough to ask while planning.
+    """Version of a sequence's raw files, cheap enough for planning.
 
-    Where the ingest manifest of an earlier run lists exactly the present files, each with the same
-    size and date (or, when only the date differs, the same contents), the version written there is
-    returned: touching a file changes nothing. Otherwise it is a digest of names, sizes and dates.
+    If the ingest manifest of an earlier run lists exactly the present files, each with the same
+    size and date (or, if only the date differs, the same contents), its version is returned:
+    touching a file changes nothing. Otherwise it is a digest of names, sizes and dates.
 
     Args:
         root: the data set's folder.
         files: of the sequence.
-        manifest_path: where the ingest manifest of the sequence is or will be.
+        manifest_path: place of the ingest manifest of the sequence, which need not exist.
 
     Returns:
         64 hexadecimal digits.
@@ -43,18 +43,19 @@ def source_version(
     present = [(path, *size_and_date(base, path)) for path in files.paths]
     version = json_digest({"blur_dir": files.blur_dir, "files": present})
     try:
-        known = read_manifest(Path(manifest_path), INGESTED)
+        manifest = read_manifest(Path(manifest_path), INGESTED)
     except DataError:
         return version
-    checked = {entry["path"]: entry for entry in known["files"]}
-    is_same = known["blur_dir"] == files.blur_dir and len(checked) == len(present)
-    if is_same and all(is_unchanged(base, checked, path) for path in files.paths):
-        return str(known["source_version"])
+    checked = {entry["path"]: entry for entry in manifest["files"]}
+    if manifest["blur_dir"] != files.blur_dir or len(checked) != len(present):
+        return version
+    if all(is_unchanged(base, checked, path) for path in files.paths):
+        return str(manifest["source_version"])
     return version
 
 
 def changed_files(root: str | os.PathLike[str], manifest: dict[str, Any]) -> list[str]:
-    """Files of an ingest manifest whose contents are no longer those that were checked."""
+    """Files of an ingest manifest whose contents changed since they were checked."""
     base = Path(root)
     files = {entry["path"]: entry for entry in manifest["files"]}
     return [path for path in files if not is_unchanged(base, files, path)]
@@ -66,26 +67,28 @@ def folder_version(*folders: Path) -> str:
     Touching a file changes nothing; another picture under the same name does, and so does another
     name or place below its folder.
     """
-    files = {
-        path: path.relative_to(folder).as_posix()
-        for folder in folders
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.name.startswith(".")
-    }
-    return json_digest([[*files.values()], input_version([*files])]) if files else ""
+    names: dict[Path, str] = {}
+    for folder in folders:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and not path.name.startswith("."):
+                names[path] = path.relative_to(folder).as_posix()
+    if not names:
+        return ""
+    return json_digest([list(names.values()), input_version(list(names))])
 
 
 def input_version(files: Sequence[Path]) -> str:
     """Digest of the names and sizes of files, and of blocks of their contents.
 
-    Blocks from the beginning to the end are read, which tells recordings of equal size apart; of a
-    large file that is edited in place, what lies between them is not noticed.
+    Blocks from the beginning to the end are read, which distinguishes recordings of equal size.
+    Edits in place between the blocks of a large file are not noticed.
     """
     return json_digest([(file.name, *_sample(file)) for file in files])
 
 
 def _sample(file: Path) -> tuple[int, str]:
-    if not file.is_file():  # a pipe would be waited for
+    """Size of a file, and digest of some of its blocks."""
+    if not file.is_file():  # a pipe would block
         raise DataError(f"{file}: found no regular file, expected one; remove it or give another")
     size = file.stat().st_size
     digest = hashlib.sha256()

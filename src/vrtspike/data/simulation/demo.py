@@ -1,9 +1,9 @@
 """Demo data: photographs filmed by a simulated hand-held camera, blurred, with simulated spikes.
 
 The photographs come inside the scikit-image package, so nothing is downloaded. Each sequence films
-another photograph (:mod:`vrtspike.data.simulation.scenes`); everything after that is
-what :mod:`vrtspike.data.simulation.sensor` does with any high-frame-rate video, written
-in the Spk-GoPro layout, so that the demo enters the pipeline as real data.
+another photograph (:mod:`vrtspike.data.simulation.scenes`).
+:mod:`vrtspike.data.simulation.sensor` simulates the sensor as for any high-frame-rate video, and
+the result has the Spk-GoPro layout, so that the demo enters the pipeline as real data.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vrtspike.data.simulation.scenes import Picture, film, film_sequence
 
 @dataclass(frozen=True)
 class Scene:
-    """One demo sequence: which photograph, and the width in pixels it is scaled to."""
+    """One demo sequence: its photograph, and the width in pixels that it is scaled to."""
 
     split: str
     name: str

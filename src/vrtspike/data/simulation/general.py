@@ -27,7 +27,7 @@ VIEWS = 6
 SCENE_WIDTHS = (1.6, 3.4)
 """Smallest and largest width of a scene, in widths of a frame."""
 MAX_ENLARGEMENT = 2.0
-"""Of a picture's own size; larger ones hold no detail to restore."""
+"""Maximum factor of a picture's size; larger ones hold no detail to restore."""
 RECOLOURED = 2 / 3
 """Share of the sequences whose colours and contrast are changed."""
 LOG_GAMMA = 0.4
@@ -95,7 +95,7 @@ TRAINING = (
 )
 """51 pictures."""
 TEST = tuple(_scikit_image("motorcycle_left.png", "chelsea.png"))
-"""Those of the demo's test split."""
+"""The pictures of the demo's test split."""
 
 
 def make_general_data(

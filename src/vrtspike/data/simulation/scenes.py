@@ -56,7 +56,8 @@ def camera_path(random: np.random.Generator, frames: int, scale: float) -> Pose:
     for share, low, high in ((0.25, 3.0, 5.0), (0.08, 7.0, 10.0)):
         x += share * sway(low, high)[0]
         y += share * sway(low, high)[0]
-    angle, zoom = 0.05 * sway(1.0, 3.0)[0], 0.04 * sway(1.0, 3.0)[0]
+    angle = 0.05 * sway(1.0, 3.0)[0]
+    zoom = 0.04 * sway(1.0, 3.0)[0]
     return np.stack([scale * x, 0.8 * scale * y, angle, zoom], axis=1)
 
 
@@ -97,10 +98,13 @@ def film(
         near.shape[0] / 2 + random.uniform(-0.15, 0.15) * height,
     )
 
-    def seen(layer: Picture, pose: Pose, parallax: float, centre: Point, border: int) -> Picture:
-        """A layer from a pose, by the point that the resting camera looks at; nearer moves more."""
+    def view_from(
+        layer: Picture, pose: Pose, parallax: float, centre: Point, border: int
+    ) -> Picture:
+        """A layer from a pose of the camera, which at rest looks at ``centre``."""
         angle, zoom = pose[2:]
-        cos, sin = np.cos(angle), np.sin(angle)
+        cos = np.cos(angle)
+        sin = np.sin(angle)
         turn = np.exp(-zoom * parallax) * np.array([[cos, -sin], [sin, cos]])
         matrix = np.column_stack([turn, centre + parallax * pose[:2] - turn @ view])
         flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
@@ -108,9 +112,9 @@ def film(
         return np.asarray(warped, dtype=np.float32)
 
     for number, pose in enumerate(path):
-        far = seen(picture, pose, 1.0, middle, cv2.BORDER_REFLECT_101)
-        mask = seen(alpha, pose, 1.5, near_middle, cv2.BORDER_CONSTANT)[..., None]
-        front = seen(near, pose, 1.5, near_middle, cv2.BORDER_REFLECT_101)
+        far = view_from(picture, pose, 1.0, middle, cv2.BORDER_REFLECT_101)
+        mask = view_from(alpha, pose, 1.5, near_middle, cv2.BORDER_CONSTANT)[..., None]
+        front = view_from(near, pose, 1.5, near_middle, cv2.BORDER_REFLECT_101)
         scene = draw_objects(far + mask * (front - far), objects, number)
         yield np.rint(np.clip(scene, 0, 255)).astype(np.uint8)
 
@@ -124,7 +128,7 @@ def film_sequence(
     height: int,
     width: int,
     exposures: int,
-    how: Simulation = SPK_GOPRO,
+    sensor: Simulation = SPK_GOPRO,
     objects: int = 0,
 ) -> int:
     """Film a photograph, and write the sequence in the Spk-GoPro layout in place of a former one.
@@ -137,7 +141,7 @@ def film_sequence(
         height: rows of a frame, an even number.
         width: columns of a frame, an even number.
         exposures: blurry frames.
-        how: the sensor, whose seed is drawn.
+        sensor: the simulated sensor, whose seed is drawn.
         objects: number of objects with a motion of their own.
 
     Returns:
@@ -157,7 +161,7 @@ def film_sequence(
         folder,
         frames,
         frames_per_exposure=FRAMES_PER_EXPOSURE,
-        how=how.model_copy(update={"SEED": int(random.integers(2**31))}),
+        sensor=sensor.model_copy(update={"SEED": int(random.integers(2**31))}),
         replace=True,
     )
     return written

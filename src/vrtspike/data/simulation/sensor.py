@@ -23,7 +23,7 @@ from vrtspike.system.errors import DataError
 Frame = NDArray[np.uint8]
 """A picture (H, W, 3) RGB or (H, W) grey, gamma-coded."""
 Gray = NDArray[np.float32]
-"""What the sensor sees: (h, w) in [0, 1]."""
+"""The light on the sensor: (h, w) in [0, 1]."""
 Spikes = NDArray[np.bool_]
 """One step (h, w), or several (T, h, w)."""
 
@@ -60,14 +60,14 @@ def synthesize_blur(frames: Sequence[Frame] | Frame, gamma: float | None = None)
 
 
 class Simulation(SimulateSettings):
-    """A simulated sensor and what it is shown; the defaults are those of Spk-GoPro."""
+    """A simulated sensor and its scene; the defaults are those of Spk-GoPro."""
 
     DOWNSCALE: Positive = key("Frame pixels per spike pixel along each side", 2)
 
 
 SPK_GOPRO = Simulation()
-_LEAST_THETA = 0.1
-"""Of the threshold: lower ones are not drawn, however wide the spread."""
+_MIN_THETA_SHARE = 0.1
+"""Minimum threshold of a pixel as a share of the sensor's, however wide the spread."""
 
 
 def fire(pictures: Iterator[Gray], model: Simulation) -> Iterator[Spikes]:
@@ -77,24 +77,28 @@ def fire(pictures: Iterator[Gray], model: Simulation) -> Iterator[Spikes]:
     pixel spikes and V -= theta (the remainder stays). At most one spike per step.
 
     Args:
-        pictures: what it sees in each step, grey (H, W) in [0, 1].
-        model: its threshold, its faults and the seed of all that is drawn.
+        pictures: its light in each step, grey (H, W) in [0, 1].
+        model: its threshold, its faults and the seed of all draws.
     """
     first = next(pictures, None)
     if first is None:
         return
-    shape, random = first.shape, np.random.default_rng(model.SEED)
+    shape = first.shape
+    random = np.random.default_rng(model.SEED)
     phase = random.random(shape, dtype=np.float32)
     if model.START_PHASE is not None:
         phase[:] = model.START_PHASE
     theta = np.full(shape, model.THETA, np.float32)
     if model.THETA_SPREAD:
         spread = 1 + model.THETA_SPREAD * random.standard_normal(shape)
-        theta *= np.maximum(spread, _LEAST_THETA).astype(np.float32)
+        theta *= np.maximum(spread, _MIN_THETA_SHARE).astype(np.float32)
     charge = phase * theta
     late = np.zeros(shape, np.bool_)
-    kind = random.random(shape) if model.HOT_PIXELS or model.DEAD_PIXELS else 1
-    hot, alive = np.less(kind, model.HOT_PIXELS), np.less_equal(kind, 1 - model.DEAD_PIXELS)
+    has_faulty_pixels = bool(model.HOT_PIXELS or model.DEAD_PIXELS)
+    if has_faulty_pixels:
+        draw = random.random(shape)
+        hot = draw < model.HOT_PIXELS
+        alive = draw <= 1 - model.DEAD_PIXELS
     for gray in itertools.chain([first], pictures):
         charge += gray if model.LIGHT_GAMMA is None else gray**model.LIGHT_GAMMA
         if model.NOISE:
@@ -105,33 +109,34 @@ def fire(pictures: Iterator[Gray], model: Simulation) -> Iterator[Spikes]:
         if model.JITTER:
             delayed = random.random(shape, dtype=np.float32) < model.JITTER
             # One spike a step is read out; a second one waits.
-            read = late | (fired & ~delayed)
+            read_out = late | (fired & ~delayed)
             late = fired & (late | delayed)
-            fired = read
+            fired = read_out
         if model.DARK_COUNTS:
             fired |= random.random(shape, dtype=np.float32) < model.DARK_COUNTS
-        if model.HOT_PIXELS or model.DEAD_PIXELS:
+        if has_faulty_pixels:
             fired = (fired | hot) & alive
         yield fired
 
 
-def between(first: Gray, second: Gray, steps: int, how: str) -> Iterator[Gray]:
+def interpolate(first: Gray, second: Gray, steps: int, method: str) -> Iterator[Gray]:
     """Pictures in equal steps from one frame up to the next one, which is excluded.
 
     Args:
         first: grey frame (H, W), 0 to 1.
         second: the next frame.
-        steps: how many pictures; the first one is the first frame.
-        how: ``linear`` mixes the two frames, so that what moves fades out here and in there;
-            ``flow`` moves it (dense inverse search, both frames warped to the time and mixed).
+        steps: number of pictures; the first one is the first frame.
+        method: ``linear`` mixes the two frames, so that moving things fade out here and in there;
+            ``flow`` moves them (dense inverse search, both frames warped to the time and mixed).
 
     Raises:
         DataError: if frames are too small for optical flow.
     """
     shares = [np.float32(step / steps) for step in range(steps)]
-    if how == "linear":
+    if method == "linear":
         difference = second - first
-        yield from (first + share * difference for share in shares)
+        for share in shares:
+            yield first + share * difference
         return
     height, width = first.shape
     if min(height, width) < MIN_SIDE:
@@ -139,29 +144,32 @@ def between(first: Gray, second: Gray, steps: int, how: str) -> Iterator[Gray]:
             f"sensor frames of {height} x {width} are too small for optical flow (at least "
             f"{MIN_SIDE} x {MIN_SIDE}); use linear interpolation"
         )
-    bytes_0, bytes_1 = (np.rint(255 * frame).astype(np.uint8) for frame in (first, second))
+    first_bytes = np.rint(255 * first).astype(np.uint8)
+    second_bytes = np.rint(255 * second).astype(np.uint8)
     search = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
     still = np.zeros((height, width, 2), np.float32)
-    forward = search.calc(bytes_0, bytes_1, still.copy())
-    backward = search.calc(bytes_1, bytes_0, still)
+    forward = search.calc(first_bytes, second_bytes, still.copy())
+    backward = search.calc(second_bytes, first_bytes, still)
     y, x = np.mgrid[:height, :width].astype(np.float32)
 
     def warped(frame: Gray, motion: NDArray[np.float32]) -> Gray:
-        from_x, from_y = x - motion[..., 0], y - motion[..., 1]
+        from_x = x - motion[..., 0]
+        from_y = y - motion[..., 1]
         moved = cv2.remap(frame, from_x, from_y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
         return np.asarray(moved, dtype=np.float32)
 
     for share in shares:
-        early, late = warped(first, share * forward), warped(second, (1 - share) * backward)
+        early = warped(first, share * forward)
+        late = warped(second, (1 - share) * backward)
         yield (1 - share) * early + share * late
 
 
-def stream_spikes(frames: Iterable[Frame], how: Simulation = SPK_GOPRO) -> Iterator[Spikes]:
+def stream_spikes(frames: Iterable[Frame], sensor: Simulation = SPK_GOPRO) -> Iterator[Spikes]:
     """Simulate spikes frame by frame, holding two frames in memory.
 
     Args:
         frames: see :func:`simulate_spikes`.
-        how: the sensor.
+        sensor: the simulated sensor.
 
     Yields:
         bool (steps_per_frame, h, w) for each frame: the steps from this frame to just before the
@@ -170,30 +178,31 @@ def stream_spikes(frames: Iterable[Frame], how: Simulation = SPK_GOPRO) -> Itera
     Raises:
         DataError: see :func:`simulate_spikes`.
     """
-    spikes = fire(_pictures(frames, how), how)
-    while steps := list(itertools.islice(spikes, how.STEPS_PER_FRAME)):
+    spikes = fire(_pictures(frames, sensor), sensor)
+    while steps := list(itertools.islice(spikes, sensor.STEPS_PER_FRAME)):
         yield np.stack(steps)
 
 
-def _pictures(frames: Iterable[Frame], how: Simulation) -> Iterator[Gray]:
-    """What the sensor sees in each step."""
-    grays = (_sensor_gray(frame, how.DOWNSCALE) for frame in frames)
+def _pictures(frames: Iterable[Frame], sensor: Simulation) -> Iterator[Gray]:
+    """The light on the sensor in each step."""
+    grays = (_sensor_gray(frame, sensor.DOWNSCALE) for frame in frames)
     for current, following in itertools.pairwise(itertools.chain(grays, [None])):
         assert current is not None, "only the end is None"
         if following is None:
-            yield from itertools.repeat(current, how.STEPS_PER_FRAME)
+            yield from itertools.repeat(current, sensor.STEPS_PER_FRAME)
         elif following.shape != current.shape:
             raise DataError(
                 f"found a frame of {following.shape} pixels of the sensor after frames of "
                 f"{current.shape}, expected one size; put frames of another size elsewhere"
             )
         else:
-            yield from between(current, following, how.STEPS_PER_FRAME, how.INTERPOLATION)
+            steps = sensor.STEPS_PER_FRAME
+            yield from interpolate(current, following, steps, sensor.INTERPOLATION)
 
 
 def simulate_spikes(
     frames: Iterable[Frame],
-    **how: Any,  # noqa: ANN401 - values of the keys
+    **options: Any,  # noqa: ANN401 - values of the keys
 ) -> NDArray[np.uint8]:
     """Simulate the spikes of an integrate-and-fire sensor that looks at a video.
 
@@ -202,7 +211,7 @@ def simulate_spikes(
 
     Args:
         frames: N frames uint8 (H, W, 3) RGB or (H, W) grey, gamma-coded; at least one.
-        how: keys of :class:`Simulation` in lower case.
+        options: keys of :class:`Simulation` in lower case.
 
     Returns:
         uint8 (N * steps_per_frame, H / downscale, W / downscale) of 0 and 1.
@@ -211,12 +220,16 @@ def simulate_spikes(
         DataError: if sizes do not divide.
         pydantic.ValidationError: if an option is out of range.
     """
-    simulation = Simulation(**{name.upper(): value for name, value in how.items()})
+    simulation = Simulation(**{name.upper(): value for name, value in options.items()})
     return np.concatenate(list(stream_spikes(frames, simulation))).view(np.uint8)
 
 
 def _sensor_gray(frame: Frame, downscale: int) -> Gray:
-    """What a sensor pixel sees of a frame: grey (h, w) in [0, 1]."""
+    """The light of a frame on the sensor: grey (h, w) in [0, 1].
+
+    Raises:
+        DataError: if sizes do not divide.
+    """
     height, width = frame.shape[:2]
     if height % downscale or width % downscale:
         raise DataError(

@@ -1,4 +1,4 @@
-"""From a high-frame-rate video to a sequence in the Spk-GoPro layout."""
+"""Sequences with simulated spikes, from videos of a high frame rate or from pairs of frames."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import contextlib
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.exposure import TABLE, Exposure, exposure_table, middle_frame
-from vrtspike.data.raw.layouts.files import SENSOR_FILE, SequenceFiles, tells_size
+from vrtspike.data.raw.layouts.files import SENSOR_FILE, SequenceFiles, gives_size
 from vrtspike.data.raw.layouts.folders import FOREIGN
 from vrtspike.data.raw.layouts.registry import frame_faults
 from vrtspike.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME, spk_gopro_exposure
@@ -35,15 +36,16 @@ def frame_files(folder: Path) -> list[Path]:
         DataError: if the folder does not exist, holds no pictures, or frames are missing between
             them: their names are numbers (after a common prefix) in steps that are not all equal.
     """
-    found = [path for path in folder.glob("*") if path.suffix.lower() in FRAME_SUFFIXES]
-    if not found:
+    pictures = [path for path in folder.glob("*") if path.suffix.lower() in FRAME_SUFFIXES]
+    if not pictures:
         raise DataError(f"{folder}: no folder of frames ({', '.join(FRAME_SUFFIXES)})")
-    files = sorted(found, key=lambda path: frame_order(path.stem))
+    files = sorted(pictures, key=lambda path: frame_order(path.stem))
     step, jumps = find_jumps([path.stem for path in files])
     if jumps:
-        # Over a missing frame everything would move twice as fast, without a word.
+        # Over a missing frame everything would move twice as fast, unnoticed.
+        before, after = jumps[0]
         raise DataError(
-            f"{folder}: frame numbers go from {jumps[0][0]} to {jumps[0][1]}, elsewhere in steps "
+            f"{folder}: frame numbers go from {before} to {after}, elsewhere in steps "
             f"of {step} ({len(jumps)} such places): frames are missing, or there twice. Put what "
             "follows a gap into a folder of its own (or the missing frames back); if no frame is "
             "missing, number them without gaps"
@@ -61,9 +63,9 @@ class FrameFolder:
 
     @property
     def frames_per_exposure(self) -> int | None:
-        """N as GoPro's names tell it (7 in ``GOPR0372_07_00``), or None."""
-        found = re.search(r"_(\d\d)_\d\d$", self.sequence)
-        return int(found[1]) if found else None
+        """N in the manner of GoPro's names (7 in ``GOPR0372_07_00``); None in other names."""
+        match = re.search(r"_(\d\d)_\d\d$", self.sequence)
+        return int(match[1]) if match else None
 
 
 def frame_folders(root: Path, split: str = "train") -> list[FrameFolder]:
@@ -75,49 +77,73 @@ def frame_folders(root: Path, split: str = "train") -> list[FrameFolder]:
 
     Args:
         root: the data set's folder, or a single folder of pictures.
-        split: of folders that have none, because they stand directly in the root.
+        split: of folders directly in the root.
 
     Raises:
         DataError: if there are no pictures.
     """
-    found = []
-    for name, below, files in os.walk(root, followlinks=True):
-        # A link to a folder that it stands in would lead round and round.
-        here = Path(name).resolve()
-        own = (b for b in below if b not in FOREIGN and not b.startswith("."))
-        below[:] = sorted(b for b in own if not here.is_relative_to(Path(name, b).resolve()))
+    folders = []
+    for name, subfolders, files in os.walk(root, followlinks=True):
+        folder = Path(name)
+        # The walk goes only into the subfolders that are left in the list.
+        subfolders[:] = sorted(_searched_subfolders(folder, subfolders))
         if any(Path(file).suffix.lower() in FRAME_SUFFIXES for file in files):
-            folder = Path(name)
-            parts = folder.relative_to(root).parts or (root.resolve().name,)
-            first, rest = (parts[0], parts[1:]) if len(parts) > 1 else (split, parts)
-            found.append(FrameFolder(folder, first, "_".join(rest)))
-    if not found:
+            folders.append(_frame_folder(root, folder, split))
+    if not folders:
         raise DataError(f"{root}: no folders of frames ({', '.join(FRAME_SUFFIXES)}) below it")
-    names = [(folder.split, folder.sequence) for folder in found]
-    twice = sorted({"/".join(name) for name in names if names.count(name) > 1})
-    if twice:
-        raise DataError(f"{root}: several folders would become {', '.join(twice)}; rename them")
-    return found
+    counts = Counter(f"{folder.split}/{folder.sequence}" for folder in folders)
+    duplicates = sorted(name for name, count in counts.items() if count > 1)
+    if duplicates:
+        raise DataError(
+            f"{root}: several folders would become {', '.join(duplicates)}; rename them"
+        )
+    return folders
+
+
+def _searched_subfolders(folder: Path, names: Iterable[str]) -> list[str]:
+    """Subfolders that are not foreign or hidden, and no links to folders above them."""
+    searched = []
+    for name in names:
+        if name in FOREIGN or name.startswith("."):
+            continue
+        # Such a link would make a cycle.
+        if not folder.resolve().is_relative_to((folder / name).resolve()):
+            searched.append(name)
+    return searched
+
+
+def _frame_folder(root: Path, folder: Path, split: str) -> FrameFolder:
+    """Split and name of a folder of frames.
+
+    Args:
+        root: the data set's folder.
+        folder: below it, or the root itself.
+        split: of folders directly in the root.
+    """
+    parts = folder.relative_to(root).parts or (root.resolve().name,)
+    if len(parts) > 1:
+        return FrameFolder(folder, parts[0], "_".join(parts[1:]))
+    return FrameFolder(folder, split, parts[0])
 
 
 def simulate_pairs(
     root: Path,
     files: SequenceFiles,
     folder: Path,
-    how: Simulation,
+    sensor: Simulation,
     *,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
     """Write the spikes of a video that has blurry and sharp frames, but no spikes.
 
-    ``spike.dat`` holds the whole video, ``exposures.csv`` says where in it each frame is: from
+    ``spike.dat`` holds the whole video, ``exposures.csv`` the exposure of each frame: from
     half-way to the frame before to half-way to the next one, with the sharp frame in the middle.
 
     Args:
         root: the data set's folder.
         files: of the sequence.
-        folder: where to write.
-        how: the sensor.
+        folder: of the files to write.
+        sensor: the simulated sensor.
         progress: called with the frames done and their total.
 
     Returns:
@@ -126,20 +152,23 @@ def simulate_pairs(
     Raises:
         DataError: if frames are missing, unreadable or unfit.
     """
-    if faults := [*files.faults, *frame_faults(files)]:
+    faults = [*files.faults, *frame_faults(files)]
+    if faults:
         title = f"{files.split}/{files.name} cannot be simulated"
         raise DataError(list_faults(title, faults, "Fix its files."))
     names = sorted(files.sharp, key=frame_order)
     # The scene stands still before the first frame as it does after the last one.
     frames = (read_rgb(root / files.sharp[name]) for name in (names[0], *names))
-    intervals = stream_spikes(frames, how)
+    intervals = stream_spikes(frames, sensor)
     with atomic_path(folder / "spike.dat") as temporary, temporary.open("wb") as stream:
         for done, interval in enumerate(intervals):
             stream.write(pack_spikes(interval))
             progress(done, len(names))
-    steps = how.STEPS_PER_FRAME
-    about = Exposure(-(steps // 2), steps // 2, 0)
-    exposures = {name: about.moved(steps * place) for place, name in enumerate(names, start=1)}
+    steps = sensor.STEPS_PER_FRAME
+    around_frame = Exposure(-(steps // 2), steps // 2, 0)
+    exposures = {}
+    for place, name in enumerate(names, start=1):
+        exposures[name] = around_frame.moved(steps * place)
     atomic_write_text(folder / TABLE, exposure_table(exposures))
     return len(names)
 
@@ -149,14 +178,14 @@ def write_sequence(
     frames: Iterable[NDArray[np.uint8]],
     *,
     frames_per_exposure: int,
-    how: Simulation = SPK_GOPRO,
+    sensor: Simulation = SPK_GOPRO,
     replace: bool = False,
     progress: Callable[[int], None] = lambda done: None,
 ) -> tuple[int, int]:
     """Write ``blur/``, ``sharp/`` and ``spike/`` of one sequence from successive sharp frames.
 
-    They replace those of an earlier run when all frames are there, and nothing else. Where
-    exposures are not those of Spk-GoPro, a table says so (``exposures.csv``).
+    They replace those of an earlier run once all frames are written, and nothing else. A table
+    (``exposures.csv``) gives exposures that differ from those of Spk-GoPro.
 
     Exposures abut: exposure i averages frames i N to i N + N - 1, its sharp frame is the middle one
     and its spikes run from its first frame to just before the next exposure's. The sensor's charge
@@ -166,10 +195,10 @@ def write_sequence(
         folder: the sequence's folder.
         frames: uint8 (H, W, 3), in order; only one exposure is held in memory.
         frames_per_exposure: N.
-        how: the sensor; with a GAMMA (see
+        sensor: the simulated sensor; with a GAMMA (see
             :func:`vrtspike.data.simulation.sensor.synthesize_blur`) the blurry frames go
             to ``blur_gamma/``, as in GoPro.
-        replace: remove whatever else the folders hold.
+        replace: remove all other files of the folders.
         progress: called with the frames done.
 
     Returns:
@@ -177,28 +206,26 @@ def write_sequence(
 
     Raises:
         DataError: if there are fewer frames than one exposure takes, sizes change or are odd, or
-            the folders hold other files than those that are written.
+            the folders hold other files than the written ones.
     """
     if frames_per_exposure < 1:
         raise DataError(f"{frames_per_exposure} frames per exposure: at least 1 is needed")
-    exposure = middle_frame(frames_per_exposure, how.STEPS_PER_FRAME)
+    exposure = middle_frame(frames_per_exposure, sensor.STEPS_PER_FRAME)
     pictures, filmed = itertools.tee(frames)
     names: list[str] = []
     spikes: list[NDArray[np.bool_]] = []
-    blurred = "blur" if how.GAMMA is None else "blur_gamma"
-    places = [folder / name for name in (blurred, "sharp", "spike")]
-    with contextlib.ExitStack() as replaced:
-        blur, sharp, spike = (replaced.enter_context(replaced_folder(place)) for place in places)
-        for done, interval in enumerate(stream_spikes(filmed, how), start=1):
+    blur_name = "blur" if sensor.GAMMA is None else "blur_gamma"
+    places = [folder / name for name in (blur_name, "sharp", "spike")]
+    with contextlib.ExitStack() as stack:
+        temporary = [stack.enter_context(replaced_folder(place)) for place in places]
+        for done, interval in enumerate(stream_spikes(filmed, sensor), start=1):
             spikes.append(interval)
             progress(done)
             if len(spikes) < frames_per_exposure:
                 continue
             exposed = list(itertools.islice(pictures, frames_per_exposure))
             name = f"{len(names) + 1:06d}"
-            (blur / f"{name}.png").write_bytes(encode_png(synthesize_blur(exposed, how.GAMMA)))
-            (sharp / f"{name}.png").write_bytes(encode_png(exposed[frames_per_exposure // 2]))
-            (spike / f"{name}.dat").write_bytes(pack_spikes(np.concatenate(spikes)))
+            _write_exposure(temporary, name, exposed, spikes, sensor)
             names.append(name)
             spikes.clear()
         if not names:
@@ -206,20 +233,57 @@ def write_sequence(
                 f"{folder}: {len(spikes)} frames do not fill one exposure of "
                 f"{frames_per_exposure}; give more frames or fewer per exposure"
             )
-        for place, made in zip(places, (blur, sharp, spike), strict=True):
-            others = [path for path in place.glob("*") if not (made / path.name).exists()]
-            if not replace and (others or place.is_symlink()):
-                raise DataError(
-                    f"{place}: found {'a link' if place.is_symlink() else min(others).name}, "
-                    f"expected nothing but the {len(names)} files that are written again; give "
-                    "another folder, or remove this one"
-                )
-    if how.DOWNSCALE != SPK_GOPRO.DOWNSCALE or tells_size(folder / SENSOR_FILE):
+        if not replace:
+            for place, written in zip(places, temporary, strict=True):
+                _require_no_others(place, written, len(names))
+    if sensor.DOWNSCALE != SPK_GOPRO.DOWNSCALE or gives_size(folder / SENSOR_FILE):
         rows, columns = interval.shape[1:]
         atomic_write_text(folder / SENSOR_FILE, f"spike_h: {rows}\nspike_w: {columns}\n")
-    is_rate = how.STEPS_PER_FRAME == STEPS_PER_SOURCE_FRAME
-    if is_rate and exposure == spk_gopro_exposure(exposure.steps):
+    has_usual_rate = sensor.STEPS_PER_FRAME == STEPS_PER_SOURCE_FRAME
+    if has_usual_rate and exposure == spk_gopro_exposure(exposure.steps):
         (folder / TABLE).unlink(missing_ok=True)
     else:
         atomic_write_text(folder / TABLE, exposure_table(dict.fromkeys(names, exposure)))
     return len(names), len(spikes)
+
+
+def _write_exposure(
+    folders: Sequence[Path],
+    name: str,
+    frames: Sequence[NDArray[np.uint8]],
+    spikes: Sequence[NDArray[np.bool_]],
+    sensor: Simulation,
+) -> None:
+    """Write the blurry frame, the sharp frame and the spikes of an exposure.
+
+    Args:
+        folders: of blurry frames, sharp frames and spikes.
+        name: of the files, without suffix.
+        frames: of the exposure.
+        spikes: of the exposure, in parts.
+        sensor: the simulated sensor.
+    """
+    blur, sharp, spike = folders
+    (blur / f"{name}.png").write_bytes(encode_png(synthesize_blur(frames, sensor.GAMMA)))
+    (sharp / f"{name}.png").write_bytes(encode_png(frames[len(frames) // 2]))
+    (spike / f"{name}.dat").write_bytes(pack_spikes(np.concatenate(spikes)))
+
+
+def _require_no_others(place: Path, written: Path, count: int) -> None:
+    """Refuse a folder that is a link or holds other files than the written ones.
+
+    Args:
+        place: the folder that is replaced.
+        written: the new folder.
+        count: number of the written files, for the message.
+
+    Raises:
+        DataError: naming a file.
+    """
+    others = [path for path in place.glob("*") if not (written / path.name).exists()]
+    if others or place.is_symlink():
+        raise DataError(
+            f"{place}: found {'a link' if place.is_symlink() else min(others).name}, "
+            f"expected nothing but the {count} files that are written again; give "
+            "another folder, or remove this one"
+        )

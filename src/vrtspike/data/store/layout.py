@@ -30,7 +30,7 @@ several frames form one file (a shard)."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -41,14 +41,14 @@ SQUARE = 128
 SHARD_BYTES = 12_000_000
 """Size of the frames that share a file, as pictures or as bits; bounds memory while writing."""
 SHARD_FRAMES = 32
-"""Most frames of a file."""
+"""Maximum frames of a file."""
 SCHEMA = 4
-"""Version of the format and of what is in it: another rule of bins is another version, too."""
+"""Version of the format and of its contents: another rule of bins is another version, too."""
 
 
 @dataclass(frozen=True)
 class StoreLayout:
-    """What a store holds, known before the first frame is written."""
+    """The contents of a store, known before the first frame is written."""
 
     frames: tuple[str, ...]
     spike_frames: tuple[int, ...]
@@ -67,7 +67,7 @@ class StoreLayout:
 
     @property
     def binned(self) -> tuple[Exposure, ...]:
-        """What the bins of each frame hold: its exposure with the context that is stored."""
+        """The steps in the bins of each frame: its exposure with the context that is stored."""
         pairs = zip(self.exposures, self.spike_frames, strict=True)
         return tuple(exposure.widened(total, total) for exposure, total in pairs)
 
@@ -75,42 +75,56 @@ class StoreLayout:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shape of each array, by its name."""
         count = len(self.frames)
-        rgb = dict.fromkeys(("blur", "sharp"), (count, *self.rgb_size, 3))
-        if self.spike_size is None:
-            return {**rgb}
-        height, width = self.spike_size
-        return {
-            **rgb,
-            "voxels": (count, self.bins, height, width),
-            "bits": (count, max(self.spike_frames), height, -(-width // 8)),
+        shapes: dict[str, tuple[int, ...]] = {
+            "blur": (count, *self.rgb_size, 3),
+            "sharp": (count, *self.rgb_size, 3),
         }
+        if self.spike_size is not None:
+            height, width = self.spike_size
+            shapes["voxels"] = (count, self.bins, height, width)
+            shapes["bits"] = (count, max(self.spike_frames), height, -(-width // 8))
+        return shapes
 
     @property
     def chunks(self) -> dict[str, tuple[int, ...]]:
         """Shape of a chunk of each array: a part of one frame."""
         side = max(8, int(SQUARE / self.scale) // 8 * 8)
         steps = max(self.spike_frames, default=0)
-        most = {"voxels": (self.bins, side, side), "bits": (steps, side, side // 8)}
-        return {
-            name: (1, *map(_part, shape[1:], most.get(name, (SQUARE, SQUARE, 3))))
-            for name, shape in self.shapes.items()
+        limits = {
+            "blur": (SQUARE, SQUARE, 3),
+            "sharp": (SQUARE, SQUARE, 3),
+            "voxels": (self.bins, side, side),
+            "bits": (steps, side, side // 8),
         }
+        chunks = {}
+        for name, (_, *sizes) in self.shapes.items():
+            parts = [_part(size, limit) for size, limit in zip(sizes, limits[name], strict=True)]
+            chunks[name] = (1, *parts)
+        return chunks
 
     @property
     def shard_frames(self) -> int:
         """Frames that share a file."""
-        frame = max(math.prod(shape[1:]) for name, shape in self.shapes.items() if name != "voxels")
-        return max(1, min(SHARD_BYTES // frame, SHARD_FRAMES, len(self.frames)))
+        frame_bytes = [
+            math.prod(shape[1:]) for name, shape in self.shapes.items() if name != "voxels"
+        ]
+        return max(1, min(SHARD_BYTES // max(frame_bytes), SHARD_FRAMES, len(self.frames)))
 
     @classmethod
     def from_attributes(cls, attributes: dict[str, Any]) -> StoreLayout:
         """A layout from the attributes of a group, read from JSON."""
-        found: dict[str, Any] = {each.name: attributes[each.name] for each in fields(cls)}
-        found["exposures"] = [Exposure(*exposure) for exposure in found["exposures"]]
-        lists = {name: tuple(value) for name, value in found.items() if isinstance(value, list)}
-        return cls(**{**found, **lists})
+        spike_size = attributes["spike_size"]
+        return cls(
+            frames=tuple(attributes["frames"]),
+            spike_frames=tuple(attributes["spike_frames"]),
+            rgb_size=tuple(attributes["rgb_size"]),
+            spike_size=None if spike_size is None else tuple(spike_size),
+            bins=attributes["bins"],
+            exposures=tuple(Exposure(*exposure) for exposure in attributes["exposures"]),
+        )
 
 
-def _part(size: int, most: int) -> int:
-    """Length of the fewest equal parts of ``size`` that are no longer than ``most``."""
-    return -(-size // -(-size // most))
+def _part(size: int, limit: int) -> int:
+    """Length of the fewest equal parts of ``size`` that are no longer than ``limit``."""
+    parts = -(-size // limit)
+    return -(-size // parts)

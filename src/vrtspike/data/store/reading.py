@@ -1,6 +1,6 @@
-"""Reading a store: crops of consecutive frames, by tensorstore, with a cache of decoded chunks.
+"""Reading of stores: crops of consecutive frames, by tensorstore, with a cache of decoded chunks.
 
-One budget of memory is given for the machine and divided among all reading processes. Within a
+One budget of memory is set for the machine and divided among all reading processes. Within a
 process the cache is the byte-bounded least-recently-used one of tensorstore, which all stores of a
 data set share. tensorstore counts for a process, not for a cache, so the use of one is the
 difference of its counters after and before a read.
@@ -33,7 +33,7 @@ MEMORY_PER_BYTE = 1.25
 included (``benchmarks/data.py``: "memory taken of what was given")."""
 
 TRIM_EVERY = 192
-"""Arrays that are read between two calls of :func:`trim_memory`: three for a sample."""
+"""Array reads between two calls of :func:`trim_memory`; a sample takes three."""
 
 _READS = itertools.count(1)
 
@@ -41,7 +41,7 @@ _AGAIN = "delete the store and run snakemake again"
 
 _INDEX_POOL = "cache_pool#index"
 _INDEX_BYTES = 32_000_000
-"""Memory for what is known of open files, beside the cache of chunks: where their chunks begin. A
+"""Memory for the indices of open files (the places of their chunks), beside the cache of chunks. A
 file of four frames takes some 4 kB for each array."""
 
 _METRICS = "/tensorstore/cache/"
@@ -53,7 +53,7 @@ def cache_share(settings: DataSettings, processes: int) -> int:
     Args:
         settings: DATA; CACHE_SIZE_GB is for the whole machine.
         processes: processes that read on this machine: ranks times workers of each, or the ranks
-            themselves where they read without workers.
+            themselves if they read without workers.
     """
     if not settings.USE_RAM_CACHE:
         return 0
@@ -70,10 +70,9 @@ def cache_use(limit_bytes: int = 0) -> CacheUse:
 
     # Not hit_count and miss_count: they count the look-ups of files and of their indices, too, so
     # that a cache which finds no chunk at all would seem to hit two times in five.
-    values = {
-        metric["name"]: sum(value["value"] for value in metric["values"])
-        for metric in tensorstore.experimental_collect_matching_metrics(_METRICS)
-    }
+    values = {}
+    for metric in tensorstore.experimental_collect_matching_metrics(_METRICS):
+        values[metric["name"]] = sum(value["value"] for value in metric["values"])
     return CacheUse(
         lookups=values.get(f"{_METRICS}chunk_cache/reads", 0),
         reads=values.get(f"{_METRICS}kvs_cache_read", 0),
@@ -103,7 +102,7 @@ def _context(cache_bytes: int) -> Any:  # noqa: ANN401 - a tensorstore.Context
 
 
 def trim_memory() -> None:
-    """Give pages that are free within this process back to the system (glibc; elsewhere nothing).
+    """Return free pages of this process to the system (glibc; elsewhere nothing happens).
 
     Chunks that leave the cache leave holes: without this, workers whose cache was never over its
     limit took twice the memory.
@@ -112,6 +111,7 @@ def trim_memory() -> None:
 
 
 def _libc(name: str, *arguments: int) -> None:
+    """Call a function of the C library if it has this function."""
     function = getattr(ctypes.CDLL(None), name, None)
     if function is not None:
         function(*arguments)
@@ -132,12 +132,14 @@ class Store:
             DataError: if there is no store, it was written by another version of the project, or
                 its attributes are damaged.
         """
-        self.path, self._cache_bytes = str(path), cache_bytes
+        self.path = str(path)
+        self._cache_bytes = cache_bytes
         self._arrays: dict[str, Any] = {}
         try:
             attributes = read_json(Path(path) / "zarr.json")["attributes"]
-            if (found := attributes["schema"]) != SCHEMA:
-                raise ValueError(f"found schema {found}, expected {SCHEMA}")
+            schema = attributes["schema"]
+            if schema != SCHEMA:
+                raise ValueError(f"found schema {schema}, expected {SCHEMA}")
             self.layout = StoreLayout.from_attributes(attributes)
             self.gain: float | None = attributes["gain"]
             if (self.gain is None) != (self.layout.spike_size is None):
@@ -146,7 +148,7 @@ class Store:
             raise DataError(f"{path}: no store that can be read ({error!r}); {_AGAIN}") from error
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is sent to another process: handles of tensorstore must not cross a fork."""
+        """The state without handles of tensorstore, which must not cross a fork."""
         return {**vars(self), "_arrays": {}}
 
     def _array(self, name: str) -> Any:  # noqa: ANN401 - a tensorstore.TensorStore
@@ -159,7 +161,7 @@ class Store:
                     "driver": "zarr3",
                     "kvstore": {"driver": "file", "path": str(Path(self.path, name).resolve())},
                     "metadata_cache_pool": _INDEX_POOL,
-                    # What another store of this process has read may have changed since.
+                    # The data that another store of this process has read may have changed.
                     "recheck_cached_data": "open",
                     "recheck_cached_metadata": "open",
                     # A lost file is an error, not black frames.
@@ -169,7 +171,8 @@ class Store:
                 open=True,
                 context=_context(self._cache_bytes),
             ).result()
-            if array.shape != (shape := self.layout.shapes[name]):
+            shape = self.layout.shapes[name]
+            if array.shape != shape:
                 raise ValueError(f"the array is missing or damaged: {array.shape}, not {shape}")
             self._arrays[name] = array
         return self._arrays[name]
@@ -179,9 +182,9 @@ class Store:
 
         Args:
             name: one of the layout's ``shapes``.
-            frames: which frames.
-            rows: which rows, in the array's own pixels.
-            columns: which columns (of ``bits``: which bytes).
+            frames: indices of the frames.
+            rows: in the array's own pixels.
+            columns: in the array's own pixels (of ``bits``: in bytes).
 
         Returns:
             uint8, the crop with the array's axes.
@@ -192,7 +195,7 @@ class Store:
         planes = [slice(None)] if name in ("voxels", "bits") else []
         box = (frames, *planes, rows, columns)
         try:
-            found = np.asarray(self._array(name)[box].read().result(), dtype=np.uint8)
+            values = np.asarray(self._array(name)[box].read().result(), dtype=np.uint8)
         except (OSError, ValueError, RuntimeError) as error:
             raise DataError(
                 f"{self.path}/{name}: frames {frames.start} to {frames.stop} cannot be read "
@@ -200,4 +203,4 @@ class Store:
             ) from error
         if self._cache_bytes and next(_READS) % TRIM_EVERY == 0:
             trim_memory()
-        return found
+        return values

@@ -1,11 +1,11 @@
 """Voxel grids: the spikes of one exposure counted in K time bins, and their normalisation.
 
 The bins are those of :mod:`vrtspike.data.bins` and hold different numbers of steps.
-Counts are stored (they are small integers); what a model sees is gain x count / steps, a brightness
-(see :class:`GainMeter`), standardised with the mean and the standard deviation of the training
-split. :func:`normalize_counts` is the only definition of that. It is
-linear on purpose: the mean of a logarithm of few spikes depends on how many they are, so a model of
-log1p(rate) sees another brightness when the threshold is another one, whatever the gain (a linear
+Counts are stored (they are small integers); the input of a model is gain x count / steps, a
+brightness (see :class:`GainMeter`), standardised with the mean and the standard deviation of the
+training split. :func:`normalize_counts` is the only definition of that. It is
+linear on purpose: the mean of a logarithm of few spikes depends on their number, so a model of
+log1p(rate) sees another brightness if the threshold differs, whatever the gain (a linear
 regression loses 13 to 18 dB from threshold 2 to 4, without the logarithm 3).
 """
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from vrtspike.data.bins import bin_edges
 from vrtspike.data.exposure import Exposure
-from vrtspike.data.raw.spikes import PackedSpikes, pack_rows
+from vrtspike.data.raw.packed import PackedSpikes, pack_rows
 from vrtspike.io.images import luma, shrink
 from vrtspike.system.errors import DataError
 
@@ -67,7 +67,7 @@ def voxelize_packed(spikes: PackedSpikes, bins: int, sharp: float) -> NDArray[np
     Args:
         spikes: (T, H, W).
         bins: K.
-        sharp: as there.
+        sharp: as for :func:`voxelize`.
 
     Returns:
         uint8 (K, H, W) counts.
@@ -109,17 +109,18 @@ def normalize_counts(
     >>> normalize_counts(counts, steps, gain, mean=1.0, std=0.5).flatten()
     tensor([1., 0.])
     """
-    each = gain.reshape(*gain.shape, *[1] * (steps.ndim - gain.ndim)) / steps
-    return (counts * each[..., None, None]).sub_(mean).div_(std)
+    missing_axes = steps.ndim - gain.ndim
+    factors = gain.reshape(*gain.shape, *[1] * missing_axes) / steps
+    return (counts * factors[..., None, None]).sub_(mean).div_(std)
 
 
 def add_to_histogram(
     histogram: Histogram, counts: NDArray[np.uint8], steps: NDArray[np.integer]
 ) -> None:
     """Count the voxels (K, h, w) of one exposure, of ``steps`` (K,), into ``histogram``."""
-    for value in np.unique(steps):
-        found = np.bincount(counts[steps == value].ravel(), minlength=int(value) + 1)
-        histogram[int(value)] = histogram.get(int(value), np.zeros(1, np.int64)) + found
+    for value in np.unique(steps).tolist():
+        voxels = np.bincount(counts[steps == value].ravel(), minlength=value + 1)
+        histogram[value] = histogram.get(value, np.zeros(1, np.int64)) + voxels
 
 
 def histogram_statistics(
@@ -130,7 +131,7 @@ def histogram_statistics(
     Sums are rounded once, at their end, so the order of the sequences changes nothing.
 
     Args:
-        sequences: gain and histogram of each sequence, as the manifest of its store has it.
+        sequences: gain and histogram of each sequence, from the manifest of its store.
 
     Raises:
         DataError: if all voxels are equal (nothing to standardise by).
@@ -138,15 +139,16 @@ def histogram_statistics(
     >>> histogram_statistics([(2.0, {"4": [1, 0, 0, 0, 1]})])  # rates 0 and 1, gain 2
     Statistics(mean=1.0, std=1.0, count=2)
     """
-    found = [
-        (np.array(voxels, np.int64), gain * np.arange(len(voxels)) / int(steps))
-        for gain, histogram in sequences
-        for steps, voxels in histogram.items()
-    ]
-    count = sum(int(voxels.sum()) for voxels, _ in found)
-    mean = math.fsum(x for voxels, values in found for x in voxels * values) / count
-    squares = math.fsum(x for voxels, values in found for x in voxels * (values - mean) ** 2)
-    std = math.sqrt(squares / count)
+    parts = []
+    for gain, histogram in sequences:
+        for steps, voxels in histogram.items():
+            values = gain * np.arange(len(voxels)) / int(steps)
+            parts.append((np.array(voxels, np.int64), values))
+    count = sum(int(voxels.sum()) for voxels, _ in parts)
+    sums = [voxels * values for voxels, values in parts]
+    mean = math.fsum(np.concatenate(sums)) / count
+    squares = [voxels * (values - mean) ** 2 for voxels, values in parts]
+    std = math.sqrt(math.fsum(np.concatenate(squares)) / count)
     if std == 0.0:
         raise DataError(
             "all voxels of the training split are equal: the spike files hold no signal"
@@ -155,13 +157,13 @@ def histogram_statistics(
 
 
 class GainMeter:
-    """How sensitive a sensor is: the brightness that a spike rate of 1 stands for.
+    """The sensitivity of a sensor: the brightness of a spike rate of 1.
 
     An integrate-and-fire pixel with threshold theta fires at a rate of grey / theta, so one scene
     gives half the spikes to a sensor with twice the threshold. Mean spikes and blurry frame show
     the same light, up to that factor: the gain is its least-squares estimate over a sequence,
-    gain = sum(luma(blur) r) / sum(r^2), r the mean rate; gain x rate is what the model sees.
-    Sensors that differ in threshold only then give it nearly the same voxels.
+    gain = sum(luma(blur) r) / sum(r^2), r the mean rate; gain x rate is the input of the model.
+    Sensors that differ in threshold only then have nearly the same voxels.
 
     Sums run over all frames and spike pixels; luma is in [0, 1], averaged over the area of a spike
     pixel; r is the spikes of an exposure divided by its T steps. Two numbers a frame are kept, and
@@ -177,7 +179,7 @@ class GainMeter:
         Args:
             blur: uint8 (H, W, 3) RGB.
             spikes: (h, w), those of all steps with the shutter open.
-            steps: T, how many these are.
+            steps: T, the number of these steps.
         """
         total = spikes.astype(np.float64)
         gray = shrink(luma(blur), *total.shape).astype(np.float64)
@@ -186,7 +188,7 @@ class GainMeter:
         self._sums.append((light, float(np.vdot(total, total)) / steps**2))
 
     def gain(self, name: str) -> float:
-        """The gain of what was taken in, > 0; theta for an ideal sensor.
+        """The gain of all exposures so far, > 0; theta for an ideal sensor.
 
         Args:
             name: of the sequence, for the message.

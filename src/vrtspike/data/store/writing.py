@@ -1,11 +1,11 @@
-"""Stores are built from ingest manifests, and compared later with the digest of their contents."""
+"""Build stores from ingest manifests, and verify them by the digest of their contents."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.bins import bin_edges
-from vrtspike.data.exposure import Exposure
 from vrtspike.data.manifests import INGESTED, STORE, recorded_exposure
 from vrtspike.data.raw.layouts.files import Area
-from vrtspike.data.raw.spikes import PackedSpikes, Sensor
+from vrtspike.data.raw.packed import PackedSpikes
+from vrtspike.data.raw.spikes import Sensor
 from vrtspike.data.raw.versions import changed_files
 from vrtspike.data.store.layout import SCHEMA, StoreLayout
 from vrtspike.data.store.reading import Store
@@ -28,8 +28,8 @@ from vrtspike.io.manifests import read_manifest, sealed
 from vrtspike.system.errors import DataError, list_faults
 
 _BLOCK_BYTES = 16_384
-"""Blosc decodes blocks of this size. It would take a whole chunk for one, and the memory that it
-needs meanwhile would leave larger holes between the chunks that a cache keeps
+"""Blosc decodes blocks of this size. Its default is a whole chunk, and the memory that it needs
+meanwhile would leave larger holes between the chunks that a cache keeps
 (``benchmarks/results/chunks.csv``)."""
 
 
@@ -56,8 +56,8 @@ def build_store(
         manifest_path: the sequence's ingest manifest, without faults.
         bins: K, at most what the shortest exposure can fill.
         output: the store's manifest to write.
-        context: most steps of the closed shutter that bins take in, on each side.
-        recipe: what the store is made with, as shard_jobs.Building says.
+        context: maximum steps of the closed shutter that bins take in, on each side.
+        recipe: of the store, see :class:`vrtspike.data.shard_jobs.Building`.
 
     Returns:
         The store's manifest.
@@ -71,30 +71,19 @@ def build_store(
     if manifest["faults"]:
         raise DataError(list_faults(f"{name} has faults", manifest["faults"], "Fix them first."))
     _refuse_changed(root, manifest)
-    exposures, totals = list[Exposure](), list[int]()
-    for spikes in (frame["spikes"] for frame in manifest["frames"] if manifest["spikes"]):
-        exposure = recorded_exposure(spikes)
-        read = exposure.widened(context, spikes["total"])
-        exposures.append(exposure.moved(-read.start))
-        totals.append(read.steps)
-    output = Path(output)
-    layout = StoreLayout(
-        frames=tuple(frame["name"] for frame in manifest["frames"]),
-        spike_frames=tuple(totals),
-        rgb_size=(manifest["rgb_size"][0], manifest["rgb_size"][1]),
-        spike_size=tuple(manifest["spike_size"]) if manifest["spikes"] else None,
-        bins=bins,
-        exposures=tuple(exposures),
-    )
-    store = output.with_suffix(".zarr")
+    layout = _layout(manifest, bins, context)
     histogram: Histogram = {}
+    output = Path(output)
+    store = output.with_suffix(".zarr")
     digest, gain = write_store(store, layout, _frames(Path(root), manifest, layout, histogram))
     _refuse_changed(root, manifest)  # while they were read
     files, nbytes = folder_size(store)
     contents = sealed(
         {
             "schema": STORE.schema,
-            **{key: manifest[key] for key in ("sequence", "split", "blur_dir")},
+            "sequence": manifest["sequence"],
+            "split": manifest["split"],
+            "blur_dir": manifest["blur_dir"],
             "context": context,
             **asdict(layout),
             "files": files,
@@ -102,15 +91,48 @@ def build_store(
             "recipe": recipe,
             "digest": digest,
             "gain": gain,
-            "histogram": {str(steps): found.tolist() for steps, found in histogram.items()},
+            "histogram": {str(steps): voxels.tolist() for steps, voxels in histogram.items()},
         }
     )
     write_json(output, contents)
     return contents
 
 
+def _layout(manifest: Mapping[str, Any], bins: int, context: int) -> StoreLayout:
+    """The layout of the store of a sequence.
+
+    Args:
+        manifest: its ingest manifest.
+        bins: K.
+        context: maximum steps of the closed shutter that bins take in, on each side.
+    """
+    exposures = []
+    totals = []
+    if manifest["spikes"]:
+        for frame in manifest["frames"]:
+            spikes = frame["spikes"]
+            exposure = recorded_exposure(spikes)
+            stored = exposure.widened(context, spikes["total"])
+            exposures.append(exposure.moved(-stored.start))
+            totals.append(stored.steps)
+    return StoreLayout(
+        frames=tuple(frame["name"] for frame in manifest["frames"]),
+        spike_frames=tuple(totals),
+        rgb_size=(manifest["rgb_size"][0], manifest["rgb_size"][1]),
+        spike_size=tuple(manifest["spike_size"]) if manifest["spikes"] else None,
+        bins=bins,
+        exposures=tuple(exposures),
+    )
+
+
 def _refuse_changed(root: str | Path, manifest: dict[str, Any]) -> None:
-    if changed := changed_files(root, manifest):
+    """Refuse raw files that changed since ingestion.
+
+    Raises:
+        DataError: naming them.
+    """
+    changed = changed_files(root, manifest)
+    if changed:
         title = f"files of {manifest['split']}/{manifest['sequence']} changed since ingestion"
         raise DataError(list_faults(title, changed, "Run ingest again."))
 
@@ -119,14 +141,17 @@ def _frames(
     root: Path, manifest: dict[str, Any], layout: StoreLayout, histogram: Histogram
 ) -> Iterator[StoredFrame]:
     """Read the sequence frame by frame and add its counts to ``histogram``."""
-    binned, file = layout.binned, manifest["spike_file"]
+    binned = layout.binned
     for number, frame in enumerate(manifest["frames"]):
-        blur, sharp = read_rgb(root / frame["blur"]), read_rgb(root / frame["sharp"])
+        blur = read_rgb(root / frame["blur"])
+        sharp = read_rgb(root / frame["sharp"])
         if layout.spike_size is None:
             yield {"blur": blur, "sharp": sharp}
             continue
+        file = manifest["spike_file"]
         sensor = Sensor(file["size"], Area(**file["area"]))
-        exposure, spikes = binned[number], frame["spikes"]
+        exposure = binned[number]
+        spikes = frame["spikes"]
         start = spikes["start"] - layout.exposures[number].start
         recorded = sensor.read(root / spikes["path"], start, exposure.steps)
         edges = bin_edges(exposure, layout.bins)
@@ -142,7 +167,7 @@ def write_store(
 
     Args:
         path: the store's folder; an older store there is replaced once the new one is complete.
-        layout: what the frames are.
+        layout: of the store.
         frames: the frames, in order; ``bits`` may hold fewer than T steps.
 
     Returns:
@@ -155,7 +180,8 @@ def write_store(
         DataError: if the spikes give no gain (there are none).
         ValueError: if a frame's shapes or the number of frames do not follow ``layout``.
     """
-    digest, meter = ContentDigest(layout), GainMeter()
+    digest = ContentDigest(layout)
+    meter = GainMeter()
     numbered = zip(range(len(layout.frames)), frames, strict=True)
     with atomic_path(path) as temporary:
         group, arrays = _create_arrays(temporary, layout)
@@ -166,16 +192,22 @@ def write_store(
                     exposure = layout.exposures[number]
                     # Voxels hold the context, too.
                     bits = frame["bits"][exposure.start : exposure.stop]
-                    seen = PackedSpikes(bits, layout.spike_size[1])
-                    meter.add(frame["blur"], seen.picture(), exposure.steps)
-            for name, array in arrays.items():
-                block = np.zeros((len(part), *array.shape[1:]), np.uint8)
-                for place, (_, frame) in enumerate(part):
-                    block[place, : len(frame[name])] = frame[name]
-                array[part[0][0] : part[-1][0] + 1] = block
+                    spikes = PackedSpikes(bits, layout.spike_size[1])
+                    meter.add(frame["blur"], spikes.picture(), exposure.steps)
+            _write_frames(arrays, part)
         gain = meter.gain(str(path)) if layout.spike_size is not None else None
         group.update_attributes({"gain": gain})
     return digest.hexdigest(gain), gain
+
+
+def _write_frames(arrays: Mapping[str, Any], frames: Sequence[tuple[int, StoredFrame]]) -> None:
+    """Write consecutive frames, given with their numbers, into the arrays of a store."""
+    first, _ = frames[0]
+    for name, array in arrays.items():
+        block = np.zeros((len(frames), *array.shape[1:]), np.uint8)
+        for place, (_, frame) in enumerate(frames):
+            block[place, : len(frame[name])] = frame[name]
+        array[first : first + len(frames)] = block
 
 
 class ContentDigest:
@@ -205,7 +237,8 @@ class ContentDigest:
 
     def hexdigest(self, gain: float | None) -> str:
         """The digest of all frames, and of the gain where there are spikes."""
-        self._digest.update(b"" if gain is None else gain.hex().encode())
+        if gain is not None:
+            self._digest.update(gain.hex().encode())
         return self._digest.hexdigest()
 
 
@@ -219,15 +252,21 @@ def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]
     arrays = {}
     for name, shape in layout.shapes.items():
         chunk = layout.chunks[name]
-        pieces = zip(shape[1:], chunk[1:], strict=True)
-        blosc = [BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle", blocksize=_BLOCK_BYTES)]
+        # Whole chunks, as many as cover the frames of a file.
+        shard = [layout.shard_frames]
+        for size, piece in zip(shape[1:], chunk[1:], strict=True):
+            shard.append(-(-size // piece) * piece)
+        codecs: list[Any] = [Crc32cCodec()]
+        if name == "voxels":
+            blosc = BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle", blocksize=_BLOCK_BYTES)
+            codecs.insert(0, blosc)
         arrays[name] = group.create_array(
             name,
             shape=shape,
             chunks=chunk,
-            shards=(layout.shard_frames, *(-(-size // piece) * piece for size, piece in pieces)),
+            shards=tuple(shard),
             dtype="uint8",
-            compressors=[*(blosc if name == "voxels" else []), Crc32cCodec()],
+            compressors=codecs,
             fill_value=0,
             # A chunk of zeros is written too: one that is absent is damage.
             config={"write_empty_chunks": True},
@@ -238,15 +277,15 @@ def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]
 def verify_store(
     manifest_path: str | Path, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> list[str]:
-    """Read a whole store and say what is wrong with it.
+    """Read a whole store and list its damage.
 
     Args:
         manifest_path: the store's manifest.
         progress: called with the frames done and their total.
 
     Returns:
-        A line for each damaged or missing chunk, or one on contents that are whole but not those
-        of the manifest; empty for a sound store.
+        A line for each damaged or missing chunk, or one on whole contents that differ from the
+        manifest; empty for a sound store.
 
     Raises:
         DataError: if the manifest or the store's metadata cannot be read.
@@ -255,8 +294,8 @@ def verify_store(
     manifest = read_manifest(path, STORE)
     store = Store(path.with_suffix(".zarr"))
     digest = ContentDigest(store.layout)
-    faults: list[str] = []
     layout = store.layout
+    faults: list[str] = []
     for number in range(len(layout.frames)):
         progress(number, len(layout.frames))
         frame: StoredFrame = {}
@@ -280,7 +319,8 @@ def verify_store(
 def _damaged_chunks(store: Store, name: str, number: int) -> Iterator[str]:
     """Read the chunks of one frame one by one and name those that fail."""
     layout = store.layout
-    shape, chunk = layout.shapes[name], layout.chunks[name]
+    shape = layout.shapes[name]
+    chunk = layout.chunks[name]
     rows, columns = (2, 3) if name in ("voxels", "bits") else (1, 2)
     file = f"{name}/c/{number // layout.shard_frames}" + "/0" * (len(shape) - 1)
     for top, left in itertools.product(

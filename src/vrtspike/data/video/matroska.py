@@ -11,7 +11,7 @@ _HEAD = 4096
 
 
 def announced_bytes(path: Path) -> int | None:
-    """Length of a Matroska file by its header; None for other files, and if it does not say.
+    """Length of a Matroska file by its header; None for other files, and if it is not given.
 
     A file is an EBML header and a segment, each with its identity, its size and its contents.
     """

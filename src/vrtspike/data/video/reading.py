@@ -1,4 +1,4 @@
-"""Video files into frames, with all that a copy of the video has to keep."""
+"""Reading of video files: frames, and the properties that a copy of the video keeps."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
 FRAMES_PER_SECOND = 24
+"""The default frame rate."""
 _BROADCAST = {"mpegts", "mpeg"}
 """Formats whose clock runs from any time on; others begin at 0, or later on purpose."""
 _MICROSECONDS = 1_000_000

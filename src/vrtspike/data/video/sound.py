@@ -40,7 +40,7 @@ class SoundCopy:
         self._next = next(self._packets, None)
 
     def copy_until(self, time: Fraction | None) -> None:
-        """Copy what begins before a time in seconds; the rest if None."""
+        """Copy the packets that begin before a time in seconds; the rest if None."""
         while self._next is not None and (time is None or _begin(self._next) < time):
             self._next.stream = self._targets[self._next.stream.index]
             self._output.mux(self._next)
@@ -87,7 +87,7 @@ def uncopied_streams(path: str | Path) -> list[str]:
 
 
 def _is_taken(path: str | Path, index: int) -> bool:
-    """Whether MP4 takes a stream: its first packet is written to a file in memory.
+    """Return whether MP4 takes a stream, by writing its first packet to a file in memory.
 
     The header alone does not tell: MP4 takes PCM, but not without the places of its channels.
     """

@@ -1,4 +1,4 @@
-"""Frames into H.264 that browsers play."""
+"""Writing of videos in H.264, which browsers play."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
 _OPTIONS = {"crf": "18", "bf": "0"}
-"""x264's constant rate factor, about 18 nobody sees a difference to the frames; and no B-frames,
+"""x264's constant rate factor, at 18 without a visible difference to the frames; and no B-frames,
 with which MP4 states a wrong length of videos of a variable frame rate."""
 _STUDIO = 1
 """FFmpeg's number of the range 16 to 235, which every player expects."""
@@ -119,7 +119,7 @@ class _VideoWriter(contextlib.ExitStack):
         self._mux(self._stream.encode(encoded))
 
     def finish(self) -> None:
-        """Write what the encoder still holds, and the rest of the sound."""
+        """Write the remaining frames of the encoder, and the rest of the sound."""
         if self._stream is None:
             raise ValueError(f"{self._path}: a video needs at least one frame")
         if self._like is not None and self._count != self._like.frames:

@@ -1,4 +1,4 @@
-"""Where the frames and spikes of a data set are: a file for each layout, and their table.
+"""Layouts of data sets, the places of their frames and spikes: a module for each, and a table.
 
 :mod:`vrtspike.data.raw.layouts.registry` finds the layout of a folder (``DATA.LAYOUT``
 names one instead) and the files of its sequences.

@@ -12,6 +12,7 @@ PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg")
 SPIKE_SUFFIXES = (".dat", ".npz")
 SENSOR_FILE = "config.yaml"
 _FOLDERS_ABOVE = 4
+"""Folders above a spike file that are searched for a sensor file."""
 
 _SENSOR_KEY = re.compile(
     r"^\s*(spike_h|spike_w)\s*:\s*['\"]?([1-9]\d*)['\"]?\s*(?:#.*)?$", re.MULTILINE
@@ -35,54 +36,61 @@ class Area:
 
 @dataclass(frozen=True)
 class SequenceFiles:
-    """What lies in a sequence's folder. Paths are relative to the data set's root, POSIX style;
-    those below DATA.SPIKE_ROOT are absolute."""
+    """The files of a sequence. Paths are relative to the data set's root, POSIX style; those below
+    DATA.SPIKE_ROOT are absolute."""
 
     split: str
     name: str
     layout: str
     """Name of its layout."""
     blur_dir: str
-    """Which blurry frames it holds, ``blur`` or ``blur_gamma``."""
+    """Kind of its blurry frames, ``blur`` or ``blur_gamma``."""
     blur: dict[str, str]
     """Blurry frames by their number, such as ``{"000226": "train/.../blur/000226.png"}``."""
     sharp: dict[str, str]
     spikes: dict[str, str]
-    """Spike files by number; empty where one serves all frames."""
+    """Spike files by number; empty if one file holds the spikes of all frames."""
     stream: str | None
-    """The spike file that serves all frames."""
+    """The spike file of all frames."""
     sensor_file: str | None
     """A ``config.yaml`` that may give the sensor's size."""
     exposures: str | None = None
-    """A table of exposures, which goes before what the layout knows."""
+    """A table of exposures, which overrides those of the layout."""
     faults: tuple[str, ...] = ()
-    """What names show to be wrong, such as two files for a frame."""
+    """Faults that names show, such as two files for a frame."""
 
     @property
     def has_spikes(self) -> bool:
-        """Whether there is any spike file."""
+        """True if there is any spike file."""
         return bool(self.spikes or self.stream)
 
     @property
     def paths(self) -> list[str]:
-        """All files the sequence consists of, sorted."""
-        single = [path for path in (self.stream, self.sensor_file, self.exposures) if path]
-        return sorted([*self.blur.values(), *self.sharp.values(), *self.spikes.values(), *single])
+        """All files of the sequence, sorted."""
+        paths = [*self.blur.values(), *self.sharp.values(), *self.spikes.values()]
+        for path in (self.stream, self.sensor_file, self.exposures):
+            if path:
+                paths.append(path)
+        return sorted(paths)
 
 
-def tells_size(path: Path) -> bool:
-    """Whether a ``config.yaml`` is there and names a sensor's size; others hold other things."""
-    return path.is_file() and bool(_sizes_named(path.read_text("utf-8-sig", errors="replace")))
+def gives_size(path: Path) -> bool:
+    """Return whether a ``config.yaml`` exists and names a sensor's size; others hold other keys."""
+    return path.is_file() and bool(_size_keys(path.read_text("utf-8-sig", errors="replace")))
 
 
-def _sizes_named(text: str) -> list[str]:
+def _size_keys(text: str) -> list[str]:
+    """The keys of a sensor's size that occur in a ``config.yaml``, but for comments."""
     return re.findall(r"\bspike_[hw]\b", re.sub("#.*", "", text))
 
 
 def sensor_file(spikes: Path) -> Path | None:
     """The ``config.yaml`` in the folder of a spike file, or in one above, that gives a size."""
-    folders = list(spikes.absolute().parents)[:_FOLDERS_ABOVE]
-    return next(filter(tells_size, (folder / SENSOR_FILE for folder in folders)), None)
+    for folder in list(spikes.absolute().parents)[:_FOLDERS_ABOVE]:
+        path = folder / SENSOR_FILE
+        if gives_size(path):
+            return path
+    return None
 
 
 def sensor_size(path: Path) -> tuple[int, int] | None:
@@ -96,12 +104,11 @@ def sensor_size(path: Path) -> tuple[int, int] | None:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read ({error})") from error
-    found = _SENSOR_KEY.findall(text)
-    mentioned = _sizes_named(text)
-    if not mentioned:
+    keys = _size_keys(text)
+    if not keys:
         return None
-    sizes = {key: int(value) for key, value in found}
-    if len(mentioned) != 2 or len(sizes) != 2:
+    sizes = {key: int(value) for key, value in _SENSOR_KEY.findall(text)}
+    if len(keys) != 2 or len(sizes) != 2:
         raise DataError(
             f"{path}: give spike_h and spike_w once each, as whole numbers on lines of their own, "
             "or neither"

@@ -1,4 +1,4 @@
-"""Looking into folders of raw files: what lies there, by number, and what nobody would read."""
+"""Listing of folders of raw files: files by the number of their frame, and unread files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vrtspike.data.raw.layouts.files import SPIKE_SUFFIXES
 from vrtspike.system.errors import DataError, is_text, shown
 
 MAX_LINES = 3
-"""Faults of one kind in a sequence that are listed one by one."""
+"""Maximum faults of one kind in a sequence that are listed one by one."""
 
 FOREIGN = frozenset(
     {"__MACOSX", "@eaDir", "#recycle", "lost+found", "$RECYCLE.BIN", "System Volume Information"}
@@ -25,8 +25,8 @@ FOREIGN = frozenset(
 def frame_key(name: str) -> str:
     """The key by which the names of a frame's files are matched.
 
-    Leading zeros do not count, nor whether an accent is a character of its own: macOS writes names
-    in Unicode's form NFD, most other systems in NFC.
+    Leading zeros do not count, nor does the Unicode form: macOS writes names in the form NFD, in
+    which an accent is a character of its own, most other systems in NFC.
 
     >>> frame_key("frame_0020")
     'frame_20'
@@ -34,10 +34,10 @@ def frame_key(name: str) -> str:
     return re.sub(r"(?<![0-9])0+(?=[0-9])", "", unicodedata.normalize("NFC", name))
 
 
-_Of = TypeVar("_Of")
+_Entry = TypeVar("_Entry")
 
 
-def match_frames(table: Mapping[str, _Of], names: Collection[str]) -> dict[str, _Of]:
+def match_frames(table: Mapping[str, _Entry], names: Collection[str]) -> dict[str, _Entry]:
     """The entries of a table by the names of their frames, which may have other leading zeros.
 
     Spreadsheets turn ``000012`` into ``12``. Entries that several frames would match, and those of
@@ -67,17 +67,17 @@ UNICODE_FORMS = (
     ", whose names look alike: an accent is part of its letter in one (Unicode NFC) and a "
     "character of its own in the other (NFD); remove or rename one"
 )
-"""Why two names that are printed alike are not the same."""
+"""Clause on two names that are printed alike and are not the same."""
 
 
 def look_alike(one: str, other: str) -> bool:
-    """Whether two names are the same text, perhaps in different forms of Unicode."""
+    """Return whether two names are the same text, perhaps in different Unicode forms."""
     return unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", other)
 
 
 @contextlib.contextmanager
 def naming_closed_folders() -> Iterator[None]:
-    """A folder in the body that cannot be looked into becomes an error that a user can fix.
+    """Turn an OSError of the body, on a folder that cannot be listed, into a DataError.
 
     Raises:
         DataError: naming it.
@@ -96,33 +96,31 @@ def numbered(
     root: Path,
     place: str,
     suffixes: tuple[str, ...],
-    known: dict[str, str],
+    names: dict[str, str],
     faults: list[str],
 ) -> dict[str, str]:
-    """Files of a folder by the names of their frames; a stray text file or two does not count.
+    """Files of a folder by the names of their frames; stray files of other names do not count.
 
     Args:
         root: the data set's folder.
-        place: how the files' paths below it begin, with a folder and perhaps of a name.
+        place: beginning of the files' paths below it: a folder, perhaps with a prefix of names.
         suffixes: of the files, in small letters; capitals are read as well.
-        known: names of frames by :func:`frame_key`; filled. The folder that is asked for
-            first gives the names, so that ``1.png`` and ``000001.dat`` belong together.
-        faults: what is wrong is added: two files for a frame, and files or a folder that somebody
-            must have meant and that are not read.
+        names: names of frames by :func:`frame_key`; extended. The first folder gives the names, so
+            that ``1.png`` and ``000001.dat`` belong together.
+        faults: extended by two files for a frame, and by misnamed files or folders.
 
     Raises:
         DataError: if the folder cannot be listed.
     """
     place, _, prefix = place.rpartition("/")
     if not (root / place).is_dir():
-        if (alike := in_other_case(root, place)) is not None:
-            faults.append(f"found the folder {alike}, expected {place}; rename it")
+        misspelt = in_other_case(root, place)
+        if misspelt is not None:
+            faults.append(f"found the folder {misspelt}, expected {place}; rename it")
         return {}
-    found: dict[str, str] = {}
+    files: dict[str, str] = {}
     others: list[tuple[str, str]] = []
-    with os.scandir(root / place) as entries:
-        names = sorted(e.name for e in entries if e.name.startswith(prefix) and e.name[0] != ".")
-    for name in names:
+    for name in _visible_names(root / place, prefix):
         is_read = name.lower().endswith(suffixes)
         stem = name[len(prefix) :]
         stem = stem.rpartition(".")[0] if is_read else stem.partition(".")[0]
@@ -131,35 +129,55 @@ def numbered(
         number = frame_key(stem)
         if not is_read:
             others.append((number, name))
-        elif not is_text(name):
+            continue
+        if not is_text(name):
             faults.append(f"{place}/{shown(name)}: the name is not UTF-8; rename the file")
-        elif (frame := known.setdefault(number, stem)) in found:
-            twins = found[frame], f"{place}/{name}"
-            why = UNICODE_FORMS if look_alike(*twins) else ""
-            faults.append(f"two files for frame {frame}: {twins[0]} and {twins[1]}{why}")
+            continue
+        frame = names.setdefault(number, stem)
+        path = f"{place}/{name}"
+        if frame in files:
+            reason = UNICODE_FORMS if look_alike(files[frame], path) else ""
+            faults.append(f"two files for frame {frame}: {files[frame]} and {path}{reason}")
         else:
-            found[frame] = f"{place}/{name}"
-    # Only the name of a frame is one that somebody must have meant.
+            files[frame] = path
     unread = [
-        name
-        for number, name in others
-        if (number.isdecimal() or number in known)
-        and known.get(number) not in found
-        and not (root / place / name).is_dir()
+        name for number, name in others if _is_misnamed(root / place / name, number, names, files)
     ]
     if unread:
-        more = f" and {len(unread) - 1} more" if unread[1:] else ""
+        more = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
         array = " with an array spk (T, H, W)" if suffixes == SPIKE_SUFFIXES else ""
         faults.append(
             f"{place} holds {shown(unread[0])}{more}, not read; expected {' or '.join(suffixes)}"
             f"{array}: convert, rename or remove"
         )
-    return found
+    return files
+
+
+def _is_misnamed(
+    path: Path, number: str, names: Mapping[str, str], files: Mapping[str, str]
+) -> bool:
+    """Return whether a file that is not read has the name of a frame without a file.
+
+    Args:
+        path: of the file.
+        number: of the frame, by :func:`frame_key`.
+        names: names of frames by number.
+        files: files by the name of their frame.
+    """
+    is_frame = number.isdecimal() or number in names
+    return is_frame and names.get(number) not in files and not path.is_dir()
+
+
+def _visible_names(folder: Path, prefix: str) -> list[str]:
+    """Sorted names in a folder that begin with a prefix and are not hidden."""
+    with os.scandir(folder) as entries:
+        names = [entry.name for entry in entries]
+    return sorted(name for name in names if name.startswith(prefix) and name[0] != ".")
 
 
 @naming_closed_folders()
 def in_other_case(root: Path, place: str) -> str | None:
-    """What stands in place of a missing path, such as ``train/a/Blur``; None for nothing.
+    """A path that differs from a missing one in capitals, such as ``train/a/Blur``; None if none.
 
     Raises:
         DataError: if a folder cannot be listed.
@@ -170,7 +188,8 @@ def in_other_case(root: Path, place: str) -> str | None:
             if not (root / path).is_dir():
                 return None
             with os.scandir(root / path) as entries:
-                alike = [e.name for e in entries if e.name.casefold() == part.casefold()]
+                names = [entry.name for entry in entries]
+            alike = [name for name in names if name.casefold() == part.casefold()]
             if not alike:
                 return None
             part = alike[0]
@@ -179,5 +198,7 @@ def in_other_case(root: Path, place: str) -> str | None:
 
 
 def may_be_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a folder, or a link that leads nowhere: nobody means that to be left out."""
-    return not os.path.isfile(entry.path) if entry.is_symlink() else entry.is_dir()  # noqa: PTH113
+    """Return whether it is a folder or a broken link, which is a fault of a sequence."""
+    if entry.is_symlink():
+        return not os.path.isfile(entry.path)  # noqa: PTH113
+    return entry.is_dir()

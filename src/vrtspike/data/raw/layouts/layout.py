@@ -1,7 +1,7 @@
-"""What a layout says: where the files of a data set lie, how they are numbered, and their timing.
+"""Layouts of data sets: the places of files, the numbering of frames, and their timing.
 
 A layout is a record of patterns; paths are relative to the root of the data set, POSIX style. In a
-pattern ``{split}`` and ``{sequence}`` stand for their names, and ``{gamma}`` for ``_gamma`` where
+pattern ``{split}`` and ``{sequence}`` stand for their names, and ``{gamma}`` for ``_gamma`` if
 DATA.BLUR_DIR is ``blur_gamma``, else for nothing.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import glob
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -21,7 +22,7 @@ from vrtspike.data.raw.layouts.files import (
     SPIKE_SUFFIXES,
     Area,
     SequenceFiles,
-    tells_size,
+    gives_size,
 )
 from vrtspike.data.raw.layouts.folders import (
     FOREIGN,
@@ -37,13 +38,13 @@ NESTED = "__"
 
 
 class Places(NamedTuple):
-    """How the paths of a sequence's files begin: with ``train/walk/blur/``, ``train/input/walk-``.
+    """Beginnings of the paths of a sequence's files: ``train/walk/blur/``, ``train/input/walk-``.
 
     Attributes:
-        blur: those of the blurry frames, before the number.
-        sharp: those of the sharp frames; empty in a set without truth.
-        spike: those of the spikes of each frame; empty where one file serves the sequence.
-        streams: those of a spike file for the whole sequence, before its suffix.
+        blur: of the blurry frames, before the number.
+        sharp: of the sharp frames; empty in a set without truth.
+        spike: of the spikes of each frame; empty if one file holds all of the sequence.
+        streams: of a spike file for the whole sequence, before its suffix.
     """
 
     blur: str
@@ -53,9 +54,13 @@ class Places(NamedTuple):
 
     @property
     def spikes_wanted(self) -> str:
-        """Every way to have spikes, in words."""
-        each = [f"{self.spike}*.dat"] if self.spike else []
-        return " or ".join([*each, *(f"{stream}.dat" for stream in self.streams[:1])])
+        """Places where spikes may lie, as text for messages."""
+        patterns = []
+        if self.spike:
+            patterns.append(f"{self.spike}*.dat")
+        if self.streams:
+            patterns.append(f"{self.streams[0]}.dat")
+        return " or ".join(patterns)
 
 
 @dataclass(frozen=True)
@@ -63,24 +68,24 @@ class Layout:
     """One way to lay out a data set.
 
     Attributes:
-        name: what DATA.LAYOUT and manifests call it.
-        marks: its folders by which it is recognised, as patterns in which ``*`` is any name; all of
-            one of the groups have to be there.
-        unless: the marks of another layout that looks alike; empty where there is none.
+        name: of DATA.LAYOUT and manifests.
+        marks: folders by which it is recognised, as patterns in which ``*`` is any name; all of
+            one of the groups have to exist.
+        unless: the marks of another layout that looks alike; empty if there is none.
         blur: folder of a sequence's blurry frames.
         sharp: folder of its sharp frames; None in a set without truth.
-        spike: folder of its spike files; None where one file serves the sequence.
-        streams: where a spike file for the whole sequence may lie, without its suffix; the first
-            is the one that messages name.
-        prefix: what file names begin with before the number; then a folder holds all sequences.
-        is_nested: whether a sequence is two folders deep; see :data:`NESTED`.
-        more_sharp: whether there are sharp frames without a blurry one.
+        spike: folder of its spike files; None if one file holds all spikes of the sequence.
+        streams: possible places of a spike file for the whole sequence, without its suffix;
+            messages name the first one.
+        prefix: beginning of file names, before the number; then a folder holds all sequences.
+        is_nested: true if a sequence is two folders deep; see :data:`NESTED`.
+        more_sharp: true if there are sharp frames without a blurry one.
         exposure: from the number of steps of a frame's spikes to its exposure; raises DataError
-            where there cannot be so many. None where only a table can tell.
+            for an impossible number. None if only a table gives exposures.
         step: from one frame's number to the next; None is the step that most of them have.
-        numbers: reads the numbers in the names of frames; None where there are none.
-        scale: frame pixels for each spike pixel along each side, where nothing else tells it.
-        sensor: rows and columns in the spike files; None where it is not always the same.
+        numbers: reads the numbers in the names of frames; None if there are none.
+        scale: default of frame pixels for each spike pixel along each side.
+        sensor: rows and columns in the spike files; None if it is not always the same.
         area: the part of the sensor that is picture; None is all of it.
     """
 
@@ -103,30 +108,24 @@ class Layout:
 
     @naming_closed_folders()
     def recognises(self, root: Path, split: str) -> bool:
-        """Whether the folders of a split look like this layout.
+        """Return whether the folders of a split look like this layout.
 
         Raises:
             DataError: if a folder cannot be looked at.
         """
-
-        def are_there(marks: Sequence[str]) -> bool:
-            found = (root.glob(mark.format(split=glob.escape(split))) for mark in marks)
-            return all(
-                any(FOREIGN.isdisjoint(path.relative_to(root).parts) for path in paths)
-                for paths in found
-            )
-
-        return any(map(are_there, self.marks)) and not (self.unless and are_there(self.unless))
+        if not any(_have_matches(root, split, marks) for marks in self.marks):
+            return False
+        return not (self.unless and _have_matches(root, split, self.unless))
 
     def exposure_of(self, steps: int, file: str | Path) -> Exposure:
-        """The exposure of a frame with so many steps of spikes.
+        """The exposure of a frame.
 
         Args:
-            steps: of the frame.
+            steps: number of its spike steps.
             file: that holds them, for messages.
 
         Raises:
-            DataError: if the layout does not know it, or there cannot be so many.
+            DataError: if the layout does not define it, or the number of steps is impossible.
         """
         if self.exposure is None:
             raise DataError(
@@ -140,58 +139,84 @@ class Layout:
             raise DataError(f"{file}: {error}") from error
 
     def places(self, split: str, name: str, blur_dir: str, spike_root: str | None = None) -> Places:
-        """Where the parts of a sequence are expected; arguments as for :meth:`find`.
+        """Expected places of the parts of a sequence; arguments as for :meth:`find`.
 
         >>> layout = Layout("a", (), "{sequence}/blur", "sharp", None)
         >>> layout.places("train", "walk", "blur").blur
         'walk/blur/'
         """
-        gamma = blur_dir.removeprefix("blur")
-        parts = {"split": split, "sequence": self._path(name), "gamma": gamma}
-        above, prefix = _above(spike_root), self.prefix.format(**parts)
-        blur, sharp, spike = (
-            f"{pattern.format(**parts)}/{prefix}" if pattern else ""
-            for pattern in (self.blur, self.sharp, self.spike)
+        values = {
+            "split": split,
+            "sequence": self._path(name),
+            "gamma": blur_dir.removeprefix("blur"),
+        }
+        prefix = self.prefix.format(**values)
+
+        def beginning(pattern: str | None) -> str:
+            return f"{pattern.format(**values)}/{prefix}" if pattern else ""
+
+        root = _root_prefix(spike_root)
+        spike = beginning(self.spike)
+        return Places(
+            blur=beginning(self.blur),
+            sharp=beginning(self.sharp),
+            spike=root + spike if spike else "",
+            streams=[root + pattern.format(**values) for pattern in self.streams],
         )
-        streams = [above + each.format(**parts) for each in self.streams]
-        return Places(blur, sharp, above + spike if spike else "", streams)
 
     @naming_closed_folders()
     def sequence_names(
         self, root: Path, split: str, spike_root: str | None, foreign: set[str]
     ) -> list[str]:
-        """Sequences of a split, sorted; hidden folders and stray files do not count.
+        """Names of the sequences of a split, sorted; hidden folders and stray files do not count.
 
-        What has only some of its parts is a sequence, too: that the others are missing is a fault.
+        A sequence of which only some parts exist is listed, too: the missing parts are faults.
 
         Args:
             root: the data set's folder.
-            split: which split.
-            spike_root: where folders with spikes lie instead.
-            foreign: takes the folders that are passed over (:data:`FOREIGN`).
+            split: name of the split.
+            spike_root: folder of the spikes under a root of their own.
+            foreign: extended by the folders that are passed over (:data:`FOREIGN`).
 
         Raises:
             DataError: if a folder cannot be listed.
         """
-        patterns = (("", self.blur), ("", self.sharp), (_above(spike_root), self.spike))
-        places = {
-            root / (above + pattern.split("{sequence}")[0].format(split=split, gamma=gamma))
-            for above, pattern in patterns
-            if pattern
-            for gamma in ("", "_gamma")
-        }
         names: set[str] = set()
-        for place in filter(Path.is_dir, places):
-            for entry in _own_entries(place, foreign):
-                if self.prefix:
-                    if entry.name.lower().endswith(PICTURE_SUFFIXES) and "-" in entry.name:
-                        names.add(entry.name.rpartition("-")[0])
-                elif may_be_folder(entry) and self.is_nested:
-                    inner = filter(may_be_folder, _own_entries(entry.path, foreign))
-                    names |= {f"{entry.name}{NESTED}{each.name}" for each in inner}
-                elif may_be_folder(entry):
-                    names.add(entry.name)
+        for folder in self._sequence_folders(root, split, spike_root):
+            if folder.is_dir():
+                names |= self._names_in(folder, foreign)
         return sorted(names)
+
+    def _sequence_folders(self, root: Path, split: str, spike_root: str | None) -> set[Path]:
+        """Folders of a split in which sequences lie."""
+        patterns = [self.blur]
+        if self.sharp is not None:
+            patterns.append(self.sharp)
+        if self.spike is not None:
+            patterns.append(_root_prefix(spike_root) + self.spike)
+        folders = set()
+        for pattern in patterns:
+            above_sequence = pattern.split("{sequence}")[0]
+            for gamma in ("", "_gamma"):
+                folders.add(root / above_sequence.format(split=split, gamma=gamma))
+        return folders
+
+    def _names_in(self, folder: Path, foreign: set[str]) -> set[str]:
+        """Names of the sequences in a folder."""
+        names = set()
+        for entry in _visible_entries(folder, foreign):
+            if self.prefix:
+                if entry.name.lower().endswith(PICTURE_SUFFIXES) and "-" in entry.name:
+                    names.add(entry.name.rpartition("-")[0])
+            elif not may_be_folder(entry):
+                continue
+            elif self.is_nested:
+                for inner in _visible_entries(entry.path, foreign):
+                    if may_be_folder(inner):
+                        names.add(f"{entry.name}{NESTED}{inner.name}")
+            else:
+                names.add(entry.name)
+        return names
 
     @naming_closed_folders()
     def find(
@@ -201,55 +226,74 @@ class Layout:
 
         Args:
             root: the data set's folder.
-            split: which split.
+            split: name of the split.
             name: of the sequence.
-            blur_dir: which blurry frames, ``blur`` or ``blur_gamma``.
-            spike_root: where folders with spikes lie instead, below another root.
+            blur_dir: kind of the blurry frames, ``blur`` or ``blur_gamma``.
+            spike_root: folder of the spikes under a root of their own.
 
         Raises:
             DataError: if a folder cannot be listed.
         """
-        blur, sharp, spike, streams = self.places(split, name, blur_dir, spike_root)
+        places = self.places(split, name, blur_dir, spike_root)
         faults: list[str] = []
         if blur_dir != "blur" and "{gamma}" not in self.blur:
             faults.append(
                 f"the layout {self.name} has one kind of blurry frames, found DATA.BLUR_DIR "
                 f"{blur_dir}; set it to blur"
             )
-        known: dict[str, str] = {}
-        blurry = numbered(root, blur, PICTURE_SUFFIXES, known, faults)
-        sharps = numbered(root, sharp, PICTURE_SUFFIXES, known, faults) if sharp else {}
+        names: dict[str, str] = {}
+        blur = numbered(root, places.blur, PICTURE_SUFFIXES, names, faults)
+        sharp: dict[str, str] = {}
+        if places.sharp:
+            sharp = numbered(root, places.sharp, PICTURE_SUFFIXES, names, faults)
         if self.more_sharp:
-            sharps = {number: path for number, path in sharps.items() if number in blurry}
-        spikes = numbered(root, spike, SPIKE_SUFFIXES, known, faults) if spike else {}
+            sharp = {number: path for number, path in sharp.items() if number in blur}
+        spikes: dict[str, str] = {}
+        if places.spike:
+            spikes = numbered(root, places.spike, SPIKE_SUFFIXES, names, faults)
+        # The file of the whole sequence may lie among those of the frames.
         spikes.pop("spike", None)
-        stream = _only(root, [f"{s}{suffix}" for s in streams for suffix in SPIKE_SUFFIXES], faults)
-        own = [part for part in (spike, blur, sharp, *(f"{each}/" for each in streams)) if part]
-        above = (f"{PurePosixPath(part).parent}/" for part in own)
-        own += (folder for folder in above if f"/{self._path(name)}/" in f"/{folder}")
-        spikes_at = PurePosixPath(spike or (streams[0] if streams else blur))
-        sensors = (f"{folder}/{SENSOR_FILE}" for folder in (spikes_at, *spikes_at.parents))
+        streams = [f"{stream}{suffix}" for stream in places.streams for suffix in SPIKE_SUFFIXES]
+        stream = _single_file(root, streams, faults)
+        tables = [f"{folder}{TABLE}" for folder in self._table_folders(name, places)]
         return SequenceFiles(
             split=split,
             name=name,
             layout=self.name,
             blur_dir=blur_dir,
-            blur=blurry,
-            sharp=sharps,
+            blur=blur,
+            sharp=sharp,
             spikes=spikes,
             stream=stream,
-            sensor_file=next((p for p in sensors if tells_size(root / p)), None),
-            exposures=_only(root, [f"{part}{TABLE}" for part in dict.fromkeys(own)], faults),
+            sensor_file=_sensor_file(root, places),
+            exposures=_single_file(root, tables, faults),
             faults=tuple(faults),
         )
 
+    def _table_folders(self, name: str, places: Places) -> list[str]:
+        """Possible folders of a table of exposures, as beginnings of its path.
+
+        These are the folders of the parts of a sequence, and those above them as far as they lie
+        within the sequence.
+        """
+        parts = [places.spike, places.blur, places.sharp]
+        parts += [f"{stream}/" for stream in places.streams]
+        folders = [part for part in parts if part]
+        pending = deque(folders)
+        while pending:
+            parent = f"{PurePosixPath(pending.popleft()).parent}/"
+            if f"/{self._path(name)}/" in f"/{parent}":
+                folders.append(parent)
+                pending.append(parent)
+        return list(dict.fromkeys(folders))
+
     def _path(self, name: str) -> str:
-        """The folder of a sequence, or two."""
+        """The folder of a sequence; two folders, one in the other, if it is nested."""
         return name.replace(NESTED, "/") if self.is_nested else name
 
 
-def advice(layout: Layout, blur_dir: str) -> str:
-    """What someone must know whose data set could not be used."""
+def layout_hint(layout: Layout, blur_dir: str) -> str:
+    """Hint for a rejected data set: the files that a layout expects."""
     places = layout.places("<split>", "<sequence>", blur_dir)
     return (
         f"Expected in the layout {layout.name}: {places.blur}*.png, "
@@ -257,13 +301,24 @@ def advice(layout: Layout, blur_dir: str) -> str:
     )
 
 
-def _above(spike_root: str | None) -> str:
-    """What stands before the paths of spikes under a root of their own."""
-    return "" if spike_root is None else f"{Path(spike_root).absolute().as_posix()}/"
+def _have_matches(root: Path, split: str, marks: Sequence[str]) -> bool:
+    """Return whether each mark matches a path that is not foreign."""
+    for mark in marks:
+        paths = root.glob(mark.format(split=glob.escape(split)))
+        if not any(FOREIGN.isdisjoint(path.relative_to(root).parts) for path in paths):
+            return False
+    return True
 
 
-def _own_entries(folder: str | Path, foreign: set[str]) -> Iterator[os.DirEntry[str]]:
-    """What lies in a folder and is neither hidden nor foreign; ``foreign`` takes what is."""
+def _root_prefix(spike_root: str | None) -> str:
+    """Beginning of the paths of spikes under a root of their own; empty without one."""
+    if spike_root is None:
+        return ""
+    return f"{Path(spike_root).absolute().as_posix()}/"
+
+
+def _visible_entries(folder: str | Path, foreign: set[str]) -> Iterator[os.DirEntry[str]]:
+    """The entries of a folder that are neither hidden nor foreign; ``foreign`` is extended."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name in FOREIGN:
@@ -272,13 +327,34 @@ def _own_entries(folder: str | Path, foreign: set[str]) -> Iterator[os.DirEntry[
                 yield entry
 
 
-def fixed_exposure(margin: int, steps: int) -> Callable[[int], Exposure]:
-    """Exposures in spike files of one length, with margins; the sharp frame is the middle step."""
+def _sensor_file(root: Path, places: Places) -> str | None:
+    """The nearest ``config.yaml`` in the folder of the spikes or above that gives a size."""
+    beginning = places.blur
+    if places.spike:
+        beginning = places.spike
+    elif places.streams:
+        beginning = places.streams[0]
+    folder = PurePosixPath(beginning)
+    for place in (folder, *folder.parents):
+        path = f"{place}/{SENSOR_FILE}"
+        if gives_size(root / path):
+            return path
+    return None
 
-    def exposure(found: int) -> Exposure:
-        if found != steps + 2 * margin:
+
+def fixed_exposure(margin: int, steps: int) -> Callable[[int], Exposure]:
+    """Exposures in spike files of one length, with margins; the sharp frame is the middle step.
+
+    Args:
+        margin: steps before and after the exposure.
+        steps: of the exposure.
+    """
+    expected = steps + 2 * margin
+
+    def exposure(total: int) -> Exposure:
+        if total != expected:
             raise DataError(
-                f"found {found} spike frames, expected {steps + 2 * margin}, of which the shutter "
+                f"found {total} spike frames, expected {expected}, of which the shutter "
                 f"was open in {steps}"
             )
         return Exposure(margin, margin + steps, margin + steps // 2)
@@ -286,13 +362,17 @@ def fixed_exposure(margin: int, steps: int) -> Callable[[int], Exposure]:
     return exposure
 
 
-def _only(root: Path, paths: Sequence[str], faults: list[str]) -> str | None:
-    """The one of some files that exists; several are a fault."""
-    # On a file system that knows no capitals both spellings are there, so one is taken.
-    spellings = [(p, f"{p.rpartition('.')[0]}.{p.rpartition('.')[2].upper()}") for p in paths]
-    present = (next((p for p in pair if (root / p).is_file()), None) for pair in spellings)
-    found = list(dict.fromkeys(path for path in present if path))
-    if len(found) > 1:
-        kind = "tables of exposures" if found[0].endswith(TABLE) else "spike files"
-        faults.append(f"several {kind} for the whole sequence: {', '.join(found)}")
-    return found[0] if found else None
+def _single_file(root: Path, paths: Sequence[str], faults: list[str]) -> str | None:
+    """The one of some files that exists; several are added to the faults."""
+    existing = []
+    for path in dict.fromkeys(paths):
+        name, _, suffix = path.rpartition(".")
+        # A case-insensitive file system has both spellings, so one is taken.
+        for spelling in (path, f"{name}.{suffix.upper()}"):
+            if (root / spelling).is_file():
+                existing.append(spelling)
+                break
+    if len(existing) > 1:
+        kind = "tables of exposures" if existing[0].endswith(TABLE) else "spike files"
+        faults.append(f"several {kind} for the whole sequence: {', '.join(existing)}")
+    return existing[0] if existing else None

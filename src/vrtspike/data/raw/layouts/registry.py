@@ -1,4 +1,4 @@
-"""The table of the raw layouts, and how the one of a data set is found.
+"""The registry of the raw layouts, and the search for that of a data set.
 
 ``scripts/config_reference.py`` writes the names that DATA.LAYOUT takes from it.
 """
@@ -24,7 +24,7 @@ MODULES = (
     s_sdm,
     stream,
 )
-"""Each lists its layouts."""
+"""Modules with a list ``LAYOUTS``."""
 
 LAYOUTS: dict[str, Layout] = {
     layout.name: layout for module in MODULES for layout in module.LAYOUTS
@@ -32,31 +32,33 @@ LAYOUTS: dict[str, Layout] = {
 """By name."""
 
 AUTO = "auto"
-"""The name of whichever layout recognises a folder."""
+"""Name for the layout that recognises a folder."""
 
 
 def find_layout(root: Path, split: str, wanted: str = AUTO, usual: Layout | None = None) -> Layout:
-    """The layout of a split: the one asked for, else the one that recognises its folders.
+    """The layout of a split: the wanted one, else the one that recognises its folders.
 
     Args:
         root: the data set's folder.
-        split: which split.
+        split: name of the split.
         wanted: name of a layout.
-        usual: that of a split which none of them recognises; None is :data:`SPK_GOPRO`.
+        usual: layout of a split that none recognises; None is :data:`SPK_GOPRO`.
 
     Raises:
         DataError: if several recognise them, or a folder cannot be looked at.
     """
     if wanted != AUTO:
         return LAYOUTS[wanted]
-    known = [layout for layout in LAYOUTS.values() if layout.recognises(root, split)]
-    if len(known) > 1:
-        names = " and ".join(layout.name for layout in known)
+    matches = [layout for layout in LAYOUTS.values() if layout.recognises(root, split)]
+    if len(matches) > 1:
+        names = " and ".join(layout.name for layout in matches)
         raise DataError(
             f"{root}: the folders of split {split} fit the layouts {names}; set DATA.LAYOUT to the "
             "one that is meant"
         )
-    return known[0] if known else usual or SPK_GOPRO
+    if matches:
+        return matches[0]
+    return usual or SPK_GOPRO
 
 
 def find_sequence(
@@ -81,15 +83,15 @@ def frame_faults(files: SequenceFiles) -> list[str]:
     parts = {files.blur_dir: set(files.blur), "sharp": set(files.sharp)}
     if files.spikes and files.stream is None:
         parts["spike"] = set(files.spikes)
-    everything = set().union(*parts.values())
-    if not everything:
+    names = set().union(*parts.values())
+    if not names:
         return [f"{files.split}/{files.name}: no frames at all"]
     faults = []
     if len(files.spikes) == 1 and len(files.blur) > 1 and "spike" in parts:
         faults.append(_single_spike_file(files))
         del parts["spike"]
-        everything = set(files.blur) | set(files.sharp)
-    faults += _lacking(parts, sorted(everything, key=frame_order))
+        names = set(files.blur) | set(files.sharp)
+    faults += _missing_partners(parts, sorted(names, key=frame_order))
     return faults + _jumps(files)
 
 
@@ -97,20 +99,20 @@ def _single_spike_file(files: SequenceFiles) -> str:
     """The fault of a sequence with one spike file for many frames."""
     layout = LAYOUTS[files.layout]
     (path,) = files.spikes.values()
-    told = f"{path} is the only spike file of {len(files.blur)} frames; "
-    each = "put there a spike file for each frame, with the frame's name"
+    fault = f"{path} is the only spike file of {len(files.blur)} frames; "
+    per_frame = "put there a spike file for each frame, with the frame's name"
     streams = layout.places(files.split, files.name, files.blur_dir).streams
     if not streams:
-        return told + each
+        return fault + per_frame
     # The last place for the spikes of a sequence is the folder of the frames' spike files.
     whole = PurePosixPath(path).with_stem(PurePosixPath(streams[-1]).name)
     return (
-        f"{told}if it holds the spikes of the whole sequence, rename it to {whole}, which is "
-        f"divided evenly among the frames unless a table {TABLE} says otherwise; else {each}"
+        f"{fault}if it holds the spikes of the whole sequence, rename it to {whole}, which is "
+        f"divided evenly among the frames unless a table {TABLE} says otherwise; else {per_frame}"
     )
 
 
-def _lacking(parts: Mapping[str, Collection[str]], names: Sequence[str]) -> list[str]:
+def _missing_partners(parts: Mapping[str, Collection[str]], names: Sequence[str]) -> list[str]:
     """A line for each frame that is not in all parts; one line for many that lack the same."""
     groups: dict[tuple[str, str], list[str]] = {}
     for name in names:
@@ -120,11 +122,13 @@ def _lacking(parts: Mapping[str, Collection[str]], names: Sequence[str]) -> list
             groups.setdefault((present, absent), []).append(name)
     faults = []
     for (present, absent), group in groups.items():
-        where = f"in {present} but {{}} no partner in {absent}"
         if len(group) > MAX_LINES:
-            faults.append(f"frames {first_few(group)} are {where.format('have')}")
+            frames = first_few(group)
+            faults.append(f"frames {frames} are in {present} but have no partner in {absent}")
         else:
-            faults += [f"frame {name} is {where.format('has')}" for name in group]
+            faults += [
+                f"frame {name} is in {present} but has no partner in {absent}" for name in group
+            ]
     return faults
 
 
@@ -140,16 +144,16 @@ def _jumps(files: SequenceFiles) -> list[str]:
             f"layout {layout.name}: if no frames are missing between them, number them "
             f"{_first_numbers(step)}; else put them back"
         ]
-    cure = "frames are missing; put them back, or make two sequences of it"
+    remedy = "frames are missing; put them back, or make two sequences of it"
     if len(jumps) > MAX_LINES:
         name, following = jumps[0]
         return [
             f"frame numbers jump in {len(jumps)} places, the first from {name} to {following}: "
-            f"{cure}"
+            f"{remedy}"
         ]
-    return [f"frame numbers jump from {name} to {following}: {cure}" for name, following in jumps]
+    return [f"frame numbers jump from {name} to {following}: {remedy}" for name, following in jumps]
 
 
 def _first_numbers(step: int) -> str:
-    """How frames are numbered in a layout, by an example."""
+    """The first numbers of frames in a layout, as an example."""
     return ", ".join(str(1 + step * count) for count in range(3))

@@ -14,15 +14,21 @@ from vrtspike.data.raw.layouts.layout import Layout, fixed_exposure
 
 
 def source_frame_numbers(names: Sequence[str]) -> list[int] | None:
-    """The source frames that names stand for; None where a name is of another kind.
+    """The source frames that names stand for; None if a name is of another kind.
 
     >>> source_frame_numbers(["0001", "0001_002"])
     [4, 7]
     """
-    found = [re.fullmatch(r"(\d+)(?:_(\d+))?", name) for name in names]
-    if None in found:
-        return None
-    return [4 * int(m[1]) + (int(m[2]) + 1 if m[2] else 0) for m in found if m]
+    numbers = []
+    for name in names:
+        match = re.fullmatch(r"(\d+)(?:_(\d+))?", name)
+        if match is None:
+            return None
+        number = 4 * int(match[1])
+        if match[2]:
+            number += int(match[2]) + 1
+        numbers.append(number)
+    return numbers
 
 
 def _layout(length: int) -> Layout:

@@ -1,9 +1,9 @@
-"""One long recording a sequence, ``spike.dat``; ``exposures.csv`` says when the shutter was open.
+"""One long recording a sequence, ``spike.dat``, with its exposures in ``exposures.csv``.
 
-Of cameras of one's own it lies beside ``<split>/<sequence>/{blur,sharp}/NAME.png``.
+For your own cameras it lies beside ``<split>/<sequence>/{blur,sharp}/NAME.png``.
 
 BSD, DVD and REDS are published without spikes (``rgb_pairs`` is DVD and BSD as ESTRNN takes them).
-Those that are simulated from the sharp frames (``scripts/simulate.py --pairs``) lie under a root of
+Spikes simulated from the sharp frames (``scripts/simulate.py --pairs``) lie under a root of
 their own (DATA.SPIKE_ROOT), as ``<split>/<sequence>/spike.dat`` with its ``exposures.csv``.
 """
 
@@ -42,27 +42,30 @@ UHSR = replace(
 """``spike.npz`` of 250 x 250 pixels, of which rows and columns 13 to 236 are picture."""
 
 
-_PAIRS = (
-    ("bsd", "{split}/{sequence}/Blur/RGB", "{split}/{sequence}/Sharp/RGB"),
-    ("dvd", "{split}/{sequence}/input", "{split}/{sequence}/GT"),
-    ("reds", "{split}/{split}_blur/{sequence}", "{split}/{split}_sharp/{sequence}"),
-    ("rgb_pairs", "{split}/blur/{sequence}", "{split}/gt/{sequence}"),
-)
-"""Name, blurry and sharp frames of the layouts without recorded spikes."""
+def _pairs(name: str, blur: str, sharp: str) -> Layout:
+    """A layout without recorded spikes.
+
+    Args:
+        name: of the layout.
+        blur: folder of a sequence's blurry frames.
+        sharp: folder of its sharp frames.
+    """
+    return replace(
+        ONE_STREAM,
+        name=name,
+        marks=((sharp.replace("{sequence}", "*"),),),
+        blur=blur,
+        sharp=sharp,
+        step=1,
+    )
+
 
 LAYOUTS = (
     ONE_STREAM,
     M1K40,
     UHSR,
-    *(
-        replace(
-            ONE_STREAM,
-            name=name,
-            marks=((sharp.replace("{sequence}", "*"),),),
-            blur=blur,
-            sharp=sharp,
-            step=1,
-        )
-        for name, blur, sharp in _PAIRS
-    ),
+    _pairs("bsd", "{split}/{sequence}/Blur/RGB", "{split}/{sequence}/Sharp/RGB"),
+    _pairs("dvd", "{split}/{sequence}/input", "{split}/{sequence}/GT"),
+    _pairs("reds", "{split}/{split}_blur/{sequence}", "{split}/{split}_sharp/{sequence}"),
+    _pairs("rgb_pairs", "{split}/blur/{sequence}", "{split}/gt/{sequence}"),
 )

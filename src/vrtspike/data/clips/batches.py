@@ -1,0 +1,96 @@
+"""Batches of clips as a model takes them, converted on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from vrtspike.data.store.voxels import Statistics, normalize_counts
+
+
+@dataclass
+class Clip:
+    """A batch of clips on the device. B clips of T frames, K bins, H x W pixels."""
+
+    blur: torch.Tensor
+    """float32 (B, T, 3, H, W), 0 to 1."""
+    sharp: torch.Tensor | None
+    """float32 (B, T, 3, H, W), 0 to 1; None without truth."""
+    voxels: torch.Tensor | None
+    """float32 (B, T, K, h, w): standardised gain x spike rate, at the resolution of the spike
+    sensor; (B, T + 2, K, h, w) with DATA.NEIGHBOURS; None without spikes."""
+    guide: torch.Tensor | None = None
+    """The restoration of a teacher, if there is one."""
+
+    @property
+    def reference(self) -> torch.Tensor:
+        """``sharp`` of a clip for training."""
+        assert self.sharp is not None, "training clips have sharp frames"
+        return self.sharp
+
+    @property
+    def own_voxels(self) -> torch.Tensor | None:
+        """Voxels of the clip's own frames, (B, T, K, h, w), which every model takes."""
+        if self.voxels is None or self.voxels.shape[1] == self.blur.shape[1]:
+            return self.voxels
+        return self.voxels[:, 1:-1]
+
+
+def prepare_batch(
+    batch: Mapping[str, Any], statistics: Statistics | None, device: torch.device | str
+) -> Clip:
+    """Move a batch to the device as integers and convert it there.
+
+    Args:
+        batch: collated samples of :class:`~vrtspike.data.clips.clips.ClipDataset`:
+            ``blur`` uint8 (B, T, H, W, 3); ``sharp`` like it if there is truth; ``counts`` uint8
+            (B, T, K, h, w), ``bin_steps`` uint8 (B, T, K) and ``gain`` float32 (B,) if there are
+            spikes.
+        statistics: of the training split; None if its data set has no spikes, the spikes of the
+            batch are then ignored.
+        device: of the model.
+    """
+    blur = _to_float(batch["blur"].to(device, non_blocking=True))
+    sharp = None
+    if batch.get("sharp") is not None:
+        sharp = _to_float(batch["sharp"].to(device, non_blocking=True))
+    voxels = None
+    if statistics is not None and "counts" in batch:
+        voxels = _prepare_voxels(batch, statistics, device)
+    return Clip(blur=blur, sharp=sharp, voxels=voxels)
+
+
+def _prepare_voxels(
+    batch: Mapping[str, Any], statistics: Statistics, device: torch.device | str
+) -> torch.Tensor:
+    """The standardised voxels of a batch."""
+    counts = batch["counts"].to(device, non_blocking=True)
+    steps = batch["bin_steps"].to(device, non_blocking=True)
+    gain = batch["gain"].to(device, non_blocking=True)
+    voxels = normalize_counts(counts, steps, gain, statistics.mean, statistics.std)
+    if "neighbours" not in batch:
+        return voxels
+    present = batch["neighbours"].to(device, non_blocking=True)
+    return fill_absent_neighbours(voxels, present)
+
+
+def fill_absent_neighbours(voxels: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
+    """Voxels in which absent neighbours deviate in no bin from the frame beside them.
+
+    Args:
+        voxels: float32 (B, T + 2, K, h, w), those of the frames beside the clip first and last.
+        present: bool (B, 2): true if there are spikes of the frame before, and of the one after.
+    """
+    means = voxels.mean(dim=2, keepdim=True).expand_as(voxels)
+    before, after = present[:, :, None, None, None, None].unbind(dim=1)
+    first = torch.where(before, voxels[:, :1], means[:, 1:2])
+    last = torch.where(after, voxels[:, -1:], means[:, -2:-1])
+    return torch.cat((first, voxels[:, 1:-1], last), dim=1)
+
+
+def _to_float(image: torch.Tensor) -> torch.Tensor:
+    """uint8 (..., H, W, 3) to float32 (..., 3, H, W) in [0, 1], contiguous."""
+    return image.movedim(-1, -3).to(torch.float32, memory_format=torch.contiguous_format) / 255

@@ -1,0 +1,141 @@
+"""Statistics and limits of a run: the normalisation of its voxels, and its training recordings."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vrtspike.data.clips.dataset import DatasetManifest, load_dataset
+from vrtspike.data.clips.limits import Limits, training_limits
+from vrtspike.data.store.voxels import Statistics
+from vrtspike.io.files import read_json
+from vrtspike.runs.named_models import start_file
+from vrtspike.runs.names import STATISTICS
+from vrtspike.system.errors import RunError
+
+if TYPE_CHECKING:
+    from vrtspike.settings.schema import Settings
+
+
+def run_statistics(settings: Settings, manifest: Path) -> dict[str, Any]:
+    """The statistics file of a run: JSON values.
+
+    It holds mean, standard deviation and count of the voxels (:func:`training_statistics`; null for
+    a model without spikes), the bins, name and digest of the data set, and the limits of the
+    training (:class:`Limits`) if the data set has them. Weights that stay as they come keep the
+    whole file of their run, because they learn from no other data.
+
+    Raises:
+        DataError: if the data set is missing.
+        RunError: if the statistics of the trained model that a run starts from are missing or
+            damaged.
+    """
+    if settings.kept_start is not None:
+        folder = start_file(settings.kept_start).parent
+        read_statistics(folder)
+        kept: dict[str, Any] = read_json(folder / STATISTICS)
+        return kept
+    dataset = load_dataset(manifest)
+    statistics = training_statistics(settings, dataset) if settings.MODEL.USE_SPIKE else None
+    contents = {
+        "dataset": dataset.name,
+        "dataset_digest": dataset.digest,
+        "bins": dataset.bins,
+        "statistics": None if statistics is None else asdict(statistics),
+    }
+    limits = _run_limits(settings, dataset) if settings.MODEL.USE_SPIKE else None
+    if limits is not None:
+        contents["limits"] = limits.contents()
+    return contents
+
+
+def _run_limits(settings: Settings, dataset: DatasetManifest) -> Limits | None:
+    """The ranges of the sequences that a run is trained on; None where the data set has none."""
+    data = settings.DATA
+    held_out = dataset.held_out if data.VALIDATION != "test" else ()
+    trained = [
+        entry.limits
+        for entry in dataset.sequences
+        if entry.split == data.TRAIN_SPLIT and entry.name not in held_out
+    ]
+    return training_limits(trained, data)
+
+
+def training_statistics(settings: Settings, dataset: DatasetManifest) -> Statistics | None:
+    """The statistics that a training standardises voxels with.
+
+    They are those of the trained model that it starts from, as its weights expect them; else
+    DATA.NORM; else those of the training split. None in a data set without spikes.
+
+    Raises:
+        RunError: if the statistics of that model are missing or damaged.
+    """
+    statistics = dataset.statistics_for(settings.DATA)
+    start = settings.MODEL.PRETRAINED
+    if start is None or statistics is None or not settings.MODEL.USE_SPIKE:
+        return statistics
+    return read_statistics(start_file(start).parent)
+
+
+def read_statistics(folder: Path) -> Statistics | None:
+    """Read the statistics of a run; None for a model without spikes.
+
+    Args:
+        folder: of a run, or of its published result.
+
+    Raises:
+        RunError: if the file is missing, or is not such a file.
+    """
+    statistics, _ = _read_run_statistics(folder)
+    return statistics
+
+
+def read_limits(folder: Path) -> Limits | None:
+    """Read the limits of the recordings that a run was trained on; None if it has no limits.
+
+    Args:
+        folder: of a run, or of its published result.
+
+    Raises:
+        RunError: if the file is missing, or is not such a file.
+    """
+    _, limits = _read_run_statistics(folder)
+    return limits
+
+
+def learned_dataset(folder: Path) -> tuple[str, str]:
+    """Name and digest of the data set that the weights of a run were trained on.
+
+    Args:
+        folder: of a run, or of its published result.
+
+    Raises:
+        RunError: if the file is missing, or is not such a file.
+    """
+    read_statistics(folder)
+    contents = read_json(folder / STATISTICS)
+    return contents.get("dataset", "of an unknown name"), contents.get("dataset_digest", "")
+
+
+def _read_run_statistics(folder: Path) -> tuple[Statistics | None, Limits | None]:
+    """Statistics and limits of a run; each None where the run has none.
+
+    Raises:
+        RunError: if the file is missing, or is not such a file.
+    """
+    path = folder / STATISTICS
+    try:
+        contents = read_json(path)
+        statistics = contents["statistics"]
+        limits = contents.get("limits")
+        return (
+            None if statistics is None else Statistics(**statistics),
+            None if limits is None else Limits.parse(limits),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RunError(
+            f"{path}: missing, damaged, or not the statistics of a run ({error!r}); copy the whole "
+            "result folder again, or remove the file and train the preset again: a finished run is "
+            "only published again"
+        ) from error

@@ -1,0 +1,138 @@
+"""One clip as it is read: crops of consecutive frames with their spikes, as small integers."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, TypedDict
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from vrtspike.data.bins import bin_table
+from vrtspike.data.raw.packed import PackedSpikes
+from vrtspike.data.store.reading import Store
+from vrtspike.data.store.voxels import voxelize_packed
+
+RatioChange = Literal["", "camera", "sensor"]
+"""Part that gets half as many rows and columns: none, the camera, or the sensor."""
+
+
+class Sample(TypedDict):
+    """One clip. T frames, K bins, H x W RGB pixels, h x w spike pixels.
+
+    With DATA.NEIGHBOURS the spikes are those of T + 2 frames, one more on either side.
+    """
+
+    blur: torch.Tensor
+    """uint8 (T, H, W, 3)."""
+    sharp: torch.Tensor
+    """uint8 (T, H, W, 3)."""
+    counts: NotRequired[torch.Tensor]
+    """uint8 (T, K, h, w): spikes per bin; absent, as the next two, in a data set without spikes."""
+    bin_steps: NotRequired[torch.Tensor]
+    """uint8 (T, K): spike steps of each bin."""
+    gain: NotRequired[torch.Tensor]
+    """float32 (): brightness of a spike rate of 1."""
+    sequence: str
+    """``<split>/<sequence>``."""
+    start: int
+    """Index of the first frame in its sequence."""
+    neighbours: NotRequired[torch.Tensor]
+    """bool (2,): true if there are spikes of the frame before, and of the one after; only with
+    DATA.NEIGHBOURS."""
+    ratio_change: NotRequired[RatioChange]
+    """As drawn for a batch that begins with this clip; only with DATA.RATIO_AUGMENT."""
+
+
+def read_clip(
+    store: Store,
+    name: str,
+    frames: slice,
+    rows: slice,
+    columns: slice,
+    *,
+    precomputed: bool = True,
+    neighbours: bool = False,
+) -> Sample:
+    """Read a clip.
+
+    Args:
+        store: of the sequence.
+        name: of the sequence, ``<split>/<sequence>``.
+        frames: indices of the frames.
+        rows: of the crop, in RGB pixels; both ends are multiples of the numerator of the RGB to
+            spike scale.
+        columns: likewise.
+        precomputed: read stored counts; False counts the stored spikes of the crop instead, with
+            equal results.
+        neighbours: read the spikes of the frame before and of the one after as well, if the
+            sequence has these frames.
+
+    Raises:
+        DataError: if a chunk cannot be read.
+    """
+    layout = store.layout
+    sample = Sample(
+        blur=torch.from_numpy(store.read("blur", frames, rows, columns)),
+        sharp=torch.from_numpy(store.read("sharp", frames, rows, columns)),
+        sequence=name,
+        start=frames.start,
+    )
+    if layout.spike_size is None:
+        return sample
+    counted = frames
+    if neighbours:
+        counted = slice(max(frames.start - 1, 0), min(frames.stop + 1, len(layout.frames)))
+    sensor_rows = _to_sensor(rows, store)
+    sensor_columns = _to_sensor(columns, store)
+    if precomputed:
+        counts = store.read("voxels", counted, sensor_rows, sensor_columns)
+    else:
+        counts = _count_spikes(store, counted, sensor_rows, sensor_columns)
+    sample["counts"] = torch.from_numpy(counts)
+    sample["bin_steps"] = torch.from_numpy(bin_table(layout.binned[counted], layout.bins))
+    sample["gain"] = torch.tensor(store.gain, dtype=torch.float32)
+    return sample
+
+
+def _to_sensor(pixels: slice, store: Store) -> slice:
+    """Rows or columns of the sensor that RGB pixels cover."""
+    scale = store.layout.scale
+    return slice(int(pixels.start / scale), int(pixels.stop / scale))
+
+
+def _count_spikes(store: Store, frames: slice, rows: slice, columns: slice) -> NDArray[np.uint8]:
+    """Spikes per bin of a crop in spike pixels, from the stored spikes: uint8 (T, K, h, w)."""
+    first_byte = columns.start // 8
+    last_byte = -(-columns.stop // 8)
+    # Columns of the crop among those of the whole bytes that are read.
+    read_columns = columns.stop - 8 * first_byte
+    skipped_columns = columns.start - 8 * first_byte
+    packed = store.read("bits", frames, rows, slice(first_byte, last_byte))
+    counts = []
+    for bits, exposure in zip(packed, store.layout.binned[frames], strict=True):
+        spikes = PackedSpikes(bits[: exposure.stop], read_columns)
+        voxels = voxelize_packed(spikes, store.layout.bins, exposure.sharp)
+        counts.append(voxels[..., skipped_columns:])
+    return np.stack(counts)
+
+
+def mark_neighbours(sample: Sample, *, before: bool, after: bool) -> None:
+    """Record the neighbours that a sample has spikes of, and pad the places of the absent ones.
+
+    Args:
+        sample: changed in place.
+        before: true if it has spikes of the frame before its first one.
+        after: true if it has spikes of the frame after its last one.
+    """
+    padding_before = 0 if before else 1
+    padding_after = 0 if after else 1
+    sample["counts"] = functional.pad(
+        sample["counts"], (0, 0, 0, 0, 0, 0, padding_before, padding_after)
+    )
+    # One step a bin, so that nothing is divided by zero.
+    sample["bin_steps"] = functional.pad(
+        sample["bin_steps"], (0, 0, padding_before, padding_after), value=1
+    )
+    sample["neighbours"] = torch.tensor([before, after])
