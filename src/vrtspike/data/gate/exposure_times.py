@@ -49,7 +49,7 @@ def time_faults(exposures: Sequence[Mapping[str, Any]], *, has_table: bool) -> l
             if _is_cut(exposure, steps, offset)
         ]
     correlation = median(exposure["correlation"] for exposure in located)
-    # Dark or still scenes: one unreliable centre, where the other exposures have none, tells nothing.
+    # In dark or still scenes: the only centre of several exposures, and unreliable, tells nothing.
     if len(located) == 1 < len(exposures) and correlation < RELIABLE_CORRELATION:
         return faults
     tolerance = _offset_tolerance(offsets, correlation, steps)
