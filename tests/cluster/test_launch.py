@@ -53,7 +53,7 @@ sys.exit(report_status(75))
 LAUNCHER = """
 import os, sys
 from pathlib import Path
-from vrtspike.cluster.scheduler import time_limit
+from vrtspike.cluster.time_limit import time_limit
 from vrtspike.cluster.launch import train
 from vrtspike.monitoring.display import Messages
 folder = Path(sys.argv[1])

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.analysis.figures import RunFigures, run_figures, summarize_sections, throughput
+from vrtspike.analysis.figures import RunFigures, run_figures
 from vrtspike.analysis.findings import Finding, find, findings_table, preset_text, proposed_keys
 from vrtspike.analysis.run_logs import RunLogs, read_run_logs
+from vrtspike.analysis.section_times import summarize_sections, throughput
 from vrtspike.config.problems import Metric, find_problem
 from vrtspike.config.run_schema import kept_note, split_seed
 from vrtspike.io.files import atomic_write_text, finite_or_null, write_json

@@ -22,7 +22,10 @@ from typing import Literal
 
 from ruamel.yaml import YAML
 
-from vrtspike.cluster.scheduler import JOB_END, QUERY_S, REQUEUE_FILE, is_permanent, query
+from vrtspike.cluster.failures import is_permanent
+from vrtspike.cluster.queries import QUERY_S, query
+from vrtspike.cluster.slurm_job import REQUEUE_FILE
+from vrtspike.cluster.time_limit import JOB_END
 from vrtspike.io.files import json_digest, read_json, write_json
 from vrtspike.system.endings import SNAKEMAKE_PROCESS
 from vrtspike.system.errors import RunError

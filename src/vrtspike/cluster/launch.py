@@ -17,14 +17,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from vrtspike.cluster.gpus import Devices, take_gpus, usable_gpus
-from vrtspike.cluster.scheduler import (
-    TimeLimit,
-    rendezvous_endpoint,
-    requeue,
-    srun_command,
-    time_limit,
-)
 from vrtspike.cluster.signals import EXIT_INTERRUPTED, STATUS_FILE, read_status, status_file
+from vrtspike.cluster.slurm_job import rendezvous_endpoint, requeue, srun_command
+from vrtspike.cluster.time_limit import TimeLimit, time_limit
 from vrtspike.cluster.torchrun import run, run_training
 from vrtspike.config.loading import check_training
 from vrtspike.config.workflow import load_workflow

@@ -19,9 +19,10 @@ from typing import NamedTuple
 
 import psutil
 
+from vrtspike.cluster.failures import NEAR_END
 from vrtspike.cluster.gpus import Devices
-from vrtspike.cluster.scheduler import LIMIT_CHECK_INTERVAL_S, NEAR_END, TimeLimit
 from vrtspike.cluster.signals import LAUNCHER_DIED, STOP_SIGNALS, block, handled
+from vrtspike.cluster.time_limit import LIMIT_CHECK_INTERVAL_S, TimeLimit
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.processes import stop_with_parent
 

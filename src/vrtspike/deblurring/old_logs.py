@@ -21,10 +21,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.analysis.figures import BACKWARD, DATA, FORWARD, Speed, run_figures
+from vrtspike.analysis.figures import Speed, run_figures
 from vrtspike.analysis.findings import find
 from vrtspike.analysis.performance import Analysis
 from vrtspike.analysis.run_logs import STEP_COLUMNS, TIMING_COLUMNS, RunLogs
+from vrtspike.analysis.section_times import BACKWARD, DATA, FORWARD
 from vrtspike.metrics.registry import METRICS
 from vrtspike.monitoring.timing_layout import ROOT
 from vrtspike.runs.published import PublishedRun

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from vrtspike.analysis.figures import summarize_sections, throughput
 from vrtspike.analysis.performance import Analysis
 from vrtspike.analysis.run_logs import RunLogs
+from vrtspike.analysis.section_times import summarize_sections, throughput
 from vrtspike.config.problems import Metric
 from vrtspike.io.files import finite_or_null
 from vrtspike.reporting.evaluations import Contents, read_table, records
@@ -81,9 +81,9 @@ def performance(analysis: Analysis) -> Contents:
 
     Returns:
         figures of :class:`vrtspike.analysis.figures.RunFigures`; ``parts``: their share of a step,
-        0 to 1; ``sections`` of :func:`~vrtspike.analysis.figures.summarize_sections`; curves of
-        ``throughput`` and ``memory`` (megabytes of 2**20 bytes) by title; ``findings``, the most
-        important first, keys as ``KEY: value``.
+        0 to 1; ``sections`` of :func:`~vrtspike.analysis.section_times.summarize_sections`;
+        curves of ``throughput`` and ``memory`` (megabytes of 2**20 bytes) by title; ``findings``,
+        the most important first, keys as ``KEY: value``.
     """
     speed, memory, logs = analysis.figures.speed, analysis.figures.memory, analysis.logs
     times = {name: getattr(speed, name) for name in ("step_ms", "samples_per_second", "data_share")}
