@@ -16,7 +16,7 @@ import pytest
 
 from tests.concurrency import run_python
 from tests.runs.test_identity import STATISTICS, finish, write_dataset
-from vrtspike.cluster.gpus import lock_gpu
+from vrtspike.cluster.gpu_locks import lock_gpu
 from vrtspike.cluster.launch import has_advanced, launch, run_end_hook
 from vrtspike.cluster.signals import LAUNCHER_DIED, status_file
 from vrtspike.cluster.torchrun import run

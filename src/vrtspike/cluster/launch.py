@@ -209,7 +209,7 @@ def train(
         if nodes == 1:
             # Before anything in the run's folder changes: this may wait for hours.
             batches = (read_record(folder) or {}).get("micro_batches")
-            taken = take_gpus(gpus, most=most_gpus, batches=batches, show=messages.show)
+            taken = take_gpus(gpus, max_count=most_gpus, batches=batches, show=messages.show)
             devices = stack.enter_context(taken)
         path = stack.enter_context(status_file(folder))
         environment = {STATUS_FILE: str(path.absolute())}

@@ -183,7 +183,7 @@ def why(arguments: argparse.Namespace) -> None:
     listed, too. Nothing is run. Options of snakemake follow the targets: vrtspike why all
     --configfile my.yaml
     """
-    from vrtspike.workflow.views import SUMMARY_ONLY
+    from vrtspike.workflow.plan_view import SUMMARY_ONLY
 
     if not _SNAKEFILE.is_file():
         raise RunError(f"{Path.cwd()}: no {_SNAKEFILE} here; go to the project's folder first")
