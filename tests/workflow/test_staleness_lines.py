@@ -42,13 +42,15 @@ def test_a_line_per_key_of_the_jobs_own_preset():
 
 
 @pytest.mark.parametrize("name", ["analyze_performance", "compare", "report_page", "ablation"])
-def test_how_voxels_are_computed_decides_nothing_that_is_only_shown(repository, name):
+def test_tables_and_pages_do_not_depend_on_the_code_of_voxels(repository, name):
     """The settings name such code by parts of its name, which count as no import."""
     uses = [*problem_parts("METRICS"), *problem_parts("SETTINGS")]
     lines = code_lines(repository / "scripts", f"{name}.py", uses=uses)
     files = [line.split(" ")[0] for line in lines]
     assert "vrtspike/settings/schema.py" in files
-    assert not [each for each in files if "/data/" in each or "/models/" in each]
+    parts = {file for file in files if "/data/" in file or "/models/" in file}
+    # Metrics compare 8-bit images.
+    assert parts <= {"vrtspike/data/rgb_images.py"}
 
 
 @pytest.fixture
