@@ -156,7 +156,8 @@ def records(table: pd.DataFrame) -> list[dict[str, Any]]:
 def _metric(metric: Metric, summary: Mapping[str, Any], protocol: str) -> Contents:
     """A metric with its means: ``blurry`` (input), ``restored`` (result), ``gain``, ``spikes``.
 
-    ``spikes`` is the mean of pictures from spikes alone. Means without finite number are None, with the ``reason``.
+    ``spikes`` is the mean of pictures from spikes alone. Means without finite number are None, with
+    the ``reason``.
     """
     figures = summary["metrics"][metric.name]
     alone = summary.get("spikes_alone") or {}
