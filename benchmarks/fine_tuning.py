@@ -1,8 +1,8 @@
 """Measure fine-tuning on a small data set of another sensor.
 
 Compared are the weights ``general``, the same fine-tuned by the preset ``finetune``, and its
-network trained from random weights in as many steps and at the rate of ``light_small``; the table is in
-``docs/general.md``.
+network trained from random weights in as many steps and at the rate of ``light_small``; the table
+is in ``docs/general.md``.
 
 Examples:
     python benchmarks/other_sensor.py

@@ -101,7 +101,7 @@ LINEAR: dict[str, tuple[Features, ...]] = {
 def pixels(
     dataset: DatasetManifest, split: str, features: tuple[Features, ...]
 ) -> tuple[Values, Values]:
-    """Return all pixels of a split: 3 x 3 neighbours of each feature, and sharp less blurry grey."""
+    """Return all pixels of a split: 3 x 3 neighbours of a feature, and sharp less blurry grey."""
     inputs = []
     targets = []
     for entry in dataset.split(split):

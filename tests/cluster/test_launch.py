@@ -134,7 +134,7 @@ def test_a_run_holds_devices_that_share_its_batches_to_its_end(tmp_path, install
         assert rank.environ()["CUDA_VISIBLE_DEVICES"] == "GPU-a"
         lock = tmp_path / "locks/GPU-a.gpu"
         assert lock.read_text().startswith(f"process {launcher.pid} of ")
-        # What a killed launcher leaves still saves, and still uses the device.
+        # The processes of a killed launcher still save, and still use the device.
         rank.suspend()
         launcher.kill()
         launcher.wait()

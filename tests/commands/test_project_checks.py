@@ -52,7 +52,7 @@ FIRST = "weights.safetensors is not there: that preset is trained first"
         ),
     ],
 )
-def test_what_presets_need(project, presets, names, expected):
+def test_needs_of_presets(project, presets, names, expected):
     for name, text in presets.items():
         (project / f"config/presets/{name}.yaml").write_text(text)
     overrides = [] if names is None else [f"PRESETS={names}"]

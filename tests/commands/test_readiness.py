@@ -22,7 +22,7 @@ SOUND, WRONG, ABSENT = (
         (WRONG, ABSENT, "fix first: b", False),
     ],
 )
-def test_the_last_line_tells_what_is_ready(machine, presets, ending, is_sound):
+def test_the_last_line_is_the_conclusion(machine, presets, ending, is_sound):
     lines = []
     checks = [MACHINE, machine, PRESETS, presets]
     assert show_checks(iter(checks), lines.append) is is_sound

@@ -55,7 +55,7 @@ def test_tables_and_pages_do_not_depend_on_the_code_of_voxels(repository, name):
 
 @pytest.fixture
 def forced(tmp_path) -> Callable[..., list[tuple[str, str]]]:
-    """What is made again of what stands in a folder, and why."""
+    """The forced files of a folder, with the reasons."""
 
     def ask(*arguments: Any, **more: Any) -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []
@@ -101,7 +101,7 @@ def test_a_raw_file_of_prepared_data_has_a_line_that_changes_with_its_contents(t
     for contents in ("one", "two"):
         raw.write_text(contents)
         assert raw_file_lines(workflow, "p") == [f"raw file {raw}: {file_digest(raw)[:12]}"]
-    # What the manifest lists with this size and date is not read again.
+    # Files that the manifest lists with the same size and date are not read again.
     entry = {**file_entry(tmp_path, raw.name), "digest": "0" * 64}
     write_json(workflow.manifest("p"), {"files": [entry]})
     assert raw_file_lines(workflow, "p") == [f"raw file {raw}: {'0' * 12}"]
