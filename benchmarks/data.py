@@ -1,10 +1,10 @@
-"""How fast data are read, with a plain reference in the same run.
+"""Measure how fast data are read, beside a plain reference in the same run.
 
 A data set of GoPro's size per frame (720 x 1280 RGB, 88 x 360 x 640 spikes) is made in a temporary
-folder and read as training reads it. The references are what one would write first: PNG files
-decoded for every sample, voxels summed bin by bin in Python. Times are CPU milliseconds of one
-process (medians), so that a busy machine changes them less; rates are by the clock. Variants take
-turns, so that a disturbance meets them all.
+folder and read as training reads it. The references are the obvious implementations: PNG
+files decoded for every sample, voxels summed bin by bin in Python. Times are median CPU
+milliseconds of one process, which a busy machine changes less; rates are by the clock. Variants
+alternate, so that a disturbance affects them all.
 
     python benchmarks/data.py [--output benchmarks/results]
 """
@@ -55,8 +55,13 @@ from vrtspike.training.batches import ShuffledBatches
 from vrtspike.training.distributed import Ranks
 from vrtspike.training.workers import Workers
 
-HEIGHT, WIDTH, BINS, CLIP, CROP = 720, 1280, 32, 5, 256
-SEQUENCES, FRAMES = 2, 16
+HEIGHT = 720
+WIDTH = 1280
+BINS = 32
+CLIP = 5
+CROP = 256
+SEQUENCES = 2
+FRAMES = 16
 COPIES = 36
 """Sequences of the data that do not fit into the cache: 576 frames of 12.9 MB."""
 KINDS = ("counts", "bits")
@@ -79,7 +84,8 @@ print([line for line in open("/proc/self/status") if line.startswith("VmHWM")][0
 def make_data(folder: Path) -> Path:
     """Write raw files of sequences that move, build their stores, and return their manifest."""
     random = np.random.default_rng(0)
-    raw, manifests = folder / "raw", []
+    raw = folder / "raw"
+    manifests: list[Path] = []
     for name in (f"s{number}" for number in range(SEQUENCES)):
         noise = random.random((HEIGHT, WIDTH, 3), dtype=np.float32)
         scene = np.asarray(cv2.GaussianBlur(noise, (0, 0), 3), dtype=np.float32)
@@ -87,27 +93,30 @@ def make_data(folder: Path) -> Path:
         picture = np.clip(255 * (0.5 + 5 * (scene - scene.mean())), 0, 255).astype(np.uint8)
         frames = (np.roll(picture, n, axis=1) for n in range(FRAMES * FRAMES_PER_EXPOSURE + 1))
         write_sequence(raw / "train" / name, frames, frames_per_exposure=FRAMES_PER_EXPOSURE)
-        found = ingest_sequence(raw, find_sequence(raw, f"train/{name}", "blur"))
+        contents = ingest_sequence(raw, find_sequence(raw, f"train/{name}", "blur"))
         ingested = folder / "ingest" / f"{name}.json"
-        write_json(ingested, found | {"source_version": "", "recipe": ""})
+        write_json(ingested, contents | {"source_version": "", "recipe": ""})
         manifests.append(folder / "k32" / "train" / f"{name}.json")
         build_store(raw, ingested, BINS, manifests[-1])
     return _merged(manifests, folder / "k32")
 
 
 def repeat_data(folder: Path, first: Path) -> Path:
-    """A data set of many stores with the contents of one, which lie on the disk once."""
-    made, manifests = read_json(first), []
+    """Make a data set of many stores with the contents of one, by hard links."""
+    contents = read_json(first)
+    manifests: list[Path] = []
     for name in (f"s{number}" for number in range(COPIES)):
         manifests.append(folder / "train" / f"{name}.json")
         store = manifests[-1].with_suffix(".zarr")
         shutil.copytree(first.with_suffix(".zarr"), store, copy_function=os.link)
-        write_json(manifests[-1], sealed(made | {"sequence": name}))
+        write_json(manifests[-1], sealed(contents | {"sequence": name}))
     return _merged(manifests, folder)
 
 
 def _merged(manifests: list[Path], folder: Path) -> Path:
-    path, names = folder / "dataset.json", [f"train/{manifest.stem}" for manifest in manifests]
+    """Write the manifest of a data set of these sequences."""
+    path = folder / "dataset.json"
+    names = [f"train/{manifest.stem}" for manifest in manifests]
     accepted = {"sequences": names, "excluded": {}, "overlaps": {}}
     write_json(path, merge_dataset(accepted, folder, dataset="benchmark"))
     return path
@@ -135,14 +144,14 @@ def plain_sample(root: Path, random: np.random.Generator) -> None:
 
 
 def cpu_times(works: Works, repeat: int) -> dict[str, float]:
-    """Median of the CPU milliseconds of this process for single calls, the works taking turns."""
+    """Return the median CPU milliseconds of single calls; the functions are called in turn."""
     times: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(repeat):
         for name, work in works.items():
             start = time.process_time()
             work()
             times[name].append(1e3 * (time.process_time() - start))
-    return {name: statistics.median(found) for name, found in times.items()}
+    return {name: statistics.median(values) for name, values in times.items()}
 
 
 def decoding(path: Path) -> Figures:
@@ -187,13 +196,13 @@ def ingestion(folder: Path) -> Figures:
         yield f"ingest: {name}", value / FRAMES, "ms"
     options = (raw, folder / "ingest" / "s0.json", BINS, folder / "again" / "s.json")
     start = time.perf_counter()
-    told = subprocess.check_output([sys.executable, "-c", BUILD, *map(str, options)], text=True)
+    output = subprocess.check_output([sys.executable, "-c", BUILD, *map(str, options)], text=True)
     yield "voxelize: one frame", 1e3 * (time.perf_counter() - start) / FRAMES, "ms by the clock"
-    yield "voxelize: peak memory", int(told.split()[-2]) / 1e3, "MB"
+    yield "voxelize: peak memory", int(output.split()[-2]) / 1e3, "MB"
 
 
 def clips_of(manifest: Path, kind: str = "counts", cache_bytes: int = 0) -> ClipDataset:
-    """Training clips as the baseline preset cuts them, of stored ``counts`` or of ``bits``."""
+    """Return training clips of the baseline preset, from stored ``counts`` or ``bits``."""
     settings = DataSettings(
         CROP_SIZE=CROP, CLIP_LEN=CLIP, NUM_VOXEL_BINS=BINS, USE_PRECOMPUTED_VOXELS=kind == "counts"
     )
@@ -231,20 +240,21 @@ def sample_times(manifest: Path, raw: Path) -> Figures:
 
 
 def batches_of(clips: ClipDataset, workers: int = 0, **loader: int) -> ShuffledBatches:
-    """The batches of one clip that a process without a GPU trains on."""
+    """Return batches of one clip for a process without GPU."""
     settings = RunSettings.model_validate({"DATALOADER": loader})
-    processes, ranks = Workers(workers, 1, workers, 0), Ranks(0, 0, 1, 1, torch.device("cpu"))
+    processes = Workers(workers, 1, workers, 0)
+    ranks = Ranks(0, 0, 1, 1, torch.device("cpu"))
     return ShuffledBatches(clips, settings, processes, ranks)
 
 
 def loader_rates(manifest: Path, samples: int = 800) -> Figures:
     """Samples a second through two workers, augmentation included, start-up excluded."""
-    for title, kind, cache_bytes in (
-        *((kind, kind, 0) for kind in KINDS),
-        ("counts, all cached", "counts", ENOUGH),
-    ):
+    variants = [(kind, kind, 0) for kind in KINDS]
+    variants.append(("counts, all cached", "counts", ENOUGH))
+    for title, kind, cache_bytes in variants:
         batches = batches_of(clips_of(manifest, kind, cache_bytes), workers=2)
-        skip, start = samples // 4, 0.0
+        skip = samples // 4
+        start = 0.0
         for number, _ in enumerate(batches.stream(0, 1, samples), start=1):
             if number == skip:
                 start = time.perf_counter()
@@ -253,7 +263,7 @@ def loader_rates(manifest: Path, samples: int = 800) -> Figures:
 
 
 def caching(folder: Path, first: Path) -> Figures:
-    """What a cache does whose chunks can be a fifth of the data."""
+    """Measure a cache that holds a fifth of the data."""
     manifest = repeat_data(folder, first)
     layout = Store(first.with_suffix(".zarr")).layout
     size = COPIES * sum(np.prod(layout.shapes[name]) for name in ("blur", "sharp", "voxels"))
@@ -270,10 +280,11 @@ def caching(folder: Path, first: Path) -> Figures:
     yield "cache of 20 %: memory taken of what was given", used, "%"
     for block in (1, 32):
         batches = batches_of(clips_of(manifest, cache_bytes=cache_bytes), SHUFFLE_BLOCK=block)
-        epochs, each = [], batches.per_epoch
+        epochs = []
+        per_epoch = batches.per_epoch
         for epoch in range(2):
             begin = cache_use()
-            for _ in batches.stream(epoch * each, 1, (epoch + 1) * each):
+            for _ in batches.stream(epoch * per_epoch, 1, (epoch + 1) * per_epoch):
                 pass
             epochs.append(CacheUse(*np.subtract(cache_use(), begin).tolist()))
         name = f"cache of 20 %: hits in a second epoch, DATALOADER.SHUFFLE_BLOCK {block}"

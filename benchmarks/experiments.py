@@ -1,7 +1,7 @@
 """Experiments on the demo's data: presets trained and evaluated as by the workflow; their pages.
 
-What was measured is kept in ``benchmarks/results``, and a program measures what is not there: who
-wants something measured again removes it. Pages are written from these files.
+Results are kept in ``benchmarks/results``, and programs measure only what is missing there; remove
+a result to measure it again. Pages are written from these files.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ ROOT = Path(__file__).resolve().parents[1]
 CPU = torch.device("cpu")
 SEEDS = (0, 7, 11)
 Measured = Callable[[Path, dict[str, Any]], Iterator[None]]
-"""Measures on a data set (its manifest) what some results lack; yields when they have changed."""
+"""Measures missing results on a data set (its manifest); yields when they have changed."""
 
 
 def run_experiment(
     program: str, page: Path, section: Callable[[Any], str], measured: Measured, about: str | None
 ) -> None:
-    """Measure what is not known yet and write a program's part of a page, or only compare it.
+    """Measure missing results and write a program's part of a page, or only compare it.
 
     Args:
-        program: its name; results are in ``benchmarks/results/<program>.json``.
-        page: that has the part.
-        section: the part, from the results.
+        program: name of the program; results are in ``benchmarks/results/<program>.json``.
+        page: the page.
+        section: returns the part, from the results.
         measured: see :data:`Measured`.
-        about: the program, for ``--help``.
+        about: description of the program, for ``--help``.
     """
     parser = argparse.ArgumentParser(description=about, formatter_class=cli.HelpFormatter)
     default = Path("results/data/demo/k32/dataset.json")
@@ -66,7 +66,7 @@ def run_experiment(
 def trained(
     preset: str, changes: Mapping[str, object], dataset: Path, folder: Path
 ) -> PublishedRun:
-    """Train a preset with some keys set otherwise, on a CPU; the result is in ``folder/result``."""
+    """Train a preset with changed keys on a CPU; the result is in ``folder/result``."""
     pairs = " ".join(f"{key}={value}" for key, value in changes.items())
     status = launch(
         ROOT / "scripts" / "train.py",
@@ -85,7 +85,7 @@ def trained(
 
 @dataclass(frozen=True)
 class Variant:
-    """Keys of a preset that are set otherwise, and the seeds it is trained with."""
+    """Changed keys of a preset, and the seeds of its trainings."""
 
     changes: Mapping[str, object] = field(default_factory=dict)
     seeds: Sequence[int] = SEEDS
@@ -102,79 +102,78 @@ def measure_variants(
     runs: Runs,
     further: Callable[[Settings], dict[str, float]] = lambda settings: {},
 ) -> Iterator[None]:
-    """Train and evaluate what the runs lack; yields after each.
+    """Train and evaluate missing runs; yields after each.
 
     Args:
-        preset: that is varied.
-        variants: by the names that the page shows.
-        dataset: the manifest.
-        runs: what is known; the rest is added.
-        further: figures of a variant's settings.
+        preset: name of the preset.
+        variants: variants by the names that the page shows.
+        dataset: manifest of the data set.
+        runs: known runs; missing ones are added.
+        further: returns further figures, from a variant's settings.
     """
     for name, variant in variants.items():
-        known = runs.setdefault(name, {})
-        for seed in (seed for seed in variant.seeds if str(seed) not in known):
+        by_seed = runs.setdefault(name, {})
+        for seed in variant.seeds:
+            if str(seed) in by_seed:
+                continue
             with TemporaryDirectory() as folder:
                 run = trained(preset, {**variant.changes, "SEED": seed}, dataset, Path(folder))
-                weights, output = Path(folder) / "result" / WEIGHTS, Path(folder) / "evaluation"
+                weights = Path(folder) / "result" / WEIGHTS
+                output = Path(folder) / "evaluation"
                 problem.evaluate(EvaluationJob(weights, run, dataset, output, CPU))
                 metrics = read_json(output / "summary.json")["metrics"]
             figures = {metric: metrics[metric]["restored"] for metric in ("psnr", "tof")}
             figures["blurry"] = metrics["psnr"]["blurry"]
-            known[str(seed)] = {**figures, **further(deblurring_settings(run.settings, preset))}
-            print(f"{name}, seed {seed}: {known[str(seed)]}", flush=True)
+            by_seed[str(seed)] = {**figures, **further(deblurring_settings(run.settings, preset))}
+            print(f"{name}, seed {seed}: {by_seed[str(seed)]}", flush=True)
             yield
 
 
 def variants_table(
     variants: Mapping[str, Variant], runs: Runs, columns: Mapping[str, tuple[str, int]]
 ) -> str:
-    """A row for each variant, and for those that were measured when the code had them.
+    """Format a row for each variant; former variants, in italics, come last.
 
     Args:
-        variants: those that the code has.
-        runs: the figures.
+        variants: the present variants.
+        runs: figures of all runs.
         columns: title and decimals of the mean of further figures.
     """
     rows = []
     for name in [*variants, *(name for name in runs if name not in variants)]:
-        found = list(runs.get(name, {}).values())
-        values = [run["psnr"] for run in found]
-        several = f"{min(values):.2f} to {max(values):.2f}" if len(values) > 1 else "one seed"
-        means = [
-            f"{statistics.fmean(run[key] for run in found):.{n}f}"
-            for key, (_, n) in columns.items()
-        ]
+        figures = list(runs.get(name, {}).values())
+        values = [run["psnr"] for run in figures]
+        spread = f"{min(values):.2f} to {max(values):.2f}" if len(values) > 1 else "one seed"
+        means = []
+        for key, (_, decimals) in columns.items():
+            mean = statistics.fmean(run[key] for run in figures)
+            means.append(f"{mean:.{decimals}f}")
         title = name if name in variants else f"*{name}*"
-        rows.append([title, f"{statistics.fmean(values):.2f}", several, *means])
-    head = [
-        "network",
-        "PSNR, dB, mean",
-        "range of seeds",
-        *(title for title, _ in columns.values()),
-    ]
-    return markdown(head, rows)
+        rows.append([title, f"{statistics.fmean(values):.2f}", spread, *means])
+    titles = [title for title, _ in columns.values()]
+    return markdown(["network", "PSNR, dB, mean", "range of seeds", *titles], rows)
 
 
 def markdown(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
-    """A table."""
+    """Format a Markdown table."""
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *body))
 
 
 def with_part(page: Path, program: str, text: str) -> str:
-    """A page with ``text`` between the comments that say where a program's part of it is."""
-    begin, end = (f"<!-- {program}: {word} -->" for word in ("begin", "end"))
+    """Return a page with ``text`` between the comments that mark a program's part."""
+    begin = f"<!-- {program}: begin -->"
+    end = f"<!-- {program}: end -->"
     before, rest = page.read_text(encoding="utf-8").split(begin)
     return f"{before}{begin}\n\n{text}\n\n{end}{rest.split(end)[1]}"
 
 
 def require_current(page: Path, text: str, program: str) -> None:
-    """End with status 1 if a page is not what its figures make of it.
+    """End with status 1 if a page differs from its figures.
 
     Args:
         page: the file.
-        text: what it should hold.
-        program: under ``benchmarks/``, that writes it.
+        text: its expected contents.
+        program: the program under ``benchmarks/`` that writes it.
     """
     if page.read_text(encoding="utf-8") != text:
         raise SystemExit(f"{page} is outdated; run: python benchmarks/{program}")

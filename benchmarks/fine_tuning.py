@@ -1,8 +1,8 @@
-"""What fine-tuning is worth on a small data set of another sensor.
+"""Measure fine-tuning on a small data set of another sensor.
 
-The weights ``general`` as they come, fine-tuned by the preset ``finetune``, and its network trained
-from nothing in as many steps and at the rate of ``light_small``; the table is in
-``docs/general.md``.
+Compared are the weights ``general``, the same fine-tuned by the preset ``finetune``, and its
+network trained from random weights in as many steps and at the rate of ``light_small``; the table
+is in ``docs/general.md``.
 
 Examples:
     python benchmarks/other_sensor.py
@@ -29,7 +29,7 @@ EQUAL = {
 }
 """Keys of both trainings."""
 VARIANTS = {
-    # It is not trained: one seed says all.
+    # Without training, one seed is enough.
     "`general` as it comes": Variant({**EQUAL, "TRAIN.MAX_STEPS": 0}, SEEDS[:1]),
     "**fine-tuned**": Variant(EQUAL),
     "from nothing": Variant({**EQUAL, "MODEL.PRETRAINED": "null", "TRAIN.OPTIM.LR": 2.0e-3}),
@@ -37,12 +37,12 @@ VARIANTS = {
 
 
 def measured(dataset: Path, runs: Runs) -> Iterator[None]:
-    """Train and evaluate what is not known yet."""
+    """Train and evaluate missing runs."""
     return measure_variants("finetune", VARIANTS, dataset, runs)
 
 
 def section(runs: Runs) -> str:
-    """The part of the page that this program writes."""
+    """Return the part of the page that this program writes."""
     blurry = next(iter(runs["**fine-tuned**"].values()))["blurry"]
     return (
         f"{variants_table(VARIANTS, runs, {'tof': ('tOF, px, mean', 2)})}\n\nSeeds "

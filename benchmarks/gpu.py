@@ -1,9 +1,9 @@
-"""What the presets come to on a GPU: agreement with a CPU, speed and peak memory.
+"""Measure the presets on a GPU: agreement with a CPU, speed and peak memory.
 
 Each part runs in a process of its own with a time limit. Times are medians of CUDA events, memory
 is ``torch.cuda.max_memory_allocated``. The results are written after each part to
 ``benchmarks/results/gpu_<device>.json`` and shown as a table; the exit status is 1 unless all parts
-are done and agree. A preset that is out of memory is no failure.
+finish and agree. A preset that is out of memory is no failure.
 """
 
 from __future__ import annotations
@@ -55,56 +55,70 @@ MORE = (
     "demo",
     "light_demo",
 )
-SMALL, SIDE = ("light_demo", "demo"), 32
-"""Presets, and the side of their frames, that try the parts on a CPU."""
+SMALL = ("light_demo", "demo")
+"""Presets that test the parts on a CPU."""
+SIDE = 32
+"""Side of their frames in pixels."""
 ATTENTION = ("sdpa", "recompute")
-MOST = 12
-"""Kernels of each preset whose times are shown."""
+MAX_KERNELS = 12
+"""Kernels of each preset whose times are shown, the slowest first."""
 CLIP = (60, 720, 1280)
-"""Frames, height and width of the clip whose restoring is timed."""
+"""Frames, height and width of the clip whose restoration is timed."""
 LIMITS = {"32": 1e-2, "bf16-mixed": 0.05}
-"""Largest differences of what is added to the input, and of all gradients, relative to their norms;
-on a CPU rounding to bfloat16 makes 0.01 of ``baseline``."""
+"""Largest differences of the residual (output minus input) and of all gradients, relative to their
+norms; on a CPU rounding to bfloat16 changes ``baseline`` by 0.01."""
 
 Clip = tuple[Tensor, Tensor]
 Figures = Iterator[tuple[str, dict[str, Any]]]
 
 
 def load(name: str, *overrides: str) -> Settings:
-    """A preset's settings."""
+    """Load the settings of a preset."""
     return load_video_preset(REPOSITORY / f"config/presets/{name}.yaml", overrides)
 
 
 def presets(device: torch.device, names: Sequence[str]) -> Sequence[str]:
-    """The presets to measure on a device."""
+    """Return the presets to measure on a device."""
     return names if device.type == "cuda" else SMALL
 
 
 def build(settings: Settings, device: torch.device) -> Restorer:
-    """The preset's untrained model, in which all layers take part."""
+    """Build the untrained model of a preset; no layer is zero."""
     torch.manual_seed(0)
     model = build_model(settings, pretrained=False)
     with torch.no_grad():
         for parameter in model.parameters():
-            if not parameter.any():  # the last layer's, and with it all gradients
+            if not parameter.any():  # zero weights of the last layer make all gradients zero
                 parameter.normal_(0, 0.02)
     return model.to(device)
 
 
 def clips(settings: Settings, device: torch.device, shape: Sequence[int], batch: int = 1) -> Clip:
-    """Random frames (batch, T, 3, H, W), voxels of half their size, for T, H, W of ``shape``."""
+    """Return random frames (batch, T, 3, H, W) and voxels of half their size.
+
+    Args:
+        settings: settings of the preset.
+        device: device of the tensors.
+        shape: T, H, W.
+        batch: number of clips.
+    """
     sensor = (side // 2 for side in shape[1:])
     voxels = torch.randn(batch, shape[0], settings.DATA.NUM_VOXEL_BINS, *sensor)
     return torch.rand(batch, shape[0], 3, *shape[1:]).to(device), voxels.to(device)
 
 
 def milliseconds(device: torch.device, call: Callable[[], object]) -> float:
-    """The median time of 3 to 7 calls, in 3 s if they allow, after a first one; on a CPU of one."""
+    """Return the median time of 3 to 7 calls after a first one; on a CPU that of one call.
+
+    After 3 calls, no further one begins once 3 s are used.
+    """
     times: list[float] = []
-    most = 8 if device.type == "cuda" else 1
-    while len(times) < most and (len(times) < 4 or sum(times) < 3e3):
+    max_calls = 8 if device.type == "cuda" else 1
+    while len(times) < max_calls and (len(times) < 4 or sum(times) < 3e3):
         times.append(1e3 * seconds(device, call))
-    return statistics.median(times[1:] or times)
+    if len(times) == 1:
+        return times[0]
+    return statistics.median(times[1:])
 
 
 def loss(restored: Tensor) -> Tensor:
@@ -113,28 +127,32 @@ def loss(restored: Tensor) -> Tensor:
 
 
 def agreement(device: torch.device) -> Figures:
-    """Output and gradients beside those of a CPU in float32, nothing dropped at random."""
+    """Compare output and gradients with those of a CPU in float32, without dropout."""
     for name in presets(device, FIRST[:2]):
         settings = load(name)
         model = build(settings, torch.device("cpu")).eval()
         clip = clips(settings, torch.device("cpu"), (settings.DATA.CLIP_LEN, SIDE, SIDE))
-        # Float32 products are not to be rounded to ten bits (TF32).
+        # Without TF32, which rounds float32 products to ten bits.
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
             expected = results(model, clip, torch.device("cpu"), settings, "32")
             for precision, limit in LIMITS.items():
-                pairs = zip(
-                    results(model, clip, device, settings, precision), expected, strict=True
-                )
-                output, gradients = (float((a - b).norm() / b.norm()) for a, b in pairs)
+                measured = results(model, clip, device, settings, precision)
+                output = relative_difference(measured[0], expected[0])
+                gradients = relative_difference(measured[1], expected[1])
                 agrees = output <= limit and gradients <= limit
                 figures = {"agrees": agrees, "output": output, "gradients": gradients}
                 yield f"{name}, {precision}", figures
 
 
+def relative_difference(measured: Tensor, expected: Tensor) -> float:
+    """Return the norm of a difference, relative to that of the expected values."""
+    return float((measured - expected).norm() / expected.norm())
+
+
 def results(
     model: Restorer, clip: Clip, device: torch.device, settings: Settings, precision: str
 ) -> tuple[Tensor, Tensor]:
-    """What a model adds to a clip on a device, and all gradients of the loss, on the CPU."""
+    """Compute the residual and all gradients of a model on a device; returns them on the CPU."""
     model.to(device).zero_grad(set_to_none=True)
     train = settings.TRAIN.model_copy(update={"PRECISION": precision})
     with Precision(train, device).autocast():
@@ -145,20 +163,20 @@ def results(
 
 
 def training(device: torch.device, names: Sequence[str], *, compiled: bool = False) -> Figures:
-    """Micro-steps of presets."""
+    """Time micro-steps of presets."""
     for name in presets(device, names):
         yield name, train(load(name), device, compiled)
 
 
 def attention(device: torch.device) -> Figures:
-    """Micro-steps of a preset with each implementation of window attention."""
+    """Time micro-steps of a preset with each implementation of window attention."""
     for name in ATTENTION:
         settings = load(presets(device, FIRST[:1])[-1], f"MODEL.VRT.ATTENTION={name}")
         yield name, train(settings, device, compiled=False)
 
 
 def kernels(device: torch.device) -> Figures:
-    """What takes most of the device's time in a micro-step."""
+    """Measure the slowest kernels of a micro-step."""
     on_gpu = device.type == "cuda"
     activity = ProfilerActivity.CUDA if on_gpu else ProfilerActivity.CPU
     for name in presets(device, FIRST[:2]):
@@ -172,7 +190,7 @@ def kernels(device: torch.device) -> Figures:
             for row in rows
         }
         calls = {row.key: row.count for row in rows}
-        for key in sorted(times, key=times.__getitem__, reverse=True)[:MOST]:
+        for key in sorted(times, key=times.__getitem__, reverse=True)[:MAX_KERNELS]:
             share = times[key] / sum(times.values())
             yield f"{name}, {key[:80]}", {"share": share, "ms": times[key] / 1e3, "n": calls[key]}
 
@@ -180,19 +198,22 @@ def kernels(device: torch.device) -> Figures:
 def prepare(
     settings: Settings, device: torch.device, compiled: bool
 ) -> tuple[Callable[[], None], Optimizer]:
-    """A micro-step of a preset, and its optimizer."""
-    gc.collect()  # the preset before this one
+    """Build a micro-step of a preset, and its optimizer."""
+    gc.collect()  # frees the memory of the former preset
     torch._dynamo.reset()
     on_gpu = device.type == "cuda"
     precision = Precision(settings.TRAIN, device)
     model = precision.prepare(build(settings, device))
     groups: list[dict[str, object]] = [{"params": list(model.parameters()), "lr": 1e-6}]
     optimizer = build_optimizer(groups, settings.TRAIN.OPTIM)
-    side, batch = (settings.DATA.CROP_SIZE, settings.TRAIN.BATCH_SIZE) if on_gpu else (SIDE, 1)
+    side = settings.DATA.CROP_SIZE if on_gpu else SIDE
+    batch = settings.TRAIN.BATCH_SIZE if on_gpu else 1
     clip = clips(settings, device, (settings.DATA.CLIP_LEN, side, side), batch)
-    if compiled:
-        # Without a GPU only the tracing is tried, not the compiler behind it.
-        model.compile(**({"mode": settings.TRAIN.COMPILE_MODE} if on_gpu else {"backend": "eager"}))
+    if compiled and on_gpu:
+        model.compile(mode=settings.TRAIN.COMPILE_MODE)
+    elif compiled:
+        # Without a GPU only the tracing is tested, not the compiler behind it.
+        model.compile(backend="eager")
 
     def micro_step() -> None:
         with precision.autocast():
@@ -203,13 +224,13 @@ def prepare(
 
 
 def train(settings: Settings, device: torch.device, compiled: bool) -> dict[str, Any]:
-    """Time and peak memory of a micro-step; too little memory is a finding."""
+    """Measure time and peak memory of a micro-step; too little memory is a result, not an error."""
     on_gpu = device.type == "cuda"
     batch = settings.TRAIN.BATCH_SIZE if on_gpu else 1
     try:
         micro_step, optimizer = prepare(settings, device, compiled)
         micro_step()
-        optimizer.step()  # makes the moments
+        optimizer.step()  # allocates the moments
         if on_gpu:
             torch.cuda.reset_peak_memory_stats(device)
         ms = milliseconds(device, micro_step)
@@ -223,10 +244,12 @@ def train(settings: Settings, device: torch.device, compiled: bool) -> dict[str,
 
 
 def restoring(device: torch.device) -> Figures:
-    """Frames a second of a long clip, computed from the time of one of its tiles."""
+    """Compute the frames per second of a long clip from the time of one of its tiles."""
     for name in presets(device, FIRST[:2]):
-        settings, (_, *sides) = load(name), CLIP
-        tiling, unit = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN), tile_unit(2)
+        settings = load(name)
+        _, *sides = CLIP
+        tiling = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN)
+        unit = tile_unit(2)
         tile = [even_side(side, tiling.size, tiling.overlap, unit) for side in sides]
         if device.type != "cuda":
             tile = [SIDE, SIDE]
@@ -248,22 +271,25 @@ PARTS: dict[str, tuple[int, Callable[[torch.device], Figures]]] = {
     "compiled": (150, partial(training, names=FIRST[1::-1], compiled=True)),
     "compiled, more": (400, partial(training, names=MORE, compiled=True)),
 }
-"""Time limits in seconds, and what finds the figures on a device."""
+"""Time limits in seconds, and the functions that measure on a device."""
 DEFAULT = list(PARTS)[:-1]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the parts one after another, or one of them in this process."""
     parser = argparse.ArgumentParser(description=__doc__)
-    add = parser.add_argument
-    add("--device", default="cuda", help="cuda, or cpu to try the parts at tiny sizes")
-    known = ", ".join(f"'{part}'" for part in PARTS)
-    add(
-        "--only", nargs="+", choices=PARTS, default=DEFAULT, metavar="PART", help=f"some of {known}"
+    parser.add_argument(
+        "--device", default="cuda", help="cuda, or cpu to try the parts at tiny sizes"
     )
-    add("--patience", type=float, default=1.0, help="factor of the parts' time limits")
-    add("--output", type=Path, default=REPOSITORY / "benchmarks/results")
-    add("--answer", type=Path, help=argparse.SUPPRESS)
+    parts = ", ".join(f"'{part}'" for part in PARTS)
+    parser.add_argument(
+        "--only", nargs="+", choices=PARTS, default=DEFAULT, metavar="PART", help=f"some of {parts}"
+    )
+    parser.add_argument(
+        "--patience", type=float, default=1.0, help="factor of the parts' time limits"
+    )
+    parser.add_argument("--output", type=Path, default=REPOSITORY / "benchmarks/results")
+    parser.add_argument("--answer", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     device = torch.device(options.device)
     if device.type == "cuda" and not torch.cuda.is_available():
@@ -281,16 +307,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.output.mkdir(parents=True, exist_ok=True)
     file = options.output / f"{name}.json"
     for part in options.only:
-        results["parts"][part] = found = run_apart(part, options.device, options.patience)
+        result = run_apart(part, options.device, options.patience)
+        results["parts"][part] = result
         write_json(file, results)
-        print("\n".join(table(part, found)), flush=True)
+        print("\n".join(table(part, result)), flush=True)
     print(f"written: {file}")
-    return int(any(found["status"] != "ok" for found in results["parts"].values()))
+    is_sound = all(result["status"] == "ok" for result in results["parts"].values())
+    return 0 if is_sound else 1
 
 
 def run_apart(part: str, device: str, patience: float) -> dict[str, Any]:
-    """Run a part in a process of its own: its ``status``, ``seconds`` and ``figures``."""
-    limit, start = PARTS[part][0] * patience, time.monotonic()
+    """Run a part in a process of its own; returns its ``status``, ``seconds`` and ``figures``."""
+    limit = PARTS[part][0] * patience
+    start = time.monotonic()
+    messages: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "answer.json"
         command = [sys.executable, __file__, "--device", device, "--only", part]
@@ -298,24 +328,29 @@ def run_apart(part: str, device: str, patience: float) -> dict[str, Any]:
             done = subprocess.run(
                 [*command, "--answer", str(answer)], capture_output=True, text=True, timeout=limit
             )
-            status = "ok" if done.returncode == 0 else "failed"
-            said = done.stderr.splitlines()[-15:] if done.returncode else []
+            status = "ok"
+            if done.returncode:
+                status = "failed"
+                messages = done.stderr.splitlines()[-15:]
         except subprocess.TimeoutExpired:
-            status, said = f"cut off after {limit:.0f} s", []
+            status = f"cut off after {limit:.0f} s"
         figures = read_json(answer) if answer.is_file() else {}
     if any(row.get("agrees") is False for row in figures.values()):
         status = "failed"
     seconds = round(time.monotonic() - start, 1)
-    return {"status": status, "seconds": seconds, "figures": figures, "said": said}
+    return {"status": status, "seconds": seconds, "figures": figures, "said": messages}
 
 
-def table(part: str, found: dict[str, Any]) -> Iterator[str]:
-    """Lines of text: how the part ended, and a row for each of its figures."""
-    yield f"{part}: {found['status']}, {found['seconds']} s"
-    for name, row in found["figures"].items():
-        texts = (f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items())
+def table(part: str, result: dict[str, Any]) -> Iterator[str]:
+    """Yield lines of text: the status of the part, and a row for each of its figures."""
+    yield f"{part}: {result['status']}, {result['seconds']} s"
+    for name, row in result["figures"].items():
+        texts = []
+        for key, value in row.items():
+            texts.append(f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}")
         yield f"  {name:<24}{', '.join(texts)}"
-    yield from (f"  | {line}" for line in found["said"])
+    for line in result["said"]:
+        yield f"  | {line}"
 
 
 if __name__ == "__main__":

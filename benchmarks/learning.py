@@ -1,10 +1,10 @@
-"""What helps the network to learn from spikes: two experiments, and the tables in docs/model.md.
+"""Measure learning from spikes in two experiments, for the tables in docs/model.md.
 
-- ``linear``: how well a linear regression finds the sharp grey frame from the voxels of 3 x 3
-  sensor pixels and the blurry grey frame; what the voxels hold, apart from any network. Trained on
+- ``linear``: a linear regression of the sharp grey frame from the voxels of 3 x 3 sensor pixels and
+  the blurry grey frame; it shows the information in the voxels, without a network. Trained on
   the training sequences of the demo, PSNR on its test sequences at the sensor's size.
 - ``network``: the demo preset without flow, alignment and augmentation of thresholds, trained with
-  several seeds, as it is and changed; PSNR of the test sequences at full size. A run takes half an
+  several seeds, unchanged and changed; PSNR of the test sequences at full size. A run takes half an
   hour of a core.
 
 Examples:
@@ -42,25 +42,25 @@ from vrtspike.system import cli
 
 Values = NDArray[np.float64]
 Features = Callable[[NDArray[np.uint8]], Values]
-"""Of the spikes of an exposure: (T, h, w) -> (K, h, w)."""
+"""Function of the spikes of an exposure: (T, h, w) -> (K, h, w)."""
 
 
-# --- linear: what voxels hold ---------------------------------------------------------------------
+# --- linear: information in voxels ----------------------------------------------------------------
 
 
 def rates(edges: Callable[[int], NDArray[np.int64]]) -> Features:
-    """Spike rate of each bin; the edges follow from the number of steps."""
+    """Return a function of the spike rate of each bin; edges depend on the number of steps."""
 
-    def of(spikes: NDArray[np.uint8]) -> Values:
+    def bin_rates(spikes: NDArray[np.uint8]) -> Values:
         total = np.concatenate([np.zeros_like(spikes[:1], np.int64), np.cumsum(spikes, 0)])
         steps = edges(len(spikes))
         return np.diff(total[steps], axis=0) / np.diff(steps)[:, None, None]
 
-    return of
+    return bin_rates
 
 
 def equal_bins(bins: int) -> Features:
-    """Rates of bins with bin(t) = floor(t K / T), which know nothing of the sharp frame."""
+    """Rates of bins with bin(t) = floor(t K / T), independent of the sharp frame."""
     return rates(lambda steps: -(-np.arange(bins + 1) * steps // bins))
 
 
@@ -74,7 +74,8 @@ def even_halves(steps: int) -> NDArray[np.int64]:
 def interval(spikes: NDArray[np.uint8]) -> Values:
     """One over the inter-spike interval around the sharp frame: (T, h, w) -> (1, h, w)."""
     middle = int(spk_gopro_exposure(len(spikes)).sharp)
-    before, after = spikes[:middle][::-1], spikes[middle:]
+    before = spikes[:middle][::-1]
+    after = spikes[middle:]
     back = np.where(before.any(0), before.argmax(0) + 1, middle + 1)
     ahead = np.where(after.any(0), after.argmax(0), len(after))
     return (1.0 / (back + ahead))[None]
@@ -100,8 +101,9 @@ LINEAR: dict[str, tuple[Features, ...]] = {
 def pixels(
     dataset: DatasetManifest, split: str, features: tuple[Features, ...]
 ) -> tuple[Values, Values]:
-    """All pixels of a split: 3 x 3 neighbours of every feature, and sharp minus blurry grey."""
-    inputs, wanted = [], []
+    """Return all pixels of a split: 3 x 3 neighbours of a feature, and sharp less blurry grey."""
+    inputs = []
+    targets = []
     for entry in dataset.split(split):
         store = Store(entry.store)
         assert store.gain is not None, "the demo has spikes"
@@ -111,36 +113,35 @@ def pixels(
             frame = (slice(number, number + 1), slice(None), slice(None))
             bits = store.read("bits", *frame)[0, :steps]
             spikes = np.unpackbits(bits, axis=-1, bitorder="little")[..., :width]
-            blur, sharp = (
-                shrink(luma(store.read(kind, *frame)[0]), height, width) / 255.0
-                for kind in ("blur", "sharp")
-            )
-            seen = np.concatenate([*(store.gain * of(spikes) for of in features), blur[None]])
-            padded = functional.pad(torch.from_numpy(seen)[None], (1, 1, 1, 1), mode="replicate")
+            blur = shrink(luma(store.read("blur", *frame)[0]), height, width) / 255.0
+            sharp = shrink(luma(store.read("sharp", *frame)[0]), height, width) / 255.0
+            channels = [store.gain * feature(spikes) for feature in features]
+            picture = np.concatenate([*channels, blur[None]])
+            padded = functional.pad(torch.from_numpy(picture)[None], (1, 1, 1, 1), mode="replicate")
             near = functional.unfold(padded, 3)[0].numpy().T
             inputs.append(np.concatenate([near, np.ones((len(near), 1))], axis=1))
-            wanted.append((sharp - blur).ravel())
-    return np.concatenate(inputs), np.concatenate(wanted)
+            targets.append((sharp - blur).ravel())
+    return np.concatenate(inputs), np.concatenate(targets)
 
 
 def linear_part(dataset: DatasetManifest) -> dict[str, float]:
     """PSNR in dB of the linear regression from each kind of voxels."""
-    found = {}
+    results = {}
     for name, features in LINEAR.items():
-        inputs, wanted = pixels(dataset, "train", features)
+        inputs, targets = pixels(dataset, "train", features)
         ridge = 1e-3 * np.eye(inputs.shape[1])
-        weights = np.linalg.solve(inputs.T @ inputs + ridge, inputs.T @ wanted)
-        inputs, wanted = pixels(dataset, "test", features)
-        found["blurry frame"] = -10 * math.log10(np.mean(wanted**2))
-        found[name] = -10 * math.log10(np.mean((wanted - inputs @ weights) ** 2))
-        print(f"linear, {name}: {found[name]:.2f} dB", flush=True)
-    return found
+        weights = np.linalg.solve(inputs.T @ inputs + ridge, inputs.T @ targets)
+        inputs, targets = pixels(dataset, "test", features)
+        results["blurry frame"] = -10 * math.log10(np.mean(targets**2))
+        results[name] = -10 * math.log10(np.mean((targets - inputs @ weights) ** 2))
+        print(f"linear, {name}: {results[name]:.2f} dB", flush=True)
+    return results
 
 
 # --- network: the demo preset, changed ------------------------------------------------------------
 
-# Flow and alignment cost half of the time and tell nothing of spikes; clips seen as by other
-# sensors are harder to learn from.
+# Flow and alignment take half of the time and do not depend on spikes. Clips as of other sensors
+# are harder to learn from.
 GIVEN: dict[str, object] = {
     "MODEL.VRT.PA_FRAMES": 0,
     "TRAIN.FREEZE_FLOW_STEPS": "null",
@@ -157,7 +158,7 @@ NETWORKS = {
 
 
 def measured(dataset: Path, results: dict[str, Any]) -> Iterator[None]:
-    """Measure what is not known yet, of both experiments."""
+    """Measure missing results of both experiments."""
     if "linear" not in results:
         results["linear"] = linear_part(load_dataset(dataset))
         yield
@@ -165,7 +166,7 @@ def measured(dataset: Path, results: dict[str, Any]) -> Iterator[None]:
 
 
 def section(results: Mapping[str, Any]) -> str:
-    """The part of the page that this program writes."""
+    """Return the part of the page that this program writes."""
     linear = [(name, f"{results['linear'][name]:.2f}") for name in ("blurry frame", *LINEAR)]
     blurry = results["network"]["**the network**"][str(SEEDS[0])]["blurry"]
     return "\n\n".join(

@@ -1,4 +1,4 @@
-"""What helps the light model most for its cost: the preset ``light_demo`` as it is and changed.
+"""Compare variants of the light model by quality and cost, with the preset ``light_demo``.
 
 Each variant is trained with several seeds, two minutes of a core each, and measured on the test
 sequences of the demo; the table is in ``docs/model.md``.
@@ -48,7 +48,7 @@ def measured(dataset: Path, runs: Runs) -> Iterator[None]:
 
 
 def section(runs: Runs) -> str:
-    """The part of the page that this program writes."""
+    """Return the part of the page that this program writes."""
     columns = {"tof": ("tOF, px, mean", 2), "gflop": ("GFLOP a frame", 2)}
     return (
         f"{variants_table(VARIANTS, runs, columns)}\n\nSeeds {', '.join(map(str, SEEDS))}; GFLOP "

@@ -1,8 +1,8 @@
-"""How many small faults in a package its tests notice.
+"""Count how many small faults in a package its tests notice.
 
-Faults are made one at a time, in a copy of the project: a comparison or a sign is turned round, two
-arguments change places, a constant is another one, a condition is negated, a statement is left
-out. First the test file that mirrors the module is run, then the tests of the package. Faults that
+Faults are made one at a time, in a copy of the project: a comparison or a sign is reversed, two
+arguments are exchanged, a constant is changed, a condition is negated, a statement is removed.
+First the test file that mirrors the module is run, then the tests of the package. Faults that
 no test notices are listed; some of them change nothing that can be observed.
 
     python benchmarks/mutations.py --package training --count 20 --seed 1
@@ -31,7 +31,7 @@ OPPOSITE: dict[type[ast.AST], Any] = {
     **{ast.Mult: ast.Div(), ast.Div: ast.Mult(), ast.FloorDiv: ast.Mult()},
 }
 UNTOUCHED = {".venv", "results", "runs", "data", "weights"}
-"""At the top of a project: what holds neither code nor tests."""
+"""Folders at the top of a project that hold neither code nor tests."""
 
 
 @dataclass(frozen=True, order=True)
@@ -44,14 +44,14 @@ class Mutation:
     new: str
 
     def described(self, root: Path) -> str:
-        """Where it is, and what it changes."""
+        """Return its place and its change in words."""
         source = (root / self.file).read_bytes()
         line = source.count(b"\n", 0, self.start) + 1
         return f"{self.file}:{line}: {source[self.start : self.end].decode()} -> {self.new}"
 
 
 def mutants(node: ast.AST) -> Iterator[ast.AST]:
-    """What may stand in a node's place."""
+    """Yield faulty replacements of a node."""
     other = copy.deepcopy(node)
     match other:
         case ast.Compare(ops=[op]) if type(op) in OPPOSITE:
@@ -76,7 +76,7 @@ def mutants(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def parts(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and all below it that is computed: no annotations, no decorators."""
+    """Yield a node and all nodes below it, without annotations and decorators."""
     yield node
     for name, value in ast.iter_fields(node):
         if name not in ("annotation", "returns", "decorator_list"):
@@ -86,7 +86,7 @@ def parts(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def mutations(root: Path, file: Path) -> Iterator[Mutation]:
-    """All faults that can be made in a file, given from the project's root."""
+    """Yield all possible faults in a file, given from the project's root."""
     source = (root / file).read_bytes()
     starts = [0]
     for line in source.splitlines(keepends=True):
@@ -105,9 +105,10 @@ def mutations(root: Path, file: Path) -> Iterator[Mutation]:
 
 
 def pass_tests(root: Path, target: Path) -> bool:
-    """Whether tests, or a module's examples, pass; those that take 10 minutes do not."""
+    """Return whether tests or a module's examples pass; after 10 minutes they have failed."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(target)]
-    command += ["--doctest-modules"] * (target.parts[0] == "src")
+    if target.parts[0] == "src":
+        command.append("--doctest-modules")
     environment = {**os.environ, "PYTHONPATH": str(root / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(
@@ -119,25 +120,27 @@ def pass_tests(root: Path, target: Path) -> bool:
 
 
 def targets(root: Path, file: Path, package: str) -> list[Path]:
-    """A module's examples, the test file that mirrors it, and the tests of its package."""
+    """Return a module (its examples), the test file that mirrors it, and its package's tests."""
     inside = file.relative_to("src/vrtspike")
     mirror = Path("tests") / inside.with_name(f"test_{inside.name}")
-    found = (file, mirror, Path("tests") / package)
-    return [target for target in found if (root / target).exists()]
+    candidates = (file, mirror, Path("tests") / package)
+    return [target for target in candidates if (root / target).exists()]
 
 
 def try_mutations(
     root: Path, package: str, count: int, seed: int
 ) -> Iterator[tuple[Mutation, bool]]:
-    """Make faults in a copy of a project; gives for each whether a test notices it."""
+    """Make faults in a copy of a project; yields each with True if a test notices it."""
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder) / "project"
         shutil.copytree(root, project, ignore=lambda at, _: UNTOUCHED if Path(at) == root else ())
         if (root.parent / "shared").is_dir():
             (project.parent / "shared").symlink_to(root.parent / "shared")
         files = sorted((project / "src/vrtspike" / package).rglob("*.py"))
-        known = [m for file in files for m in mutations(project, file.relative_to(project))]
-        chosen = random.Random(seed).sample(sorted(known), min(count, len(known)))
+        possible: list[Mutation] = []
+        for file in files:
+            possible += mutations(project, file.relative_to(project))
+        chosen = random.Random(seed).sample(sorted(possible), min(count, len(possible)))
         if not pass_tests(project, Path("tests") / package):
             raise SystemExit(f"tests/{package}: they fail as they are; fix that first")
         for mutation in chosen:
@@ -151,21 +154,21 @@ def try_mutations(
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Try faults, list those that nothing notices, and the rate."""
+    """Try faults; print those that no test notices, and the rate."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--package", required=True, help="below src/vrtspike, such as training")
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[1])
     options = parser.parse_args(words)
-    found = []
+    results = []
     for mutation, noticed in try_mutations(
         options.root, options.package, options.count, options.seed
     ):
-        found.append(noticed)
+        results.append(noticed)
         if not noticed:
             print(f"unnoticed: {mutation.described(options.root)}", flush=True)
-    print(f"noticed: {sum(found)} of {len(found)}")
+    print(f"noticed: {sum(results)} of {len(results)}")
 
 
 if __name__ == "__main__":

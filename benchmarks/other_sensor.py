@@ -1,4 +1,4 @@
-"""A small data set of another sensor than the one that the weights ``general`` were trained on.
+"""Make a small data set of another sensor than that of the weights ``general``.
 
 Three training sequences and two test sequences of frames that are averaged in linear light, with
 the spikes of a sensor of a quarter of the frames' size, linear in light and noisy.

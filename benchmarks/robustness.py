@@ -1,4 +1,4 @@
-"""What another sensor costs a trained model, and which augmentation helps.
+"""Measure a trained model with other sensors, after training with different augmentations.
 
 The preset ``light_demo``, without spikes of neighbouring frames, is trained with several
 DATA.THRESHOLD_AUGMENT and DATA.FAULT_AUGMENT, those of the preset ``light`` last. Its test
@@ -48,17 +48,17 @@ Spikes = NDArray[np.uint8]
 GIVEN: dict[str, object] = {"MODEL.NAF.NEIGHBOUR_BINS": 0}
 KEYS = ("DATA.THRESHOLD_AUGMENT", "DATA.FAULT_AUGMENT")
 OTHERS = ("0, 0", "0.3, 0", "0, 0.8")
-"""Values of these keys that are tried besides the shipped ones."""
+"""Values of these keys to compare with the shipped ones."""
 
 
 def shipped() -> str:
-    """Their values in the preset ``light``."""
+    """Return the values of these keys in the preset ``light``."""
     data = load_video_preset(ROOT / "config" / "presets" / "light.yaml").DATA
     return f"{data.THRESHOLD_AUGMENT:g}, {data.FAULT_AUGMENT:g}"
 
 
 def augmentations() -> list[str]:
-    """The columns of the table; the last one is what ``light`` ships."""
+    """Return the columns of the table; the last one holds the values of ``light``."""
     return [*(values for values in OTHERS if values != shipped()), shipped()]
 
 
@@ -76,28 +76,28 @@ FLIPPED = "1 % of the bits flipped"
 
 
 def filmed(scene: Scene, number: int, frames: int, size: tuple[int, int]) -> list[Spikes]:
-    """The high-frame-rate video that a sequence of the demo was made of, once more."""
+    """Render the high-frame-rate video of a sequence of the demo again."""
     random = np.random.default_rng([0, number])
     random.integers(2**31)  # the seed of the sensor, which make_demo_data draws first
     return list(render(scene, random, *size, frames * FRAMES_PER_EXPOSURE + 1))
 
 
 def exposures(video: list[Spikes], sensor: Mapping[str, float]) -> list[Spikes]:
-    """Spikes of each blurry frame: (T, h, w)."""
+    """Simulate the spikes of each blurry frame: (T, h, w)."""
     spikes = simulate_spikes(video, steps_per_frame=STEPS_PER_FRAME, seed=1, **sensor)
     steps = STEPS_PER_FRAME * FRAMES_PER_EXPOSURE
     return [spikes[n : n + steps] for n in range(0, len(spikes) - steps, steps)]
 
 
 def flipped(spikes: list[Spikes]) -> list[Spikes]:
-    """The same with one bit in a hundred read the wrong way round."""
+    """Flip one bit in a hundred."""
     random = np.random.default_rng(2)
-    return [each ^ (random.random(each.shape) < 0.01).astype(np.uint8) for each in spikes]
+    return [bits ^ (random.random(bits.shape) < 0.01).astype(np.uint8) for bits in spikes]
 
 
 def figures(model: nn.Module, settings: Settings, dataset: DatasetManifest) -> dict[str, float]:
-    """Mean PSNR in dB of the test sequences, by the sensor that filmed them."""
-    found: dict[str, list[float]] = {}
+    """Compute the mean PSNR in dB of the test sequences, by sensor."""
+    values_by_sensor: dict[str, list[float]] = {}
     scenes = {scene.name: (number, scene) for number, scene in enumerate(SCENES)}
     for entry in dataset.split(settings.DATA.VAL_SPLIT):
         store = Store(entry.store)
@@ -116,15 +116,17 @@ def figures(model: nn.Module, settings: Settings, dataset: DatasetManifest) -> d
                 given_clip(blurry, given, dataset.bins),
                 tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN),
             )
-            found.setdefault(name, []).extend(
+            values_by_sensor.setdefault(name, []).extend(
                 psnr(frame, sharp_frame(store, n)) for n, frame in enumerate(restored)
             )
-    return {name: statistics.fmean(values) for name, values in found.items()}
+    return {name: statistics.fmean(values) for name, values in values_by_sensor.items()}
 
 
 def measured(dataset: Path, results: dict[str, Any]) -> Iterator[None]:
-    """Train with the augmentations that are not known yet, and measure."""
-    for name in (name for name in augmentations() if name not in results):
+    """Train with augmentations without results, and measure."""
+    for name in augmentations():
+        if name in results:
+            continue
         augmentation = zip(KEYS, name.split(","), strict=True)
         with TemporaryDirectory() as folder:
             run = trained("light_demo", {**GIVEN, **dict(augmentation)}, dataset, Path(folder))
@@ -136,16 +138,15 @@ def measured(dataset: Path, results: dict[str, Any]) -> Iterator[None]:
 
 
 def section(results: Mapping[str, Mapping[str, float]]) -> str:
-    """The part of the page that this program writes."""
+    """Return the part of the page that this program writes."""
     names = augmentations()
-    rows = [
-        (sensor, *(f"{results[name][sensor] - results[name][CLEAN]:+.2f}" for name in names))
-        for sensor in (*SENSORS, FLIPPED)
-        if sensor != CLEAN
-    ]
-    clean = (f"{CLEAN}: PSNR, dB", *(f"{results[name][CLEAN]:.2f}" for name in names))
-    titles = (f"**{name}**" if name == shipped() else name for name in names)
-    return markdown(("sensor; thresholds, faults:", *titles), [clean, *rows])
+    rows = [[f"{CLEAN}: PSNR, dB", *(f"{results[name][CLEAN]:.2f}" for name in names)]]
+    for sensor in (*SENSORS, FLIPPED):
+        if sensor != CLEAN:
+            losses = [results[name][sensor] - results[name][CLEAN] for name in names]
+            rows.append([sensor, *(f"{loss:+.2f}" for loss in losses)])
+    titles = [f"**{name}**" if name == shipped() else name for name in names]
+    return markdown(["sensor; thresholds, faults:", *titles], rows)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""What many sequences cost the programs that look at all of them at once.
+"""Measure the programs that process all sequences at once, with many sequences.
 
 python benchmarks/scale.py --sequences 2000 [--output benchmarks/results]
 
 The programs (gate, alignment table, statistics) run by themselves, with manifests of `--frames`
-frames each, made from one that was ingested.
+frames each, copied from one that was ingested.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 DATA = "data/many"
 RESULTS = Path("results/data/many")
 FIRST = SCENES[0].name
-"""The one sequence that is ingested; those of the survey are like it."""
+"""The one sequence that is ingested; those of the survey are copies of it."""
 Row = tuple[str, float, str]
 
 # Prints its own peak memory: the parent's would count for its children.
@@ -51,41 +51,43 @@ print(time.process_time(), peak.split()[1])
 
 
 def measure(folder: Path, program: str, *arguments: str) -> tuple[float, float]:
-    """Run one of the scripts in a folder; gives CPU seconds and peak memory in MB."""
+    """Run a script in a folder; returns CPU seconds and peak memory in MB."""
     command = [sys.executable, "-c", MEASURED, f"{REPOSITORY}/scripts/{program}.py", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "src")}
-    told = subprocess.check_output(command, cwd=folder, env=environment, text=True)
-    seconds, kilobytes = told.splitlines()[-1].split()
+    output = subprocess.check_output(command, cwd=folder, env=environment, text=True)
+    seconds, kilobytes = output.splitlines()[-1].split()
     return float(seconds), int(kilobytes) / 1e3
 
 
 def names(sequences: int) -> Iterator[tuple[str, str]]:
-    """Split and name of every sequence."""
+    """Yield split and name of every sequence."""
     for number in range(sequences):
         yield "test" if number % 10 == 1 else "train", f"s{number:05d}"
 
 
 def write_manifests(folder: Path, sequences: int, frames: int) -> None:
-    """Ingest and build the first sequence; write the manifests of all as if they were like it."""
+    """Ingest and build the first sequence; write copies of its manifests for all sequences."""
     root = folder / DATA
     ingested = folder / RESULTS / "ingest/train" / f"{FIRST}.json"
     files = find_sequence(root, f"train/{FIRST}", "blur")
-    found = ingest_sequence(root, files)
-    found |= {"source_version": source_version(root, files, ingested), "recipe": ""}
-    write_json(ingested, found)
+    ingest_manifest = ingest_sequence(root, files)
+    ingest_manifest |= {"source_version": source_version(root, files, ingested), "recipe": ""}
+    write_json(ingested, ingest_manifest)
     stored = build_store(root, ingested, 8, folder / RESULTS / "k8/train" / f"{FIRST}.json")
-    # The gate knows frames with equal pictures.
-    first = found["frames"][0]
-    found["frames"] = [dict(first, name=f"{n:06d}", picture=f"{FIRST}-{n}") for n in range(frames)]
+    # Pictures differ, because the gate refuses repeated ones.
+    first = ingest_manifest["frames"][0]
+    ingest_manifest["frames"] = [
+        dict(first, name=f"{n:06d}", picture=f"{FIRST}-{n}") for n in range(frames)
+    ]
     stored["frames"] = [f"{n:06d}" for n in range(frames)]
     for split, name in names(sequences):
-        for stage, manifest in (("ingest", found), ("k8", stored)):
+        for stage, manifest in (("ingest", ingest_manifest), ("k8", stored)):
             write_quickly(folder / RESULTS / stage / split / f"{name}.json", manifest, split, name)
 
 
 def write_quickly(path: Path, manifest: dict[str, Any], split: str, name: str) -> None:
     """Write a manifest for another sequence, without waiting for the disk."""
-    # As of an earlier version, which wrote no digest of the entries.
+    # Without the digest of the entries, as in an earlier version.
     text = json.dumps({key: value for key, value in manifest.items() if key != SEAL}, indent=1)
     for old, new in ((f"train/{FIRST}", f"{split}/{name}"), (FIRST, name)):
         text = text.replace(old, new)
@@ -95,11 +97,11 @@ def write_quickly(path: Path, manifest: dict[str, Any], split: str, name: str) -
 
 
 def measure_programs(folder: Path, sequences: int) -> list[Row]:
-    """The programs that look at all manifests."""
+    """Measure the programs that read all manifests."""
     ingested = ("--ingested", str(RESULTS / "ingest"))
-    found = [{"split": split, "name": name, "frames": 2} for split, name in names(sequences)]
+    entries = [{"split": split, "name": name, "frames": 2} for split, name in names(sequences)]
     survey = {"schema": SURVEY.schema, "root": DATA, "layout": "", "spikes": True, "excluded": {}}
-    write_json(folder / "survey.json", {**survey, "sequences": found})
+    write_json(folder / "survey.json", {**survey, "sequences": entries})
     surveyed = ("--survey", "survey.json", *ingested)
     stores = ("--accepted", "accepted.json", "--stores", str(RESULTS / "k8"))
     manifest = str(RESULTS / "k8/dataset.json")

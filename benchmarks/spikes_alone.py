@@ -1,4 +1,4 @@
-"""Which classical reconstruction from spikes is the baseline: windows, and intervals.
+"""Choose the classical reconstruction from spikes for the baseline: windows, and intervals.
 
 Each test frame of the demo is reconstructed from the spikes of its exposure as an evaluation does
 it (``vrtspike.restoration.spikes_alone``), and compared with the sharp frame in grey.
@@ -39,11 +39,11 @@ INTERVALS = "intervals (TFI)"
 
 
 def reconstructions() -> dict[str, Reconstruction]:
-    """What is compared, by its name in the table."""
+    """Return the compared reconstructions, by their names in the table."""
 
     def with_window(length: int) -> Reconstruction:
-        def rate(spikes: NDArray[np.uint8], seen: Exposure) -> NDArray[np.float32]:
-            return tfp(spikes, int(seen.sharp), length)
+        def rate(spikes: NDArray[np.uint8], exposure: Exposure) -> NDArray[np.float32]:
+            return tfp(spikes, int(exposure.sharp), length)
 
         return rate
 
@@ -58,21 +58,23 @@ def measure(entry: SequenceEntry, rate: Reconstruction, scores: Scores) -> dict[
     for images in frames(entry, rate):
         row = meter.measure(images)
         for metric in scores:
-            if not math.isnan(figure := row[f"{metric.name}_spikes"]):
+            figure = row[f"{metric.name}_spikes"]
+            if not math.isnan(figure):
                 figures[metric.name].append(figure)
     return {name: statistics.fmean(values) for name, values in figures.items()}
 
 
 def frames(entry: SequenceEntry, rate: Reconstruction) -> Iterator[FrameImages]:
-    """What the spikes show of each frame, and the sharp frame in grey."""
+    """Yield the reconstruction of each frame, and the sharp frame in grey."""
     store = Store(entry.store)
     for number in range(entry.frames):
-        seen, truth = in_gray(spikes_alone(store, rate, number), sharp_frame(store, number))
-        yield {"spikes": seen, "gray": truth}
+        picture = spikes_alone(store, rate, number)
+        reconstruction, truth = in_gray(picture, sharp_frame(store, number))
+        yield {"spikes": reconstruction, "gray": truth}
 
 
 def measured(dataset: Path, results: dict[str, Any]) -> Iterator[None]:
-    """Measure the test sequences, if that was not done."""
+    """Measure the test sequences, unless results exist."""
     if results:
         return
     entries = load_dataset(dataset).split("test")

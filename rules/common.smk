@@ -7,7 +7,7 @@ from pathlib import Path
 from vrtspike.config.documents import parse_overrides
 from vrtspike.config.problems import find_problem
 from vrtspike.config.workflow import load_workflow
-from vrtspike.deblurring.planning import RawData
+from vrtspike.deblurring.planning.raw_data import RawData
 from vrtspike.data.datasets import DeblurringWorkflow
 from vrtspike.runs import names
 from vrtspike.workflow import staleness

@@ -1,4 +1,4 @@
-"""Where a run's time and memory went: tables, plots, ranked findings and a proposed preset."""
+"""Analyse time and memory of a run: tables, plots, ranked findings and a proposed preset."""
 
 from __future__ import annotations
 

@@ -19,44 +19,48 @@ _DEFAULT = "none"
 
 
 def main() -> int:
-    """Parse the arguments, call the batch system."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    commands = parser.add_subparsers(dest="command", required=True)
-    add = commands.add_parser("submit", help="submit a script; prints the job").add_argument
-    add("system", choices=SYSTEMS, help="the batch system")
-    add("--name", required=True, help="of the job")
-    add("--cores", type=int, required=True, help="on one machine")
-    add("--mem-mb", type=int, required=True, help="memory of all cores together")
-    add("--minutes", type=int, required=True, help="wall time")
-    add("--gpus", type=int, default=0, help="on that machine")
-    add("--queue", default=_DEFAULT, help="none: the default queue")
-    add("--account", default=_DEFAULT, help="none: the default account or project")
-    add("--extra", default="", help="further options of the batch system's command, as one word")
-    add("script", type=Path, help="to run")
-    add = commands.add_parser("state", help="print running, success or failed").add_argument
-    add("job", help="what submit printed")
-    add = commands.add_parser("cancel", help="cancel jobs").add_argument
-    add("jobs", nargs="+", help="what submit printed")
-    arguments = parser.parse_args()
+    """Parse the arguments and call the batch system."""
+    arguments = _parser().parse_args()
     if arguments.command == "submit":
-        name = submit(arguments.system, _job(arguments))
-        if name is None:
-            return EXIT_USER_ERROR  # the first attempt has shown the error
-        print(name)
-    elif arguments.command == "state":
+        return _submit(arguments)
+    if arguments.command == "state":
         print(state(arguments.job))
-    elif fault := cancel(arguments.jobs):
+        return 0
+    fault = cancel(arguments.jobs)
+    if fault:
         print(fault, file=sys.stderr)
     return 0
 
 
-def _job(arguments: argparse.Namespace) -> Job:
-    queue, account = (
-        "" if given == _DEFAULT else given for given in (arguments.queue, arguments.account)
+def _parser() -> argparse.ArgumentParser:
+    """The commands and their arguments."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    return Job(
+    commands = parser.add_subparsers(dest="command", required=True)
+    job = commands.add_parser("submit", help="submit a script; prints the job")
+    job.add_argument("system", choices=SYSTEMS, help="the batch system")
+    job.add_argument("--name", required=True, help="of the job")
+    job.add_argument("--cores", type=int, required=True, help="on one machine")
+    job.add_argument("--mem-mb", type=int, required=True, help="memory of all cores together")
+    job.add_argument("--minutes", type=int, required=True, help="wall time")
+    job.add_argument("--gpus", type=int, default=0, help="on that machine")
+    job.add_argument("--queue", default=_DEFAULT, help="none: the default queue")
+    job.add_argument("--account", default=_DEFAULT, help="none: the default account or project")
+    job.add_argument(
+        "--extra", default="", help="further options of the batch system's command, as one word"
+    )
+    job.add_argument("script", type=Path, help="to run")
+    query = commands.add_parser("state", help="print running, success or failed")
+    query.add_argument("job", help="what submit printed")
+    end = commands.add_parser("cancel", help="cancel jobs")
+    end.add_argument("jobs", nargs="+", help="what submit printed")
+    return parser
+
+
+def _submit(arguments: argparse.Namespace) -> int:
+    """Submit a job and print its name; returns the exit status."""
+    job = Job(
         name=arguments.name,
         script=arguments.script,
         logs=FOLDER.absolute() / "logs",
@@ -64,10 +68,20 @@ def _job(arguments: argparse.Namespace) -> Job:
         mem_mb=arguments.mem_mb,
         minutes=arguments.minutes,
         gpus=arguments.gpus,
-        queue=queue,
-        account=account,
+        queue=_without_default(arguments.queue),
+        account=_without_default(arguments.account),
         extra=arguments.extra,
     )
+    name = submit(arguments.system, job)
+    if name is None:
+        return EXIT_USER_ERROR  # the first attempt has shown the error
+    print(name)
+    return 0
+
+
+def _without_default(value: str) -> str:
+    """An option of a profile; empty for the batch system's default."""
+    return "" if value == _DEFAULT else value
 
 
 if __name__ == "__main__":

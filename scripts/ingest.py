@@ -43,15 +43,16 @@ def main() -> None:
     add_shard(parser)
     arguments = parser.parse_args()
     size = arguments.spike_size
+    stage = Ingestion(
+        root=arguments.root,
+        folder=arguments.ingested,
+        blur_dir=arguments.blur_dir,
+        layout=arguments.layout,
+        spike_size=(size[0], size[1]) if size else None,
+        spike_root=arguments.spike_root,
+    )
     make_shard(
-        Ingestion(
-            root=arguments.root,
-            folder=arguments.ingested,
-            blur_dir=arguments.blur_dir,
-            layout=arguments.layout,
-            spike_size=(size[0], size[1]) if size else None,
-            spike_root=arguments.spike_root,
-        ),
+        stage,
         members(arguments.shard, surveyed(read_manifest(arguments.survey, SURVEY))),
         arguments.output,
         arguments.threads,

@@ -1,7 +1,7 @@
 """Install the packages of a lock file into this Python's environment: by uv, or else by pip.
 
 uv needs a quarter of pip's time (73 s against 266 s with an empty cache). It does not read pip's
-configuration, so its sources, certificate and time-out are handed on.
+configuration, so its sources, certificate and time-out are passed on.
 
     .venv/bin/python scripts/install.py requirements.lock
 """
@@ -21,15 +21,15 @@ OPTIONS = {
     "find-links": "--find-links",
     "trusted-host": "--allow-insecure-host",
 }
-"""What uv calls an option of pip; each of them may have several values."""
+"""Options of uv by those of pip; each of them may have several values."""
 VARIABLES = {"cert": "SSL_CERT_FILE", "timeout": "UV_HTTP_TIMEOUT", "proxy": "ALL_PROXY"}
 
 
 def uv_configuration(configured: str) -> tuple[list[str], dict[str, str]]:
-    """What uv is told of pip's configuration.
+    """Translate the configuration of pip for uv.
 
     Args:
-        configured: what ``pip config list`` prints. A later source (a file, the environment) wins.
+        configured: output of ``pip config list``. A later source (a file, the environment) wins.
 
     Returns:
         Options of ``uv pip install``, and environment variables.
@@ -39,7 +39,7 @@ def uv_configuration(configured: str) -> tuple[list[str], dict[str, str]]:
     """
     values: dict[str, str] = {}
     sources = configured.splitlines()
-    # The environment, which pip lists first, is what decides.
+    # The environment, which pip lists first, takes precedence.
     for line in sorted(sources, key=lambda line: line.startswith(":env:")):
         name, _, value = line.partition("=")
         values[name.rpartition(".")[2].removeprefix("default-")] = ast.literal_eval(value)
@@ -55,23 +55,23 @@ def uv_command(python: str) -> tuple[list[str], dict[str, str]]:
     """Begin a command that installs by uv with the configuration of pip.
 
     Args:
-        python: of the environment that the packages are for.
+        python: Python of the environment that gets the packages.
 
     Returns:
         The command, which options and requirements follow, and its environment.
     """
     listed = subprocess.run([*PIP, "config", "list"], check=True, capture_output=True, text=True)
     options, variables = uv_configuration(listed.stdout)
-    # As pip does: of all sources the newest version.
+    # Like pip: the newest version of all sources.
     options += ["--python", python, "--index-strategy", "unsafe-best-match"]
     return [sys.executable, "-m", "uv", "pip", "install", *options], {**os.environ, **variables}
 
 
 def install(lock: str) -> None:
-    """Install a lock file's packages, and the project itself as an editable one.
+    """Install a lock file's packages, and the project itself in editable mode.
 
     Raises:
-        subprocess.CalledProcessError: they could not be installed; the reason has been printed.
+        subprocess.CalledProcessError: if the installation fails; the reason has been printed.
     """
     project = ("--no-deps", "--no-build-isolation", "--editable", ".")
     if subprocess.run([*PIP, "install", "--quiet", "uv"]).returncode != 0:

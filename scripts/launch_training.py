@@ -29,6 +29,7 @@ def main() -> int:
     )
     parser.add_argument(
         "--most-gpus",
+        dest="max_gpus",
         type=positive_int,
         metavar="N",
         help="upper limit for auto (default: all free ones)",

@@ -18,7 +18,8 @@ def main() -> None:
         help="in every format, not in leaderboard.csv alone: errors, notes, sources",
     )
     arguments = parser.parse_args()
-    folders, output = arguments.train_dirs, arguments.output
+    folders = arguments.train_dirs
+    output = arguments.output
     write_leaderboard(folders, output, all_columns=arguments.all_columns)
     print((output / "leaderboard.md").read_text(encoding="utf-8"), end="")
 

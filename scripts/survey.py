@@ -16,7 +16,7 @@ from vrtspike.system.errors import named_faults
 
 
 def main() -> None:
-    """Parse the arguments, look, and write the survey."""
+    """Parse the arguments and write the survey."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=HelpFormatter)
     parser.add_argument("--root", required=True, help="folder of the data set")
     parser.add_argument("--dataset-name", help="name used in messages; default: the folder's name")
@@ -26,21 +26,25 @@ def main() -> None:
     parser.add_argument("--splits", nargs="+", default=["train", "test"], help="splits to look for")
     parser.add_argument("--output", type=Path, required=True, help="survey to write (JSON)")
     arguments = parser.parse_args()
-    found = survey(
-        *(arguments.root, arguments.splits, arguments.blur_dir, arguments.layout),
+    sequences = survey(
+        arguments.root,
+        arguments.splits,
+        arguments.blur_dir,
+        arguments.layout,
         spike_root=arguments.spike_root,
     )
-    write_json(arguments.output, found)
-    frames = sum(sequence["frames"] for sequence in found["sequences"])
+    write_json(arguments.output, sequences)
+    frames = sum(sequence["frames"] for sequence in sequences["sequences"])
     name = arguments.dataset_name or Path(arguments.root).name
-    spikes = "" if found["spikes"] else ", without spikes"
-    print(
-        f"{name}: {len(found['sequences'])} sequences, {frames} frames, {found['layout']}{spikes}"
-    )
-    for fault in named_faults(found["excluded"]):
+    spikes = "" if sequences["spikes"] else ", without spikes"
+    count = len(sequences["sequences"])
+    print(f"{name}: {count} sequences, {frames} frames, {sequences['layout']}{spikes}")
+    for fault in named_faults(sequences["excluded"]):
         print(f"  - {fault}")
-    if foreign := found.get("passed_over"):
-        print(f"passed over, {len(foreign)} folders that are no sequences: {', '.join(foreign)}")
+    passed_over = sequences.get("passed_over")
+    if passed_over:
+        names = ", ".join(passed_over)
+        print(f"passed over, {len(passed_over)} folders that are no sequences: {names}")
 
 
 if __name__ == "__main__":

@@ -65,13 +65,14 @@ def main() -> int:
         changed = record_code(arguments.run_dir, Path(__file__), task)
         if changed and not process_number():
             print(f"code has changed since this run began: {first_few(changed)}")
-        # Imported here: PyTorch takes seconds, a wrong argument should not.
+        # PyTorch takes seconds to import; faults of the arguments are reported before.
         from vrtspike.training.fit import run_preset
 
         status = run_preset(arguments.run_dir, changed)
     except UserError as error:
         number = process_number()
-        print(f"error{f' (process {number})' if number else ''}: {error}", file=sys.stderr)
+        process = f" (process {number})" if number else ""
+        print(f"error{process}: {error}", file=sys.stderr)
         status = EXIT_USER_ERROR
     return report_status(status)
 

@@ -1,6 +1,6 @@
 """Build the Zarr stores (frames, spike counts, spike bits) of a shard's sequences.
 
-Each has a manifest beside it. Stores that are complete and up to date are kept.
+Each store has a manifest beside it. Stores that are complete and up to date are kept.
 """
 
 from __future__ import annotations
@@ -40,11 +40,15 @@ def main() -> None:
     add_shard(parser)
     arguments = parser.parse_args()
     accepted = read_manifest(arguments.accepted, ACCEPTED)
+    stage = Building(
+        arguments.root,
+        arguments.stores,
+        arguments.ingested,
+        arguments.bins,
+        arguments.context,
+    )
     make_shard(
-        Building(
-            *(arguments.root, arguments.stores, arguments.ingested),
-            *(arguments.bins, arguments.context),
-        ),
+        stage,
         members(arguments.shard, accepted["sequences"]),
         arguments.output,
         arguments.threads,

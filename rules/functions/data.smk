@@ -7,11 +7,10 @@ from vrtspike.data.manifests import (
     STORE_SHARD,
     SURVEY,
 )
-from vrtspike.deblurring.planning import (
+from vrtspike.deblurring.planning.damage import damaged_sequences, inputs_version
+from vrtspike.deblurring.planning.options import (
     calibration_options,
     clip_options,
-    damaged_sequences,
-    inputs_version,
     raw_file_options,
     sensor_option,
     simulated_sequence,

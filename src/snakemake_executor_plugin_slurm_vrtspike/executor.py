@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from snakemake_executor_plugin_slurm import Executor as SlurmExecutor
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 
-from vrtspike.cluster.scheduler import FAILURE_REASONS, explain, is_permanent, query
+from vrtspike.cluster.failures import FAILURE_REASONS, explain, is_permanent
+from vrtspike.cluster.queries import query
 from vrtspike.io.files import file_mark
 
 RETRY_S = 10.0

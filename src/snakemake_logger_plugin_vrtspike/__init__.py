@@ -20,7 +20,8 @@ from vrtspike.system.endings import write_at_once
 from vrtspike.system.errors import EXIT_USER_ERROR
 from vrtspike.system.surroundings import environment_faults
 from vrtspike.workflow.messages import config_fault, is_superseded, rewrite
-from vrtspike.workflow.views import SUMMARY_LINES, SUMMARY_ONLY, PlanView, RunView
+from vrtspike.workflow.plan_view import SUMMARY_LINES, SUMMARY_ONLY, PlanView
+from vrtspike.workflow.run_view import RunView
 
 __all__ = ["LogHandler", "LogHandlerSettings"]
 

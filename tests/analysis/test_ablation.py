@@ -1,4 +1,4 @@
-"""What the spikes are worth: figures of the table, and runs that cannot be compared."""
+"""Ablation of the spikes: figures of the table, and runs that cannot be compared."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ NO_USE = "This model makes no use of which spikes belong to which frame."
         ("lpips", (0.5, 0.75, 0.25), [0, -0.25, 0.25], "LPIPS is 0.2500 worse than with them."),
     ],
 )
-def test_differences_say_what_is_better(ablation, tmp_path, metric, restored, differences, without):
+def test_gains_are_positive(ablation, tmp_path, metric, restored, differences, without):
     runs = ablation()
     for run, value in zip(runs, restored, strict=True):
         change(summary_of(run), metrics={metric: figures(0.5, value, loss=metric == "lpips")})
@@ -148,7 +148,7 @@ def test_differences_say_what_is_better(ablation, tmp_path, metric, restored, di
         ([0, 1, 2, 0], r"different names, found: one, one-without.*, one$"),
     ],
 )
-def test_what_is_missing_or_given_twice_is_named(ablation, tmp_path, given, message):
+def test_missing_and_repeated_runs_are_named(ablation, tmp_path, given, message):
     runs = ablation()
     with pytest.raises(RunError, match=message):
         compare_variants([runs[n] for n in given], tmp_path / "out")
@@ -166,7 +166,7 @@ def test_runs_that_differ_in_more_than_spikes_are_refused(
     ablation, tmp_path, section, values, message
 ):
     runs = ablation()
-    # What changes no result may differ.
+    # Settings without effect on the result may differ.
     change(runs[1] / "settings.json", "DATALOADER", TOTAL_WORKERS=3)
     assert len(compare_variants(runs, tmp_path / "out")[0]) == 3
     change(runs[2] / "settings.json", section, **values)
@@ -214,7 +214,7 @@ def test_ablations_of_two_problems_stand_in_one_table(ablation, tides, tmp_path)
     assert "Of tides." in page
 
 
-def test_what_was_chosen_on_the_test_split_is_said_with_the_runs_it_holds_for(ablation, tmp_path):
+def test_runs_chosen_on_the_test_split_are_named(ablation, tmp_path):
     runs = ablation()
     for run in runs[:2]:
         change(summary_of(run), warnings=["chosen on the test split"])

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from tests.analysis.test_compare import evaluation
-from vrtspike.analysis.compare import below_baseline, find_candidates, write_baseline
+from vrtspike.analysis.baseline import below_baseline, write_baseline
+from vrtspike.analysis.compare import find_candidates
 from vrtspike.io.files import read_json, write_json
 from vrtspike.system.errors import RunError
 
@@ -21,17 +22,17 @@ def runs(publish, tmp_path):
 
 
 def stored(path, changes):
-    """A baseline of the run ``one`` in which some figures are other ones."""
+    """A baseline of the run ``one`` with some figures changed."""
     runs = {"one": {"fingerprint": "x", "figures": FIGURES | changes}}
     path.write_text(json.dumps({"schema": 1, "runs": runs}))
     return path
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "faults"),
     [
         ({}, []),
-        # Better by any amount is well.
+        # Any improvement is allowed.
         ({"psnr restored": 20.0, "ssim restored": 0.5, "lpips restored": 0.9}, []),
         ({"psnr restored": 31.549, "ssim restored": 0.9005, "lpips restored": 0.1235}, []),
         (
@@ -49,10 +50,10 @@ def stored(path, changes):
         ({"msssim restored": 0.99}, ["msssim restored: no longer measured, the baseline is 0.99"]),
     ],
 )
-def test_metrics_are_judged_in_their_own_direction(tmp_path, runs, changes, told):
-    found = below_baseline(stored(tmp_path / "baseline.json", changes), runs[:1])
-    assert len(found) == len(told)
-    for line, expected in zip(found, told, strict=True):
+def test_metrics_are_judged_in_their_own_direction(tmp_path, runs, changes, faults):
+    lines = below_baseline(stored(tmp_path / "baseline.json", changes), runs[:1])
+    assert len(lines) == len(faults)
+    for line, expected in zip(lines, faults, strict=True):
         assert line.startswith(f"one: {expected}")
 
 
@@ -67,7 +68,7 @@ def test_a_baseline_keeps_other_runs(tmp_path, runs):
     assert kept["two"]["fingerprint"] == "fingerprint of two"
 
 
-def test_what_cannot_be_judged_is_refused(tmp_path, runs, publish):
+def test_missing_runs_and_damaged_baselines_are_refused(tmp_path, runs, publish):
     path = stored(tmp_path / "baseline.json", {})
     with pytest.raises(RunError, match="no run two, found: one; add it with --write"):
         below_baseline(path, runs)
@@ -87,13 +88,13 @@ def test_what_cannot_be_judged_is_refused(tmp_path, runs, publish):
         write_baseline(tmp_path / "new.json", [runs[0], runs[0]])
 
 
-def test_figures_of_other_test_frames_are_not_judged_by_it(tmp_path, runs):
+def test_other_test_frames_are_reported(tmp_path, runs):
     path = tmp_path / "baseline.json"
     write_baseline(path, runs[:1])
     summary = tmp_path / "evaluate/one/summary.json"
     write_json(summary, read_json(summary) | {"split": "val"})
-    (told,) = below_baseline(path, find_candidates([tmp_path / "train/one"]))
-    assert told == (
+    (fault,) = below_baseline(path, find_candidates([tmp_path / "train/one"]))
+    assert fault == (
         "one: evaluated on other frames than the baseline (split: val, the baseline's None); its "
         "figures cannot be compared"
     )

@@ -43,11 +43,11 @@ def test_runs_side_by_side(publish, tmp_path):
     stored = pd.read_csv(tmp_path / "compare" / "table.csv").set_index("preset")
     assert stored.at["two", "psnr restored"] == 31.5
     page = (tmp_path / "compare" / "table.html").read_text()
-    for said in (
+    for text in (
         *("<td>+6.50</td>", "<td>+0.1250</td>", "<td>1,234,567</td>", "<td>30.0%</td>"),
         "psnr (dB), ssim, lpips. A gain above 0 is better, also of lpips",
     ):
-        assert said in page
+        assert text in page
 
 
 def test_only_differing_keys_are_listed(publish, tmp_path):
@@ -68,7 +68,7 @@ def test_only_differing_keys_are_listed(publish, tmp_path):
     ]
 
 
-def test_one_run_is_a_table_of_one_row_and_twice_the_same_is_refused(publish, tmp_path):
+def test_one_run_gives_one_row_and_a_run_given_twice_is_refused(publish, tmp_path):
     (one,) = find_candidates([publish("one")])
     table = write_comparison([one], tmp_path / "compare")
     assert table["preset"].tolist() == ["one"]
@@ -100,7 +100,7 @@ def test_figures_of_two_protocols_share_no_column(publish, tmp_path):
 def runs(publish, tmp_path):
     folders = [publish("one"), publish("second", TRAIN={"BATCH_SIZE": 3})]
     evaluation(tmp_path / "evaluate/second", "second", 31.5)
-    # Of other weights than those of the run beside it.
+    # An evaluation of other weights than those of the run.
     evaluation(tmp_path / "evaluate/one", "another run", 40.0)
     return find_candidates(folders)
 
@@ -115,11 +115,11 @@ def test_text(runs):
     assert "GPU peak MB" not in cells  # no run has it
     assert ["TRAIN.BATCH_SIZE", "1", "3"] in [line.split() for line in lines]
     assert lines[-1].startswith("Means over the test set: psnr (dB)")
-    # Every column ends at one place.
+    # The columns are aligned.
     assert len({len(line) for line in lines[:10]}) == 1
 
 
-def test_csv_has_a_row_per_run_and_nothing_else_and_markdown_is_a_table(runs):
+def test_csv_has_only_a_row_per_run_and_markdown_is_a_table(runs):
     table = pd.read_csv(io.StringIO(comparison_text(runs, "csv"))).set_index("preset")
     assert list(table.index) == ["one", "second"]
     assert table.at["second", "psnr restored"] == 31.5
@@ -131,7 +131,7 @@ def test_csv_has_a_row_per_run_and_nothing_else_and_markdown_is_a_table(runs):
     assert "| TRAIN.BATCH_SIZE | 1 | 3 |" in lines
 
 
-def test_two_runs_of_one_preset_are_called_by_their_folders(publish, tmp_path):
+def test_two_runs_of_one_preset_are_named_after_their_folders(publish, tmp_path):
     folder = publish("one")
     runs = find_candidates([folder, folder])
     assert [run.name for run in runs] == [str(folder), str(folder)]
@@ -150,7 +150,7 @@ def test_each_copy_of_a_run_has_its_own_evaluation(publish, tmp_path):
     assert table["psnr restored"].tolist() == [31.5, 29.5]
 
 
-def test_a_run_that_looked_at_the_test_split_says_so_in_table_and_page(publish, tmp_path):
+def test_a_run_chosen_on_the_test_split_is_noted_in_table_and_page(publish, tmp_path):
     folders = [publish("one"), publish("two")]
     for name in ("one", "two"):
         path = evaluation(tmp_path / "evaluate" / name, name, 31.5) / "summary.json"
@@ -162,10 +162,10 @@ def test_a_run_that_looked_at_the_test_split_says_so_in_table_and_page(publish, 
     page = (tmp_path / "compare/table.html").read_text()
     assert "one: chosen on the test split." in page
     assert "note" not in write_comparison(runs[1:], tmp_path / "compare")
-    counted, apart = page.split("<h2>Not counted</h2>")
+    counted, not_counted = page.split("<h2>Not counted</h2>")
     assert '<td class="text">two</td>' in counted
     assert '<td class="text">one</td>' not in counted
-    assert '<td class="text">one</td>' in apart
+    assert '<td class="text">one</td>' in not_counted
     markdown = comparison_text(runs, "markdown")
     assert markdown.startswith("| figure | two | one (not counted) |\n")
     assert markdown.endswith("one: chosen on the test split.\n")
@@ -175,17 +175,17 @@ def test_a_run_that_looked_at_the_test_split_says_so_in_table_and_page(publish, 
 @pytest.mark.parametrize(
     "key", ["dataset", "split", "blur_dir", "sequences", "frames", "dataset_digest"]
 )
-def test_figures_of_different_frames_are_told(publish, tmp_path, key):
+def test_figures_of_different_frames_give_a_warning(publish, tmp_path, key):
     folders = [publish("one"), publish("two"), publish("three")]
     for name, value, bins in (("one", 1, 8), ("two", 2, 8), ("three", 1, 4)):
         path = evaluation(tmp_path / "evaluate" / name, name, 31.5) / "summary.json"
         write_json(path, read_json(path) | {key: value, "bins": bins})
     runs = find_candidates(folders)
-    told = f"cannot be compared (one: {key} 1; two: {key} 2"
+    warning = f"cannot be compared (one: {key} 1; two: {key} 2"
     if key == "dataset_digest":  # other bins make another data set of the same frames
-        told = "Data sets of one name differ in contents (dataset_digest): so may the frames."
-        assert told not in comparison_text(runs[1:], "text")
-    assert told in comparison_text(runs, "markdown")
+        warning = "Data sets of one name differ in contents (dataset_digest): so may the frames."
+        assert warning not in comparison_text(runs[1:], "text")
+    assert warning in comparison_text(runs, "markdown")
     assert "different frames" not in comparison_text([runs[0], runs[2]], "text")
     write_comparison(runs, tmp_path / "compare")
-    assert told in (tmp_path / "compare/table.html").read_text()
+    assert warning in (tmp_path / "compare/table.html").read_text()

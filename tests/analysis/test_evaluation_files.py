@@ -55,7 +55,7 @@ def test_a_file_of_another_version_or_kind_is_named(contents, fault, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "[" * 200_000 + "]" * 200_000])
-def test_what_is_no_summary_is_refused(text, tmp_path):
+def test_other_files_than_summaries_are_refused(text, tmp_path):
     (tmp_path / "summary.json").write_text(text)
     with pytest.raises(RunError, match=r"summary\.json: .*; evaluate again"):
         read_summary(tmp_path / "summary.json")

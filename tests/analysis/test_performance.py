@@ -23,7 +23,7 @@ def analysed(publish, tmp_path):
     return analyze_run(folder, output), output
 
 
-def test_tables_hold_what_was_logged_and_nothing_else_is_written(analysed):
+def test_tables_hold_the_logs_and_no_other_files_are_written(analysed):
     _, output = analysed
     assert {path.name for path in output.iterdir()} == {
         *("timing.csv", "throughput.csv", "memory.csv", PROPOSED),
@@ -37,7 +37,7 @@ def test_tables_hold_what_was_logged_and_nothing_else_is_written(analysed):
     assert pd.read_csv(output / "throughput.csv")["samples_per_second"].tolist()[1:] == [2.0] * 4
 
 
-def test_what_is_proposed_of_a_seed_builds_on_its_preset_and_of_a_variant_says_so(
+def test_the_proposal_for_a_seed_has_its_preset_as_base_and_that_for_a_variant_none(
     publish, tmp_path
 ):
     (tmp_path / "slow.yaml").write_text("TRAIN: {EPOCHS: 7}\n")

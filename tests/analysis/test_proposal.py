@@ -21,7 +21,7 @@ FILLS = finding("fills the memory", MODEL__VRT__USE_CHECKPOINT_FFN=False)
     [
         # The more important finding wins.
         ([FIRST, SECOND], {"TRAIN.BATCH_SIZE": 2, "TRAIN.COMPILE_MODEL": True}),
-        # What fills the memory is taken from one finding.
+        # Keys that use memory are taken from one finding only.
         (
             [FILLS, SECOND, finding("third", TRAIN__BATCH_SIZE=8)],
             {"MODEL.VRT.USE_CHECKPOINT_FFN": False, "TRAIN.COMPILE_MODEL": True},

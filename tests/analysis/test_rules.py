@@ -36,7 +36,7 @@ def figures(**values: Any) -> RunFigures:
 
 
 def check(symptom: str, preset: Settings | SSTSettings | None = None, **values: Any) -> Finding:
-    """What is found in a run with these figures; the rule is one of those that are asked."""
+    """The findings of a run with these figures."""
     preset = settings() if preset is None else preset
     found = next(symptoms()[symptom].findings(Run(figures(**values), preset)), None)
     assert found is None or found in find(figures(**values), preset)
@@ -153,7 +153,7 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
     ("gradient norm exploding", EXPLODED | {"losses_not_finite": 1}, {}, {"severity": "error"}),
     ("gradient norm vanishing", VANISHED, train(PRECISION="16-mixed"), {"keys": BF16}),
     ("gradient norm vanishing", VANISHED, {}, {"keys": {}}),
-    # Where backward takes most of a step: what to store, what it may gain, what it needs.
+    # A slow backward pass: activations to store, the gain and the needed memory.
     ("low throughput", SLOW_BACKWARD, {},
      {"change": "MODEL.VRT.USE_CHECKPOINT_FFN=false, then MODEL.VRT.USE_CHECKPOINT_ATTN=false",
       # Not timed apart (a GPU's graph): forward once more at most, a fifth of the time.
@@ -214,7 +214,7 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
             ({"TOTAL_WORKERS": "cpu*0.3"}, {}),
         )
     ),
-    # Where TRAIN_WORKERS is a number, TOTAL_WORKERS decides nothing.
+    # If TRAIN_WORKERS is a number, TOTAL_WORKERS has no effect.
     *(
         ("system memory nearly full", FULL,
          {"DATA": no_cache, **loader(TRAIN_WORKERS=6, TRAIN_PREFETCH_FACTOR=2)},
@@ -293,7 +293,7 @@ def test_findings(symptom, values, sections, expected):
             assert found == (pytest.approx(value) if name == "weight" else value)
 
 
-def test_a_run_is_told_of_what_its_problem_has():
+def test_findings_name_only_keys_of_the_problem():
     other = settings().MODEL.model_copy(update={"TYPE": "another"})
     preset = settings().model_copy(update={"MODEL": other})
     slow = LOW | {"forward_ms": 1800, "step_parts": {"backward": 0.7}, "recomputation_share": 0.2}
@@ -312,7 +312,7 @@ def test_errors_come_first_then_the_largest_share():
         "loss not finite", "slow forward pass", "waiting for data", "unused GPU memory",
         "low throughput",
     ]  # fmt: skip
-    # What is lost altogether weighs more than a single bad batch.
+    # A loss that is lost altogether weighs more than a single bad batch.
     both = replace(bad, speed=Speed(), memory=Memory())
     both = replace(both, health=Health(losses_not_finite=2, **EXPLODED))
     found = find(both, settings())

@@ -15,7 +15,7 @@ def train(step: int, loss: float | None) -> dict:
     return {"kind": "train", "step": step, "epoch": 0, "loss": loss, "time": 1.0}
 
 
-def test_reads_what_the_timing_logger_writes(tmp_path):
+def test_records_of_the_timing_logger_are_read(tmp_path):
     write_lines(tmp_path / "metrics.jsonl", [train(1, 0.5)])
     logger = TimingLogger(tmp_path / "logs", "cpu", file_interval=1)
     with logger.activate() as timing:
@@ -94,7 +94,7 @@ def test_memory_is_read_with_dotted_names_and_the_last_peak(tmp_path):
     assert logs.train[["step", "loss"]].values.tolist() == [[1, 0.5], [2, 0.25]]
 
 
-def test_timings_of_several_starts_are_in_order_and_steps_keep_what_is_missing(tmp_path):
+def test_timings_of_several_starts_are_in_order_and_missing_values_stay_missing(tmp_path):
     write_lines(tmp_path / "metrics.jsonl", [train(1, 0.5)])
 
     def step(number: int, **values: float | None) -> dict:

@@ -71,7 +71,7 @@ FULL = "DATALOADER.TOTAL_WORKERS: cpu*0.4; DATALOADER.TRAIN_PREFETCH_FACTOR: 2)"
         ({"shared_used": 8.1 * GB}, 4, "/dev/shm is nearly full"),
     ],
 )
-def test_what_fills_up_is_told_with_keys_to_lower(system, cache_gb, said):
+def test_full_memory_is_reported_with_keys_to_lower(system, cache_gb, said):
     settings = Settings.model_validate({"DATA": {"CACHE_SIZE_GB": cache_gb}})
     told = list(memory_advice(settings, PROCESSES, replace(CALM, **system)))
     assert len(told) == (said is not None)
@@ -79,7 +79,7 @@ def test_what_fills_up_is_told_with_keys_to_lower(system, cache_gb, said):
     assert all(("CACHE" in text) == (cache_gb == 6) for text in told)
 
 
-def test_where_no_process_trains(publish):
+def test_a_run_without_processes(publish):
     gone = "no process trains here"
     folder = publish("one")
     with (folder / "metrics.jsonl").open("a") as log:

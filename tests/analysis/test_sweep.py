@@ -48,7 +48,7 @@ def last_psnr(folder) -> float:
     return float(table["psnr"].dropna().iloc[-1])
 
 
-def test_means_over_seeds_and_what_looked_at_the_test_split(publish, tmp_path):
+def test_means_over_seeds_and_a_note_on_the_test_split(publish, tmp_path):
     names = {"rates-a": 30.0, "rates-a-seed-2": 31.0, "rates-b": 28.0, "rates-b-seed-2": 28.0}
     test = {"DATA": {"VALIDATION": "test"}}
     folders = [publish(name, psnr=psnr, **test) for name, psnr in names.items()]

@@ -1,4 +1,4 @@
-"""What the benchmark of data measures, on frames of 64 x 96."""
+"""The benchmark of data, on frames of 64 x 96."""
 
 from __future__ import annotations
 

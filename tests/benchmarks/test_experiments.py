@@ -15,7 +15,7 @@ RUNS = {
 }
 
 
-def test_the_table_has_means_ranges_and_what_was_measured_before():
+def test_the_table_has_means_ranges_and_former_variants():
     table = experiments.variants_table(VARIANTS, RUNS, {"tof": ("tOF, px", 1)})
     assert table.splitlines()[2:] == [
         "| **it** | 29.50 | 29.00 to 30.00 | 1.5 |",

@@ -45,10 +45,10 @@ def test_parts_are_tried_on_a_cpu(part, monkeypatch):
         assert row["frames/s" if part == "restoring" else "clips/s"] > 0
 
 
-def test_kernels_are_told_by_their_time(monkeypatch):
+def test_kernels_are_sorted_by_time(monkeypatch):
     monkeypatch.setattr(gpu, "SMALL", ["light_demo"])
     figures = list(gpu.kernels(CPU))
-    assert len(figures) == gpu.MOST
+    assert len(figures) == gpu.MAX_KERNELS
     assert figures[0][1]["ms"] > figures[-1][1]["ms"] > 0
     assert 0 < sum(row["share"] for _, row in figures) <= 1
     assert any("convolution_backward" in name for name, _ in figures)
@@ -80,7 +80,7 @@ def test_a_part_that_fails_or_is_cut_off_makes_the_whole_fail(tmp_path, capsys, 
     assert "nonsense" in "".join(gpu.table("attention", found))
 
 
-def test_make_gpu_without_a_gpu_says_so(repository):
+def test_make_gpu_without_a_gpu_fails_with_a_message(repository):
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     environment.pop("MAKEFLAGS", None)
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What the experiments on learning from spikes measure."""
+"""Experiments on learning from spikes."""
 
 from __future__ import annotations
 

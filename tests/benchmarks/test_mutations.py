@@ -25,7 +25,7 @@ def test_area():
 
 
 @pytest.mark.endurance
-def test_a_fault_in_what_is_tested_is_noticed_and_another_is_listed(tmp_path, capsys):
+def test_a_fault_in_tested_code_is_noticed_and_another_is_listed(tmp_path, capsys):
     for name, text in (
         ("src/vrtspike/__init__.py", ""),
         ("src/vrtspike/shapes/area.py", MODULE),

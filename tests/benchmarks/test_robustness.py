@@ -1,4 +1,4 @@
-"""What the table of other sensors measures."""
+"""Figures of the table of other sensors."""
 
 from __future__ import annotations
 

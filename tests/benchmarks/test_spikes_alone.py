@@ -1,4 +1,4 @@
-"""What ``benchmarks/spikes_alone.py`` shows; the baseline is the one that it speaks for."""
+"""Results of ``benchmarks/spikes_alone.py``; the baseline is the best reconstruction."""
 
 from __future__ import annotations
 

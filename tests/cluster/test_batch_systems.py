@@ -168,7 +168,7 @@ def test_a_job_that_failed_permanently_is_not_submitted_again(site, monkeypatch,
         assert len(submitted) == begun
 
 
-def test_a_submission_without_an_answer_says_what_to_do(site, monkeypatch):
+def test_a_submission_without_an_answer_gives_advice(site, monkeypatch):
     monkeypatch.setattr(batch_systems, "SUBMIT_S", 0.5)
     (site.folder / "hangs").touch()
     with pytest.raises(RunError) as told:
@@ -241,7 +241,7 @@ EXPECTED = {
 
 
 @each_system
-def test_what_a_job_asks_for_reaches_the_command(site):
+def test_resources_of_a_job_reach_the_command(site):
     asked = {"cores": 6, "mem_mb": 8000, "minutes": 90, "gpus": 2}
     script = "echo $(($VRTSPIKE_JOB_ENDS - $(date +%s))) > left\n"
     job = site.run(script, **asked, queue="long", account="lab", extra="--flag")

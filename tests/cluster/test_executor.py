@@ -54,7 +54,7 @@ def test_other_versions_of_the_slurm_plugin_stop_only_its_users(tmp_path, versio
     assert re.search(rf"does not fit \({fault}.*pip install -e '\.\[slurm\]'", refused.stderr)
 
 
-def test_the_lowest_version_is_what_the_package_asks_for(repository):
+def test_the_lowest_version_is_that_of_the_package(repository):
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
     (wanted,) = project["optional-dependencies"]["slurm"]
     assert wanted == f"{_PLUGIN}>={_LOWEST}"

@@ -16,7 +16,7 @@ import pytest
 
 from tests.concurrency import run_python
 from tests.runs.test_identity import STATISTICS, finish, write_dataset
-from vrtspike.cluster.gpus import lock_gpu
+from vrtspike.cluster.gpu_locks import lock_gpu
 from vrtspike.cluster.launch import has_advanced, launch, run_end_hook
 from vrtspike.cluster.signals import LAUNCHER_DIED, status_file
 from vrtspike.cluster.torchrun import run
@@ -53,7 +53,7 @@ sys.exit(report_status(75))
 LAUNCHER = """
 import os, sys
 from pathlib import Path
-from vrtspike.cluster.scheduler import time_limit
+from vrtspike.cluster.time_limit import time_limit
 from vrtspike.cluster.launch import train
 from vrtspike.monitoring.display import Messages
 folder = Path(sys.argv[1])
@@ -134,7 +134,7 @@ def test_a_run_holds_devices_that_share_its_batches_to_its_end(tmp_path, install
         assert rank.environ()["CUDA_VISIBLE_DEVICES"] == "GPU-a"
         lock = tmp_path / "locks/GPU-a.gpu"
         assert lock.read_text().startswith(f"process {launcher.pid} of ")
-        # What a killed launcher leaves still saves, and still uses the device.
+        # The processes of a killed launcher still save, and still use the device.
         rank.suspend()
         launcher.kill()
         launcher.wait()

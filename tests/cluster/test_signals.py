@@ -1,4 +1,4 @@
-"""What the first training process and the launcher tell each other."""
+"""Messages between the first training process and the launcher."""
 
 from __future__ import annotations
 

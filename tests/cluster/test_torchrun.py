@@ -1,4 +1,4 @@
-"""What the training processes of a machine are started with."""
+"""Arguments and environment of the training processes of a machine."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def planned(tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def asked(folder: Path) -> list[dict[str, Any]]:
-    """What each turn was started with."""
+    """The arguments of each turn."""
     return read_records(folder / "asked.jsonl")
 
 
@@ -135,7 +135,7 @@ PREPARE = "prepare them: snakemake --cores 2 results/data/tiny/k4/dataset.json"
         ("tiny", "DATA.NUM_VOXEL_BINS=4", PREPARE),
     ],
 )
-def test_nothing_is_trained_for_what_cannot_be_compared(planned, preset, change, match):
+def test_incomparable_settings_are_refused_before_training(planned, preset, change, match):
     folder = planned()
     with pytest.raises(UserError, match=match):
         run_command(["benchmark", preset, "--against", change])

@@ -40,7 +40,7 @@ def documented(page: str = PAGE) -> list[tuple[list[str], list[str]]]:
 
 
 def label(line: str) -> str:
-    """What a line is about: its text up to the first number, path, colon or gap."""
+    """The subject of a line: its text up to the first number, path, colon or gap."""
     return re.split(r"[:\d/]|  ", line.strip())[0].strip()
 
 
@@ -113,7 +113,7 @@ def test_exit_status_of_a_guard(folder, capsys):
     assert "demo: psnr restored: 31.5, the baseline is 32.5" in capsys.readouterr().err
 
 
-def test_results_go_where_they_are_asked_for(folder, capsys):
+def test_results_go_to_the_given_folder(folder, capsys):
     size = ["--sensor", "48", "64"]
     main.run_command(["show", "000226.dat", *size, "-o", "a/b.png", "--video"])
     assert (folder / "a/b.png").is_file()

@@ -100,14 +100,14 @@ def test_a_number_that_makes_no_sense_is_refused(words, told, capsys):
     [["restore", "run", "in"], ["export", "run"], ["pack", "run"], ["show", "a.dat"]],
     ids=lambda words: words[0],
 )
-def test_a_place_that_cannot_be_written_to_is_told_before_anything_is_read(words, place, capsys):
+def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(words, place, capsys):
     with pytest.raises(SystemExit):
         make_parser().parse_args([*words, "-o", place])
     assert f"--output: {place}: cannot be written there" in capsys.readouterr().err
 
 
 def test_help_of_commands_imports_nothing_heavy():
-    # What takes long is imports: counted, since a time would depend on the machine.
+    # Imports are counted, because their time depends on the machine.
     code = f"""
 import sys
 from vrtspike.commands.main import make_parser
@@ -127,7 +127,7 @@ print(*[heavy for heavy in {HEAVY!r} if heavy in sys.modules])
     ],
     ids=" ".join,
 )
-def test_a_run_that_is_not_there_is_told_before_anything_heavy_is_imported(words):
+def test_a_missing_run_is_refused_before_slow_imports(words):
     code = f"""
 import sys
 for heavy in {set(HEAVY) - {"pydantic"}!r}:

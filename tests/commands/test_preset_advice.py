@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 
 from vrtspike.analysis.findings import advice
-from vrtspike.commands import hardware
-from vrtspike.commands import preset_advice as module
+from vrtspike.commands import hardware, preset_advice, preset_fit
 from vrtspike.commands.hardware import GpuKind, Machine, measure_speed, named_gpu
-from vrtspike.commands.preset_advice import advise, advise_batch
-from vrtspike.config.run_schema import RunSettings
+from vrtspike.commands.preset_advice import advise
 from vrtspike.config.workflow import load_workflow, read_workflow
 from vrtspike.data.simulation.demo import SCENES, render
 from vrtspike.data.simulation.sequence import write_sequence
@@ -27,13 +25,13 @@ def project(repository, tmp_path, monkeypatch):
     """The project's configuration in a folder without data, on a disk with 100 GB."""
     shutil.copytree(repository / "config", tmp_path / "config")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(module, "free_bytes", lambda path: 100 * GB)
-    # Two cores.
+    monkeypatch.setattr(preset_advice, "free_bytes", lambda path: 100 * GB)
+    # The speed of two cores.
     monkeypatch.setattr(hardware, "measure_peak", lambda device, dtype: 0.15e12)
     return tmp_path
 
 
-def ask(name, count=1, memory=64.0, cpus=16, hours=336.0, **configuration):
+def advise_for(name, count=1, memory=64.0, cpus=16, hours=336.0, **configuration):
     workflow = load_workflow(["config/config.yaml"], configuration)
     gpu = named_gpu(name, count) if isinstance(name, str) else name
     return advise(workflow, Machine(cpus, memory, gpu, *measure_speed(gpu)), hours)
@@ -48,7 +46,7 @@ def symptoms(fit):
 
 
 def cures(advice):
-    """What the text proposes for presets that do not fit."""
+    """The cures for presets that do not fit, from the text."""
     _, _, after = "\n".join(advice.lines).partition("where a preset does not fit:\n")
     return re.findall(r"^  (.+)$", after.partition("\n\n")[0], re.MULTILINE)
 
@@ -57,13 +55,13 @@ TINY = GpuKind("A100", 1, 8.0)
 
 
 @pytest.mark.parametrize(
-    ("asked", "command", "preset", "reason"),
+    ("machine", "command", "preset", "reason"),
     [
         (["H200"], "train_fast", "reproduce", "MODEL.VRT.PRETRAINED: weights/006_VRT"),
         (["4090"], "train_baseline", "fast", "needs 49 of 24 GiB of GPU memory"),
         ([TINY], "train_light_small", "low_memory", "needs 9 of 8 GiB of GPU memory"),
         ([None, 0, 64.0, 2], "train_light_small", "baseline", "takes more than 336 hours"),
-        # Who has months may train.
+        # With enough time a CPU may train.
         ([None, 0, 64.0, 2, 1e6], "train_baseline", "baseline", ""),
         # 4 GB (3.73 GiB) of cache, 3 GiB for CUDA, and 0.15 for each of 12 + 6 workers.
         (["A100", 1, 6.0], "make demo", "baseline", "needs 9 of 6 GiB of memory"),
@@ -71,46 +69,46 @@ TINY = GpuKind("A100", 1, 8.0)
         (["A100", 1, 64.0, 16, 0], None, "baseline", "takes more than 0 hours"),
     ],
 )
-def test_the_best_preset_that_fits_is_recommended(project, asked, command, preset, reason):
-    found = ask(*asked)
-    assert (found.command or "nothing").endswith(command or "nothing")
-    against = "; ".join(symptoms(fits(found)[preset]))
-    assert reason in against
-    assert bool(reason) == bool(against)
+def test_the_best_preset_that_fits_is_recommended(project, machine, command, preset, reason):
+    advised = advise_for(*machine)
+    assert (advised.command or "nothing").endswith(command or "nothing")
+    faults = "; ".join(symptoms(fits(advised)[preset]))
+    assert reason in faults
+    assert bool(reason) == bool(faults)
 
 
 def test_memory_and_hours_are_counted(project):
-    one, three = (fits(ask("A6000", number))["baseline"] for number in (1, 3))
+    one, three = (fits(advise_for("A6000", number))["baseline"] for number in (1, 3))
     assert one.memory_gib == pytest.approx(4e9 / 2**30 + 5.7)
     assert one.hours / three.hours == pytest.approx(3 * 0.9, rel=5e-3)
     # 73,236 clips at 4.2 FLOP for each byte of the 1.008 TB/s of the data sheet.
     tflop = table()["presets"]["baseline"]["run_tflop"]
     expected = 73_236 * tflop / (4.2 * 1.008) / 3600
-    assert fits(ask("4090"))["baseline"].hours == pytest.approx(expected)
+    assert fits(advise_for("4090"))["baseline"].hours == pytest.approx(expected)
     clip = table()["presets"]["demo"]["run_tflop"]
-    on_cpus = fits(ask(None, cpus=2))["demo"].hours
+    on_cpus = fits(advise_for(None, cpus=2))["demo"].hours
     assert on_cpus == pytest.approx(120 * clip / (0.48 * 0.15) / 3600)
 
 
 def test_a_full_disk(project, monkeypatch):
-    monkeypatch.setattr(module, "free_bytes", lambda path: 30 * GB)
+    monkeypatch.setattr(preset_advice, "free_bytes", lambda path: 30 * GB)
     # 29.3 GB of stores and four checkpoints of 0.29 GB.
-    found = ask("A100")
-    assert symptoms(fits(found)["baseline"]) == ["needs 30 GB of disk, 30 are free"]
-    assert found.command == "snakemake --cores 16 train_light_small"
+    advised = advise_for("A100")
+    assert symptoms(fits(advised)["baseline"]) == ["needs 30 GB of disk, 30 are free"]
+    assert advised.command == "snakemake --cores 16 train_light_small"
     # Stores that are there already need no more space.
-    monkeypatch.setattr(module, "folder_size", lambda folder: (1, 2 * GB))
-    assert not fits(ask("A100"))["baseline"].reasons
+    monkeypatch.setattr(preset_fit, "folder_size", lambda folder: (1, 2 * GB))
+    assert not fits(advise_for("A100"))["baseline"].reasons
 
 
 def test_a_small_data_set(project):
-    """Frames below the crops of most presets, clips for a few of their steps only."""
+    """Frames smaller than the crops of most presets, and clips for few steps."""
     root = project / "mine"
     for number in range(3):
         frames = list(render(SCENES[number], np.random.default_rng(number), 128, 192, 6 * 11 + 1))
         write_sequence(root / f"train/scene{number}", frames, frames_per_exposure=11)
     write_sequence(root / "test/scene3", frames, frames_per_exposure=11)
-    advised = ask("A100", DATA={"ROOT": str(root)})
+    advised = advise_for("A100", DATA={"ROOT": str(root)})
     assert advised.command == "snakemake --cores 16 train_light_small"
     small = fits(advised)
     assert symptoms(small["light"]) == [
@@ -125,11 +123,11 @@ def test_a_small_data_set(project):
     ]
     assert small["light_small"].cost.steps == 6000
     assert not small["light_small"].reasons
-    assert not small["demo"].reasons, "120 steps are what it is made for"
+    assert not small["demo"].reasons, "it is made for 120 steps"
 
 
-def test_what_a_person_reads(project):
-    lines = ask("A6000", 3).lines
+def test_the_text(project):
+    lines = advise_for("A6000", 3).lines
     assert lines[0] == "machine: 3 x A6000 with 48 GiB, 16 CPUs, 64 GiB of memory"
     assert lines[2] == "disk:    100 GB free for results"
     assert "gopro_spike: data/gopro_spike is not there; the figures are those of GoPro" in lines[3]
@@ -138,25 +136,25 @@ def test_what_a_person_reads(project):
     assert re.fullmatch(r"baseline +9\.6 GiB +\S+ GiB +4,066 +80\.\d\d +yes", row)
     assert lines[-2] == "recommended: snakemake --cores 16 train_baseline"
     assert "set DATA.ROOT first; it trains from random weights" in lines[-1]
-    assert ask("A100", hours=0).lines[-1] == "nothing to recommend: no preset fits"
+    assert advise_for("A100", hours=0).lines[-1] == "nothing to recommend: no preset fits"
 
 
-def test_what_helps_is_told_once(project):
-    found = ask("A6000", hours=100)
-    against = {name: symptoms(fit) for name, fit in fits(found).items() if fit.reasons}
+def test_each_cure_is_shown_once(project):
+    advised = advise_for("A6000", hours=100)
+    against = {name: symptoms(fit) for name, fit in fits(advised).items() if fit.reasons}
     long = "takes more than 100 hours"
     assert against["low_memory"] == against["opt"] == [long]
     assert against["fast"] == ["needs 49 of 48 GiB of GPU memory", long]
     entries = advice()["presets"]
     kinds = ["hours", "gpu_memory", "weights"]
-    assert cures(found) == [entries[kind]["cure"] for kind in kinds]
+    assert cures(advised) == [entries[kind]["cure"] for kind in kinds]
     for path in (project / "config/presets").glob("*.yaml"):
         if path.stem not in {"baseline", "demo"}:
             path.unlink()
-    assert not cures(ask("A6000"))
+    assert not cures(advise_for("A6000"))
 
 
-def test_a_preset_of_ones_own(project):
+def test_a_users_own_presets(project):
     presets = project / "config/presets"
     (presets / "mine.yaml").write_text("BASE: baseline\nDATA: {USE_RAM_CACHE: false}\n")
     (presets / "odd.yaml").write_text("BASE: fast\nMODEL: {WINDOW_SIZE: 5}\n")
@@ -164,19 +162,19 @@ def test_a_preset_of_ones_own(project):
     start = "MODEL: {PRETRAINED: general}\nTRAIN: {MAX_STEPS: 0}\n"
     (presets / "kept.yaml").write_text(f"BASE: baseline\n{start}")
     (presets / "kept_sst.yaml").write_text(f"BASE: sst\n{start}")
-    found = ask("A6000")
-    known = fits(found)
-    assert not known["mine"].reasons
+    advised = advise_for("A6000")
+    presets_by_name = fits(advised)
+    assert not presets_by_name["mine"].reasons
     # 3 GiB for CUDA, and 0.15 for each of 12 + 6 workers.
-    assert known["mine"].memory_gib == pytest.approx(5.7)
-    assert symptoms(known["wrong"]) == ["its file is wrong"]
-    text = "\n".join(found.lines)
+    assert presets_by_name["mine"].memory_gib == pytest.approx(5.7)
+    assert symptoms(presets_by_name["wrong"]) == ["its file is wrong"]
+    text = "\n".join(advised.lines)
     assert "kept" not in text, "it trains nothing"
     assert re.search(r"^odd +no: the cost of its model was never counted$", text, re.MULTILINE)
-    assert {"cost", "file"} <= {cure.partition(":")[0] for cure in cures(found)}
+    assert {"cost", "file"} <= {cure.partition(":")[0] for cure in cures(advised)}
 
 
-def test_elsewhere_there_is_no_configuration(tmp_path, monkeypatch):
+def test_a_folder_without_configuration_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=r"no config/config\.yaml here; go to the project"):
         read_workflow([], [])
@@ -186,36 +184,11 @@ def test_presets_of_another_problem_alone(project):
     for path in (project / "config/presets").glob("*.yaml"):
         if not path.name.startswith("sst"):
             path.unlink()
-    found = ask("A6000", PRESETS="sst")
-    assert found.command == "snakemake --cores 16 train_sst"
-    text = "\n".join(found.lines)
+    advised = advise_for("A6000", PRESETS="sst")
+    assert advised.command == "snakemake --cores 16 train_sst"
+    text = "\n".join(advised.lines)
     assert not re.search("clip|frames|no preset fits|preset  ", text), text
     assert "samples of a micro-step, and the learning rate" in text
-    # What fits is what the problem counts: a part of the GPU, over that of a sample.
+    # The usable GPU memory beyond the fixed part, divided by that of a sample.
     fixed, sample = memory(load_workflow(["config/config.yaml"], {"PRESETS": "sst"}).preset("sst"))
     assert f"  sst           {int((0.9 * 48 - fixed) / sample)} fit: TRAIN." in text
-
-
-RATE = "TRAIN.BATCH_SIZE={} TRAIN.OPTIM.LR={}"
-MICRO = "TRAIN.BATCH_SIZE={} TRAIN.GRADIENT_ACCUMULATION_STEPS={}"
-
-
-@pytest.mark.parametrize(
-    ("batch", "micro_steps", "sample", "usable", "text"),
-    [
-        # Twice 16 fit, four times do not; more than four times are not asked for.
-        (16, 1, 0.5, 24.0, f"40 fit: {RATE.format(32, 0.00141)} (0.001 x sqrt(32/16))"),
-        (16, 1, 0.001, 5.0, f"1000 fit: {RATE.format(64, 0.002)} (0.001 x sqrt(64/16))"),
-        # Three fit, and so do four, which are no part of six.
-        (1, 6, 5.0, 24.9, f"4 fit: {MICRO.format(3, 2)}, 6 samples a step"),
-        (1, 6, 5.0, 40.0, f"7 fit: {MICRO.format(6, 1)}, 6 samples a step"),
-        (1, 6, 0.5, 40.0, f"72 fit: {MICRO.format(24, 1)} TRAIN.OPTIM.LR="),
-        (1, 7, 5.0, 9.5, f"1 fit: {MICRO.format(1, 7)}, 7 samples a step"),
-        (1, 1, 5.0, 8.0, ""),
-    ],
-)
-def test_batches_and_rates(batch, micro_steps, sample, usable, text):
-    train = {"BATCH_SIZE": batch, "GRADIENT_ACCUMULATION_STEPS": micro_steps, "OPTIM": {"LR": 1e-3}}
-    settings = RunSettings.model_validate({"TRAIN": train})
-    found = advise_batch(settings, fixed=4.0, sample=sample, usable=usable)
-    assert found.startswith(text) if text else not found

@@ -86,7 +86,7 @@ def test_the_model_stands_before_the_frames_or_behind_an_option(small_run, tmp_p
     assert load(device="cpu").weights == file_digest(small_run.train / "weights.safetensors")
 
 
-def test_a_model_too_many_or_too_few_is_told(small_run, tmp_path, monkeypatch, capsys):
+def test_no_model_and_two_models_are_refused(small_run, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(named_models, "_SHIPPED", tmp_path / "package")
     run, frames = str(small_run.train), str(small_run.raw / "test/b/blur")
     for words, told in (
@@ -148,7 +148,7 @@ def test_arguments_are_checked_before_pytorch_is_imported(small_run, tmp_path, c
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_without_pictures_is_told_before_spikes_are_asked_for(call, tmp_path):
+def test_a_folder_without_pictures_is_refused_before_missing_spikes(call, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="empty: no pictures"):
         call(frames=tmp_path / "empty")

@@ -11,7 +11,7 @@ from vrtspike.config.documents import document_of, nested
 from vrtspike.config.loading import override_settings
 from vrtspike.config.workflow import Workflow, load_workflow
 from vrtspike.data.datasets import DeblurringWorkflow
-from vrtspike.deblurring.planning import clip_options
+from vrtspike.deblurring.planning.options import clip_options
 from vrtspike.system.errors import ConfigError
 
 SWEEP = """\

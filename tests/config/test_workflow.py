@@ -12,7 +12,7 @@ from vrtspike.config.fields import Section
 from vrtspike.config.loading import load_preset
 from vrtspike.config.workflow import load_workflow, workflow_schema
 from vrtspike.data.datasets import DeblurringWorkflow
-from vrtspike.deblurring.planning import clip_options
+from vrtspike.deblurring.planning.options import clip_options
 from vrtspike.sst.settings import SSTSettings
 from vrtspike.system.errors import ConfigError
 

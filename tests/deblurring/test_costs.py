@@ -82,7 +82,7 @@ def test_checkpoints_hold_weights_and_two_moments():
 @pytest.mark.endurance
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["light", "light_demo", "demo"])
-def test_a_preset_counts_what_was_written_down(name):
+def test_a_preset_costs_what_is_stored(name):
     import presets  # benchmarks/ is on the path of tests
 
     assert presets.main(["--check", name]) == 0
@@ -117,6 +117,6 @@ def test_the_count_agrees_with_a_real_step():
         if event.name() == "[memory]":
             now += event.nbytes()
             peak = max(peak, now)
-    # What libraries allocate within an operation is seen by the profiler alone.
+    # Only the profiler sees allocations of libraries within an operation.
     batch = 4 * (blur.numel() + voxels.numel())
     assert counted.working == pytest.approx(peak + batch, rel=0.15)

@@ -114,7 +114,7 @@ def test_latex_has_few_columns_and_marks_the_best_of_each_data_set(tmp_path):
     assert "| standard error, dB |" in (tmp_path / "wide/leaderboard.md").read_text()
 
 
-def test_what_is_no_test_stands_apart(tmp_path):
+def test_figures_that_are_no_test_have_a_table_of_their_own(tmp_path):
     better = {"psnr": {"restored": 40.0}, "ssim": {"restored": 0.99}}
     warnings = {
         "leaked": ["not a test: 2 of 3 test sequences hold frames that were trained on"],

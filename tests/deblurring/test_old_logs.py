@@ -171,7 +171,7 @@ def test_a_folder_gives_times_and_progress_together(tmp_path):
     assert "step/forward/vrt/fusion" in (tmp_path / "out/timing.csv").read_text()
 
 
-def test_what_is_no_log_is_refused(tmp_path):
+def test_files_without_known_layout_are_refused(tmp_path):
     with pytest.raises(RunError, match=r"neither a run .* nor a text log"):
         analyze_old_logs(tmp_path / "nosuch")
     (tmp_path / "a.log").write_text("hello\nTotal: nothing\n")

@@ -157,7 +157,7 @@ def validated_by_hand(place: Path, folder: Path) -> float:
 
 
 @pytest.mark.endurance
-def test_changed_code_is_told_and_trains_again_only_when_asked(place, repository, result, tmp_path):
+def test_changed_code_is_reported_and_retrained_on_request(place, repository, result, tmp_path):
     run = RunIdentity.read(result)
     folder = tmp_path / "runs" / "tiny" / run.fingerprint
     shutil.copytree(result, folder)

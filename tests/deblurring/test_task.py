@@ -1,4 +1,4 @@
-"""What the task makes of a batch: losses, figures, counts and pictures, worked out again here."""
+"""Losses, figures, counts and pictures of a batch, computed again by other code."""
 
 from __future__ import annotations
 

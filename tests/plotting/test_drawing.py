@@ -1,4 +1,4 @@
-"""What every picture has in common."""
+"""Properties of every figure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_pixels_are_inches_times_their_number_per_inch(tmp_path):
 
 
 @pytest.mark.parametrize("grid", [True, False])
-def test_lines_of_a_grid_are_there_where_they_are_asked_for(tmp_path, grid):
+def test_grid_lines_are_optional(tmp_path, grid):
     draw_line(tmp_path / "a.svg", grid=grid)
     assert bool(re.search("e2e8f0", (tmp_path / "a.svg").read_text())) == grid
 

@@ -88,7 +88,7 @@ def page(show: Show, address: str) -> Page:
 
 
 def split(page: Page) -> float:
-    """Where the boundary is, by the slider and by what is seen of the left picture."""
+    """The place of the boundary, by the slider and by the visible part of the left picture."""
     value = float(page.get_attribute(HANDLE, "aria-valuenow"))
     box, handle = (page.locator(name).first.bounding_box() for name in (STAGE, HANDLE))
     seen = 100 * (handle["x"] + handle["width"] / 2 - box["x"]) / box["width"]
@@ -247,7 +247,7 @@ def test_tables_sort_by_mouse_and_keyboard(page):
     restored.locator("button").press("Enter")
     assert restored.get_attribute("aria-sort") == "descending"
     assert column(2) == ["24.00", "21.00", "21.00"]
-    # What there is no figure of comes last, upwards and downwards.
+    # Rows without a figure come last in both orders.
     for _ in range(2):
         heads.nth(5).locator("button").click()
         assert column(5)[-1] == "–"
@@ -322,7 +322,7 @@ def test_runs_of_other_frames_and_metrics_are_not_mixed_up(show, tmp_path):
         options = texts(page, f"{RIGHT} option")
         assert not [option for option in options if option.startswith("Restored by")]
         assert set(texts(page, "#figures .chart tbody td:nth-child(1)")) == {names[0]}
-    # What is shown as nothing is neither better nor worse.
+    # A change that is shown as zero is neither better nor worse.
     (gain,) = (
         row.locator("td").nth(3)
         for row in page.locator("#figures table").first.locator("tbody tr").all()
@@ -355,7 +355,7 @@ def test_figures_of_two_protocols_do_not_stand_in_one_table(show, tmp_path):
         assert [row[:4] for row in rows(page, "#figures .tall table")[1:]] == cells
 
 
-def test_worst_frames_are_told_where_there_are_any(show, tmp_path):
+def test_worst_frames_are_shown_if_there_are_any(show, tmp_path):
     make_run(tmp_path, "a")
     make_evaluation(tmp_path, "a")
     path = tmp_path / "evaluate/a/summary.json"
@@ -416,7 +416,7 @@ def test_curves_obey_their_switches(page):
     wait("plot.data[0].y[0] === 0.001")
 
 
-def test_every_chart_is_drawn_says_what_is_under_the_pointer_and_sends_nothing(page):
+def test_every_chart_is_drawn_shows_values_under_the_pointer_and_sends_nothing(page):
     wait_for_plots(page)
     assert page.locator(".plot").count() == 9
     validation = page.locator("#training .charts > div:nth-child(2)")
@@ -483,7 +483,7 @@ def test_the_plot_of_frames_has_a_legend_and_follows_the_metric(page):
     assert points == [[0.5, 0.5], [0.5, 0.25], [0.5, 0.25]]
 
 
-def test_the_page_says_what_validations_looked_at(show, tmp_path):
+def test_the_page_names_the_split_of_validation(show, tmp_path):
     for name in ("held_out", "test"):
         make_run(tmp_path, name, DATA={"VALIDATION": name})
         make_evaluation(tmp_path, name)
@@ -535,7 +535,7 @@ def test_a_phone_needs_no_scrolling_to_the_side_and_two_fingers_zoom(show, addre
     page.locator("details").evaluate_all("all => all.forEach(d => { d.open = true; })")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     assert page.locator(STAGE).first.bounding_box()["width"] > 340
-    # What matters most is seen without scrolling within the table, and that there is more is seen.
+    # The main columns are visible without scrolling, and it is visible that there are more.
     for table in page.locator("#figures table", has=page.get_by_text("gain")).all():
         gain = table.locator("th", has_text="gain").bounding_box()
         assert gain["x"] + gain["width"] <= 390

@@ -99,7 +99,7 @@ def test_of_many_frames_some_are_drawn(tmp_path, monkeypatch):
     assert [row[3] for row in found["frame_rows"]] == [20.0, 23.0]
 
 
-def test_without_an_evaluation_of_the_run_the_reason_is_said(tmp_path):
+def test_a_missing_evaluation_has_a_reason(tmp_path):
     reason = {"reason": "not evaluated: no summary.json of run print of a; evaluate again"}
     assert read_evaluation(tmp_path / "train/a", RUN) == reason
     make_evaluation(tmp_path, "a", fingerprint="another")

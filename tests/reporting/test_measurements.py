@@ -74,7 +74,7 @@ def test_medians_and_extremes_of_every_sequence(tmp_path):
         ("test,NA,1,0,88,9,40.0,39.0,0.9\ntest,null,1,0,88,9,40.0,,\n", 2, 0.9),
     ],
 )
-def test_where_little_can_be_said(tmp_path, rows, exposures, correlation):
+def test_alignment_with_little_data(tmp_path, rows, exposures, correlation):
     found = read_alignment(make_alignment(tmp_path, rows=rows))
     assert (found["exposures"], found["correlation"]) == (exposures, correlation)
     assert [row["sequence"] for row in found["rows"]] == [

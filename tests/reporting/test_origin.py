@@ -20,7 +20,7 @@ def origin(folder, presets, **record):
     ("name", "settings", "base", "differences"),
     [
         ("mine", {"SEED": 6}, "preset base", ("SEED", "5", "6")),
-        # What an ablation derives has no file.
+        # The variant of an ablation has no file.
         (
             *("mine-without-spikes", {"SEED": 6, "MODEL": {"USE_SPIKE": False}}, "preset mine"),
             ("MODEL.USE_SPIKE", "true", "false"),
@@ -69,7 +69,7 @@ def test_facts_of_a_run(tmp_path):
     assert facts["weights"] == f"weights.safetensors, 0.0 MB, SHA-256 {digest}"
 
 
-def test_what_else_can_be_said_of_code(tmp_path):
+def test_further_facts_about_code(tmp_path):
     folder = make_run(tmp_path, "mine")
     (folder / "weights.safetensors").unlink()
     git = {"commit": "c0ffee", "changed": True}

@@ -25,7 +25,7 @@ def write(results, *names, page_bytes=19_000_000):
 
 
 def stored_in(text: str) -> dict[str, str]:
-    """What stands in scripts by name."""
+    """The data of scripts, by name."""
     return dict(re.findall(r'<script[^>]* id="([^"]+)"[^>]*>\s*(.*?)\s*</script>', text, re.DOTALL))
 
 
@@ -174,7 +174,7 @@ BETTER = measured(30.0, 40.0)
             FACTS,
         ),
         ({"a": measured(30.0, 28.0)}, "a", f"a loss of 2.00 dB{COMMIT}.", FACTS),
-        # What is not seen is no gain.
+        # A gain that rounds to zero is no gain.
         ({"a": measured(30.0, 29.999)}, "a", f"to 30.00 dB (restored): no change{COMMIT}.", ()),
         (
             {"a": {}, "b": measured(18.5, 23.0), "c": {"evaluated": False}},
@@ -192,7 +192,7 @@ BETTER = measured(30.0, 40.0)
             f"0.1000 (restored, lower is better): a gain of 0.4000{COMMIT}.",
             (),
         ),
-        # Where the PSNR is infinite, the sentence is left to another metric.
+        # If the PSNR is infinite, the sentence uses another metric.
         ({"a": {"metrics": NONE | measured(0.5, 0.1, "lpips")["metrics"]}}, "a", "from LPIPS", ()),
         # Figures of other test frames do not compare.
         (
@@ -232,7 +232,7 @@ BETTER = measured(30.0, 40.0)
         ),
     ],
 )
-def test_one_sentence_and_facts_say_what_came_out(tmp_path, made, best, text, facts):
+def test_the_result_is_a_sentence_and_facts(tmp_path, made, best, text, facts):
     said = verdict([run(tmp_path, name, **options) for name, options in made.items()])
     assert said.preset == best
     assert text in said.text
@@ -242,7 +242,7 @@ def test_one_sentence_and_facts_say_what_came_out(tmp_path, made, best, text, fa
 
 
 @pytest.mark.parametrize(("git", "code"), [(True, []), (False, ["x.py"])])
-def test_code_that_is_not_that_of_the_commit_says_so(tmp_path, git, code):
+def test_code_that_differs_from_its_commit_is_noted(tmp_path, git, code):
     make_run(tmp_path, "a")
     path = tmp_path / "train/a/run.json"
     record = read_json(path) | {"code_changed": code}

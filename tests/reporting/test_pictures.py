@@ -81,7 +81,7 @@ def test_the_best_level_that_fits_is_taken(tmp_path, monkeypatch):
         form, found = encode_examples(examples, sizes[-1] - 1 if sizes else 10**7)
         assert f"at most {side} pixels" in form
         sizes.append(characters(found))
-    # What fits at no level is left out evenly.
+    # Pictures that fit at no level are left out evenly.
     many = make_examples(tmp_path, 9)
     _, found = encode_examples(many, 2 * sizes[-1])
     assert 4 <= len(found) <= 7

@@ -98,7 +98,7 @@ class Cluster:
         return done.stdout
 
     def job(self, number: str) -> str:
-        """What the controller knows of a job, also of one that has ended."""
+        """The controller's record of a job, also of one that has ended."""
         return self.call("scontrol", "show", "job", number)
 
     def jobs(self, *states: str) -> list[str]:

@@ -15,7 +15,7 @@ _JOB = re.compile(r"^(?:local)?(?:rule|checkpoint) (\w+):\n((?: {4}.*\n)+)", re.
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a change led to.
+    """The effects of a change.
 
     Attributes:
         reasons: stages that ``vrtspike why`` named before the run, each with its reasons.

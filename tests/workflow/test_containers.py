@@ -37,7 +37,7 @@ def copied(docker) -> list[str]:
 
 
 def installs(text: str) -> list[str]:
-    """What a recipe installs, without the words that only tidy up."""
+    """The packages that a recipe installs."""
     found = re.findall(r"(?:apt-get install|pip install) [^&\n]+", text)
     return [" ".join(line.split()) for line in found]
 
@@ -76,7 +76,7 @@ def test_all_that_is_copied_is_there_and_sent_to_the_builder(repository, docker,
 
 @pytest.mark.endurance
 @pytest.mark.workflow
-def test_what_is_copied_can_be_installed_and_planned(repository, docker, tmp_path):
+def test_copied_files_can_be_installed_and_planned(repository, docker, tmp_path):
     """The recipe's own steps, without the download of the packages."""
     image = tmp_path / "vrtspike"
     image.mkdir()

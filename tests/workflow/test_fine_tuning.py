@@ -23,7 +23,7 @@ def test_the_run_that_it_starts_from_is_trained_before_and_decides_it(finished):
     tuned = RunIdentity.read(finished.folder / "results/train/tuned")
     assert tuned.weights == {"MODEL.PRETRAINED": file_digest(start / "weights.safetensors")}
     assert finished.why("train_tuned") == {}
-    # Where its start is trained again, so is it.
+    # If its start is trained again, it is trained again, too.
     with finished.replaced("config/presets/tiny.yaml", "MAX_STEPS: 2", "MAX_STEPS: 3"):
         assert {"train tiny", "train tuned"} <= finished.why("train_tuned").keys()
         told = finished.snakemake("--dry-run", "train_tuned").stdout

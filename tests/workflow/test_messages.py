@@ -113,7 +113,7 @@ OF_MEMORY = (
         ("", 0, KNOWN),
         (TOO_LITTLE_MEMORY, 2, [OF_MEMORY, *KNOWN]),
         ("notices.exit_status = 1", 1, KNOWN),
-        # What was printed as an error is not printed again.
+        # A message that was printed as an error is not printed again.
         (ERROR, 2, ["error: no such file", "first", "second"]),
     ],
 )

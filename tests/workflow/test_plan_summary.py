@@ -81,7 +81,7 @@ def test_a_stage_is_one_line_with_its_cost(tmp_path):
         ("Missing output files: a", True, "no result yet"),
     ],
 )
-def test_what_waits_for_a_checkpoint_may_turn_out_to_have_nothing_to_do(reason, waits, expected):
+def test_jobs_behind_a_checkpoint_may_be_undecided(reason, waits, expected):
     (line,) = summary([job("train", reason, waits=waits)])
     assert line.startswith(f"train: {expected}")
 

@@ -14,7 +14,7 @@ from vrtspike.system.errors import EXIT_USER_ERROR
 pytestmark = pytest.mark.workflow
 
 
-def test_a_plan_of_a_fresh_clone_ends_with_what_is_to_be_done_and_what_is_missing(clone):
+def test_a_plan_of_a_fresh_clone_ends_with_stages_and_missing_data(clone):
     done = clone.snakemake("--dry-run")
     assert done.returncode == 1, done.stdout
     end = done.stdout.rstrip().splitlines()[-9:]
@@ -87,7 +87,7 @@ ABLATION = "preset demo-shuffled-spikes: .*CLIP_LEN is 2;"
             "--configfile config/examples/high_frame_rate.yaml",
             "preset demo, data/high_frame_rate: DATA.VALIDATION is held_out, and a single training",
         ),
-        # What follows the option is a file to Snakemake, the target too.
+        # Snakemake takes all words after the option as files, the target, too.
         ("--dry-run --configfile config/config.yaml train_demo", r"\S*train_demo: no such file"),
         ("--dry-run demo --config SET=TRAIN.EPOCS=3", "SET: unknown key TRAIN.EPOCS"),
         pytest.param(
@@ -96,7 +96,7 @@ ABLATION = "preset demo-shuffled-spikes: .*CLIP_LEN is 2;"
         ),
     ],
 )
-def test_what_is_wrong_is_one_error_before_anything_is_computed(clone, arguments, fault):
+def test_a_fault_is_one_error_before_anything_is_computed(clone, arguments, fault):
     clone.write("my.yaml", "PRESETS: [demo]\nRESULT: elsewhere\n")
     done = clone.snakemake(*arguments.split())
     assert done.returncode != 0

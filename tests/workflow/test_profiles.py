@@ -1,4 +1,4 @@
-"""What the profiles for batch systems say; the endurance tests run with them."""
+"""Profiles for batch systems; the endurance tests run with them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read(repository: Path, name: str) -> dict[str, Any]:
     return found
 
 
-def test_what_a_rule_is_given_is_given_to_a_rule(profile, repository):
+def test_every_rule_of_a_profile_exists(profile, repository):
     text = "".join(path.read_text() for path in (repository / "rules").glob("*.smk"))
     rules = set(re.findall(r"^(?:rule|checkpoint) (\w+):", text, re.MULTILINE))
     given = profile["set-threads"].keys() | profile["set-resources"].keys()
@@ -48,7 +48,7 @@ echo 'Job <7> is submitted to queue <long>.'
 """
 
 
-def test_what_a_job_asks_for_reaches_the_batch_system(repository, tmp_path):
+def test_resources_of_a_job_reach_the_batch_system(repository, tmp_path):
     """All that stands between braces is given, and arrives."""
     profile = read(repository, "generic")
     defaults = profile["default-resources"]

@@ -33,7 +33,7 @@ def test_publishes_every_result(finished):
         examples = json.loads((evaluated / "examples/examples.json").read_text())
         assert len(examples["examples"]) in (2, 3)
     assert (results / "compare/table.csv").is_file()
-    # Where Snakemakes tell each other what they make; this one has ended.
+    # The folder in which Snakemakes list their files; this one has ended.
     assert [path.name for path in (results / "logs/snakemakes").iterdir()] == ["lock"]
 
 
@@ -126,7 +126,7 @@ def sequence_results(project: Project) -> dict[str, int]:
     return {str(path.relative_to(folder)): path.stat().st_ino for path in found}
 
 
-def test_weights_are_asked_for_before_anything_is_computed(finished):
+def test_missing_weights_are_refused_before_anything_is_computed(finished):
     """No one listens at the port; without a result folder everything would have to be made."""
     options = ("--config", "RESULTS=elsewhere", "WEIGHTS_URL=http://127.0.0.1:9")
     for target, override, file in (

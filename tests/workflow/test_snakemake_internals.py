@@ -1,4 +1,4 @@
-"""What this project uses of Snakemake beyond its documented interface, tried by a real run.
+"""Uses of Snakemake beyond its documented interface, tested by a real run.
 
 It runs with the Snakemake that is installed: `make test` has the newest that pyproject.toml allows,
 `make compat` the lowest (requirements-lowest.lock).
@@ -89,7 +89,7 @@ def snakemake(folder: Path, *arguments: str) -> dict:
     return found
 
 
-def test_every_name_does_what_it_is_used_for(tmp_path):
+def test_every_internal_name_works(tmp_path):
     found = snakemake(tmp_path, "--config", "ABC={B: 3}", "--forcerun", "second")
     assert (found["is_main"], found["is_dry_run"], found["runs_locally"]) == (True, False, True)
     assert found["config"] == ["ABC={B: 3}"]

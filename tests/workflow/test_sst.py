@@ -49,7 +49,7 @@ def finished(project) -> Project:
 
 
 @pytest.mark.endurance
-def test_page_and_analysis_name_what_was_measured(finished):
+def test_page_and_analysis_name_the_metrics(finished):
     results = finished.folder / "results"
     page = (results / "index.html").read_text()
     assert "(baseline) to" in page

@@ -1,4 +1,4 @@
-"""Which stages a change makes stale: what ``vrtspike why`` names, and what a real run then does.
+"""Stages that a change makes stale: those of ``vrtspike why``, and those of a real run.
 
 Which sequences of a stage are done again is tested by tests/deblurring/planning/test_shards.py.
 """
@@ -129,7 +129,7 @@ class Case:
     core: bool = False
 
 
-# What Snakemake remembers is removed, as people do to get rid of a lock.
+# Snakemake's metadata is removed, as users do to get rid of a lock.
 FORGOTTEN = deleted(".snakemake")
 SHOWN = {"compare", "page", "report"}
 STORES = {"voxelize tiny", "statistics tiny"}
@@ -319,7 +319,7 @@ PLANNED = {name: case for name, case in CASES.items() if case.reasons is not Non
 
 @pytest.mark.core
 @pytest.mark.parametrize("case", PLANNED.values(), ids=PLANNED)
-def test_what_is_stale_is_named_with_its_reason(project, case):
+def test_stale_stages_are_named_with_the_reason(project, case):
     case.change(project)
     found = decided(project.why(*case.targets))
     assert {stage: reason.partition(";")[0] for stage, reason in found.items()} == case.reasons
@@ -338,7 +338,7 @@ def folders_of_runs(project: Project) -> set[Path]:
         if case.ran is not None
     ],
 )
-def test_what_depends_on_it_runs_and_nothing_else(project, case):
+def test_dependent_stages_run_and_no_others(project, case):
     runs = folders_of_runs(project)
     case.change(project)
     found = outcome(project, *case.targets)

@@ -96,7 +96,7 @@ def test_files_are_reserved_by_one_process_at_a_time(tmp_path):
     assert waited == [False]
 
 
-def test_files_dated_in_the_future_are_refused_with_what_to_do(tmp_path):
+def test_files_dated_in_the_future_are_refused_with_advice(tmp_path):
     files = [tmp_path / name for name in ("a.json", "b.json")]
     for file in files:
         file.touch()

@@ -59,7 +59,7 @@ def test_page_and_analysis_name_the_metrics(project):
     assert set(findings["figures"]["health"]["best"]) == {"skill", "rmse"}
 
 
-def test_only_what_is_stale_runs_again(project):
+def test_only_stale_stages_run_again(project):
     assert project.why(*TARGETS) == {}
     with project.replaced(PRESET, "LR: 0.02", "LR: 0.01"):
         stages = project.why(*TARGETS)

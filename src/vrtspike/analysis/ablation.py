@@ -29,7 +29,7 @@ from vrtspike.runs.published import PublishedRun
 from vrtspike.system.errors import RunError
 
 Models = Sequence[Sequence[Evaluated]]
-"""The runs of an ablation: for the preset and then each variant, those of all seeds."""
+"""The runs of an ablation: those of all seeds for the preset, then for each variant."""
 
 _EVALUATED = ("protocol", "dataset_digest", "split", "tile")
 """Keys of summaries that must be equal in all evaluations of an ablation."""
@@ -61,25 +61,31 @@ def compare_variants(folders: Sequence[Path], output: Path) -> tuple[pd.DataFram
         for sentence in _sentences(models, table[table["preset"] == models[0][0].run.name])
     ]
     first = frozenset(table.index[~table["preset"].duplicated()])
-    differences = {f"{name} difference": f"+{m.format}" for name, m in metrics.items()}
+    differences = {f"{name} difference": f"+{metric.format}" for name, metric in metrics.items()}
     formats = quality_formats(metrics) | differences | {"steps": ",", "parameters": ","}
     definitions = [_ablation_of(models[0][0].run) for models in ablations]
     title = "; ".join(dict.fromkeys(ablation.title for ablation in definitions))
-    about_seeds = (
+    seed_note = (
         f"The {SPREAD} is the standard deviation over seeds (SEEDS)."
         if "seeds" in table
         else "One seed each, so that the spread over seeds is unknown (SEEDS)."
     )
-    notes = [*dict.fromkeys(each.note for each in definitions), quality_note(metrics), about_seeds]
-    every = [each for models in ablations for seeds in models for each in seeds]
-    note = " ".join([*notes, frames_note({each.run.name: each.summary for each in every})])
+    summaries = {
+        member.run.name: member.summary
+        for models in ablations
+        for seeds in models
+        for member in seeds
+    }
+    notes = list(dict.fromkeys(ablation.note for ablation in definitions))
+    notes += [quality_note(metrics), seed_note, frames_note(summaries)]
+    note = " ".join(notes)
     page = Table(table, formats=formats, strong_rows=first)
     write_tables(output, title, note.strip(), [page], sentences)
     return table, sentences
 
 
 def ablation_table(ablations: Sequence[Models]) -> tuple[pd.DataFrame, Measured]:
-    """The metrics of every model, and their gains over the preset's own model.
+    """Return the metrics of every model, and their gains over the preset's own model.
 
     If a model has several seeds, figures are means over them, with the number of seeds and the
     spread of each metric.
@@ -96,25 +102,25 @@ def ablation_table(ablations: Sequence[Models]) -> tuple[pd.DataFrame, Measured]
         for seeds, label in zip(models, _ablation_of(models[0][0].run).labels, strict=True)
     ]
     figures, metrics = quality_table(
-        [[each.summary for each in seeds] for models in ablations for seeds in models]
+        [[member.summary for member in seeds] for models in ablations for seeds in models]
     )
     numbers = dict.fromkeys(("seeds", "steps", "parameters"), "Int64")
     table = pd.DataFrame(rows).astype(numbers).join(figures)
-    own = table.drop_duplicates("preset").set_index("preset")
+    bases = table.drop_duplicates("preset").set_index("preset")
     for name, metric in metrics.items():
         result = f"{name} {metric.after}"
-        difference = table[result] - table["preset"].map(own[result])
+        difference = table[result] - table["preset"].map(bases[result])
         table[f"{name} difference"] = difference if metric.larger_is_better else -difference
     if (table["seeds"] == 1).all():
         table = table.drop(columns="seeds")
-    # What the table is made for comes first, so that it is seen on a small screen.
+    # The main differences come first, so that a small screen shows them.
     main = next(iter(metrics.items()), None)
     leading = ["preset", "model"]
     if main is not None:
         name, metric = main
         leading += [f"{name} {metric.after}", f"{name} difference"]
-    last = [each for each in ("seeds", "steps", "parameters", "note") if each in table]
-    middle = [each for each in table if each not in (*leading, *last)]
+    last = [name for name in ("seeds", "steps", "parameters", "note") if name in table]
+    middle = [name for name in table if name not in (*leading, *last)]
     return table[[*leading, *middle, *last]], metrics
 
 
@@ -124,65 +130,80 @@ def _ablation_of(run: PublishedRun) -> Ablation:
 
 
 def _group(evaluated: Sequence[Evaluated]) -> Iterator[Models]:
-    known = {each.run.name: each for each in evaluated}
+    """Group runs by the preset of their ablation, model and seed.
+
+    Raises:
+        RunError: if a run of an ablation is missing.
+    """
+    by_name = {member.run.name: member for member in evaluated}
     presets: dict[str, tuple[Ablation, int]] = {}
-    for name, each in known.items():
+    for name, member in by_name.items():
         model, seed = split_seed(name)
-        ablation = _ablation_of(each.run)
+        ablation = _ablation_of(member.run)
         base = ablation.origin(model) or model
-        # As many seeds as were trained, not SEEDS, which may have changed since.
-        presets[base] = ablation, max(seed, presets.get(base, (ablation, 1))[1])
+        # The number of trained seeds, because SEEDS may have changed since.
+        _, max_seed = presets.get(base, (ablation, 1))
+        presets[base] = ablation, max(seed, max_seed)
     for base, (ablation, seeds) in presets.items():
         models = [seed_names(model, seeds) for model in (base, *ablation.names(base))]
-        if missing := [name for names in models for name in names if name not in known]:
+        missing = [name for names in models for name in names if name not in by_name]
+        if missing:
             raise RunError(
-                f"the ablation of {base} needs the run {missing[0]}; found: {', '.join(known)}. "
+                f"the ablation of {base} needs the run {missing[0]}; found: {', '.join(by_name)}. "
                 "Train it, or give its folder, too"
             )
-        yield [[known[name] for name in names] for names in models]
+        yield [[by_name[name] for name in names] for names in models]
 
 
 def _require_equal(models: Models) -> None:
-    """Refuse models that differ in more than their variant's key and the seed.
+    """Refuse models that differ in more than the key of their variant and the seed.
 
-    Also evaluations that differ in protocol, data, split or tile.
+    Evaluations must not differ in protocol, data, split or tile.
     """
     for seeds in models:
-        require_seeds([each.run for each in seeds])
+        require_seeds([member.run for member in seeds])
     reference, *others = (seeds[0].run for seeds in models)
     for run, variant in zip(others, _ablation_of(reference).variants, strict=True):
         expected = derive(reference.name, reference.settings, variant)
         require_equal(run, reference, expected, variant.override)
-    first, *following = (each for seeds in models for each in seeds)
+    first, *following = (member for seeds in models for member in seeds)
+    expected_entries = {key: first.summary.get(key) for key in _EVALUATED}
     for other in following:
-        same = ({key: each.summary.get(key) for key in _EVALUATED} for each in (other, first))
-        for key, (found, wanted) in unequal(*same).items():
+        entries = {key: other.summary.get(key) for key in _EVALUATED}
+        for key, (value, wanted) in unequal(entries, expected_entries).items():
             raise RunError(
-                f"the evaluation of run {other.run.name} has {key} {found}, that of run "
+                f"the evaluation of run {other.run.name} has {key} {value}, that of run "
                 f"{first.run.name} {wanted}; evaluate both with the same settings"
             )
 
 
 def _sentences(models: Models, rows: pd.DataFrame) -> Iterator[str]:
     """A sentence on the main metric of each variant of a preset."""
-    preset, ablation = models[0][0].run.name, _ablation_of(models[0][0].run)
-    name, metric = next(iter(measured_metrics([models[0][0].summary]).items()), ("", None))
-    if metric is None:
+    base = models[0][0]
+    preset = base.run.name
+    ablation = _ablation_of(base.run)
+    metrics = measured_metrics([base.summary])
+    if not metrics:
         yield f"{preset}: nothing was measured."
         return
+    name, metric = next(iter(metrics.items()))
     by_model = rows.set_index("model")
     gains = by_model[f"{name} difference"]
     for variant in ablation.variants:
         gain = float(gains[variant.label])
-        text = f"{preset}: {variant.phrase} {metric.title} is {metric.text(abs(gain))} "
-        text += f"{'worse' if gain < 0 else 'better'} than {ablation.phrase}"
+        if math.isnan(gain):
+            yield f"{preset}: {variant.phrase} there is no {metric.title} to compare."
+            continue
+        change = f"{metric.text(abs(gain))} {'worse' if gain < 0 else 'better'}"
+        text = f"{preset}: {variant.phrase} {metric.title} is {change} than {ablation.phrase}"
         if "seeds" in rows:
             spread = by_model.loc[[ablation.label, variant.label], f"{name} {SPREAD}"].max()
             if abs(gain) < spread:
                 text += f" (less than the spread over seeds, {metric.text(spread)})"
-        if math.isnan(gain):
-            text = f"{preset}: {variant.phrase} there is no {metric.title} to compare"
-        yield f"{text}. {variant.no_worse}".rstrip() if gain >= 0 else f"{text}."
+        if gain >= 0:
+            yield f"{text}. {variant.no_worse}".rstrip()
+        else:
+            yield f"{text}."
 
 
 def write_seeds(folders: Sequence[Path], output: Path) -> pd.DataFrame:
@@ -200,12 +221,13 @@ def write_seeds(folders: Sequence[Path], output: Path) -> pd.DataFrame:
         RunError: if a run or its evaluation is missing, or the runs differ in more than the seed.
     """
     evaluated = read_evaluated(folders)
-    require_seeds([each.run for each in evaluated])
-    summaries = [each.summary for each in evaluated]
+    require_seeds([member.run for member in evaluated])
+    summaries = [member.summary for member in evaluated]
     figures, metrics = quality_table([*([summary] for summary in summaries), summaries])
-    seeds = [*(str(each.run.settings.SEED) for each in evaluated), f"mean of {len(evaluated)}"]
+    seeds = [str(member.run.settings.SEED) for member in evaluated]
+    seeds.append(f"mean of {len(evaluated)}")
     table = figures.assign(seed=seeds)[["seed", *figures.columns]]
-    by_name = {each.run.name: each.summary for each in evaluated}
+    by_name = {member.run.name: member.summary for member in evaluated}
     note = (
         f"Trainings that differ in their seed alone. {quality_note(metrics)} The {SPREAD} is the "
         f"standard deviation over seeds. {frames_note(by_name)}"

@@ -1,11 +1,7 @@
-"""Comparison of runs: speed, memory, quality, and differences of their settings.
-
-Regression tests compare the figures of runs with those of a baseline file.
-"""
+"""Comparison of runs: speed, memory, quality, and differences of their settings."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,23 +17,19 @@ from vrtspike.analysis.evaluation_files import (
     reasons_not_to_count,
 )
 from vrtspike.analysis.evaluations import (
-    OWN_PROTOCOL,
     Measured,
     frames_note,
     quality_formats,
     quality_note,
     quality_table,
     require_names,
-    test_frames,
 )
 from vrtspike.analysis.performance import Analysis, read_analysis
-from vrtspike.config.problems import Metric, all_metrics
 from vrtspike.config.run_schema import shown_settings
-from vrtspike.io.files import atomic_write_text, read_mapping, write_json
+from vrtspike.io.files import atomic_write_text
 from vrtspike.io.flatten import unequal
 from vrtspike.plotting.pages import NOTE, Table, markdown_table, texts, write_page
 from vrtspike.runs.published import PublishedRun
-from vrtspike.system.errors import RunError
 
 Format = Literal["text", "csv", "markdown"]
 
@@ -50,7 +42,9 @@ FORMATS = {
     "GPU peak MB": ".0f",
     "parameters": ",",
 }
-"""Of the columns of :func:`comparison_table`, besides those of metrics."""
+"""Formats of the columns of :func:`comparison_table` that are not metrics."""
+MAX_METRICS = 2
+"""Metrics of a table on the page; more columns would not fit a window."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +52,9 @@ class Candidate:
     """One of the compared runs.
 
     Attributes:
-        analysis: of the run.
+        analysis: analysis of the run.
         evaluation: its ``summary.json``; None if it was not evaluated.
-        name: of the run; its folder where two have one name.
+        name: name of the run; its folder if two runs have the same name.
     """
 
     analysis: Analysis
@@ -69,7 +63,7 @@ class Candidate:
 
     @property
     def run(self) -> PublishedRun:
-        """Its identity."""
+        """The identity of the run."""
         return self.analysis.run
 
 
@@ -91,8 +85,8 @@ def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFr
     differences = setting_differences(candidates)
     atomic_write_text(output / "differences.csv", differences.to_csv(index=False))
     atomic_write_text(output / "table.csv", table.to_csv(index=False, float_format="%.6g"))
-    counted = [_counts(candidate) for candidate in candidates]
-    tables = _page_tables(table, metrics, pd.Series(counted, index=table.index))
+    counts = [_is_test(candidate) for candidate in candidates]
+    tables = _page_tables(table, metrics, pd.Series(counts, index=table.index))
     write_page(
         output / "table.html",
         "Presets compared",
@@ -103,37 +97,34 @@ def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFr
     return table
 
 
-MAX_METRICS = 2
-"""Metrics of a table on the page; more columns would not fit a window."""
-
-
-def _page_tables(table: pd.DataFrame, metrics: Measured, counted: pd.Series) -> list[Table]:
+def _page_tables(table: pd.DataFrame, metrics: Measured, counts: pd.Series) -> list[Table]:
     """The tables of the page: runs that count, then those that do not, a few columns each.
 
     Args:
-        table: of :func:`comparison_table`.
-        metrics: of its columns.
-        counted: for each row, whether its figures are a test of the model.
+        table: result of :func:`comparison_table`.
+        metrics: metrics of its columns.
+        counts: for each row, True if its figures are a test of the model.
     """
     formats = FORMATS | quality_formats(metrics)
-    tables = [
-        *(Table(part, formats=formats) for part in _quality_parts(table[counted], metrics)),
-        Table(_costs(table[counted]), "Speed and memory", formats=formats),
-    ]
-    if not counted.all():
-        first, *others = [*_quality_parts(table[~counted], metrics), _costs(table[~counted])]
+    counted = table[counts]
+    tables = [Table(part, formats=formats) for part in _quality_parts(counted, metrics)]
+    tables.append(Table(_costs(counted), "Speed and memory", formats=formats))
+    if not counts.all():
+        others = table[~counts]
+        first, *rest = [*_quality_parts(others, metrics), _costs(others)]
         tables.append(Table(first, NOT_COUNTED, NOT_COUNTED_NOTE, formats=formats))
-        tables += [Table(part, formats=formats) for part in others]
-    return [each for each in tables if len(each.frame)]
+        tables += [Table(part, formats=formats) for part in rest]
+    return [part for part in tables if len(part.frame)]
 
 
 def _costs(rows: pd.DataFrame) -> pd.DataFrame:
-    """The names, and the columns of speed, memory and parameters."""
-    return rows[[rows.columns[0], *(name for name in rows if name in FORMATS)]]
+    """The columns of names, speed, memory and parameters."""
+    costs = [column for column in rows if column in FORMATS]
+    return rows[[rows.columns[0], *costs]]
 
 
 def _quality_parts(rows: pd.DataFrame, metrics: Measured) -> list[pd.DataFrame]:
-    """The columns of a few metrics at a time, each with the names; none without rows."""
+    """Split the columns of metrics into tables, each with the names; none without rows."""
     if rows.empty:
         return []
     names = list(metrics)
@@ -147,18 +138,20 @@ def _quality_parts(rows: pd.DataFrame, metrics: Measured) -> list[pd.DataFrame]:
 
 def _metric_of(column: str, names: Sequence[str]) -> str | None:
     """The metric of a column such as ``psnr (vrt) gain``; None for other columns."""
-    fitting = [name for name in names if column.startswith(f"{name} ")]
-    # A name may begin another one: psnr, psnr (vrt).
-    return max(fitting, key=len, default=None)
+    prefixes = [name for name in names if column.startswith(f"{name} ")]
+    # One name may be the beginning of another: psnr, psnr (vrt).
+    return max(prefixes, key=len, default=None)
 
 
-def _counts(candidate: Candidate) -> bool:
-    """Whether the figures of a run are a test of its model; True without figures."""
-    return candidate.evaluation is None or not reasons_not_to_count(candidate.evaluation)
+def _is_test(candidate: Candidate) -> bool:
+    """True if the figures of a run are a test of its model, and without figures."""
+    if candidate.evaluation is None:
+        return True
+    return not reasons_not_to_count(candidate.evaluation)
 
 
 def find_candidates(folders: Sequence[Path]) -> list[Candidate]:
-    """Runs and their evaluations (``<results>/evaluate/<preset>``).
+    """Read runs and their evaluations (``<results>/evaluate/<preset>``).
 
     Args:
         folders: result folders (``<results>/train/<preset>``) or run folders.
@@ -168,24 +161,26 @@ def find_candidates(folders: Sequence[Path]) -> list[Candidate]:
     """
     analyses = [read_analysis(folder) for folder in folders]
     names = [analysis.run.name for analysis in analyses]
-    return [
-        Candidate(
-            each, find_evaluation(folder, each.run), name if names.count(name) == 1 else str(folder)
-        )
-        for folder, each, name in zip(folders, analyses, names, strict=True)
-    ]
+    candidates = []
+    for folder, analysis in zip(folders, analyses, strict=True):
+        run = analysis.run
+        name = run.name if names.count(run.name) == 1 else str(folder)
+        candidates.append(Candidate(analysis, find_evaluation(folder, run), name))
+    return candidates
 
 
 def _note(candidates: Sequence[Candidate], metrics: Measured) -> str:
     """Explanation of the metrics, with a warning if the runs have different test frames."""
-    return f"{quality_note(metrics)} {frames_note({c.name: c.evaluation for c in candidates})}"
+    evaluations = {candidate.name: candidate.evaluation for candidate in candidates}
+    return f"{quality_note(metrics)} {frames_note(evaluations)}"
 
 
 def comparison_table(candidates: Sequence[Candidate]) -> tuple[pd.DataFrame, Measured]:
     """One row per run: the metrics of the test split, speed, memory, and parameters."""
     rows = []
     for candidate in candidates:
-        speed, memory = candidate.analysis.figures.speed, candidate.analysis.figures.memory
+        speed = candidate.analysis.figures.speed
+        memory = candidate.analysis.figures.memory
         row: dict[str, Any] = {
             "preset": candidate.name,
             "forward ms": speed.forward_ms,
@@ -202,16 +197,17 @@ def comparison_table(candidates: Sequence[Candidate]) -> tuple[pd.DataFrame, Mea
     costs = pd.DataFrame(rows).astype({"parameters": "Int64"})
     names = costs.pop("preset")
     notes = quality.pop(NOTE) if NOTE in quality else None
-    # Quality comes first, so that it is seen on a small screen.
+    # Quality comes first, so that a small screen shows it.
     return pd.concat([names, quality, costs, notes], axis=1), metrics
 
 
 def setting_differences(candidates: Sequence[Candidate]) -> pd.DataFrame:
     """One row per key with different values, one column per run."""
-    settings = (shown_settings(candidate.run.settings) for candidate in candidates)
-    found = unequal(*settings, text=str)
-    rows = [(key, *values) for key, values in found.items()]
-    return pd.DataFrame(rows, columns=["key", *(candidate.name for candidate in candidates)])
+    settings = [shown_settings(candidate.run.settings) for candidate in candidates]
+    differences = unequal(*settings, text=str)
+    rows = [(key, *values) for key, values in differences.items()]
+    names = [candidate.name for candidate in candidates]
+    return pd.DataFrame(rows, columns=["key", *names])
 
 
 def comparison_text(candidates: Sequence[Candidate], kind: Format) -> str:
@@ -219,136 +215,42 @@ def comparison_text(candidates: Sequence[Candidate], kind: Format) -> str:
 
     Args:
         candidates: the runs.
-        kind: ``csv`` has a row for each run; the others have a column for each run, and below a
-            table of different settings.
+        kind: ``csv`` has a row for each run. The others have a column for each run, and a table of
+            different settings below.
     """
     table, metrics = comparison_table(candidates)
     if kind == "csv":
         return table.to_csv(index=False, float_format="%.6g")
-    # A row for each figure that any run has, a column for each run; notes stand below.
-    filled = table.dropna(axis=1, how="all").drop(columns=NOTE, errors="ignore")
-    shown = texts(filled, FORMATS | quality_formats(metrics))
-    apart = [not _counts(candidate) for candidate in candidates]
-    shown.loc[apart, "preset"] += " (not counted)"
-    shown = pd.concat([shown[[not each for each in apart]], shown[apart]])
-    rows = shown.set_index("preset").T.rename_axis("figure").reset_index()
-    differences = setting_differences(candidates)
     draw: Callable[[pd.DataFrame], str] = markdown_table if kind == "markdown" else _aligned
-    parts = [draw(rows)]
+    parts = [draw(_transposed(table, metrics, [_is_test(candidate) for candidate in candidates]))]
     if len(candidates) > 1:
-        same = "The settings of all runs are the same.\n"
-        parts.append(same if differences.empty else draw(differences.astype(str)))
+        differences = setting_differences(candidates)
+        if differences.empty:
+            parts.append("The settings of all runs are the same.\n")
+        else:
+            parts.append(draw(differences.astype(str)))
     if metrics:
         parts.append(f"{_note(candidates, metrics).strip()}\n")
     return "\n".join(parts)
+
+
+def _transposed(table: pd.DataFrame, metrics: Measured, counts: Sequence[bool]) -> pd.DataFrame:
+    """A row for each figure that any run has, a column for each run; runs that count first.
+
+    Args:
+        table: result of :func:`comparison_table`.
+        metrics: metrics of its columns.
+        counts: for each run, True if its figures are a test of the model.
+    """
+    filled = table.dropna(axis=1, how="all").drop(columns=NOTE, errors="ignore")
+    cells = texts(filled, FORMATS | quality_formats(metrics))
+    is_counted = pd.Series(counts, index=cells.index)
+    cells.loc[~is_counted, "preset"] += " (not counted)"
+    cells = pd.concat([cells[is_counted], cells[~is_counted]])
+    return cells.set_index("preset").T.rename_axis("figure").reset_index()
 
 
 def _aligned(rows: pd.DataFrame) -> str:
     """A text table; the first column is left-aligned, the others right-aligned."""
     first = str(rows.columns[0])
     return rows.set_index(first).rename_axis(index=None, columns=first).to_string() + "\n"
-
-
-SCHEMA = 1
-
-ALLOWED = {"psnr": 0.05, "psnr_y": 0.05, "ssim": 0.001, "ssim_y": 0.001, "lpips": 0.002}
-"""By how much a metric may be worse than the baseline; others by :data:`ALLOWED_SHARE`."""
-ALLOWED_SHARE = 0.01
-
-
-def write_baseline(path: Path, candidates: Sequence[Candidate]) -> None:
-    """Write the metrics of these runs; other runs in the file are kept.
-
-    Raises:
-        RunError: if the file exists and is no baseline, two runs are of one preset, or a run was
-            not evaluated.
-    """
-    runs = _read(path) if path.exists() else {}
-    require_names([candidate.run.name for candidate in candidates])
-    for candidate in candidates:
-        if candidate.evaluation is None:
-            raise RunError(
-                f"{candidate.name}: found no evaluation of these weights; run: "
-                f"snakemake evaluate_{candidate.run.name}"
-            )
-        runs[candidate.run.name] = {
-            "fingerprint": candidate.run.fingerprint,
-            "test_frames": test_frames(candidate.evaluation),
-            "figures": _results(candidate.evaluation),
-        }
-    write_json(path, {"schema": SCHEMA, "runs": runs})
-
-
-def below_baseline(path: Path, candidates: Sequence[Candidate]) -> list[str]:
-    """A line for each metric that is worse than the baseline.
-
-    A metric that is missing, or of other test frames, counts as worse. Speed and memory
-    (:data:`FORMATS`), which baselines of earlier versions have, are not compared.
-
-    Args:
-        path: the baseline.
-        candidates: the runs.
-
-    Raises:
-        RunError: if the file is no baseline, lacks a run, or two runs are of one preset.
-    """
-    runs, found = _read(path), []
-    measured = {f"{metric.name} {metric.after}": metric for metric in all_metrics().values()}
-    for candidate in candidates:
-        name, evaluation = candidate.run.name, candidate.evaluation
-        if name not in runs:
-            raise RunError(
-                f"{path}: no run {name}, found: {', '.join(runs) or 'none'}; add it with "
-                f"--write-baseline {path}"
-            )
-        kept = runs[name]
-        if evaluation is not None and kept.get("test_frames") is not None:
-            frames = {"protocol": OWN_PROTOCOL, **kept["test_frames"]}
-            found += [
-                f"{name}: evaluated on other frames than the baseline ({key}: {value}, the "
-                f"baseline's {frames.get(key)}); its figures cannot be compared"
-                for key, value in test_frames(evaluation).items()
-                if value != frames.get(key)
-            ]
-        results = {} if evaluation is None else _results(evaluation)
-        for figure, stored in kept["figures"].items():
-            # Without the protocol, which stands in brackets: psnr (vrt) restored.
-            metric = measured.get(re.sub(r" \(\w+\)", "", figure))
-            fault = _worse(metric, results.get(figure), stored)
-            found += [f"{name}: {figure}: {fault}"] if fault and figure not in FORMATS else []
-    return found
-
-
-def _worse(metric: Metric | None, value: float | None, stored: float) -> str | None:
-    """By how much a figure is worse than the baseline's; None if that is allowed.
-
-    >>> _worse(all_metrics()["ssim_y"], 0.945, 0.95)
-    '0.945, the baseline is 0.95: worse by 0.005, 0.001 is allowed'
-    """
-    if metric is None or value is None:
-        return f"no longer measured, the baseline is {stored:g}"
-    worse = metric.gain(stored, value)
-    allowed = ALLOWED.get(metric.name, ALLOWED_SHARE * abs(stored))
-    if worse <= allowed:
-        return None
-    return (
-        f"{value:.6g}, the baseline is {stored:.6g}: worse by {worse:.3g}, {allowed:.3g} is allowed"
-    )
-
-
-def _results(evaluation: Summary) -> dict[str, float]:
-    """The finite means of an evaluation's results, by the names of their columns."""
-    table, metrics = quality_table([[evaluation]])
-    names = [f"{name} {metric.after}" for name, metric in metrics.items()]
-    return {str(name): float(mean) for name, mean in table[names].iloc[0].dropna().items()}
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """The runs of a baseline, by name."""
-    if not path.is_file():
-        raise RunError(f"{path}: no such file; write it with --write-baseline {path}")
-    found = read_mapping(path, "give another file")
-    runs = found.get("runs")
-    if not isinstance(runs, dict) or found.get("schema") != SCHEMA:
-        raise RunError(f"{path}: no baseline of runs; give another file")
-    return runs

@@ -33,7 +33,7 @@ EXAMPLES_INDEX = "examples.json"
 VIDEOS = "videos"
 
 WORST = 5
-"""Frames that a summary names as the worst."""
+"""Number of worst frames in a summary."""
 Summary = Mapping[str, Any]
 """The contents of ``summary.json``."""
 SCHEMA = 1
@@ -44,15 +44,15 @@ DIGEST = "digest"
 
 @dataclass(frozen=True)
 class EvaluationJob:
-    """What is evaluated, and where.
+    """An evaluation to run.
 
     Attributes:
         weights: ``weights.safetensors`` of a run.
         run: the run, with the settings of its evaluation.
         dataset: manifest of the data.
         output: folder for the results.
-        device: where to compute.
-        progress: called with what is done and its total, in frames or samples.
+        device: device of the computation.
+        progress: called with the number of finished frames or samples, and their total.
     """
 
     weights: Path
@@ -77,7 +77,7 @@ class EvaluatedProblem(Problem, Protocol):
 
 
 def evaluated_problem(task: str) -> EvaluatedProblem:
-    """The problem that TASK names.
+    """Return the problem that TASK names.
 
     Raises:
         ConfigError: if there is none.
@@ -95,11 +95,11 @@ def write_evaluation(
     """Write tables and summary of an evaluation, with means over its sequences.
 
     Both means of a metric are over the sequences that have both figures, so that the gain compares
-    like with like; where none has both, each is over all that have it.
+    like with like; if none has both, each mean is over all that have the figure.
 
     Args:
         job: its folder already contains pictures and page.
-        split: of the data.
+        split: split of the data.
         frames: a row for each frame: ``sequence``, ``frame`` and both columns of every metric.
         sequences: a row for each sequence: ``sequence``, ``frames`` (number) and these columns.
         facts: further or replaced entries of the summary.
@@ -107,7 +107,8 @@ def write_evaluation(
     Returns:
         the summary.
     """
-    run, output = job.run, job.output
+    run = job.run
+    output = job.output
     problem = evaluated_problem(run.settings.TASK)
     figures = {}
     for metric in problem.METRICS.values():
@@ -139,11 +140,11 @@ def write_evaluation(
 
 _CHOSEN_ON = "chosen on"
 _NO_TEST = "not a test"
-"""Beginnings of warnings by which figures are no test of the model."""
+"""Beginnings of warnings that figures are no test of the model."""
 
 
 def chosen_on(data: str, key: str) -> str:
-    """The warning that figures are of data on which the training was chosen.
+    """Return the warning that figures are of data on which the training was chosen.
 
     >>> chosen_on("the test split", "VALIDATION: test")
     'chosen on the test split: validation looked at it during the training (VALIDATION: test)'
@@ -152,10 +153,10 @@ def chosen_on(data: str, key: str) -> str:
 
 
 def trained_on(sequences: Mapping[str, str], total: int) -> str:
-    """The warning that test sequences hold frames that were trained on.
+    """Return the warning that test sequences hold frames that were trained on.
 
     Args:
-        sequences: these test sequences, with the training sequences that hold their frames.
+        sequences: the test sequences, with the training sequences that hold their frames.
         total: number of all test sequences.
     """
     name, training = next(iter(sequences.items()))
@@ -167,11 +168,11 @@ def trained_on(sequences: Mapping[str, str], total: int) -> str:
 
 NOT_COUNTED = "Not counted"
 NOT_COUNTED_NOTE = "In no order: these figures are no test of the model."
-"""Title and note of a table of such evaluations."""
+"""Title and note of a table of evaluations that are no test of the model."""
 
 
 def reasons_not_to_count(summary: Summary) -> list[str]:
-    """The warnings by which an evaluation's figures are no test of the model.
+    """Return the warnings that an evaluation's figures are no test of the model.
 
     >>> reasons_not_to_count({"warnings": ["not a test: 2 of 3", "of other data than it was"]})
     ['not a test: 2 of 3']
@@ -181,7 +182,7 @@ def reasons_not_to_count(summary: Summary) -> list[str]:
 
 
 def worst_frames(frames: pd.DataFrame, metric: Metric) -> list[dict[str, str | float]]:
-    """The frames with the worst figures, the worst first.
+    """Return the frames with the worst figures, the worst first.
 
     Args:
         frames: a row per frame: ``sequence``, ``frame`` and the metric's column.
@@ -191,10 +192,12 @@ def worst_frames(frames: pd.DataFrame, metric: Metric) -> list[dict[str, str | f
         at most :data:`WORST` frames with a finite figure, each with these three values.
     """
     rows = frames[frames[metric.name].map(math.isfinite)]
-    worst = rows.nsmallest if metric.larger_is_better else rows.nlargest
+    if metric.larger_is_better:
+        worst = rows.nsmallest(WORST, metric.name)
+    else:
+        worst = rows.nlargest(WORST, metric.name)
     columns = ["sequence", "frame", metric.name]
-    found = worst(WORST, metric.name)[columns].itertuples(index=False)
-    return [dict(zip(columns, row, strict=True)) for row in found]
+    return [dict(zip(columns, row, strict=True)) for row in worst[columns].itertuples(index=False)]
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
@@ -215,14 +218,15 @@ def read_summary(path: Path) -> dict[str, Any]:
             wrote it.
     """
     summary = read_mapping(path, "evaluate again")
-    if fault := _summary_fault(summary):
+    fault = _summary_fault(summary)
+    if fault:
         raise RunError(f"{path}: {fault}; remove it and evaluate again")
     summary.pop(DIGEST, None)
     return summary
 
 
 def summary_damage(path: Path) -> str:
-    """The fault of a ``summary.json`` that an evaluation must write again; empty without one."""
+    """Return the fault of a ``summary.json`` that must be written again; empty without one."""
     try:
         fault = _summary_fault(read_mapping(path, "evaluate again"))
     except RunError:
@@ -232,7 +236,7 @@ def summary_damage(path: Path) -> str:
 
 def _summary_fault(summary: Mapping[str, Any]) -> str:
     """The reason why the contents of a file are no summary; empty if they are one."""
-    # Problems of other people may leave it out.
+    # Problems outside this project may leave it out.
     if summary.get("schema", SCHEMA) != SCHEMA:
         return (
             f"found schema {summary['schema']}, expected {SCHEMA}: no summary of an "
@@ -252,7 +256,7 @@ def _summary_fault(summary: Mapping[str, Any]) -> str:
 
 
 def evaluation_folder(folder: Path) -> Path:
-    """Where the evaluation of a run is, by the run's result folder.
+    """Return the folder of a run's evaluation.
 
     >>> evaluation_folder(Path("/results/train/demo"))
     PosixPath('/results/evaluate/demo')
@@ -264,7 +268,7 @@ def evaluation_folder(folder: Path) -> Path:
 def find_evaluation(
     folder: Path, run: PublishedRun, evaluation: Path | None = None
 ) -> Summary | None:
-    """The evaluation of a run; None without one.
+    """Read the evaluation of a run; None without one.
 
     Args:
         folder: the run's result folder, ``<results>/train/<preset>``.

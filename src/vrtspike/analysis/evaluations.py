@@ -37,7 +37,7 @@ class Evaluated:
 
 
 def read_evaluated(folders: Sequence[Path]) -> list[Evaluated]:
-    """Runs and their evaluations.
+    """Read runs and their evaluations.
 
     Args:
         folders: result folders of the runs, in order.
@@ -45,17 +45,18 @@ def read_evaluated(folders: Sequence[Path]) -> list[Evaluated]:
     Raises:
         RunError: if a folder holds no run, one was not evaluated, or two have one name.
     """
-    found = []
+    evaluated = []
     for folder in folders:
         run = read_published(folder)
-        if (summary := find_evaluation(folder, run)) is None:
+        summary = find_evaluation(folder, run)
+        if summary is None:
             raise RunError(
                 f"run {run.name} ({run.fingerprint}): found no evaluation beside {folder}; "
                 f"evaluate it: snakemake results/evaluate/{run.name}/summary.json"
             )
-        found.append(Evaluated(run, summary))
-    require_names([each.run.name for each in found])
-    return found
+        evaluated.append(Evaluated(run, summary))
+    require_names([member.run.name for member in evaluated])
+    return evaluated
 
 
 TEST_FRAMES = ("protocol", "dataset", "split", "blur_dir", "sequences", "frames")
@@ -63,61 +64,81 @@ TEST_FRAMES = ("protocol", "dataset", "split", "blur_dir", "sequences", "frames"
 
 
 def test_frames(summary: Summary) -> dict[str, Any]:
-    """The entries :data:`TEST_FRAMES` of a summary."""
-    return {name: summary.get(name) for name in TEST_FRAMES} | {
-        "protocol": next(iter(protocols(summary)))
-    }
+    """Return the entries :data:`TEST_FRAMES` of a summary."""
+    entries = {name: summary.get(name) for name in TEST_FRAMES}
+    entries["protocol"] = next(iter(protocols(summary)))
+    return entries
 
 
 def frames_note(evaluations: Mapping[str, Summary | None]) -> str:
-    """Warnings of evaluations, and a warning if the runs have different test frames.
-
-    Frames of one name and number may differ where the data sets do; the number of bins alone
-    changes a data set, but no frame.
+    """Return the warnings of evaluations, and a warning if the runs have different test frames.
 
     Args:
-        evaluations: by the name of the run.
+        evaluations: summaries by the name of the run; None is ignored.
     """
-    found = {name: e for name, e in evaluations.items() if e is not None}
-    warned: dict[str, list[str]] = {}
-    for name, e in found.items():
-        for warning in e.get("warnings", ()):
-            warned.setdefault(warning, []).append(name)
-    notes = [f"{', '.join(names)}: {warning}." for warning, names in warned.items()]
-    frames = pd.DataFrame({name: test_frames(e) for name, e in found.items()}).T.astype(str)
-    differing = frames.loc[:, frames.nunique() > 1]
-    if len(differing.columns):
-        each = (
-            f"{name}: {', '.join(f'{key} {value}' for key, value in row.items())}"
-            for name, row in differing.iterrows()
-        )
-        notes.append(
-            "The runs were evaluated on different frames, their metrics cannot be compared ("
-            f"{'; '.join(each)})."
-        )
-    columns = ["dataset", "bins", "dataset_digest"]
-    data = pd.DataFrame([*found.values()], columns=columns).groupby(columns[:2], dropna=False)
-    if (data["dataset_digest"].nunique() > 1).any():
-        notes.append(
-            "Data sets of one name differ in contents (dataset_digest): so may the frames."
-        )
+    summaries = {name: summary for name, summary in evaluations.items() if summary is not None}
+    notes = [
+        *_warning_notes(summaries),
+        *_different_frames_notes(summaries),
+        *_different_contents_notes(summaries),
+    ]
     return " ".join(notes)
 
 
+def _warning_notes(summaries: Mapping[str, Summary]) -> list[str]:
+    """A note for each warning, with the names of its runs."""
+    names_by_warning: dict[str, list[str]] = {}
+    for name, summary in summaries.items():
+        for warning in summary.get("warnings", ()):
+            names_by_warning.setdefault(warning, []).append(name)
+    return [f"{', '.join(names)}: {warning}." for warning, names in names_by_warning.items()]
+
+
+def _different_frames_notes(summaries: Mapping[str, Summary]) -> list[str]:
+    """A note on runs that were evaluated on different frames, if there are any."""
+    frames = pd.DataFrame({name: test_frames(summary) for name, summary in summaries.items()})
+    frames = frames.T.astype(str)
+    differing = frames.loc[:, frames.nunique() > 1]
+    if not len(differing.columns):
+        return []
+    runs = []
+    for name, row in differing.iterrows():
+        entries = ", ".join(f"{key} {value}" for key, value in row.items())
+        runs.append(f"{name}: {entries}")
+    return [
+        "The runs were evaluated on different frames, their metrics cannot be compared ("
+        f"{'; '.join(runs)})."
+    ]
+
+
+def _different_contents_notes(summaries: Mapping[str, Summary]) -> list[str]:
+    """A note on data sets of one name with different contents, if there are any.
+
+    Frames of the same name and number may then differ. Another number of bins changes the digest
+    of a data set, but no frame.
+    """
+    columns = ["dataset", "bins", "dataset_digest"]
+    table = pd.DataFrame([*summaries.values()], columns=columns)
+    digests = table.groupby(["dataset", "bins"], dropna=False)["dataset_digest"].nunique()
+    if not (digests > 1).any():
+        return []
+    return ["Data sets of one name differ in contents (dataset_digest): so may the frames."]
+
+
 OWN_PROTOCOL = "own"
-"""The default protocol, which columns do not name."""
+"""The default protocol; names of columns omit it."""
 
 Measured = Mapping[str, Metric]
-"""The metrics of evaluations by name of their columns: ``psnr``, ``psnr (vrt)``."""
+"""Metrics of evaluations by the names of their columns: ``psnr``, ``psnr (vrt)``."""
 
 
 def protocols(summary: Summary) -> dict[str, Summary]:
-    """The figures of an evaluation by protocol, the main one first."""
+    """Return the figures of an evaluation by protocol, the main one first."""
     return {summary.get("protocol", OWN_PROTOCOL): summary, **summary.get("other_protocols", {})}
 
 
 def column_name(metric: str, protocol: str) -> str:
-    """The name of a metric's columns; it includes a protocol other than the default.
+    """Return the name of a metric's columns; it includes a protocol other than the default.
 
     >>> column_name("psnr", "own"), column_name("psnr", "vrt")
     ('psnr', 'psnr (vrt)')
@@ -126,26 +147,26 @@ def column_name(metric: str, protocol: str) -> str:
 
 
 def measured_metrics(summaries: Iterable[Summary]) -> Measured:
-    """The metrics of all these evaluations, in the order of the problem's table."""
-    found: dict[str, Metric] = {}
+    """Return the metrics of all evaluations, in the order of the problem's table."""
+    metrics: dict[str, Metric] = {}
     for summary in summaries:
         for protocol, figures in protocols(summary).items():
             for name, metric in metrics_of_task(summary).items():
                 if name in figures["metrics"]:
-                    found[column_name(name, protocol)] = metric
-    return found
+                    metrics[column_name(name, protocol)] = metric
+    return metrics
 
 
 def metrics_of_task(summary: Summary) -> Mapping[str, Metric]:
-    """The metrics of an evaluation's problem."""
+    """Return the metrics of an evaluation's problem."""
     return find_problem(summary.get("task", DEFAULT_TASK)).METRICS
 
 
 def quality_table(groups: Sequence[Sequence[Summary]]) -> tuple[pd.DataFrame, Measured]:
-    """The figures of evaluations, and their metrics.
+    """Return the figures of evaluations as a table, and their metrics.
 
     Args:
-        groups: one for each row; several evaluations are those of a preset's seeds.
+        groups: evaluations for each row; several are those of a preset's seeds.
 
     Returns:
         columns such as ``psnr gain``: each metric with its kinds and standard error, means over
@@ -165,7 +186,9 @@ def quality_table(groups: Sequence[Sequence[Summary]]) -> tuple[pd.DataFrame, Me
     table = pd.DataFrame(rows)
     if all(len(group) < 2 for group in groups):
         table = table.drop(columns=list(results.values()))
-    return table if table["note"].any() else table.drop(columns="note"), metrics
+    if not table["note"].any():
+        table = table.drop(columns="note")
+    return table, metrics
 
 
 def _cells(summary: Summary) -> dict[str, float | None]:
@@ -186,7 +209,7 @@ def _kinds(metric: Metric) -> dict[str, str]:
 
 STANDARD_ERROR = "standard error"
 SPREAD = "spread"
-"""The standard deviation of a metric over the trainings of one preset that differ in their seed."""
+"""Standard deviation of a metric over the trainings of a preset with different seeds."""
 
 
 def require_equal(
@@ -203,13 +226,11 @@ def require_equal(
     Raises:
         RunError: naming both and the key.
     """
-    found, wanted = (
-        result_settings(settings) | {"data set": each.dataset_digest}
-        for each, settings in ((run, run.settings), (reference, expected))
-    )
-    for key, (value, other) in unequal(found, wanted).items():
+    actual_keys = result_settings(run.settings) | {"data set": run.dataset_digest}
+    expected_keys = result_settings(expected) | {"data set": reference.dataset_digest}
+    for key, (value, wanted) in unequal(actual_keys, expected_keys).items():
         raise RunError(
-            f"run {run.name}: {key} is {value}, expected {other}: it may differ from run "
+            f"run {run.name}: {key} is {value}, expected {wanted}: it may differ from run "
             f"{reference.name} only in {differing}; train both again"
         )
 
@@ -227,20 +248,22 @@ def require_seeds(runs: Sequence[PublishedRun]) -> None:
 
 
 def quality_formats(metrics: Measured) -> dict[str, str]:
-    """Format specifications of the columns of :func:`quality_table`; a gain has its sign."""
-    return {
-        f"{name} {kind}": f"+{metric.format}" if kind == "gain" else metric.format
-        for name, metric in metrics.items()
-        for kind in (*_kinds(metric), SPREAD)
-    }
+    """Return the formats of the columns of :func:`quality_table`; a gain has its sign."""
+    formats = {}
+    for name, metric in metrics.items():
+        for kind in (*_kinds(metric), SPREAD):
+            formats[f"{name} {kind}"] = f"+{metric.format}" if kind == "gain" else metric.format
+    return formats
 
 
 def quality_note(metrics: Measured) -> str:
-    """Explanation of a table of these metrics."""
+    """Return an explanation of a table of these metrics."""
     if not metrics:
         return ""
-    names = ", ".join(f"{name} ({m.unit})" if m.unit else name for name, m in metrics.items())
-    note = f"Means over the test set: {names}. A gain above 0 is better"
+    names = [f"{name} ({metric.unit})" if metric.unit else name for name, metric in metrics.items()]
     lower = [name for name, metric in metrics.items() if not metric.larger_is_better]
-    note = f"{note}, also of {', '.join(lower)}, where lower is better." if lower else f"{note}."
-    return f"{note} The standard error is over sequences."
+    exceptions = f", also of {', '.join(lower)}, where lower is better" if lower else ""
+    return (
+        f"Means over the test set: {', '.join(names)}. A gain above 0 is better{exceptions}. The "
+        "standard error is over sequences."
+    )

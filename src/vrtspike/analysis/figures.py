@@ -9,84 +9,25 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from vrtspike.analysis.run_logs import RunLogs
+from vrtspike.analysis.section_times import (
+    DATA,
+    FORWARD,
+    RECOMPUTATION,
+    step_parts,
+    summarize_sections,
+    without_warm_up,
+)
 from vrtspike.config.problems import Metric
-from vrtspike.monitoring.timing_layout import ROOT, tree_order
-
-WARM_UP_STEPS = 1
-"""First steps that are left out, because of compilation, autotuning and the first batches."""
-
-SUMMARY_COLUMNS = ["section", "depth", "count", "mean", "p50", "p95", "min", "max", "share"]
-
-
-def without_warm_up(timing: pd.DataFrame) -> pd.DataFrame:
-    """The rows of ``timing`` without its first steps, if there are more."""
-    steps = timing["step"].drop_duplicates()
-    if len(steps) <= WARM_UP_STEPS:
-        return timing
-    return timing[~timing["step"].isin(steps.iloc[:WARM_UP_STEPS])]
-
-
-def summarize_sections(timing: pd.DataFrame) -> pd.DataFrame:
-    """One row per section in the order of a tree, parents before their children.
-
-    Args:
-        timing: rows of ``step``, ``section``, ``ms``, from :func:`read_run_logs`.
-
-    Returns:
-        ``section``, ``depth`` (0 at the top), ``count`` of steps in which it ran, ``mean``,
-        ``p50``, ``p95``, ``min``, ``max`` in milliseconds, ``share`` of the time of all steps
-        (0 to 1; not a number for sections outside steps where no step was timed).
-    """
-    # Also of no rows: without a type these would have no means.
-    steady = without_warm_up(timing).astype({"ms": float})
-    grouped = steady.groupby("section", sort=False, observed=True)["ms"]
-    table = grouped.describe(percentiles=[0.5, 0.95])
-    table = table.rename(columns={"50%": "p50", "95%": "p95"})
-    table.index = table.index.astype(str)
-    total = table["count"] * table["mean"]
-    table["share"] = total / (total.get(ROOT) or math.nan)
-    table["depth"] = table.index.str.count("/")
-    table = table.loc[tree_order(table.index)].rename_axis("section")
-    return table.reset_index()[SUMMARY_COLUMNS]
-
-
-def step_parts(sections: pd.DataFrame) -> dict[str, float]:
-    """Share of the step (0 to 1) of each section directly under it, and of the rest."""
-    shares = sections.set_index("section")["share"].dropna()
-    children = shares[shares.index.str.match(rf"{ROOT}/[^/]+$")]
-    parts = {str(name).removeprefix(f"{ROOT}/"): float(v) for name, v in children.items()}
-    return parts | {"other": max(0.0, 1.0 - sum(parts.values()))} if parts else {}
-
-
-def throughput(steps: pd.DataFrame, timing: pd.DataFrame) -> pd.DataFrame:
-    """Samples and frames per second of each timed step.
-
-    Args:
-        steps: rows of ``step``, ``samples``, ``frames``.
-        timing: rows of ``step``, ``section``, ``ms`` with the section ``step``.
-
-    Returns:
-        ``step``, ``samples_per_second``, ``frames_per_second``.
-    """
-    timed = timing[(timing["section"] == ROOT) & (timing["ms"] > 0)]
-    whole = steps.merge(timed, on="step").set_index("step")
-    rates = whole[["samples", "frames"]].div(whole["ms"] / 1e3, axis="index")
-    return rates.add_suffix("_per_second").reset_index()
-
-
-DATA = f"{ROOT}/data"
-FORWARD = f"{ROOT}/forward"
-BACKWARD = f"{ROOT}/backward"
-RECOMPUTATION = f"{BACKWARD}/recomputation"
+from vrtspike.monitoring.timing_layout import ROOT
 
 TREND_PARTS = 10
 """Trends compare the first and the last tenth of a run."""
 MIN_TREND_STEPS = 5 * TREND_PARTS
-"""Logged steps that a trend needs at least."""
+"""Fewest logged steps of a trend."""
 MIN_MEMORY_LINES = 12
-"""Lines of the memory log that memory growth needs at least."""
+"""Fewest lines of the memory log from which growth is computed."""
 CACHE_GROWTH = 1.02
-"""A cache whose number of items grows by less than this in half a run counts as filled."""
+"""Factor on the number of cached items in half a run; a cache that grows by less is full."""
 
 
 NOT_LOGGED = math.nan
@@ -154,7 +95,7 @@ class Memory:
 
     @property
     def has_gpu(self) -> bool:
-        """Whether the run used a GPU."""
+        """True if the run used a GPU."""
         return self.gpu_total_mb > 0
 
 
@@ -171,28 +112,30 @@ def run_figures(logs: RunLogs, micro_batches: int, metrics: Mapping[str, Metric]
     """The figures of a run.
 
     Args:
-        logs: what it logged.
+        logs: its logs.
         micro_batches: forward passes of one process in a step
             (``TRAIN.GRADIENT_ACCUMULATION_STEPS``).
-        metrics: of the problem.
+        metrics: metrics of the problem.
     """
     return RunFigures(_speed(logs, micro_batches), _health(logs, metrics), _memory(logs))
 
 
 def _speed(logs: RunLogs, micro_batches: int) -> Speed:
     sections = summarize_sections(logs.timing)
-    mean, share = (sections.set_index("section")[column] for column in ("mean", "share"))
-    each = mean / micro_batches
+    by_name = sections.set_index("section")
+    mean = by_name["mean"]
+    share = by_name["share"]
+    mean_per_micro_batch = mean / micro_batches
     steady = without_warm_up(logs.timing)
     whole = steady[steady["section"] == ROOT].merge(logs.steps, on="step")
     seconds = float(whole["ms"].sum()) / 1e3
     return Speed(
         step_ms=mean.get(ROOT, NOT_LOGGED),
-        data_ms=each.get(DATA, NOT_LOGGED),
+        data_ms=mean_per_micro_batch.get(DATA, NOT_LOGGED),
         data_share=share.get(DATA, NOT_LOGGED),
-        forward_ms=each.get(FORWARD, NOT_LOGGED),
+        forward_ms=mean_per_micro_batch.get(FORWARD, NOT_LOGGED),
         recomputation_share=share.get(RECOMPUTATION, NOT_LOGGED),
-        slowest_section=_slowest_leaf(each),
+        slowest_section=_slowest_leaf(mean_per_micro_batch),
         step_parts=step_parts(sections),
         samples_per_second=float(whole["samples"].sum()) / seconds if seconds else NOT_LOGGED,
     )
@@ -208,10 +151,11 @@ def _slowest_leaf(milliseconds: pd.Series) -> tuple[str, float] | None:
 
 
 def _health(logs: RunLogs, metrics: Mapping[str, Metric]) -> Health:
-    losses, norms = _numbers(logs.train, "loss"), _numbers(logs.train, "grad_norm").dropna()
+    losses = _numbers(logs.train, "loss")
+    norms = _numbers(logs.train, "grad_norm").dropna()
     not_finite = logs.train["step"][losses.isna()]
     tenth = len(norms) // TREND_PARTS if len(norms) >= MIN_TREND_STEPS else 0
-    measured = {name: _numbers(logs.validation, name).dropna() for name in metrics}
+    validations = {name: _numbers(logs.validation, name).dropna() for name in metrics}
     return Health(
         logged_steps=len(losses),
         losses_not_finite=len(not_finite),
@@ -221,7 +165,9 @@ def _health(logs: RunLogs, metrics: Mapping[str, Metric]) -> Health:
         gradient_norm_max=norms.max(),
         first_gradient_norms=norms.iloc[:tenth].median(),
         last_gradient_norms=norms.iloc[len(norms) - tenth :].median(),
-        best={name: metrics[name].best(of) for name, of in measured.items() if len(of)},
+        best={
+            name: metrics[name].best(values) for name, values in validations.items() if len(values)
+        },
     )
 
 
@@ -248,9 +194,9 @@ def _memory(logs: RunLogs) -> Memory:
 
 
 def _growth(memory: pd.DataFrame, processes: pd.Series) -> tuple[float, int | None]:
-    """Memory growth in the second half of a run in megabytes, and that half's steps.
+    """Memory growth in the second half of a run in megabytes, and the steps of that half.
 
-    There is none in a run with few lines, and while a cache is being filled, whose growth ends.
+    Not computed for a run with few lines, or while a cache is being filled.
     """
     half = len(memory) // 2
     items = _numbers(memory, "cache.items").iloc[half:].dropna()
@@ -259,12 +205,13 @@ def _growth(memory: pd.DataFrame, processes: pd.Series) -> tuple[float, int | No
         return NOT_LOGGED, None
     steps = int(memory["step"].iloc[-1] - memory["step"].iloc[half])
     # The minimum of three lines, because one of them may have been measured in a validation.
-    before, after = processes.iloc[half : half + 3], processes.iloc[-3:]
-    return float(after.min() - before.min()), steps
+    before = processes.iloc[half : half + 3].min()
+    after = processes.iloc[-3:].min()
+    return float(after - before), steps
 
 
 def _numbers(table: pd.DataFrame, column: str) -> pd.Series:
-    """A column as numbers; what is not finite is missing."""
+    """A column as numbers; values that are not finite become missing."""
     if column not in table:
         return pd.Series(dtype=float)
     return pd.to_numeric(table[column]).astype(float).replace([math.inf, -math.inf], math.nan)

@@ -20,7 +20,7 @@ from ruamel.yaml import YAML
 
 from vrtspike.analysis import rules
 from vrtspike.analysis.figures import RunFigures
-from vrtspike.analysis.rules import WARNING_SHARE, Condition, Run, Severity
+from vrtspike.analysis.rules import WARNING_SHARE, Condition, Observation, Run, Severity
 from vrtspike.config.documents import nested
 from vrtspike.config.run_schema import RunSettings
 
@@ -30,26 +30,26 @@ COLUMNS = ["rank", "severity", "symptom", "figure", "change", "keys", "effect"]
 
 @cache
 def advice() -> Mapping[str, Any]:
-    """The contents of ``advice.yaml``."""
+    """Read ``advice.yaml``."""
     text = files(__package__).joinpath("advice.yaml").read_text(encoding="utf-8")
-    found: Mapping[str, Any] = YAML(typ="safe").load(text)
-    return found
+    contents: Mapping[str, Any] = YAML(typ="safe").load(text)
+    return contents
 
 
 def advice_texts(section: str, name: str, **values: object) -> dict[str, str]:
-    """The texts of an entry of ``advice.yaml``, such as ``symptom`` and ``cure``.
+    """Format the texts of an entry of ``advice.yaml``, such as ``symptom`` and ``cure``.
 
     Args:
         section: ``machine`` or ``presets``.
-        name: of the entry.
-        values: for the names in braces.
+        name: name of the entry.
+        values: values of the names in braces.
     """
     return {key: text.format(**values) for key, text in advice()[section][name].items()}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing to change.
+    """A proposed change.
 
     Attributes:
         symptom: its name in ``advice.yaml``.
@@ -57,7 +57,7 @@ class Finding:
             endangers the run; ``hint``: a possible improvement.
         weight: affected share of the run's time (0 to 1); ranks findings of one severity.
         figure: the measured figure and its limit.
-        change: what to do.
+        change: the advice.
         keys: dotted configuration keys and their proposed values; empty if the user must choose.
         effect: expected effect.
     """
@@ -92,42 +92,49 @@ class Symptom:
     severity: Severity | None = None
 
     def findings(self, run: Run) -> Iterator[Finding]:
-        """The finding if a run has the symptom."""
+        """Yield a finding if a run has the symptom."""
         condition: Condition = getattr(rules, self.condition)
-        for seen in condition(run, self.limit):
-            values = {**vars(run.figures), "run": run, "limit": self.limit, **vars(seen)}
-            values |= {"faster": speed_up(seen.gain), **seen.values}
-            likely: Severity = "warning" if seen.gain >= WARNING_SHARE else "hint"
-            change = self.change
-            if not isinstance(change, str):
-                change = change[seen.change or ("keys" if seen.keys else "nothing")]
+        for observation in condition(run, self.limit):
+            values = {**vars(run.figures), "run": run, "limit": self.limit, **vars(observation)}
+            values |= {"faster": speed_up(observation.gain), **observation.values}
+            by_gain: Severity = "warning" if observation.gain >= WARNING_SHARE else "hint"
             yield Finding(
                 self.symptom,
-                seen.severity or self.severity or likely,
-                seen.weight,
+                observation.severity or self.severity or by_gain,
+                observation.weight,
                 self.figure.format(**values),
-                change.format(**values),
+                self._change(observation).format(**values),
                 self.effect.format(**values),
-                seen.keys,
+                observation.keys,
             )
+
+    def _change(self, observation: Observation) -> str:
+        """The text of the advice for an observation."""
+        if isinstance(self.change, str):
+            return self.change
+        if observation.change:
+            return self.change[observation.change]
+        return self.change["keys" if observation.keys else "nothing"]
 
 
 @cache
 def symptoms() -> Mapping[str, Symptom]:
-    """All symptoms by name, in the order of the page."""
+    """Return all symptoms by name, in the order of the page."""
     return {entry["symptom"]: Symptom(**entry) for entry in advice()["findings"]}
 
 
 def find(figures: RunFigures, settings: RunSettings) -> list[Finding]:
-    """All findings for a run, the most important first.
+    """Return all findings for a run, the most important first.
 
     Args:
         figures: the run's figures.
-        settings: of the run.
+        settings: settings of the run.
     """
     run = Run(figures, settings)
-    found = [each for symptom in symptoms().values() for each in symptom.findings(run)]
-    return sorted(found, key=lambda finding: (SEVERITIES.index(finding.severity), -finding.weight))
+    findings = [finding for symptom in symptoms().values() for finding in symptom.findings(run)]
+    return sorted(
+        findings, key=lambda finding: (SEVERITIES.index(finding.severity), -finding.weight)
+    )
 
 
 def findings_table(findings: Sequence[Finding]) -> pd.DataFrame:
@@ -159,23 +166,29 @@ def key_line(key: str, value: object) -> str:
 
 
 def speed_up(share: float) -> str:
-    """How much faster a run becomes by saving a share of its time.
+    """Format the speed-up of a run by saving a share of its time.
 
     >>> speed_up(0.2)
     '25%'
     """
-    return f"{1 / (1 - share) - 1:.0%}" if share < 0.999 else "1000 times"
+    if share >= 0.999:
+        return "1000 times"
+    return f"{1 / (1 - share) - 1:.0%}"
 
 
 MEMORY_KEYS = frozenset(
-    {"TRAIN.BATCH_SIZE", "TRAIN.GRADIENT_ACCUMULATION_STEPS"}
-    | {"MODEL.VRT.USE_CHECKPOINT_FFN", "MODEL.VRT.USE_CHECKPOINT_ATTN"}
+    {
+        "TRAIN.BATCH_SIZE",
+        "TRAIN.GRADIENT_ACCUMULATION_STEPS",
+        "MODEL.VRT.USE_CHECKPOINT_FFN",
+        "MODEL.VRT.USE_CHECKPOINT_ATTN",
+    }
 )
 """Keys that change the memory of a step."""
 
 
 def proposed_keys(findings: Sequence[Finding]) -> dict[str, Any]:
-    """The proposed keys of all findings; on conflicts the more important finding wins.
+    """Return the proposed keys of all findings; on conflicts the more important finding wins.
 
     Of several changes that use more GPU memory only the first is taken, because each was estimated
     alone.
@@ -189,21 +202,27 @@ def proposed_keys(findings: Sequence[Finding]) -> dict[str, Any]:
 
 
 def preset_text(run: str, base: str, keys: Mapping[str, Any], findings: Sequence[Finding]) -> str:
-    """A preset file with ``keys``, each with the finding that proposes it.
+    """Return a preset file with ``keys``, each with the finding that proposes it.
 
     Args:
-        run: its name.
-        base: the preset that it was trained with; empty if that is no file.
+        run: name of the run.
+        base: preset that it was trained with; empty if that has no file.
         keys: dotted keys and values.
-        findings: which propose them.
+        findings: findings that propose them.
     """
     lines = [f"# Proposed from a run of {run}. Save as config/presets/<name>.yaml to use it."]
-    lines += ["# Put in: BASE, the preset that it was trained with."] * (not base)
+    document = nested(keys)
+    if base:
+        document = {"BASE": base, **document}
+    else:
+        lines.append("# Put in: BASE, the preset that it was trained with.")
     if not keys:
         lines.append("# No finding proposes another value; this preset equals its base.")
     for key, value in keys.items():
-        origin = next(f for f in findings if key in f.keys and f.keys[key] == value)
+        origin = next(
+            finding for finding in findings if key in finding.keys and finding.keys[key] == value
+        )
         lines.append(f"# {key}: {origin.symptom}: {origin.figure}")
     stream = io.StringIO()
-    YAML().dump({**({"BASE": base} if base else {}), **nested(keys)}, stream)
+    YAML().dump(document, stream)
     return "\n".join(lines) + "\n" + stream.getvalue()

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.analysis.figures import RunFigures, run_figures, summarize_sections, throughput
+from vrtspike.analysis.figures import RunFigures, run_figures
 from vrtspike.analysis.findings import Finding, find, findings_table, preset_text, proposed_keys
 from vrtspike.analysis.run_logs import RunLogs, read_run_logs
+from vrtspike.analysis.section_times import summarize_sections, throughput
 from vrtspike.config.problems import Metric, find_problem
 from vrtspike.config.run_schema import kept_note, split_seed
 from vrtspike.io.files import atomic_write_text, finite_or_null, write_json
@@ -63,9 +64,11 @@ def read_analysis(folder: Path) -> Analysis:
     Raises:
         RunError: if the folder contains no run.
     """
-    run, logs = read_published(folder), read_run_logs(folder)
-    if (start := run.settings.kept_start) is not None:
-        # Memory was logged, but no step's.
+    run = read_published(folder)
+    logs = read_run_logs(folder)
+    start = run.settings.kept_start
+    if start is not None:
+        # Memory was logged, but no steps.
         note = kept_note(start)
         return Analysis(run, logs, RunFigures(), [], (f"{note[0].upper()}{note[1:]}.",))
     metrics = find_problem(run.settings.TASK).METRICS
@@ -76,23 +79,26 @@ def read_analysis(folder: Path) -> Analysis:
 def write_analysis(analysis: Analysis, output: Path) -> None:
     """Write tables, plots, ``findings.{json,csv,html}`` and ``proposed.yaml`` into ``output``.
 
-    The tables are of sections, throughput and memory.
+    The tables hold sections, throughput and memory.
     """
     logs = analysis.logs
-    sections, rates = summarize_sections(logs.timing), throughput(logs.steps, logs.timing)
+    sections = summarize_sections(logs.timing)
+    rates = throughput(logs.steps, logs.timing)
     tables = {"timing": sections, "throughput": rates, "memory": logs.memory}
     for name, table in tables.items():
         text = table.to_csv(index=False, float_format="%.6g")
         atomic_write_text(output / f"{name}.csv", text)
     plot_time_per_section(output / "time_per_section.svg", sections)
     plot_curves(output / "loss.svg", logs.train, _TRAINING, "no training step was logged")
-    measured = {metric.name: f"validation {metric.label}" for metric in analysis.metrics.values()}
-    plot_curves(output / "metrics.svg", logs.validation, measured, "no validation in this run")
+    titles = {metric.name: f"validation {metric.label}" for metric in analysis.metrics.values()}
+    plot_curves(output / "metrics.svg", logs.validation, titles, "no validation in this run")
     _write_findings(output, analysis, sections)
 
 
 def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) -> None:
-    findings, run = analysis.findings, analysis.run
+    """Write ``findings.{json,csv,html}`` and ``proposed.yaml``."""
+    findings = analysis.findings
+    run = analysis.run
     keys = proposed_keys(findings)
     table = findings_table(findings)
     contents = {
@@ -105,33 +111,40 @@ def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) ->
     }
     write_json(output / f"{FINDINGS}.json", contents)
     atomic_write_text(output / f"{FINDINGS}.csv", table.to_csv(index=False))
-    base, ablation = split_seed(run.name)[0], run.settings.ablation
-    if not run.fingerprint or (ablation and ablation.origin(base)):
-        base = ""  # a log of another program, or a variant, which has no file
+    base, _ = split_seed(run.name)
+    ablation = run.settings.ablation
+    is_variant = ablation is not None and bool(ablation.origin(base))
+    if not run.fingerprint or is_variant:
+        base = ""  # a log of another program or a variant, which has no file of its own
     atomic_write_text(output / PROPOSED, preset_text(run.name, base, keys, findings))
-    is_kept = run.settings.kept_start is not None
-    note = "" if findings or is_kept else "Nothing to fix: no symptom crossed its limit."
-    note = " ".join([note, *analysis.notes]).strip()
-    write_page(
-        output / f"{FINDINGS}.html",
-        f"Performance of preset {run.name}",
-        note,
-        [
-            *([Table(table, "Findings", "The most important first.")] if findings else []),
-            Table(figures_table(analysis.figures, analysis.metrics), "The run in numbers"),
-            Table(
-                sections.drop(columns="depth"),
-                "Time per section",
-                "Milliseconds of a step, the first step left out; share of the step's time.",
-                _FORMATS,
-            ),
-        ],
-    )
+    notes = list(analysis.notes)
+    tables = []
+    if findings:
+        tables.append(Table(table, "Findings", "The most important first."))
+    elif run.settings.kept_start is None:
+        notes.insert(0, "Nothing to fix: no symptom crossed its limit.")
+    tables += [
+        Table(figures_table(analysis.figures, analysis.metrics), "The run in numbers"),
+        Table(
+            sections.drop(columns="depth"),
+            "Time per section",
+            "Milliseconds of a step, the first step left out; share of the step's time.",
+            _FORMATS,
+        ),
+    ]
+    title = f"Performance of preset {run.name}"
+    write_page(output / f"{FINDINGS}.html", title, " ".join(notes).strip(), tables)
 
 
 def figures_table(figures: RunFigures, metrics: Mapping[str, Metric]) -> pd.DataFrame:
-    """The main figures of a run, with their units, as rows of text."""
-    speed, health, memory = figures.speed, figures.health, figures.memory
+    """Format the main figures of a run, with their units, as rows of text."""
+    speed = figures.speed
+    health = figures.health
+    memory = figures.memory
+    best = [
+        (f"best validation {metrics[name].title}", metrics[name].text(value), "{}")
+        for name, value in health.best.items()
+    ]
     rows: list[tuple[str, object, str]] = [
         ("step", speed.step_ms, "{:.1f} ms"),
         ("forward pass of one micro-batch", speed.forward_ms, "{:.1f} ms"),
@@ -141,27 +154,24 @@ def figures_table(figures: RunFigures, metrics: Mapping[str, Metric]) -> pd.Data
         ("throughput", speed.samples_per_second, "{:.3f} samples/s"),
         ("logged steps", health.logged_steps, "{}"),
         ("last loss", health.last_loss, "{:.4g}"),
-        *(
-            (f"best validation {metrics[name].title}", metrics[name].text(value), "{}")
-            for name, value in health.best.items()
-        ),
+        *best,
         ("memory of the run", memory.process_mb, "{:.0f} MB"),
         ("system memory at most", memory.system_percent, "{:.0f} %"),
         ("GPU memory at the peak", memory.gpu_peak_mb, "{:.0f} MB"),
         ("cache hit rate", memory.cache_hit_rate, "{:.0%}"),
     ]
-    shown = [
-        (name, "–" if value is None or value != value else form.format(value))
-        for name, value, form in rows
-    ]
-    return pd.DataFrame(shown, columns=["figure", "value"])
+    cells = []
+    for name, value, form in rows:
+        is_missing = value is None or value != value  # None or not a number
+        cells.append((name, "–" if is_missing else form.format(value)))
+    return pd.DataFrame(cells, columns=["figure", "value"])
 
 
 def plot_time_per_section(path: Path, sections: pd.DataFrame) -> None:
-    """Median milliseconds of each section of a step, with the 95th percentile.
+    """Plot the median time of each section of a step, with the 95th percentile.
 
     Args:
-        path: of the plot.
+        path: file of the plot.
         sections: from :func:`summarize_sections`.
     """
     inner = sections[sections["section"].str.startswith(ROOT + "/")]
@@ -172,8 +182,8 @@ def plot_time_per_section(path: Path, sections: pd.DataFrame) -> None:
         if shown.empty:
             show_text(axes, "no section of a step was timed (LOG.ENABLE_TIMING_LOG)")
         else:
-            late = shown["p95"] - shown["p50"]
-            axes.barh(shown["section"], shown["p50"], xerr=[0 * late, late])
+            upper = shown["p95"] - shown["p50"]
+            axes.barh(shown["section"], shown["p50"], xerr=[0 * upper, upper])
             axes.set_xlabel("milliseconds of a step: median and 95th percentile")
 
 
@@ -181,21 +191,25 @@ def plot_curves(path: Path, table: pd.DataFrame, titles: Mapping[str, str], miss
     """Plot columns over the steps, one panel for each.
 
     Args:
-        path: of the plot.
+        path: file of the plot.
         table: with a column ``step``; values that are not finite leave gaps.
-        titles: of the panels, by column.
+        titles: titles of the panels, by column.
         missing: text of the plot if there are no values.
     """
-    values = {c: pd.to_numeric(table[c]).astype(float) for c in titles if c in table}
-    values = {column: of for column, of in values.items() if of.notna().any()}
+    values = {}
+    for column in titles:
+        if column in table:
+            numbers = pd.to_numeric(table[column]).astype(float)
+            if numbers.notna().any():
+                values[column] = numbers
 
     with drawn_figure(path, (8.0, 1.0 + 2.4 * max(1, len(values)))) as figure:
         rows = figure.subplots(max(1, len(values)), 1, sharex=True, squeeze=False)[:, 0]
         if not values:
             show_text(rows[0], missing)
-        for axes, (column, of) in zip(rows, values.items(), strict=False):
-            axes.plot(table["step"], of, marker=".")
+        for axes, (column, numbers) in zip(rows, values.items(), strict=False):
+            axes.plot(table["step"], numbers, marker=".")
             axes.set_ylabel(titles[column])
-            if column in _LOGARITHMIC and of.min() > 0:
+            if column in _LOGARITHMIC and numbers.min() > 0:
                 axes.set_yscale("log")
         rows[-1].set_xlabel("optimiser step")

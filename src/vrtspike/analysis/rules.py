@@ -1,6 +1,6 @@
-"""Conditions of the symptoms in ``advice.yaml``: the observation in a run, and proposed keys.
+"""Conditions of the symptoms in ``advice.yaml``: observations in a run, and proposed keys.
 
-Each takes a run and the limits of its symptom, and yields an observation if the run has it.
+A condition takes a run and the limits of its symptom, and yields an observation if it holds.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from vrtspike.analysis.figures import RunFigures
+from vrtspike.analysis.figures import RunFigures, Speed
 from vrtspike.config.run_schema import DataloaderSettings, RunSettings
 
 Severity = Literal["error", "warning", "hint"]
@@ -21,7 +21,7 @@ WARNING_SHARE = 0.05
 """Share of a run's time; findings that could save less are hints."""
 MAX_PREFETCH = 8
 MEMORY_FOR_CACHE_PERCENT = 70.0
-"""Used system memory up to which a larger cache is proposed."""
+"""Largest use of system memory at which a larger cache is proposed."""
 CACHE_OF_MEMORY = 0.5
 """Largest proposed share of a machine's memory for a cache."""
 GPU_MEMORY_USABLE = 0.90
@@ -30,14 +30,14 @@ CHUNK_TOKENS = 65536
 
 @dataclass(frozen=True)
 class Run:
-    """Figures and settings of a run; figures that were not logged are beyond no limit."""
+    """Figures and settings of a run; figures that were not logged exceed no limit."""
 
     figures: RunFigures
     settings: RunSettings
 
     @property
     def has_loss_scale(self) -> bool:
-        """Whether it trains in float16."""
+        """True if it trains in float16."""
         return self.settings.TRAIN.PRECISION in ("16-mixed", "mixed")
 
     @property
@@ -53,7 +53,7 @@ class Run:
 
     @property
     def recomputation(self) -> list[str]:
-        """Settings that store activations, the one that saves least memory first."""
+        """Settings that store activations instead, in the order of the memory that they take."""
         return [f"{key}=false" for key in self.settings.recompute_keys]
 
 
@@ -63,11 +63,11 @@ class Observation:
 
     Attributes:
         weight: affected share of the run's time (0 to 1).
-        values: for the texts of ``advice.yaml``, by name; these may use the run, too.
+        values: values for the texts of ``advice.yaml``, by name; the texts may also use the run.
         keys: dotted configuration keys and their proposed values.
         gain: share of the run's time that can be saved.
-        severity: replaces that of the table or of the gain.
-        change: name of the text if the table has several.
+        severity: replaces the severity that follows from the table or the gain.
+        change: name of the text, if the table has several.
     """
 
     weight: float
@@ -90,10 +90,11 @@ def not_finite(run: Run, limit: Limits) -> Iterator[Observation]:
 def exploding_gradient(run: Run, limit: Limits) -> Iterator[Observation]:
     """A gradient norm far above the median."""
     health = run.figures.health
-    median, largest = health.gradient_norm_median, health.gradient_norm_max
+    median = health.gradient_norm_median
+    largest = health.gradient_norm_max
     if largest > limit["times"] * median:
-        harmed = run.settings.TRAIN.MAX_GRAD_NORM is None or health.losses_not_finite > 0
-        severity: Severity | None = "error" if harmed else None
+        is_harmful = run.settings.TRAIN.MAX_GRAD_NORM is None or health.losses_not_finite > 0
+        severity: Severity | None = "error" if is_harmful else None
         yield Observation(0.5, {"times": largest / median}, _more_stable(run), severity=severity)
 
 
@@ -101,25 +102,34 @@ def vanishing_gradient(run: Run, limit: Limits) -> Iterator[Observation]:
     """A gradient norm that has fallen to nearly zero."""
     health = run.figures.health
     if health.last_gradient_norms < limit["ratio"] * health.first_gradient_norms:
-        yield Observation(0.5, keys={"TRAIN.PRECISION": "bf16-mixed"} if run.has_loss_scale else {})
+        keys: Keys = {}
+        if run.has_loss_scale:
+            keys["TRAIN.PRECISION"] = "bf16-mixed"
+        yield Observation(0.5, keys=keys)
 
 
 def _more_stable(run: Run) -> Keys:
+    """Keys that make training more stable."""
     train = run.settings.TRAIN
     keys: Keys = {}
     if run.has_loss_scale:
         keys["TRAIN.PRECISION"] = "bf16-mixed"
         keys["TRAIN.AMP_INIT_SCALE"] = min(train.AMP_INIT_SCALE, 1024.0)
     norm = train.MAX_GRAD_NORM
-    return keys | {"TRAIN.MAX_GRAD_NORM": 1.0 if norm is None else norm / 2}
+    keys["TRAIN.MAX_GRAD_NORM"] = 1.0 if norm is None else norm / 2
+    return keys
 
 
 def full_memory(run: Run, limit: Limits) -> Iterator[Observation]:
     """System memory nearly full."""
-    used, own = run.figures.memory.system_percent, run.figures.memory.process_mb
+    used = run.figures.memory.system_percent
+    process_mb = run.figures.memory.process_mb
     if used > limit["percent"]:
-        this_run = f"; this run with its workers: {own / 1024:.1f} GiB" if own > 0 else ""
-        keys, less = Keys(), ""
+        this_run = ""
+        if process_mb > 0:
+            this_run = f"; this run with its workers: {process_mb / 1024:.1f} GiB"
+        keys: Keys = {}
+        less = ""
         if uses_cache(run.settings):
             size = run.settings.value("DATA.CACHE_SIZE_GB") / 2
             keys["DATA.CACHE_SIZE_GB"] = size
@@ -129,13 +139,14 @@ def full_memory(run: Run, limit: Limits) -> Iterator[Observation]:
 
 
 def _workers(loader: DataloaderSettings) -> tuple[str, int | str]:
-    """The key that decides the number of workers, and its value."""
+    """The key that sets the number of workers, and its value."""
     if loader.TRAIN_WORKERS != "auto":
         return "DATALOADER.TRAIN_WORKERS", loader.TRAIN_WORKERS
     return "DATALOADER.TOTAL_WORKERS", loader.TOTAL_WORKERS
 
 
 def _fewer_workers(loader: DataloaderSettings) -> Keys:
+    """Keys that reduce the number of workers and of prefetched batches."""
     key, workers = _workers(loader)
     keys: Keys = {}
     if workers == "auto":
@@ -149,67 +160,76 @@ def _fewer_workers(loader: DataloaderSettings) -> Keys:
 
 def growing_memory(run: Run, limit: Limits) -> Iterator[Observation]:
     """A run whose memory grows."""
-    growth, own = run.figures.memory.growth_mb, run.figures.memory.process_mb
-    if growth > max(limit["mb"], limit["share"] * own):
-        yield Observation(growth / own)
+    growth = run.figures.memory.growth_mb
+    process_mb = run.figures.memory.process_mb
+    if growth > max(limit["mb"], limit["share"] * process_mb):
+        yield Observation(growth / process_mb)
 
 
 def data_wait(run: Run, limit: Limits) -> Iterator[Observation]:
     """Steps that wait for data."""
-    wait, share = run.figures.speed.data_ms, run.figures.speed.data_share
+    wait = run.figures.speed.data_ms
+    share = run.figures.speed.data_share
     if share >= limit["least"] and (wait > limit["ms"] or share > limit["share"]):
         yield Observation(share, keys=_faster_data(run), gain=share)
 
 
 def _faster_data(run: Run) -> Keys:
     """Keys that make data loading faster and are not set yet."""
-    loader, settings = run.settings.DATALOADER, run.settings
+    settings = run.settings
+    loader = settings.DATALOADER
     keys: Keys = {}
     key, workers = _workers(loader)
-    if workers == "auto" or isinstance(workers, int):
-        keys[key] = "cpu*1.0" if workers == "auto" else "auto"
+    if workers == "auto":
+        keys[key] = "cpu*1.0"
+    elif isinstance(workers, int):
+        keys[key] = "auto"
     if loader.TRAIN_PREFETCH_FACTOR < MAX_PREFETCH:
-        twice = min(MAX_PREFETCH, 2 * loader.TRAIN_PREFETCH_FACTOR)
-        keys["DATALOADER.TRAIN_PREFETCH_FACTOR"] = twice
-    off = {
-        "DATALOADER.PIN_MEMORY": run.figures.memory.has_gpu and not loader.PIN_MEMORY,
-        "DATA.USE_PRECOMPUTED_VOXELS": settings.value("MODEL.USE_SPIKE")
-        and not settings.value("DATA.USE_PRECOMPUTED_VOXELS"),
-        "DATA.USE_RAM_CACHE": settings.value("DATA.USE_RAM_CACHE") is False and _has_memory(run),
-    }
-    return keys | {key: True for key, is_off in off.items() if is_off}
+        twice = 2 * loader.TRAIN_PREFETCH_FACTOR
+        keys["DATALOADER.TRAIN_PREFETCH_FACTOR"] = min(MAX_PREFETCH, twice)
+    if run.figures.memory.has_gpu and not loader.PIN_MEMORY:
+        keys["DATALOADER.PIN_MEMORY"] = True
+    if settings.value("MODEL.USE_SPIKE") and not settings.value("DATA.USE_PRECOMPUTED_VOXELS"):
+        keys["DATA.USE_PRECOMPUTED_VOXELS"] = True
+    if settings.value("DATA.USE_RAM_CACHE") is False and _has_memory(run):
+        keys["DATA.USE_RAM_CACHE"] = True
+    return keys
 
 
 def cold_cache(run: Run, limit: Limits) -> Iterator[Observation]:
     """A cache that mostly misses."""
-    memory, share = run.figures.memory, run.figures.speed.data_share
-    is_filling = memory.cache_is_full is False  # then misses are normal
+    memory = run.figures.memory
+    share = run.figures.speed.data_share
+    is_filling = memory.cache_is_full is False  # misses are normal in a cache that is being filled
     if (
         memory.cache_hit_rate < limit["rate"]
         and uses_cache(run.settings)
         and not is_filling
         and not share < limit["least"]
     ):
-        stake = 0.0 if math.isnan(share) else share * (1 - memory.cache_hit_rate)
-        yield Observation(stake, keys=_larger_cache(run), gain=stake)
+        gain = 0.0 if math.isnan(share) else share * (1 - memory.cache_hit_rate)
+        yield Observation(gain, keys=_larger_cache(run), gain=gain)
 
 
 def uses_cache(settings: RunSettings) -> bool:
-    """Whether a run reads its data through a cache."""
+    """Return whether a run reads its data through a cache."""
     return bool(settings.value("DATA.USE_RAM_CACHE") and settings.value("DATA.CACHE_SIZE_GB") > 0)
 
 
 def _larger_cache(run: Run) -> Keys:
-    """Twice the cache's size, within the limit, if it can be larger."""
-    size, memory_mb = run.settings.value("DATA.CACHE_SIZE_GB"), run.figures.memory.system_total_mb
-    most = 2 * size
+    """The key for a cache of twice the size, within the machine's memory, if it can be larger."""
+    size = run.settings.value("DATA.CACHE_SIZE_GB")
+    memory_mb = run.figures.memory.system_total_mb
+    larger = 2 * size
     if memory_mb > 0:
-        most = min(most, CACHE_OF_MEMORY * float(memory_mb) * 2**20 / 1e9)
-    can_grow = _has_memory(run) and most > 1.1 * size
-    return {"DATA.CACHE_SIZE_GB": round(most, 1)} if can_grow else {}
+        larger = min(larger, CACHE_OF_MEMORY * float(memory_mb) * 2**20 / 1e9)
+    if not _has_memory(run) or larger <= 1.1 * size:
+        return {}
+    return {"DATA.CACHE_SIZE_GB": round(larger, 1)}
 
 
 def _has_memory(run: Run) -> bool:
+    """True if system memory is free for a larger cache, or was not logged."""
     return not run.figures.memory.system_percent >= MEMORY_FOR_CACHE_PERCENT
 
 
@@ -218,10 +238,12 @@ def idle_gpu(run: Run, limit: Limits) -> Iterator[Observation]:
     busy = run.figures.memory.gpu_utilisation
     if busy < limit["percent"]:
         waits = run.figures.speed.data_share > WARNING_SHARE
-        can_compile = not waits and not run.settings.TRAIN.COMPILE_MODEL
+        keys: Keys = {}
+        if not waits and not run.settings.TRAIN.COMPILE_MODEL:
+            keys["TRAIN.COMPILE_MODEL"] = True
         yield Observation(
             1 - busy / 100,
-            keys={"TRAIN.COMPILE_MODEL": True} if can_compile else {},
+            keys=keys,
             gain=1 - busy / limit["target"],
             change="data" if waits else None,
         )
@@ -229,19 +251,23 @@ def idle_gpu(run: Run, limit: Limits) -> Iterator[Observation]:
 
 def slow_forward(run: Run, limit: Limits) -> Iterator[Observation]:
     """A forward pass over the limit."""
-    forward, part = run.figures.speed.forward_ms, run.figures.speed.slowest_section
+    forward = run.figures.speed.forward_ms
+    slowest_section = run.figures.speed.slowest_section
     if forward > limit["ms"]:
-        slowest, keys = "", _faster_arithmetic(run)
-        if part is not None:
-            slowest = f"; most of it in {part[0]}, {part[1]:.0f} ms ({part[1] / forward:.0%})"
-            keys |= _larger_chunks(part[0], run.settings)
+        slowest = ""
+        keys = _faster_arithmetic(run)
+        if slowest_section is not None:
+            section, section_ms = slowest_section
+            share = section_ms / forward
+            slowest = f"; most of it in {section}, {section_ms:.0f} ms ({share:.0%})"
+            keys |= _larger_chunks(section, run.settings)
         share = run.figures.speed.step_parts.get("forward", 1.0)
         severity: Severity | None = None if keys else "hint"
         yield Observation(share, {"slowest": slowest}, keys, gain=share, severity=severity)
 
 
 def _faster_arithmetic(run: Run) -> Keys:
-    """Half precision and compiled blocks, on a GPU that has neither."""
+    """Keys for half precision and compiled blocks on a GPU, if they are not set yet."""
     train = run.settings.TRAIN
     keys: Keys = {}
     if run.figures.memory.has_gpu and train.PRECISION == "32":
@@ -252,7 +278,7 @@ def _faster_arithmetic(run: Run) -> Keys:
 
 
 def _larger_chunks(section: str, settings: RunSettings) -> Keys:
-    """Larger chunks for the temporal attention, if that is the slowest part."""
+    """The key for larger chunks of the temporal attention, if that is the slowest section."""
     for part, name in (("fusion", "MODEL.FUSE"), ("spike_attention", "MODEL.SPIKE_TSA")):
         chunks = settings.value(name)
         is_adaptive = chunks and part in section and chunks.ADAPTIVE_CHUNK
@@ -263,20 +289,18 @@ def _larger_chunks(section: str, settings: RunSettings) -> Keys:
 
 def low_throughput(run: Run, limit: Limits) -> Iterator[Observation]:
     """Low throughput, with advice on the largest part of a step."""
-    speed, memory = run.figures.speed, run.figures.memory
+    speed = run.figures.speed
     if speed.samples_per_second < limit["rate"]:
         parts = speed.step_parts or {"what was not timed": 1.0}
-        part, share = max(parts.items(), key=lambda each: each[1])
-        used = memory.gpu_peak_mb / memory.gpu_total_mb
+        part, share = max(parts.items(), key=lambda item: item[1])
+        used = run.figures.memory.gpu_peak_mb / run.figures.memory.gpu_total_mb
         values = {"part": part, "order": ", then ".join(run.recomputation), "used": used}
-        # What helps against a wait for data, its own symptom proposes.
+        keys: Keys = {}
+        gain = share
+        # The wait for data is a symptom of its own, with its own keys.
         change = part if part in ("data", "optimizer", "forward", "backward") else "other"
-        gain, keys = share, Keys()
         if part == "backward" and run.recomputation:
-            # If it was not timed: it is at most another forward pass.
-            gain = speed.step_parts.get("forward", share)
-            if speed.recomputation_share > 0:
-                gain = speed.recomputation_share
+            gain = _recomputed_share(speed, share)
             change = "full" if used > GPU_MEMORY_USABLE else "recompute"
             if change == "recompute":
                 keys[run.settings.recompute_keys[0]] = False
@@ -284,22 +308,57 @@ def low_throughput(run: Run, limit: Limits) -> Iterator[Observation]:
         yield Observation(share, values, keys, gain=gain, severity=severity, change=change)
 
 
+def _recomputed_share(speed: Speed, backward: float) -> float:
+    """Share of the step that recomputation takes.
+
+    If it was not timed: that of the forward pass, its upper limit.
+
+    Args:
+        speed: times of the run.
+        backward: share of the backward pass, if the forward pass was not timed either.
+    """
+    if speed.recomputation_share > 0:
+        return speed.recomputation_share
+    return speed.step_parts.get("forward", backward)
+
+
 def gpu_headroom(run: Run, limit: Limits) -> Iterator[Observation]:
     """Unused GPU memory, for larger batches or less recomputation."""
-    memory, train = run.figures.memory, run.settings.TRAIN
-    peak, total = memory.gpu_peak_mb / 1024, memory.gpu_total_mb / 1024
+    memory = run.figures.memory
+    batch_size = run.settings.TRAIN.BATCH_SIZE
+    peak = memory.gpu_peak_mb / 1024
+    total = memory.gpu_total_mb / 1024
     if peak < total * (1 - limit["share"]):
-        free, larger = GPU_MEMORY_USABLE * total - peak, "larger batches may fit"
-        sample, keys = memory.gpu_activations_mb / 1024 / train.BATCH_SIZE, Keys()
+        free = GPU_MEMORY_USABLE * total - peak
+        sample = memory.gpu_activations_mb / 1024 / batch_size
+        larger = "larger batches may fit"
+        keys: Keys = {}
         if free >= sample:
-            most = train.BATCH_SIZE + int(free // sample)
-            larger = f"batches of {most} fit by the numbers, {sample:.1f} GiB a sample"
-            # The same samples per optimiser step, in fewer micro-steps.
-            step = train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS
-            batch = max(size for size in range(1, most + 1) if step % size == 0)
-            if batch > train.BATCH_SIZE:
-                keys["TRAIN.BATCH_SIZE"] = batch
-                keys["TRAIN.GRADIENT_ACCUMULATION_STEPS"] = step // batch
-        recompute = "".join(f"; or recompute less ({key})" for key in run.recomputation[:1])
-        values = {"peak": peak, "total": total, "free": free, "unused": 1 - peak / total}
-        yield Observation(free / total, {**values, "larger": larger, "recompute": recompute}, keys)
+            max_batch = batch_size + int(free // sample)
+            larger = f"batches of {max_batch} fit by the numbers, {sample:.1f} GiB a sample"
+            keys = _larger_micro_batch(run.settings, max_batch)
+        recompute = ""
+        if run.recomputation:
+            recompute = f"; or recompute less ({run.recomputation[0]})"
+        values = {
+            "peak": peak,
+            "total": total,
+            "free": free,
+            "unused": 1 - peak / total,
+            "larger": larger,
+            "recompute": recompute,
+        }
+        yield Observation(free / total, values, keys)
+
+
+def _larger_micro_batch(settings: RunSettings, max_batch: int) -> Keys:
+    """Keys for the same samples of an optimiser step in fewer micro-steps, if that is possible."""
+    train = settings.TRAIN
+    step_samples = train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS
+    batch = max(size for size in range(1, max_batch + 1) if step_samples % size == 0)
+    if batch <= train.BATCH_SIZE:
+        return {}
+    return {
+        "TRAIN.BATCH_SIZE": batch,
+        "TRAIN.GRADIENT_ACCUMULATION_STEPS": step_samples // batch,
+    }

@@ -64,23 +64,31 @@ def read_run_logs(folder: str | Path) -> RunLogs:
             "expected the folder of a run that is finished (results/train/<preset>) or has made a "
             "step (runs/<preset>/<fingerprint>)"
         )
-    records, memory = list(iter_records(metrics)), list(_records(folder, "memory"))
-    peaks = (p for p in memory if p["kind"] == "gpu_categories" and p["peak_mb"] is not None)
-    activations = [math.nan, *(p.get("activations_mb", math.nan) for p in peaks)]
-    timed = (each for each in _records(folder, "timing") if each["kind"] == "step")
-    timing, steps = _timings(timed)
+    records = list(iter_records(metrics))
+    memory = list(_records(folder, "memory"))
+    step_records = (record for record in _records(folder, "timing") if record["kind"] == "step")
+    timing, steps = _timings(step_records)
     return RunLogs(
         timing=timing,
         steps=steps,
         train=_log_table(records, "train", "loss"),
         validation=_log_table(records, "validation"),
         memory=_log_table(memory, "memory"),
-        gpu_activations_mb=activations[-1],
+        gpu_activations_mb=_last_activations(memory),
     )
 
 
+def _last_activations(memory: Sequence[dict[str, Any]]) -> float:
+    """Megabytes of activations at the last logged peak of GPU memory; not a number without one."""
+    activations = math.nan
+    for record in memory:
+        if record["kind"] == "gpu_categories" and record["peak_mb"] is not None:
+            activations = record.get("activations_mb", math.nan)
+    return activations
+
+
 def _records(folder: Path, name: str) -> Iterator[dict[str, Any]]:
-    """The records of a log: as published, or of all starts of a run."""
+    """Read the records of a log: the published one, or those of all starts of a run."""
     published = folder / f"{name}.jsonl"
     started = sorted((folder / LOGS).glob(f"{name}*.jsonl"))
     for path in [published] if published.is_file() else started:
@@ -88,12 +96,12 @@ def _records(folder: Path, name: str) -> Iterator[dict[str, Any]]:
 
 
 def _log_table(records: Sequence[dict[str, Any]], kind: str, *columns: str) -> pd.DataFrame:
-    """Records of a kind in order of their steps, of each step the last one.
+    """Return the last record of a kind for each step, in the order of the steps.
 
-    Nested values get dotted names. There are ``step``, ``time`` and the given columns, also without
-    any record.
+    Nested values get dotted names. The columns ``step``, ``time`` and the given ones exist even
+    without records.
     """
-    table = pd.json_normalize([each for each in records if each.get("kind") == kind])
+    table = pd.json_normalize([record for record in records if record.get("kind") == kind])
     table = table.reindex(columns=list(dict.fromkeys([*table, "step", "time", *columns])))
     table = table.drop(columns="kind", errors="ignore").drop_duplicates("step", keep="last")
     return table.sort_values("step", kind="stable", ignore_index=True)
@@ -101,14 +109,15 @@ def _log_table(records: Sequence[dict[str, Any]], kind: str, *columns: str) -> p
 
 def _timings(records: Iterator[dict[str, Any]]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """:data:`TIMING_COLUMNS` and :data:`STEP_COLUMNS` of the latest record of each step."""
-    steps, times = [pd.DataFrame(columns=STEP_COLUMNS, dtype="float64")], [pd.DataFrame()]
+    steps = [pd.DataFrame(columns=STEP_COLUMNS, dtype="float64")]
+    times = [pd.DataFrame()]
     while chunk := list(itertools.islice(records, _CHUNK)):
         steps.append(pd.DataFrame(chunk, columns=STEP_COLUMNS, dtype="float64"))
         times.append(pd.DataFrame([record["ms"] for record in chunk], dtype="float64"))
-    known = pd.concat(steps, ignore_index=True).astype({"step": "int64"})
-    latest = known.drop_duplicates("step", keep="last").sort_values("step", kind="stable")
+    all_steps = pd.concat(steps, ignore_index=True).astype({"step": "int64"})
+    latest = all_steps.drop_duplicates("step", keep="last").sort_values("step", kind="stable")
     wide = pd.concat(times, ignore_index=True).loc[latest.index].set_axis(latest["step"])
-    # A name of a section in each row would take more memory than its time.
+    # As text, the names of sections would take more memory than the times.
     wide.columns = pd.CategoricalIndex(wide.columns, name="section")
     timing = pd.Series(wide.stack(future_stack=True), name="ms").dropna().reset_index()
     return timing, latest.reset_index(drop=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -27,21 +28,19 @@ _FULL_SHARE = 0.8
 
 
 def memory_lines(folder: Path) -> list[str]:
-    """The memory of a run as text: its processes on this machine, sums, machine, warnings.
+    """Describe the memory of a run: its processes on this machine, sums, machine, warnings.
 
     Args:
-        folder: of the run.
+        folder: folder of the run.
 
     Raises:
         RunError: if the folder is not that of a run.
     """
-    settings, record = RunIdentity.read(folder).settings, read_record(folder) or {}
-    processes, system, log = processes_of_run(folder), system_memory(), folder / METRICS
-    # The log is newer than ``run.json``.
-    logged = (int(line["step"]) for line in (iter_records(log) if log.is_file() else ()))
-    steps = f"step {max(logged, default=record['step'])}"
-    if total := record.get("total_steps"):
-        steps += f" of {total}"
+    settings = RunIdentity.read(folder).settings
+    record = read_record(folder) or {}
+    processes = processes_of_run(folder)
+    system = system_memory()
+    steps = _progress(folder, record)
     if processes:
         resident = sum(process.resident for process in processes)
         taken = sum(process.taken for process in processes)
@@ -53,18 +52,19 @@ def memory_lines(folder: Path) -> list[str]:
             "every process",
         ]
     else:
-        where = "".join(f", started on {start['host']}" for start in record.get("starts", ())[-1:])
-        lines = [f"{folder}: no process trains here ({record['status']}{where}, {steps})"]
-    where = "container" if system.has_limit else "machine"
+        starts = record.get("starts", ())
+        host = f", started on {starts[-1]['host']}" if starts else ""
+        lines = [f"{folder}: no process trains here ({record['status']}{host}, {steps})"]
+    place = "container" if system.has_limit else "machine"
     lines += [
         "",
-        f"{where}: {_size(system.used)} of {_size(system.total)} in use "
+        f"{place}: {_size(system.used)} of {_size(system.total)} in use "
         f"({100 * system.used / system.total:.0f} %); page cache {_size(system.page_cache)}, which "
         "is freed when needed",
     ]
     if system.shared_total is not None:
-        used_of = f"{_size(system.shared_used)} of {_size(system.shared_total)}"
-        lines.append(f"shared memory (/dev/shm): {used_of}")
+        use = f"{_size(system.shared_used)} of {_size(system.shared_total)}"
+        lines.append(f"shared memory (/dev/shm): {use}")
     cache = "none"
     if uses_cache(settings):
         size = settings.value("DATA.CACHE_SIZE_GB")
@@ -73,26 +73,40 @@ def memory_lines(folder: Path) -> list[str]:
     return lines + [f"! {warning}" for warning in memory_advice(settings, processes, system)]
 
 
+def _progress(folder: Path, record: Mapping[str, Any]) -> str:
+    """The last step of a run, and the number of all steps if it is known."""
+    log = folder / METRICS
+    step = record["step"]
+    if log.is_file():
+        # The log is newer than ``run.json``.
+        step = max((int(line["step"]) for line in iter_records(log)), default=step)
+    total = record.get("total_steps")
+    return f"step {step} of {total}" if total else f"step {step}"
+
+
 def _table(processes: Sequence[ProcessMemory]) -> str:
+    """A row for each process, in megabytes."""
     names = ["  " * process.depth + process.role for process in processes]
     table = pd.DataFrame(map(vars, processes), index=names).drop(columns=["role", "depth"])
-    # Without the column of GPUs where none is used.
+    # Without the column of GPUs if none is used.
     table = table.rename(columns=_COLUMNS).dropna(axis="columns", how="all")
     table = table.rename_axis(columns="process, MB")
     return table.to_string(float_format="%.0f", na_rep="-", col_space=9)
 
 
 def _size(megabytes: float) -> str:
-    gibibytes = megabytes / 1024
-    return f"{gibibytes:.1f} GiB" if gibibytes >= 1 else f"{megabytes:.0f} MB"
+    """A size in GiB, or in MB if it is smaller."""
+    if megabytes < 1024:
+        return f"{megabytes:.0f} MB"
+    return f"{megabytes / 1024:.1f} GiB"
 
 
 def memory_advice(
     settings: RunSettings, processes: Sequence[ProcessMemory], system: SystemMemory
 ) -> Iterator[str]:
     """Warnings on memory, with keys to lower."""
-    own = sum(process.taken for process in processes)
-    memory = Memory(process_mb=own, system_percent=100 * system.used / system.total)
+    taken = sum(process.taken for process in processes)
+    memory = Memory(process_mb=taken, system_percent=100 * system.used / system.total)
     run = Run(RunFigures(memory=memory), settings)
     for finding in symptoms()["system memory nearly full"].findings(run):
         keys = f" ({'; '.join(finding.key_lines)})" if finding.keys else ""

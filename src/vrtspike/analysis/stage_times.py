@@ -20,12 +20,12 @@ SECONDS = "s"
 
 
 def stage_seconds(files: Iterable[Path], folder: Path) -> dict[str, tuple[int, float]]:
-    """Jobs and seconds of each stage.
+    """Sum the jobs and seconds of each stage.
 
     Args:
         files: benchmarks to read, ``<stage>.tsv`` and ``<stage>/**/<job>.tsv``; the column ``s`` of
             each holds a job's seconds. Jobs that were never measured have none.
-        folder: of all benchmarks.
+        folder: folder of all benchmarks.
 
     Returns:
         number of jobs and sum of their seconds by stage, in the order of their ends.
@@ -33,29 +33,31 @@ def stage_seconds(files: Iterable[Path], folder: Path) -> dict[str, tuple[int, f
     Raises:
         DataError: if a file is not a benchmark of Snakemake.
     """
-    found: dict[str, tuple[int, float]] = {}
-    known = (path for path in files if path.is_file())
-    for path in sorted(known, key=lambda path: path.stat().st_mtime):
+    stages: dict[str, tuple[int, float]] = {}
+    existing = [path for path in files if path.is_file()]
+    for path in sorted(existing, key=lambda path: path.stat().st_mtime):
         table = pd.read_csv(path, sep="\t")
         if SECONDS not in table:
             raise DataError(f"{path}: no column {SECONDS!r}; expected a benchmark of Snakemake")
         stage = path.relative_to(folder).parts[0].removesuffix(".tsv")
-        jobs, seconds = found.pop(stage, (0, 0.0))
-        found[stage] = (jobs + 1, seconds + float(table[SECONDS].iloc[-1]))
-    return found
+        # Removed and added again, so that stages are in the order of their ends.
+        jobs, seconds = stages.pop(stage, (0, 0.0))
+        stages[stage] = (jobs + 1, seconds + float(table[SECONDS].iloc[-1]))
+    return stages
 
 
 def demo_summary(summaries: Iterable[Path], benchmarks: Iterable[Path], folder: Path) -> Group:
-    """Tables of the demo's metrics and of the time of each stage, for the terminal.
+    """Build tables of the demo's metrics and of the time of each stage, for the terminal.
 
     Args:
         summaries: ``<preset>/summary.json`` of each evaluation, whose means and warnings are shown.
         benchmarks: files of the demo's own jobs.
-        folder: of all benchmarks.
+        folder: folder of all benchmarks.
     """
     evaluations = {path.parent.name: read_summary(path) for path in summaries}
     figures, metrics = quality_table([[summary] for summary in evaluations.values()])
-    kinds = [*next((metric.kinds for metric in metrics.values()), ())]
+    first = next(iter(metrics.values()), None)
+    kinds = [] if first is None else list(first.kinds)
     means = _table("Test sequences", "metric", "preset", figures=kinds)
     rows = texts(figures, quality_formats(metrics)).to_dict("records")
     for name, metric in metrics.items():
@@ -74,6 +76,7 @@ def demo_summary(summaries: Iterable[Path], benchmarks: Iterable[Path], folder: 
 
 
 def _table(title: str, *names: str, figures: Iterable[str]) -> Table:
+    """An empty table with columns of names and right-aligned columns of figures."""
     table = Table(*names, title=title, title_justify="left", box=SIMPLE_HEAD)
     for figure in figures:
         table.add_column(figure, justify="right", no_wrap=True)

@@ -35,7 +35,7 @@ def write_sweep(folders: Sequence[Path], values: Values, output: Path, title: st
 
     Args:
         folders: result folders of the runs (``results/train/<preset>``), with all seeds.
-        values: of each member.
+        values: values of each member.
         output: folder for ``table.csv``, ``table.html`` and ``parallel_coordinates.html``.
         title: name of the sweep.
 
@@ -51,16 +51,20 @@ def write_sweep(folders: Sequence[Path], values: Values, output: Path, title: st
     metrics = find_problem(runs[0][0].settings.TASK).METRICS
     by_member: dict[str, list[tuple[PublishedRun, Path]]] = {name: [] for name in values}
     for run, folder in runs:
-        by_member[split_seed(run.name)[0]].append((run, folder))
-    if missing := [name for name, found in by_member.items() if not found]:
+        member, _ = split_seed(run.name)
+        by_member[member].append((run, folder))
+    missing = [name for name, member_runs in by_member.items() if not member_runs]
+    if missing:
         raise RunError(f"sweep {title}: no run of {missing[0]}; train it, or give its folder")
-    rows = [_row(name, values[name], found, metrics) for name, found in by_member.items()]
+    rows = [
+        _row(name, values[name], member_runs, metrics) for name, member_runs in by_member.items()
+    ]
     table = pd.DataFrame(rows).dropna(axis="columns", how="all")
     shown = [metric for name, metric in metrics.items() if name in table]
     if shown:
         best_last = not shown[0].larger_is_better
         table = table.sort_values(shown[0].name, ascending=best_last, kind="stable")
-    keys = list(dict.fromkeys(key for each in values.values() for key in each))
+    keys = list(dict.fromkeys(key for member_values in values.values() for key in member_values))
     if any(run.settings.value("DATA.VALIDATION") == "test" for run, _ in runs):
         table = table.assign(note=chosen_on("the test split", "DATA.VALIDATION is test"))
     formats = {metric.name: metric.format for metric in shown}
@@ -91,7 +95,7 @@ def _row(
 def parallel_coordinates(
     table: pd.DataFrame, keys: Sequence[str], metrics: Sequence[Metric]
 ) -> go.Figure:
-    """A line for each preset through its values and figures, coloured by the first metric.
+    """Draw a line for each preset through its values and figures, coloured by the first metric.
 
     Args:
         table: from :func:`write_sweep`.
@@ -101,12 +105,12 @@ def parallel_coordinates(
     axes = []
     for key in keys:
         # Numbers by value, then texts.
-        found = table[[key]].assign(number=pd.to_numeric(table[key], errors="coerce"))
-        texts = found.dropna(subset=key).sort_values(["number", key])[key].unique().tolist()
+        column = table[[key]].assign(number=pd.to_numeric(table[key], errors="coerce"))
+        texts = column.dropna(subset=key).sort_values(["number", key])[key].unique().tolist()
         places = pd.Categorical(table[key], texts).codes.tolist()
         ticks = {"tickvals": list(range(len(texts))), "ticktext": texts}
         axes.append({"label": key, "values": places, **ticks})
-    axes += [{"label": m.label, "values": table[m.name].tolist()} for m in metrics]
+    axes += [{"label": metric.label, "values": table[metric.name].tolist()} for metric in metrics]
     line = {}
     if metrics:
         colours = {"colorscale": "Viridis", "showscale": True}

@@ -22,7 +22,10 @@ from typing import Literal
 
 from ruamel.yaml import YAML
 
-from vrtspike.cluster.scheduler import JOB_END, QUERY_S, REQUEUE_FILE, is_permanent, query
+from vrtspike.cluster.failures import is_permanent
+from vrtspike.cluster.queries import QUERY_S, query
+from vrtspike.cluster.slurm_job import REQUEUE_FILE
+from vrtspike.cluster.time_limit import JOB_END
 from vrtspike.io.files import json_digest, read_json, write_json
 from vrtspike.system.endings import SNAKEMAKE_PROCESS
 from vrtspike.system.errors import RunError
@@ -34,14 +37,14 @@ LOST_S = 120.0
 """Seconds after which a job counts as lost: unknown to the batch system, no exit status."""
 
 SUBMIT_S = 300.0
-"""Seconds that a submission may take; ``bsub`` waits for ever when LSF does not answer."""
+"""Timeout of a submission; ``bsub`` waits for ever if LSF does not answer."""
 
 State = Literal["running", "success", "failed"]
 
 _UNAVAILABLE = re.compile(
     r"(?i)no answer|connect|contact|not respond|timed out|temporar|unavailable|is down"
 )
-"""Error messages after which a submission is worth another attempt."""
+"""Error messages after which a submission is tried again."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +52,13 @@ class Job:
     """A job and its resources.
 
     Attributes:
-        name: shown by the batch system.
-        script: to run.
+        name: name that the batch system shows.
+        script: shell script to run.
         logs: folder of the log file.
-        cores: on one machine.
+        cores: number of cores, on one machine.
         mem_mb: memory in megabytes, of all cores together.
         minutes: wall time.
-        gpus: on that machine.
+        gpus: number of GPUs, on the same machine.
         queue: queue or partition; empty for the default.
         account: account or project; empty for the default.
         extra: further options of the submit command.
@@ -76,7 +79,7 @@ class Job:
 SYSTEMS: Mapping[str, Mapping[str, str]] = YAML(typ="safe").load(
     files(__package__).joinpath("batch_systems.yaml").read_text(encoding="utf-8")
 )
-"""The commands of each batch system, which ``batch_systems.yaml`` documents."""
+"""Commands of each batch system, see ``batch_systems.yaml``."""
 
 
 def submit(system: str, job: Job) -> str | None:
@@ -84,7 +87,7 @@ def submit(system: str, job: Job) -> str | None:
 
     Args:
         system: a name of :data:`SYSTEMS`.
-        job: what to run.
+        job: the job.
 
     Returns:
         the job's name for :func:`state` and :func:`cancel`; None if an earlier attempt failed for a
@@ -119,17 +122,18 @@ def submit(system: str, job: Job) -> str | None:
 
 def _command(job: Job, batch: Mapping[str, str], log: Path) -> list[str]:
     """The submit command of a job, without its script."""
-    given = vars(job)
-    further = [batch[option] for option in ("gpus", "queue", "account") if given[option]]
+    fields = vars(job)
+    options = [batch[name] for name in ("gpus", "queue", "account") if fields[name]]
     values = {
-        **given,
+        **fields,
         "log": log,
         "wall": f"{job.minutes // 60:02d}:{job.minutes % 60:02d}:00",
         "core_mb": max(1, job.mem_mb // job.cores),
         "chunk_gpus": f":ngpus={job.gpus}" if job.gpus else "",
     }
-    words = shlex.split(" ".join([batch["submit"], *further]))
-    return [*(word.format_map(values) for word in words), *shlex.split(job.extra)]
+    words = shlex.split(" ".join([batch["submit"], *options]))
+    command = [word.format_map(values) for word in words]
+    return command + shlex.split(job.extra)
 
 
 def _submit_command(command: Sequence[str], batch: Mapping[str, str], name: str) -> str:
@@ -149,39 +153,41 @@ def _submit_command(command: Sequence[str], batch: Mapping[str, str], name: str)
             f"{command[0]}: no such program on the PATH; set batch_system in the profile to the "
             f"batch system of this machine ({', '.join(SYSTEMS)})"
         ) from error
-    found = re.search(batch["number"], done.stdout)
-    if done.returncode or found is None:
+    match = re.search(batch["number"], done.stdout)
+    if done.returncode or match is None:
         output = (done.stderr.strip() or done.stdout.strip())[-1000:]
         raise RunError(f"{command[0]} refused the job ({shlex.join(command)}):\n{output}")
-    return found[1]
+    return match[1]
 
 
 def _script(folder: Path, minutes: int) -> str:
     """A shell script that runs the job and writes its exit status to a file."""
-    place = shlex.quote(str(folder))
+    path = shlex.quote(str(folder))
     return (
         "#!/bin/sh\n"
         f"{JOB_END}=$(($(date +%s) + 60 * {minutes})); export {JOB_END}\n"
-        f"{REQUEUE_FILE}={place}/again; export {REQUEUE_FILE}\n"
-        f"sh {place}/job\n"
+        f"{REQUEUE_FILE}={path}/again; export {REQUEUE_FILE}\n"
+        f"sh {path}/job\n"
         "status=$?\n"
-        f"echo $status > {place}/tmp && mv {place}/tmp {place}/exit\n"
+        f"echo $status > {path}/tmp && mv {path}/tmp {path}/exit\n"
         "exit $status\n"
     )
 
 
 def state(name: str) -> State:
-    """The state of a job.
+    """Return the state of a job.
 
-    It is ``running``, too, while the batch system does not answer, and for a job that has asked to
-    be submitted again (:data:`REQUEUE_FILE`).
+    A job also counts as ``running`` while the batch system does not answer, and if it is submitted
+    again at its own request (:data:`REQUEUE_FILE`).
 
     Args:
-        name: from :func:`submit`.
+        name: name of the job, from :func:`submit`.
     """
     system, number, token = name.split(":")
-    batch, folder = SYSTEMS[system], FOLDER / token
-    ended, again = folder / "exit", folder / "again"
+    batch = SYSTEMS[system]
+    folder = FOLDER / token
+    ended = folder / "exit"
+    again = folder / "again"
     if not ended.exists() and not _is_lost(batch, folder, number):
         return "running"
     record = read_json(folder / "record")
@@ -190,8 +196,8 @@ def state(name: str) -> State:
         again.unlink()
         ended.unlink(missing_ok=True)
         with contextlib.suppress(RunError):  # a retry continues it
-            new = _submit_command(record["command"], batch, record["name"])
-            (folder / "number").write_text(new)
+            new_number = _submit_command(record["command"], batch, record["name"])
+            (folder / "number").write_text(new_number)
             return "running"
     log = Path(record["log"])
     if result == "failed" and log.is_file() and is_permanent(log.read_text(errors="replace")):
@@ -204,31 +210,34 @@ def cancel(names: Sequence[str]) -> str:
     """Cancel jobs of one batch system, waiting or running.
 
     Args:
-        names: from :func:`submit`.
+        names: names of the jobs, from :func:`submit`.
 
     Returns:
         an error message; empty if the command succeeded.
     """
     jobs = [name.split(":") for name in names]
     numbers = [_number(FOLDER / token, number) for _, number, token in jobs]
-    command = [SYSTEMS[jobs[0][0]]["cancel"], *numbers]
+    system = jobs[0][0]
+    command = [SYSTEMS[system]["cancel"], *numbers]
     fault = query(command, limit_s=60.0).fault
-    return f"jobs may go on ({fault}); to end them: {' '.join(command)}" if fault else ""
+    if not fault:
+        return ""
+    return f"jobs may go on ({fault}); to end them: {' '.join(command)}"
 
 
 def _number(folder: Path, first: str) -> str:
-    """The job's present number: another one after it was submitted again."""
+    """Return the job's present number, which changes when it is submitted again."""
     again = folder / "number"
     return again.read_text() if again.is_file() else first
 
 
 def _failure_marker(name: str) -> Path:
-    """File that marks a job as failed for good within the Snakemake run that submits it."""
+    """Return the file that marks a job as failed for good within the present Snakemake run."""
     return FOLDER / f"{json_digest([os.environ.get(SNAKEMAKE_PROCESS), name])[:12]}.failed"
 
 
 def _is_lost(batch: Mapping[str, str], folder: Path, number: str) -> bool:
-    """Whether the batch system has reported for :data:`LOST_S` that it does not know a job.
+    """Return whether the batch system has reported a job as unknown for :data:`LOST_S`.
 
     On a network file system, the exit status of an ended job may appear late.
     """

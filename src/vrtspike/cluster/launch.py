@@ -17,14 +17,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from vrtspike.cluster.gpus import Devices, take_gpus, usable_gpus
-from vrtspike.cluster.scheduler import (
-    TimeLimit,
-    rendezvous_endpoint,
-    requeue,
-    srun_command,
-    time_limit,
-)
 from vrtspike.cluster.signals import EXIT_INTERRUPTED, STATUS_FILE, read_status, status_file
+from vrtspike.cluster.slurm_job import rendezvous_endpoint, requeue, srun_command
+from vrtspike.cluster.time_limit import TimeLimit, time_limit
 from vrtspike.cluster.torchrun import run, run_training
 from vrtspike.config.loading import check_training
 from vrtspike.config.workflow import load_workflow
@@ -70,7 +65,7 @@ def launch(
     output: Path,
     runs: Path | None = None,
     gpus: int | Literal["auto"] | None = None,
-    most_gpus: int | None = None,
+    max_gpus: int | None = None,
     retrain: bool = False,
     log: Path | None = None,
 ) -> int:
@@ -85,8 +80,8 @@ def launch(
         output: folder of the published result.
         runs: folder of all runs; None takes RUNS of the configuration.
         gpus: number of GPUs; None takes GPUS of the configuration.
-        most_gpus: upper limit for ``auto``; None for all that are free.
-        retrain: whether a run whose code has changed is set aside and trained from the start.
+        max_gpus: upper limit for ``auto``; None for all that are free.
+        retrain: if true, a run whose code has changed is set aside and trained from the start.
         log: file for the complete log, emptied first; None logs to standard output.
 
     Returns:
@@ -96,7 +91,7 @@ def launch(
 
     Raises:
         ConfigError: if the configuration is wrong.
-        RunError: if the devices or the data are not there.
+        RunError: if devices or data are missing.
     """
     messages = Messages(log)
     if log is not None:
@@ -119,8 +114,10 @@ def launch(
             messages.note(f"result: {output} (the run was finished before)")
             return 0
         limit = time_limit(os.environ)
-        starts = len((read_record(folder) or {"starts": []})["starts"])
-        command, hook_status = settings.LOG.ON_END, 1
+        record = read_record(folder) or {"starts": []}
+        starts = len(record["starts"])
+        command = settings.LOG.ON_END
+        hook_status = 1
         try:
             status = train(
                 folder,
@@ -128,7 +125,7 @@ def launch(
                 program,
                 messages,
                 nodes=workflow.settings.NODES,
-                most_gpus=most_gpus,
+                max_gpus=max_gpus,
                 limit=limit,
             )
             if status == 0:
@@ -138,7 +135,7 @@ def launch(
         finally:
             if command is not None:
                 run_end_hook(command, preset, folder, output, hook_status, messages)
-    # A job that made no step would make none when it is queued again.
+    # A job that made no step would make none after requeueing, either.
     can_continue = status == EXIT_INTERRUPTED and limit is not None and limit.reached
     if can_continue and has_advanced(folder, starts) and requeue(os.environ):
         messages.show("this job is queued again, where training continues")
@@ -146,7 +143,12 @@ def launch(
 
 
 def has_advanced(folder: Path, starts: int) -> bool:
-    """Whether a run has begun again since it had so many starts, and has made a step since."""
+    """Return whether a run has been started again, and has made a step since.
+
+    Args:
+        folder: folder of the run.
+        starts: number of its starts before.
+    """
     record = read_record(folder) or {"step": 0, "starts": [{"step": 0}]}
     return len(record["starts"]) > starts and record["step"] > record["starts"][-1]["step"]
 
@@ -156,8 +158,8 @@ def _report_code_changes(
 ) -> None:
     """Report changed code; with ``retrain`` set the run aside."""
     if changed and retrain:
-        aside = set_aside(folder)
-        messages.show(f"the former run is now {aside}: {first_few(changed)}")
+        former = set_aside(folder)
+        messages.show(f"the former run is now {former}: {first_few(changed)}")
     elif changed:
         messages.show(
             f"code has changed since this run began: {first_few(changed)}; to train it "
@@ -168,14 +170,14 @@ def _report_code_changes(
 
 
 def require_machines(gpus: int | Literal["auto"], nodes: int) -> None:
-    """Make sure that training can find its devices from here.
+    """Require that training can reach its devices from here.
 
     Args:
-        gpus: of each machine.
-        nodes: machines of the run.
+        gpus: GPUs of each machine.
+        nodes: number of machines of the run.
 
     Raises:
-        ConfigError: if ``nodes`` are several and this is no Slurm job of that size.
+        ConfigError: if there are several nodes, and this is no Slurm job of that size.
         RunError: if this machine has fewer GPUs.
     """
     if nodes > 1:
@@ -191,30 +193,30 @@ def train(
     messages: Messages,
     *,
     nodes: int = 1,
-    most_gpus: int | None = None,
+    max_gpus: int | None = None,
     limit: TimeLimit | None = None,
 ) -> int:
     """Run the training program in as many processes as there are GPUs; returns its status.
 
     Args:
-        folder: of the run.
-        gpus: of each machine.
+        folder: folder of the run.
+        gpus: GPUs of each machine.
         program: the training program.
         messages: receives the launcher's messages and the training's log.
-        nodes: machines of the run; more than one needs a Slurm job of that size.
-        most_gpus: upper limit for ``auto``; None for all that are free.
+        nodes: number of machines of the run; more than one needs a Slurm job of that size.
+        max_gpus: upper limit for ``auto``; None for all that are free.
         limit: the batch job's time limit; None for none.
 
     Raises:
-        ConfigError: if there is no such job.
-        RunError: if the devices are not there.
+        ConfigError: if this is no Slurm job of that size.
+        RunError: if devices are missing.
     """
     with contextlib.ExitStack() as stack:
         devices = Devices()
         if nodes == 1:
             # Before anything in the run's folder changes: this may wait for hours.
             batches = (read_record(folder) or {}).get("micro_batches")
-            taken = take_gpus(gpus, most=most_gpus, batches=batches, show=messages.show)
+            taken = take_gpus(gpus, max_count=max_gpus, batches=batches, show=messages.show)
             devices = stack.enter_context(taken)
         path = stack.enter_context(status_file(folder))
         environment = {STATUS_FILE: str(path.absolute())}
@@ -224,11 +226,10 @@ def train(
             program_exit = run_training(folder, devices, program, environment, limit=limit)
         else:
             starter = program.with_name("train_node.py")
-            command = [
-                *(*srun_command(nodes, gpus), sys.executable, str(starter)),
-                *("--run-dir", str(folder), "--program", str(program), "--gpus", str(gpus)),
-                *("--nodes", str(nodes), "--endpoint", rendezvous_endpoint()),
-            ]
+            command = [*srun_command(nodes, gpus), sys.executable, str(starter)]
+            command += ["--run-dir", str(folder), "--program", str(program)]
+            command += ["--gpus", str(gpus), "--nodes", str(nodes)]
+            command += ["--endpoint", rendezvous_endpoint()]
             variables = {**os.environ, **environment}
             begin = partial(stop_with_parent, _FORWARDED)
             forward = lambda srun: srun.send_signal(_FORWARDED)  # noqa: E731
@@ -253,14 +254,14 @@ def train_on_node(
     """Run the training processes of one of several nodes; returns their exit status.
 
     Args:
-        folder: of the run.
-        gpus: of this machine.
+        folder: folder of the run.
+        gpus: GPUs of this machine.
         program: the training program.
         nodes: number of machines.
-        endpoint: host and port of one of them, where they meet.
+        endpoint: host and port of one of them, where all processes meet.
 
     Raises:
-        RunError: if the devices are not there.
+        RunError: if devices are missing.
     """
     with take_gpus(gpus) as devices:
         return run_training(folder, devices, program, {}, nodes, endpoint).code
@@ -276,15 +277,15 @@ def run_end_hook(
     run's folder) and ``VRTSPIKE_RESULT`` (the folder of the published result).
 
     Args:
-        command: for ``sh``.
+        command: command for ``sh``.
         preset: name of the preset.
-        folder: of the run.
-        output: of the published result; it exists only if the run is finished.
-        status: of the training.
-        messages: where its output goes.
+        folder: folder of the run.
+        output: folder of the published result; it exists only if the run is finished.
+        status: exit status of the training.
+        messages: receives the output of the command.
     """
     record = read_record(folder) or {}
-    facts = {
+    variables = {
         "VRTSPIKE_PRESET": preset,
         "VRTSPIKE_STATUS": _STATUS.get(status, "failed"),
         "VRTSPIKE_STEP": str(record.get("step", 0)),
@@ -296,12 +297,12 @@ def run_end_hook(
         done = subprocess.run(
             command,
             shell=True,
-            env={**os.environ, **facts},
+            env={**os.environ, **variables},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
             check=False,
         )
     if done.returncode:
-        where = messages.log or "above"
-        messages.show(f"warning: LOG.ON_END ended with {done.returncode}; its output: {where}")
+        place = messages.log or "above"
+        messages.show(f"warning: LOG.ON_END ended with {done.returncode}; its output: {place}")

@@ -19,25 +19,26 @@ from typing import NamedTuple
 
 import psutil
 
+from vrtspike.cluster.failures import NEAR_END
 from vrtspike.cluster.gpus import Devices
-from vrtspike.cluster.scheduler import LIMIT_CHECK_INTERVAL_S, NEAR_END, TimeLimit
 from vrtspike.cluster.signals import LAUNCHER_DIED, STOP_SIGNALS, block, handled
+from vrtspike.cluster.time_limit import LIMIT_CHECK_INTERVAL_S, TimeLimit
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.processes import stop_with_parent
 
 STORE = "VRTSPIKE_STORE"
-"""Environment variable: the file in which the processes of one machine meet."""
+"""Environment variable: rendezvous file of the processes of one machine."""
 LOOPBACK = "lo"
 _SINGLE_PROCESS = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
 """The environment variables of ``torchrun`` for a single process."""
 
 
 class ProgramExit(NamedTuple):
-    """How a program ended.
+    """End of a program.
 
     Attributes:
         code: its exit status.
-        was_stopped: whether it was asked to stop.
+        was_stopped: True if it was told to stop.
     """
 
     code: int
@@ -56,28 +57,28 @@ def run_training(
     """Run the training program, one process per GPU of this machine, to its end.
 
     Args:
-        folder: of the run.
-        devices: of this machine.
+        folder: folder of the run.
+        devices: GPUs of this machine.
         program: the training program.
         environment: further environment variables.
         nodes: number of machines.
-        endpoint: host and port of one of several machines, where they meet.
+        endpoint: host and port of one of several machines, where all processes meet.
         limit: time limit; None for none.
     """
     ranks = max(1, len(devices.names))
     variables = {**training_environment(devices, ranks), **environment}
     training = [str(program), "--run-dir", str(folder)]
     if ranks == nodes == 1:
-        # torchrun would only take seconds to start.
-        command, alone = [sys.executable, "-u", *training], {**variables, **_SINGLE_PROCESS}
-        return run(command, _stop_process, alone, _init_child, limit, devices.locks)
-    torchrun = [
-        # After a signal that torchrun handles, it kills processes that need more than 30 seconds to
-        # end. So it handles only the signal that is sent when this process has died.
-        *(sys.executable, "-m", __name__),
-        *("--signals-to-handle", LAUNCHER_DIED.name),
-        *("--nnodes", str(nodes), "--rdzv-backend", "c10d", "--nproc-per-node", str(ranks)),
-    ]
+        # torchrun would only delay the start by seconds.
+        command = [sys.executable, "-u", *training]
+        variables |= _SINGLE_PROCESS
+        return run(command, _stop_process, variables, _init_child, limit, devices.locks)
+    torchrun = [sys.executable, "-m", __name__]
+    # After a signal that torchrun handles, it kills processes that need more than 30 seconds to
+    # end. So it handles only the signal that is sent when this process has died.
+    torchrun += ["--signals-to-handle", LAUNCHER_DIED.name]
+    torchrun += ["--nnodes", str(nodes), "--rdzv-backend", "c10d"]
+    torchrun += ["--nproc-per-node", str(ranks)]
     # torchrun would not remove a log folder of its own.
     with tempfile.TemporaryDirectory(prefix="vrtspike-torchrun-") as files:
         if nodes > 1:
@@ -92,10 +93,10 @@ def run_training(
 
 
 def _on_one_machine(folder: str) -> dict[str, str]:
-    """The environment of processes that meet in a file and talk over the loopback interface."""
+    """Return the environment of processes that use a rendezvous file and the loopback interface."""
     return {
         STORE: f"{folder}/processes",
-        # Else torchrun starts a server for the processes all the same.
+        # Otherwise torchrun starts a server for the processes nevertheless.
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
         "GLOO_SOCKET_IFNAME": LOOPBACK,
         "NCCL_SOCKET_IFNAME": LOOPBACK,
@@ -103,7 +104,7 @@ def _on_one_machine(folder: str) -> dict[str, str]:
 
 
 def training_environment(devices: Devices, ranks: int) -> dict[str, str]:
-    """The environment of the training processes."""
+    """Return the environment of the training processes."""
     # Snakemake sets the variable to all threads of the job, which the processes must share.
     cpus = available_cpus()
     available = min(int(os.environ.get("OMP_NUM_THREADS") or cpus), cpus)
@@ -142,12 +143,12 @@ def run(
                 stop(psutil.Process(pid))
 
     with handled(STOP_SIGNALS, request_stop):
-        # In a session of its own; else it would get the terminal's signals twice.
+        # In a session of its own; otherwise it would get the terminal's signals twice.
         process = subprocess.Popen(
             command, env=environment, preexec_fn=begin, start_new_session=True, pass_fds=locks
         )
         started.append(process.pid)
-        if received:  # while it started
+        if received:  # a signal came while it started
             request_stop(received[0], None)
         while limit is not None and not received and process.poll() is None:
             left = limit.seconds()
@@ -160,6 +161,7 @@ def run(
 
 
 def _init_child() -> None:
+    """Set up the signals of the new process."""
     # A batch system may signal all processes of a job. torchrun must ignore it, and the training
     # processes are not ready to handle it yet.
     block(STOP_SIGNALS)

@@ -29,7 +29,7 @@ GPUS = {
     "H100": ("NVIDIA H100 80GB HBM3", 80, 3.35),
     "H200": ("NVIDIA H200", 141, 4.8),
 }
-"""What the driver calls it, GiB of memory, and TB/s that it gives, by its data sheet."""
+"""Name of the driver, GiB of memory, and TB/s of memory by the data sheet."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Machine:
 
 
 def this_machine(gpu: GpuKind | None) -> Machine:
-    """This machine with its own or other GPUs.
+    """Describe this machine with its own or other GPUs.
 
     Raises:
         RunError: if the GPU does not work.
@@ -86,18 +86,17 @@ def this_machine(gpu: GpuKind | None) -> Machine:
 
 
 def find_gpus() -> GpuKind | None:
-    """The GPUs that this process may use; None without GPU or driver."""
-    found = usable_gpus()
-    # Without size: devices of a batch system that NVML does not see.
-    known = [gpu for gpu in found if gpu.total]
-    if not known:
+    """Find the GPUs that this process may use; None without GPU or driver."""
+    # Devices of a batch system that NVML does not see have no size.
+    gpus = [gpu for gpu in usable_gpus() if gpu.total]
+    if not gpus:
         return None
-    smallest = min(gpu.total for gpu in known) / 2**30
-    return GpuKind(known[0].name, len(known), smallest)
+    smallest = min(gpu.total for gpu in gpus) / 2**30
+    return GpuKind(gpus[0].name, len(gpus), smallest)
 
 
 def named_gpu(name: str, count: int) -> GpuKind:
-    """GPUs of another machine, from :data:`GPUS`.
+    """Describe GPUs of another machine, from :data:`GPUS`.
 
     Raises:
         RunError: if the name is unknown.
@@ -109,12 +108,12 @@ def named_gpu(name: str, count: int) -> GpuKind:
 
 
 def measure_speed(gpu: GpuKind | None) -> tuple[float, str]:
-    """TFLOP/s of a training step, and their source in words.
+    """Estimate TFLOP/s of a training step; returns them and their source in words.
 
-    On a GPU by its data sheet or else measured here, or measured on all CPUs.
+    For a GPU from its data sheet, or from a measurement on this machine if it is not listed.
 
     Args:
-        gpu: of this machine or of another one; None for the CPUs of this machine.
+        gpu: GPUs of this machine or of another one; None measures the CPUs of this machine.
 
     Raises:
         RunError: if the GPU does not work.
@@ -122,15 +121,17 @@ def measure_speed(gpu: GpuKind | None) -> tuple[float, str]:
     if gpu is None:
         rate = TRAINING_EFFICIENCY * measure_peak(torch.device("cpu"), torch.float32) / 1e12
         return rate, f"{1e3 * rate:.0f} GFLOP/s in a training step, by a product now"
-    bandwidth, source = gpu.bandwidth, f"of {gpu.name}'s data sheet"
+    bandwidth = gpu.bandwidth
+    source = f"of {gpu.name}'s data sheet"
     if bandwidth is None:
+        source = "of a copy now"
         try:
-            bandwidth, source = measure_bandwidth(torch.device("cuda")), "of a copy now"
+            bandwidth = measure_bandwidth(torch.device("cuda"))
         except (RuntimeError, AssertionError) as error:
             raise RunError(f"{gpu.name} does not compute ({error}); see vrtspike doctor") from error
     rate = GPU_FLOP_PER_BYTE * bandwidth
-    of_memory = f"{bandwidth:.2f} TB/s of memory {source}"
-    return rate, f"{rate:.1f} TFLOP/s in a training step, by {of_memory}"
+    memory = f"{bandwidth:.2f} TB/s of memory {source}"
+    return rate, f"{rate:.1f} TFLOP/s in a training step, by {memory}"
 
 
 def measure_bandwidth(device: torch.device) -> float:

@@ -32,7 +32,7 @@ def doctor(arguments: argparse.Namespace) -> int:
 
 
 def add_advise(parser: argparse.ArgumentParser) -> None:
-    """Add what the command takes."""
+    """Add the arguments of the command."""
     add_configuration(parser)
     parser.add_argument("--gpu", help="for a machine with such GPUs: A6000, 4090, A100, H100, H200")
     parser.add_argument("--gpus", type=positive_int, help="how many, with --gpu; without: 1")
@@ -59,13 +59,13 @@ def advise(arguments: argparse.Namespace) -> int:
     gpu = None if workflow.settings.GPUS == 0 else hardware.find_gpus()
     if arguments.gpu is not None:
         gpu = hardware.named_gpu(arguments.gpu, arguments.gpus or 1)
-    found = preset_advice.advise(workflow, hardware.this_machine(gpu), arguments.hours)
-    print("\n".join(found.lines))
-    return 0 if found.command is not None else 1
+    advice = preset_advice.advise(workflow, hardware.this_machine(gpu), arguments.hours)
+    print("\n".join(advice.lines))
+    return 0 if advice.command is not None else 1
 
 
 def add_memory(parser: argparse.ArgumentParser) -> None:
-    """Add what the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "run_path", type=Path, metavar="RUN", help="folder of the run, or name of its preset"
     )
@@ -80,18 +80,18 @@ def memory(arguments: argparse.Namespace) -> None:
     from vrtspike.analysis.run_memory import memory_lines
     from vrtspike.runs.folder import latest_run
 
-    given = arguments.run_path
-    folder = latest_run(given) or latest_run(Path("runs") / given)
+    path = arguments.run_path
+    folder = latest_run(path) or latest_run(Path("runs") / path)
     if folder is None:
         raise RunError(
-            f"{given}: no run there; expected its folder (runs/<preset>/<fingerprint>, which "
+            f"{path}: no run there; expected its folder (runs/<preset>/<fingerprint>, which "
             "training prints when it starts) or a preset with runs in the folder runs"
         )
     print("\n".join(memory_lines(folder)))
 
 
 def add_benchmark(parser: argparse.ArgumentParser) -> None:
-    """Add what the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument("preset", metavar="PRESET", help="name of the preset")
     parser.add_argument(
         "--against",

@@ -25,7 +25,7 @@ adds its arguments to a parser. The modules import no large packages, so that ``
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
+    """Build the parser of the command line."""
     parser = argparse.ArgumentParser(prog="vrtspike", description="Video deblurring with spikes.")
     parser.add_argument("--version", action="version", version=f"vrtspike {vrtspike.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -34,19 +34,19 @@ def make_parser() -> argparse.ArgumentParser:
         for name in names:
             run = getattr(module, name)
             description = inspect.cleandoc(run.__doc__)
-            own = commands.add_parser(
+            subparser = commands.add_parser(
                 name,
                 help=description.splitlines()[0],
                 description=description,
                 formatter_class=cli.HelpFormatter,
             )
-            getattr(module, f"add_{name}")(own)
-            own.set_defaults(run=run)
+            getattr(module, f"add_{name}")(subparser)
+            subparser.set_defaults(run=run)
     return parser
 
 
 def require_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
-    """Show all commands and end the program where the first word is none of them.
+    """Show all commands and end the program if the first word is none of them.
 
     Raises:
         SystemExit: with argparse's status for a wrong command line, 2.

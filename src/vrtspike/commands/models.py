@@ -34,7 +34,7 @@ _FIGURES = {
 
 
 def add_restore(parser: argparse.ArgumentParser) -> None:
-    """Add what the command takes."""
+    """Add the arguments of the command."""
     add = parser.add_argument
     add("run_path", nargs="?", metavar="RUN", help="the same as --model RUN")
     add("frames", type=Path, metavar="INPUT", help="folder of blurry frames, or a video file")
@@ -166,10 +166,11 @@ def _choose_model(arguments: argparse.Namespace) -> None:
 
 
 def _restore(arguments: argparse.Namespace) -> None:
+    """Restore frames with a trained model, and print the results."""
     from vrtspike.runs.published import read_finished
     from vrtspike.system.progress_bar import progress_bar
 
-    # What is imported later takes seconds: first what is wrong with the arguments.
+    # Faults of the arguments are reported before imports that take seconds.
     path = find_trained(arguments.run_path)
     exported = None
     if path.suffix == ".onnx":
@@ -180,9 +181,9 @@ def _restore(arguments: argparse.Namespace) -> None:
     run = read_finished(path) if exported is None else exported.run
     from vrtspike.restoration.folder import Request, open_request, restore_into
 
-    given = {each.name: getattr(arguments, each.name) for each in fields(Request)}
-    given["sensor"] = tuple(arguments.sensor) if arguments.sensor else None
-    request = Request(**given)
+    values = {field.name: getattr(arguments, field.name) for field in fields(Request)}
+    values["sensor"] = tuple(arguments.sensor) if arguments.sensor else None
+    request = Request(**values)
     source, sharp = open_request(run, request)
     from vrtspike.cluster.gpus import take_device
 
@@ -196,7 +197,7 @@ def _restore(arguments: argparse.Namespace) -> None:
 
 
 def _mean(frames: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    """Mean of a figure over the frames that have it; None where none has.
+    """Mean of a figure over the frames that have it; None if none has.
 
     Without pandas, which a small installation lacks.
     """
@@ -206,7 +207,7 @@ def _mean(frames: Sequence[Mapping[str, Any]], name: str) -> float | None:
 
 
 def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
-    """Print the means of figures, and where the results lie."""
+    """Print the means of figures, and the place of the results."""
     from vrtspike.restoration.folder import RECORD, verdict_messages
     from vrtspike.restoration.tiling import Tiling
 
@@ -217,8 +218,8 @@ def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
         if restored is None:
             continue
         blurry = _mean(frames, f"{name}_blur")
-        of_blurry = "" if blurry is None else f"{blurry:.2f} -> "
-        print(f"{title}: {of_blurry}{restored:.2f}")
+        before = "" if blurry is None else f"{blurry:.2f} -> "
+        print(f"{title}: {before}{restored:.2f}")
     if record["doubts"]:
         print("figures from the spikes: left out, as the spikes do not fit the frames")
     for message in verdict_messages(record["verdicts"]):
@@ -234,11 +235,10 @@ def _show(record: dict[str, Any], arguments: argparse.Namespace) -> None:
 
 
 def add_export(parser: argparse.ArgumentParser) -> None:
-    """Add what the command takes."""
-    add = parser.add_argument
-    add("run_path", metavar="MODEL", help="as for restore")
+    """Add the arguments of the command."""
+    parser.add_argument("run_path", metavar="MODEL", help="as for restore")
     add_output(parser, "file to write", "FILE.onnx", required=True)
-    add(
+    parser.add_argument(
         "--ratio",
         type=positive_int,
         default=2,
@@ -260,7 +260,7 @@ def export(arguments: argparse.Namespace) -> None:
     from vrtspike.runs.published import read_finished
 
     read_finished(find_trained(arguments.run_path))
-    # What is imported now takes seconds: what is wrong with the arguments has been told.
+    # Imported after the arguments are checked, because this takes seconds.
     from vrtspike.restoration.onnx_model import export_model
     from vrtspike.restoration.trained import load
 

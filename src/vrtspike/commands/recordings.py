@@ -15,7 +15,7 @@ MODEL_ADVICE = "Copy these folders again from their origin, or train again."
 
 
 def add_show(parser: argparse.ArgumentParser) -> None:
-    """Add what the command takes."""
+    """Add the arguments of the command."""
     add = parser.add_argument
     add("file", type=Path, metavar="FILE", help="spike file (.dat or .npz)")
     add("--frame", type=Path, help="sharp frame of the same exposure (PNG)")
@@ -73,7 +73,7 @@ def add_sensor(parser: argparse.ArgumentParser) -> None:
 
 
 def add_calibrate(parser: argparse.ArgumentParser) -> None:
-    """Add what the command takes."""
+    """Add the arguments of the command."""
     add = parser.add_argument
     add("--static", type=Path, required=True, metavar="SCENE", help="in which nothing moves")
     add("--moving", type=Path, metavar="SCENE", help="in which much moves")
@@ -99,31 +99,33 @@ def calibrate(arguments: argparse.Namespace) -> int:
     from vrtspike.data.gate.resampling import resample
 
     sensor = tuple(arguments.sensor) if arguments.sensor else None
-    found, picture = calibrate(arguments.static, arguments.moving, sensor, arguments.most_steps)
-    save(arguments.output, found, picture)
-    print(f"homography: {found.residual_pixels:.2f} sensor pixels are left")
-    if found.offset_steps is not None:
-        steps = found.residual_steps
+    calibration, picture = calibrate(
+        arguments.static, arguments.moving, sensor, arguments.most_steps
+    )
+    save(arguments.output, calibration, picture)
+    print(f"homography: {calibration.residual_pixels:.2f} sensor pixels are left")
+    if calibration.offset_steps is not None:
+        steps = calibration.residual_steps
         spread = " (a single frame, error unknown)" if steps is None else f" +- {steps:.2f}"
         print(
-            f"time offset: {found.offset_steps:+.2f}{spread} steps, correlation "
-            f"{found.correlation:.2f}"
+            f"time offset: {calibration.offset_steps:+.2f}{spread} steps, correlation "
+            f"{calibration.correlation:.2f}"
         )
     else:
         print("time offset: not measured (--moving), exposures are taken as they are said")
     print(f"picture: {arguments.output / 'calibration.png'}")
-    for fault in found.faults:
+    for fault in calibration.faults:
         print(f"! {fault}")
-    if found.faults:
+    if calibration.faults:
         return 1
     if arguments.data:
-        for folder in resample(found, arguments.data, arguments.output):
+        for folder in resample(calibration, arguments.data, arguments.output):
             print(f"resampled: {folder}")
     return 0
 
 
 def add_verify(parser: argparse.ArgumentParser) -> None:
-    """Add what the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "places",
         nargs="+",
@@ -142,16 +144,18 @@ def verify(arguments: argparse.Namespace) -> None:
     datasets = [Path(place) for place in arguments.places if place.endswith(".json")]
     models = [place for place in arguments.places if not place.endswith(".json")]
     messages = []
-    if faults := _store_faults(datasets):
-        messages.append(list_faults("damaged stores", faults, ADVICE))
-    if faults := _model_faults(models):
-        messages.append(list_faults("damaged models", faults, MODEL_ADVICE))
+    store_faults = _store_faults(datasets)
+    if store_faults:
+        messages.append(list_faults("damaged stores", store_faults, ADVICE))
+    model_faults = _model_faults(models)
+    if model_faults:
+        messages.append(list_faults("damaged models", model_faults, MODEL_ADVICE))
     if messages:
         raise DataError("\n".join(messages))
 
 
 def _store_faults(datasets: Sequence[Path]) -> list[str]:
-    """Damage of the stores of data sets, which are told one by one."""
+    """Check the stores of data sets, and report them one by one."""
     from vrtspike.data.clips.dataset import load_dataset
     from vrtspike.data.store.writing import verify_store
     from vrtspike.system.progress_bar import progress_bar
@@ -161,16 +165,17 @@ def _store_faults(datasets: Sequence[Path]) -> list[str]:
     for manifest in dict.fromkeys(entry.store.with_suffix(".json") for entry in entries):
         with progress_bar(f"verify {manifest.stem}") as progress:
             try:
-                found = verify_store(manifest, progress)
+                store_faults = verify_store(manifest, progress)
             except DataError as error:
-                found = [str(error)]
-        faults += found
-        print(f"{manifest}: {f'{len(found)} faults' if found else 'sound'}")
+                store_faults = [str(error)]
+        faults += store_faults
+        result = f"{len(store_faults)} faults" if store_faults else "sound"
+        print(f"{manifest}: {result}")
     return faults
 
 
 def _model_faults(models: Sequence[str]) -> list[str]:
-    """Damage of trained models, which are told one by one."""
+    """Check trained models, and report them one by one."""
     from vrtspike.restoration.trained import load
 
     faults = []

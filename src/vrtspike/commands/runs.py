@@ -1,4 +1,4 @@
-"""Commands of ``vrtspike`` about runs: analysed, compared, packed, and why stages would run."""
+"""Commands of ``vrtspike`` for runs: pack, analyze, compare and why."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SNAKEFILE = Path("workflow/Snakefile")
 
 
 def add_pack(parser: argparse.ArgumentParser) -> None:
-    """Add what the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "run_path", type=Path, metavar="RUN", help="result folder, such as results/train/demo"
     )
@@ -44,7 +44,7 @@ def pack(arguments: argparse.Namespace) -> None:
     from vrtspike.runs.published import read_published
     from vrtspike.settings import deblurring_settings
 
-    # What takes a packed folder restores frames.
+    # A packed folder is for restoring frames.
     deblurring_settings(read_published(arguments.run_path).settings)
     missing_parts = pack_run(
         arguments.run_path, arguments.output, arguments.licence, half=arguments.half
@@ -56,7 +56,7 @@ def pack(arguments: argparse.Namespace) -> None:
 
 
 def _find_run(path: Path) -> Path | None:
-    """The folder of a run; None for another path, such as a text log.
+    """Find the folder of a run; None for another path, such as a text log.
 
     Raises:
         RunError: if the path does not exist.
@@ -73,7 +73,7 @@ def _find_run(path: Path) -> Path | None:
 
 
 def add_analyze(parser: argparse.ArgumentParser) -> None:
-    """Add what the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument("run_path", type=Path, metavar="RUN", help="folder of a run, or a text log")
     contents = "folder that tables, plots, findings.html and a proposed preset are written to"
     add_output(parser, contents)
@@ -107,8 +107,8 @@ def analyze(arguments: argparse.Namespace) -> None:
     if folder is not None:
         analysis = read_analysis(folder)
     else:
-        known = None if arguments.settings is None else load_video_preset(arguments.settings)
-        analysis = analyze_old_logs(path, known)
+        settings = None if arguments.settings is None else load_video_preset(arguments.settings)
+        analysis = analyze_old_logs(path, settings)
     for note in analysis.notes:
         print(note)
     for figure, value in figures_table(analysis.figures, analysis.metrics).itertuples(index=False):
@@ -122,7 +122,7 @@ def analyze(arguments: argparse.Namespace) -> None:
 
 
 def add_compare(parser: argparse.ArgumentParser) -> None:
-    """Add what the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "runs",
         nargs="+",
@@ -150,26 +150,27 @@ def compare(arguments: argparse.Namespace) -> int:
     a metric of a run is worse.
     """
     folders = [_find_run(path) or path for path in arguments.runs]
-    from vrtspike.analysis import compare as analysis
+    from vrtspike.analysis.baseline import below_baseline, write_baseline
+    from vrtspike.analysis.compare import comparison_text, find_candidates, write_comparison
 
-    candidates = analysis.find_candidates(folders)
-    print(analysis.comparison_text(candidates, arguments.format), end="", flush=True)
+    candidates = find_candidates(folders)
+    print(comparison_text(candidates, arguments.format), end="", flush=True)
     if arguments.output is not None:
-        analysis.write_comparison(candidates, arguments.output)
+        write_comparison(candidates, arguments.output)
         print(f"written to {arguments.output}", file=sys.stderr)
-    worse: list[str] = []
+    faults: list[str] = []
     if arguments.baseline is not None:
-        worse = analysis.below_baseline(arguments.baseline, candidates)
-        text = "\n".join(worse) or f"no run is below the baseline ({arguments.baseline})"
+        faults = below_baseline(arguments.baseline, candidates)
+        text = "\n".join(faults) or f"no run is below the baseline ({arguments.baseline})"
         print(text, file=sys.stderr)
     if arguments.write_baseline is not None:
-        analysis.write_baseline(arguments.write_baseline, candidates)
+        write_baseline(arguments.write_baseline, candidates)
         print(f"baseline: {arguments.write_baseline}", file=sys.stderr)
-    return 1 if worse else 0
+    return 1 if faults else 0
 
 
 def add_why(parser: argparse.ArgumentParser) -> None:
-    """Add what the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "targets", nargs=argparse.REMAINDER, metavar="TARGET", help="without any: all"
     )
@@ -182,7 +183,7 @@ def why(arguments: argparse.Namespace) -> None:
     listed, too. Nothing is run. Options of snakemake follow the targets: vrtspike why all
     --configfile my.yaml
     """
-    from vrtspike.workflow.views import SUMMARY_ONLY
+    from vrtspike.workflow.plan_view import SUMMARY_ONLY
 
     if not _SNAKEFILE.is_file():
         raise RunError(f"{Path.cwd()}: no {_SNAKEFILE} here; go to the project's folder first")

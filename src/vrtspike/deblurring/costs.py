@@ -1,4 +1,4 @@
-"""What a training of a preset costs, from the steps that ``benchmarks/presets.py`` has counted.
+"""Cost of training a preset, from the steps that ``benchmarks/presets.py`` has counted.
 
 ``preset_costs.json`` beside this file holds memory and arithmetic of a micro-step of each preset
 (:mod:`vrtspike.deblurring.step_cost`). Another clip costs in proportion to its pixels.
@@ -30,32 +30,34 @@ _CHECKPOINT = 3 * _FLOAT32
 
 @cache
 def table() -> Mapping[str, Any]:
-    """The contents of the file."""
+    """Read :data:`FILE`."""
     return read_json(FILE)
 
 
 def state_bytes(parameters: int, settings: Settings) -> int:
-    """Bytes of weights, gradients, the optimizer's moments and the moving average.
+    """Compute the bytes of weights, gradients, the optimizer's moments and the moving average.
 
     Args:
-        parameters: how many numbers are learned.
+        parameters: number of learned parameters.
         settings: ``TRAIN.OPTIM.TYPE`` and ``TRAIN.EMA`` are read.
     """
     train = settings.TRAIN
-    each = 2 * _FLOAT32 + _MOMENTS[train.OPTIM.TYPE] + _FLOAT32 * (train.EMA > 0)
-    return parameters * each
+    bytes_per_parameter = 2 * _FLOAT32 + _MOMENTS[train.OPTIM.TYPE]
+    if train.EMA > 0:
+        bytes_per_parameter += _FLOAT32
+    return parameters * bytes_per_parameter
 
 
 @dataclass(frozen=True)
 class ClipCost:
-    """What one clip costs.
+    """Cost of one clip.
 
     Attributes:
-        state_gib: GPU memory that a training takes whatever its clips.
+        state_gib: GPU memory of a training without clips.
         clip_gib: GPU memory for each clip of a micro-step.
-        tflop: forward and backward pass, without what is recomputed.
-        run_tflop: the same with what is recomputed.
-        parameters: of the model.
+        tflop: forward and backward pass, without recomputation.
+        run_tflop: forward and backward pass, with recomputation.
+        parameters: number of parameters of the model.
     """
 
     state_gib: float
@@ -66,7 +68,7 @@ class ClipCost:
 
 
 def model_digest(settings: Settings) -> str:
-    """Tells models apart by what they compute, whatever weights they begin with."""
+    """Return a digest of the network of a preset, independent of its initial weights."""
     model = settings.MODEL.model_dump(mode="json", exclude={"PRETRAINED"})
     for name in ("PRETRAINED", "SPYNET"):
         del model["VRT"][name]
@@ -76,15 +78,15 @@ def model_digest(settings: Settings) -> str:
 
 
 def clip_cost(name: str, settings: Settings, side: int | None = None) -> ClipCost | None:
-    """What a clip of a preset costs.
+    """Estimate the cost of a clip of a preset.
 
     Args:
-        name: of the preset.
-        settings: of it; its model is looked for in the table, under its name first.
-        side: of the crop; None is ``DATA.CROP_SIZE``.
+        name: name of the preset; its row of the table comes before others with the same model.
+        settings: settings of the preset.
+        side: side of the crop in pixels; None is ``DATA.CROP_SIZE``.
 
     Returns:
-        None for a model that the table does not hold.
+        None for a model that is not in the table.
     """
     model = model_digest(settings)
     rows = {key: row for key, row in table()["presets"].items() if row["model"] == model}
@@ -103,15 +105,18 @@ def clip_cost(name: str, settings: Settings, side: int | None = None) -> ClipCos
 
 
 FRAME_SIDE = 256
-"""Side of the frame that :func:`forward_gflop` is of, as of most published figures."""
+"""Side of the frame of :func:`forward_gflop` in pixels, as in most published figures."""
 
 
 def forward_gflop(name: str, settings: Settings) -> float | None:
-    """GFLOP of the forward pass for a frame of 256 x 256 pixels; None for an unknown model.
+    """Estimate GFLOP of the forward pass for a frame of 256 x 256 pixels.
 
     Args:
-        name: of the preset.
-        settings: of it.
+        name: name of the preset.
+        settings: settings of the preset.
+
+    Returns:
+        None for a model that is not in the table.
     """
     cost = clip_cost(name, settings, FRAME_SIDE)
     if cost is None:
@@ -121,13 +126,13 @@ def forward_gflop(name: str, settings: Settings) -> float | None:
 
 @dataclass(frozen=True)
 class TrainingCost:
-    """A whole training.
+    """Cost of a whole training.
 
     Attributes:
         steps: optimiser steps.
-        clips: that one GPU sees, each time it does.
-        run_tflop: of a clip with what is recomputed, on average over the phases.
-        largest: a clip of the largest crop, which decides about memory.
+        clips: clips that one GPU processes, repetitions included.
+        run_tflop: TFLOP of a clip with recomputation, averaged over the phases.
+        largest: cost of a clip of the largest crop, which determines the memory.
         batch: clips of a micro-step.
     """
 
@@ -139,39 +144,47 @@ class TrainingCost:
 
     @property
     def gpu_gib(self) -> float:
-        """Memory that a GPU needs."""
+        """Memory of one GPU."""
         return self.largest.state_gib + self.batch * self.largest.clip_gib
 
     def checkpoint_gib(self, kept: int) -> float:
-        """Disk that the checkpoints of a run take, with the one that is being written."""
+        """Disk space of the checkpoints of a run, including the one that is being written."""
         return (kept + 1) * _CHECKPOINT * self.largest.parameters / GIB
 
 
 def training_cost(
     name: str, settings: Settings, sequences: int, frames: int, gpus: int
 ) -> TrainingCost | None:
-    """What training a preset costs.
+    """Estimate the cost of training a preset.
 
     Args:
-        name: of the preset.
-        settings: of it.
-        sequences: of the training split.
-        frames: blurry frames of all of them; every run of CLIP_LEN frames is a clip.
-        gpus: that share the work; 0 counts as 1.
+        name: name of the preset.
+        settings: settings of the preset.
+        sequences: number of sequences of the training split.
+        frames: number of blurry frames in them; every CLIP_LEN successive frames are a clip.
+        gpus: number of GPUs; 0 counts as 1.
 
     Returns:
-        None for a model that the table does not hold.
+        None for a model that is not in the table.
     """
-    train, data = settings.TRAIN, settings.DATA
+    train = settings.TRAIN
+    data = settings.DATA
     phases = [(phase.CROP_SIZE, phase.EPOCHS) for phase in train.PROGRESSIVE]
-    phases = phases or [(data.CROP_SIZE, train.EPOCHS)]
+    if not phases:
+        phases = [(data.CROP_SIZE, train.EPOCHS)]
     side = max(side for side, _ in phases)
     largest = clip_cost(name, settings, side)
     if largest is None:
         return None
-    area = sum(side**2 * count for side, count in phases) / sum(count for _, count in phases)
+    epochs = sum(count for _, count in phases)
+    mean_area = sum(crop**2 * count for crop, count in phases) / epochs
     clips = max(1, frames - sequences * (data.CLIP_LEN - 1))
     per_epoch = max(1, clips // (train.BATCH_SIZE * max(1, gpus)))
     steps = total_steps(settings, per_epoch, train.GRADIENT_ACCUMULATION_STEPS)
-    seen = steps * train.GRADIENT_ACCUMULATION_STEPS * train.BATCH_SIZE
-    return TrainingCost(steps, seen, largest.run_tflop * area / side**2, largest, train.BATCH_SIZE)
+    return TrainingCost(
+        steps=steps,
+        clips=steps * train.GRADIENT_ACCUMULATION_STEPS * train.BATCH_SIZE,
+        run_tflop=largest.run_tflop * mean_area / side**2,
+        largest=largest,
+        batch=train.BATCH_SIZE,
+    )

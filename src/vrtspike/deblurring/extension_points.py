@@ -1,7 +1,7 @@
 """The tables of extension points, and the names in them that presets may use.
 
-The configuration imports none of the tables: reading a preset would take PyTorch, and every stage
-would be stale after any change in one of them. It knows their names from
+The configuration does not import the tables, because reading a preset would then import PyTorch,
+and any change of a table would make every stage stale. It takes the names from
 :mod:`vrtspike.settings.names`, which ``scripts/config_reference.py`` writes from here.
 """
 
@@ -29,13 +29,13 @@ _LINE = 100
 
 
 def names_module() -> str:
-    """The text of ``vrtspike/settings/names.py``."""
+    """Return the text of ``vrtspike/settings/names.py``."""
     types = {"LayoutName": [AUTO, *LAYOUTS], "MetricName": METRICS, "ModelName": MODELS}
     return _HEAD + "".join(_literal(name, values) for name, values in types.items())
 
 
 def _literal(name: str, values: Iterable[str]) -> str:
-    """A type of names, laid out as the formatter does."""
+    """Return the definition of a type of names, in the formatter's layout."""
     items = [f'"{value}"' for value in values]
     line = f"\n{name} = Literal[{', '.join(items)}]\n"
     if len(line.strip()) <= _LINE:

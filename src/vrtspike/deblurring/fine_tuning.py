@@ -15,11 +15,11 @@ from vrtspike.system.errors import ConfigError, RunError
 
 _NO_SHAPE = ("MODEL.TYPE", "MODEL.USE_SPIKE")
 _NO_SHAPE_OF_VRT = ("MODEL.SPIKE_TSA.HEADS", "MODEL.FUSE.HEADS")
-"""Keys that make another network; the shapes of the weights do not show it."""
+"""Keys that change the network but not the shapes of its weights."""
 
 
 def require_fitting_start(settings: Settings) -> None:
-    """Refuse a preset that is another network than its start, or feeds it other inputs.
+    """Refuse a preset with another network than its start, or with other inputs.
 
     Shapes are compared when the weights are loaded.
 
@@ -27,41 +27,44 @@ def require_fitting_start(settings: Settings) -> None:
         ConfigError: naming the keys and both values.
         RunError: if a file beside the weights is missing or damaged.
     """
-    given = settings.MODEL.PRETRAINED
-    if given is None:
+    start = settings.MODEL.PRETRAINED
+    if start is None:
         return
-    folder = start_file(given).parent
+    folder = start_file(start).parent
     run = RunIdentity.read(folder).settings
     if not isinstance(run, Settings):
         raise ConfigError(
-            f"MODEL.PRETRAINED {given}: a run of TASK {run.TASK}, expected one of the deblurring"
+            f"MODEL.PRETRAINED {start}: a run of TASK {run.TASK}, expected one of the deblurring"
         )
     faults = _network_faults(run, settings)
     if settings.MODEL.USE_SPIKE and run.MODEL.USE_SPIKE:
         faults += _voxel_faults(run, settings, folder)
     if faults:
         raise ConfigError(
-            f"MODEL.PRETRAINED {given}: {'; '.join(faults)}. Set these keys to its values, or "
+            f"MODEL.PRETRAINED {start}: {'; '.join(faults)}. Set these keys to its values, or "
             "name other weights"
         )
 
 
-def _network_faults(theirs: Settings, ours: Settings) -> list[str]:
-    """Keys that make another network of equal shapes."""
-    of_vrt = ours.MODEL.TYPE == theirs.MODEL.TYPE == "vrt_spike"
-    names = (*_NO_SHAPE, *(_NO_SHAPE_OF_VRT if of_vrt else ()))
-    differing = differing_model_keys(theirs, ours)
+def _network_faults(start_settings: Settings, settings: Settings) -> list[str]:
+    """Describe differing keys that make another network of equal shapes."""
+    names = list(_NO_SHAPE)
+    if settings.MODEL.TYPE == start_settings.MODEL.TYPE == "vrt_spike":
+        names += _NO_SHAPE_OF_VRT
+    differing = differing_model_keys(start_settings, settings)
     return [differing[name] for name in names if name in differing]
 
 
-def _voxel_faults(theirs: Settings, ours: Settings, folder: Path) -> list[str]:
-    """Keys that make other voxels of the same spikes."""
-    faults = [
-        f"DATA.{key} is {getattr(theirs.DATA, key)} there, {getattr(ours.DATA, key)} here"
-        for key in ("NUM_VOXEL_BINS", "CONTEXT_STEPS")
-        if getattr(theirs.DATA, key) != getattr(ours.DATA, key)
-    ]
-    norm, statistics = ours.DATA.NORM, read_statistics(folder)
+def _voxel_faults(start_settings: Settings, settings: Settings, folder: Path) -> list[str]:
+    """Describe differing keys that make other voxels of the same spikes."""
+    faults = []
+    for key in ("NUM_VOXEL_BINS", "CONTEXT_STEPS"):
+        start_value = getattr(start_settings.DATA, key)
+        value = getattr(settings.DATA, key)
+        if value != start_value:
+            faults.append(f"DATA.{key} is {start_value} there, {value} here")
+    norm = settings.DATA.NORM
+    statistics = read_statistics(folder)
     if statistics is None:
         raise RunError(
             f"{folder / STATISTICS}: holds no statistics, but the model takes spikes; copy the "

@@ -1,8 +1,9 @@
-"""Leaderboard: own runs beside published figures, a table for each protocol, in four formats."""
+"""Leaderboard: own runs and published figures, a table for each protocol, in four formats."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -43,11 +44,13 @@ COLUMNS = {
     "note": "note",
     "source": "source",
 }
-"""Columns of the leaderboard, and their headers for people."""
-FEW = ("model", "psnr", "ssim", "dataset", "inputs", "parameters", "gflops")
-"""Columns that are shown by default; notes and sources then stand below the tables."""
+"""Columns of the leaderboard, and their headers."""
+DEFAULT_COLUMNS = ("model", "psnr", "ssim", "dataset", "inputs", "parameters", "gflops")
+"""Columns that are shown by default; notes and sources are then below the tables."""
+HEADERS = {"protocol": "protocol", **COLUMNS}
+"""Headers of all columns that tables may show."""
 RANKED = ("psnr", "ssim")
-"""Columns whose best figures are marked; larger is better."""
+"""Columns whose best figures are marked; larger values are better."""
 FORMATS = {
     "psnr": ".2f",
     "psnr_error": ".2f",
@@ -69,27 +72,29 @@ OTHER_NOTE = (
 )
 
 Marks = tuple[Callable[[str], str], Callable[[str], str]]
-"""Functions that mark the best and the second figure."""
+"""Functions that mark the best and the second-best figure."""
 
 
 def own_figures(folders: Sequence[Path]) -> pd.DataFrame:
-    """The figures of own presets, a row per preset and protocol: means over its seeds.
+    """Read the figures of own presets, a row per preset and protocol: means over its seeds.
 
     Args:
-        folders: result folders of runs (``<results>/train/<preset>``), their evaluations beside.
+        folders: result folders of runs (``<results>/train/<preset>``), with evaluations beside.
 
     Returns:
-        :data:`COLUMNS`, the ``protocol``, and whether the row ``counts``.
+        :data:`COLUMNS`, ``protocol``, and ``counts``: False for figures that are no test.
     """
     presets: dict[str, list[tuple[PublishedRun, Summary]]] = {}
     for folder in folders:
         run = read_published(folder)
-        if (evaluation := find_evaluation(folder, run)) is not None:
-            presets.setdefault(split_seed(run.name)[0], []).append((run, evaluation))
+        evaluation = find_evaluation(folder, run)
+        if evaluation is not None:
+            preset, _ = split_seed(run.name)
+            presets.setdefault(preset, []).append((run, evaluation))
     rows = []
-    for name, measured in presets.items():
-        runs = [run for run, _ in measured]
-        summaries = [summary for _, summary in measured]
+    for name, evaluations in presets.items():
+        runs = [run for run, _ in evaluations]
+        summaries = [summary for _, summary in evaluations]
         require_seeds(runs)
         rows += _rows(name, runs, summaries)
     return pd.DataFrame(rows, columns=["protocol", "counts", *COLUMNS])
@@ -99,8 +104,10 @@ def _rows(
     name: str, runs: Sequence[PublishedRun], summaries: Sequence[Summary]
 ) -> list[dict[str, object]]:
     """The rows of a preset, one for each protocol."""
-    first, settings = summaries[0], runs[0].settings
-    figures = quality_table([summaries])[0].iloc[0]
+    first = summaries[0]
+    settings = runs[0].settings
+    table, _ = quality_table([summaries])
+    figures = table.iloc[0]
     notes = [figures.get("note")]
     if len(runs) > 1:
         notes.append(f"mean of {len(runs)} seeds")
@@ -115,35 +122,37 @@ def _rows(
         "source": f"this project, run {', '.join(run.fingerprint for run in runs)}",
         "note": "; ".join(filter(None, notes)),
     }
-    return [
-        {
-            **common,
+    rows = []
+    for protocol in protocols(first):
+        psnr = column_name("psnr", protocol)
+        ssim = column_name("ssim", protocol)
+        quality = {
             "protocol": protocol,
-            "psnr": figures.get(f"{column_name('psnr', protocol)} restored"),
-            "psnr_error": figures.get(f"{column_name('psnr', protocol)} {STANDARD_ERROR}"),
-            "psnr_spread": figures.get(f"{column_name('psnr', protocol)} {SPREAD}"),
-            "ssim": figures.get(f"{column_name('ssim', protocol)} restored"),
+            "psnr": figures.get(f"{psnr} restored"),
+            "psnr_error": figures.get(f"{psnr} {STANDARD_ERROR}"),
+            "psnr_spread": figures.get(f"{psnr} {SPREAD}"),
+            "ssim": figures.get(f"{ssim} restored"),
         }
-        for protocol in protocols(first)
-    ]
+        rows.append({**common, **quality})
+    return rows
 
 
 def read_leaderboard(folders: Sequence[Path]) -> pd.DataFrame:
-    """Own runs and published rows.
+    """Read the rows of own runs and of published models.
 
     Args:
         folders: as for :func:`own_figures`.
 
     Returns:
-        those of a protocol and a data set together, the best PSNR first, other protocols last,
-        then rows that do not count.
+        rows sorted by protocol, data set and PSNR, the best first; other protocols come last, and
+        after them the rows that do not count.
     """
     published = read_published_figures().assign(counts=True)
     parts = [part for part in (own_figures(folders), published) if len(part)]
     table = pd.concat(parts).reindex(columns=["protocol", "counts", *COLUMNS])
     table = table.assign(counts=table["counts"].astype(bool), other=table["protocol"] == OTHER)
     order = {"counts": False, "other": True, "protocol": True, "dataset": True, "psnr": False}
-    table = table.sort_values([*order], ascending=[*order.values()], ignore_index=True)
+    table = table.sort_values(list(order), ascending=list(order.values()), ignore_index=True)
     return table.drop(columns="other")
 
 
@@ -155,55 +164,99 @@ def write_leaderboard(
     Args:
         folders: as for :func:`own_figures`.
         output: folder for ``leaderboard.{csv,md,tex,html}``; the CSV file has all columns.
-        all_columns: the others have them, too, not only :data:`FEW`.
+        all_columns: show all columns in the other files, too, not only :data:`DEFAULT_COLUMNS`.
 
     Returns:
-        :func:`read_leaderboard`.
+        the table of :func:`read_leaderboard`.
     """
     table = read_leaderboard(folders)
-    shown = [*COLUMNS] if all_columns else [*FEW]
-    pages, markdown = [], ["# Leaderboard", "", NOTE, ""]
-    latex = [f"% {NOTE}", "% It takes the package booktabs."]
-    for title, note, rows in _parts(table):
-        few = rows[["model", "protocol", *shown[1:]] if title == NOT_COUNTED else shown]
-        heads = {"protocol": "protocol", **COLUMNS}
-        noted = rows[["model", "note"]].drop_duplicates()
-        below = [] if all_columns else note_lines(noted)
-        text = " ".join(filter(None, [note, *below]))
-        formats = {heads[name]: form for name, form in FORMATS.items()}
-        pages.append(
-            Table(
-                few.rename(columns=heads),
-                title,
-                text,
-                formats=formats,
-                best=_cells(few, title, 0),
-                second=_cells(few, title, 1),
-            )
-        )
-        markdown.append(f"## {title}\n\n{note}\n" if note else f"## {title}\n")
-        markdown.append(markdown_table(_marked(few, title, _MARKDOWN).rename(columns=heads)))
-        markdown += [f"- {line}" for line in below]
-        markdown.append("")
-        latex += [f"% {title}", *(f"% {line}" for line in below), _latex(few, title, heads)]
+    parts = [_Part.create(*part, all_columns=all_columns) for part in _parts(table)]
     sources = [] if all_columns else _sources(table)
-    markdown += ["## Sources\n", *(f"- {line}" for line in sources)] if sources else []
-    latex += [f"% {line}" for line in sources]
     closing = [f"Sources: {' '.join(sources)}"] if sources else []
+    pages = [part.page_table() for part in parts]
     write_page(output / "leaderboard.html", "Leaderboard", NOTE, pages, closing)
     atomic_write_text(output / "leaderboard.csv", table.to_csv(index=False, float_format="%.6g"))
-    atomic_write_text(output / "leaderboard.md", "\n".join(markdown).rstrip() + "\n")
-    atomic_write_text(output / "leaderboard.tex", "\n".join(latex))
+    atomic_write_text(output / "leaderboard.md", _markdown_page(parts, sources))
+    atomic_write_text(output / "leaderboard.tex", _latex_page(parts, sources))
     return table
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One table of the leaderboard.
+
+    Attributes:
+        title: title of the table.
+        note: text below the title; may be empty.
+        rows: the shown columns.
+        lines: notes of the models, below the table.
+    """
+
+    title: str
+    note: str
+    rows: pd.DataFrame
+    lines: Sequence[str]
+
+    @classmethod
+    def create(cls, title: str, note: str, rows: pd.DataFrame, *, all_columns: bool) -> _Part:
+        """Select the shown columns; without the column ``note``, notes go below the table."""
+        columns = list(COLUMNS) if all_columns else list(DEFAULT_COLUMNS)
+        if title == NOT_COUNTED:
+            columns.insert(1, "protocol")
+        lines: Sequence[str] = []
+        if not all_columns:
+            lines = note_lines(rows[["model", "note"]].drop_duplicates())
+        return cls(title, note, rows[columns], lines)
+
+    def page_table(self) -> Table:
+        """The table of the HTML page."""
+        text = " ".join(filter(None, [self.note, *self.lines]))
+        return Table(
+            self.rows.rename(columns=HEADERS),
+            self.title,
+            text,
+            formats={HEADERS[name]: form for name, form in FORMATS.items()},
+            best=_cells(self.rows, self.title, 0),
+            second=_cells(self.rows, self.title, 1),
+        )
+
+
+def _markdown_page(parts: Sequence[_Part], sources: Sequence[str]) -> str:
+    """The leaderboard in Markdown."""
+    blocks = ["# Leaderboard", "", NOTE, ""]
+    for part in parts:
+        blocks.append(f"## {part.title}\n")
+        if part.note:
+            blocks.append(f"{part.note}\n")
+        cells = _marked(part.rows, part.title, _MARKDOWN).rename(columns=HEADERS)
+        blocks.append(markdown_table(cells))
+        blocks += [f"- {line}" for line in part.lines]
+        blocks.append("")
+    if sources:
+        blocks += ["## Sources\n", *(f"- {line}" for line in sources)]
+    return "\n".join(blocks).rstrip() + "\n"
+
+
+def _latex_page(parts: Sequence[_Part], sources: Sequence[str]) -> str:
+    """The leaderboard in LaTeX."""
+    blocks = [f"% {NOTE}", "% It takes the package booktabs."]
+    for part in parts:
+        blocks.append(f"% {part.title}")
+        blocks += [f"% {line}" for line in part.lines]
+        blocks.append(_latex(part.rows, part.title))
+    blocks += [f"% {line}" for line in sources]
+    return "\n".join(blocks)
 
 
 def _parts(table: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
     """Title, note and rows of each table, the rows that do not count last."""
     counted = table[table["counts"]]
-    parts = [
-        (OTHER_TITLE, OTHER_NOTE, rows) if name == OTHER else (f"Protocol {name}", "", rows)
-        for name, rows in counted.groupby("protocol", sort=False)
-    ]
+    parts = []
+    for name, rows in counted.groupby("protocol", sort=False):
+        if name == OTHER:
+            parts.append((OTHER_TITLE, OTHER_NOTE, rows))
+        else:
+            parts.append((f"Protocol {name}", "", rows))
     if not table["counts"].all():
         parts.append((NOT_COUNTED, NOT_COUNTED_NOTE, table[~table["counts"]]))
     return parts
@@ -216,7 +269,7 @@ def _sources(table: pd.DataFrame) -> list[str]:
 
 
 def _places(rows: pd.DataFrame, title: str, rank: int) -> list[tuple[int, str]]:
-    """Index and column of the figures of a rank in their data set, 0 for the best.
+    """Find the figures of a rank in their data set, 0 for the best, by index and column.
 
     Rows that do not count, or were measured by other protocols, are not compared.
     """
@@ -227,16 +280,16 @@ def _places(rows: pd.DataFrame, title: str, rank: int) -> list[tuple[int, str]]:
         if len(group) < 2:
             continue
         for column in RANKED:
-            # Figures that look alike share their place.
-            shown = group[column].round(_decimals(column))
-            values = sorted(set(shown.dropna()), reverse=True)
+            # Figures that are equal after rounding share their rank.
+            rounded = group[column].round(_decimals(column))
+            values = sorted(set(rounded.dropna()), reverse=True)
             if rank < len(values):
-                places += [(index, column) for index in group.index[shown == values[rank]]]
+                places += [(index, column) for index in group.index[rounded == values[rank]]]
     return places
 
 
 def _marked(rows: pd.DataFrame, title: str, marks: Marks) -> pd.DataFrame:
-    """The cells as texts; of each data set the best and the second figure are marked."""
+    """Format the cells; the best and second-best figures of each data set are marked."""
     cells = texts(rows, FORMATS, absent="").set_index(rows.index)
     for rank, mark in enumerate(marks):
         for index, column in _places(rows, title, rank):
@@ -245,7 +298,7 @@ def _marked(rows: pd.DataFrame, title: str, marks: Marks) -> pd.DataFrame:
 
 
 def _cells(rows: pd.DataFrame, title: str, rank: int) -> frozenset[tuple[int, int]]:
-    """The figures of a rank as numbers of row and column."""
+    """Find the figures of a rank, by the numbers of row and column."""
     numbers = {index: number for number, index in enumerate(rows.index)}
     columns = [str(column) for column in rows.columns]
     places = _places(rows, title, rank)
@@ -253,6 +306,7 @@ def _cells(rows: pd.DataFrame, title: str, rank: int) -> frozenset[tuple[int, in
 
 
 def _decimals(column: str) -> int:
+    """Decimals of a column, from its format."""
     return int(FORMATS[column].strip(".f"))
 
 
@@ -260,8 +314,8 @@ _MARKDOWN: Marks = ("**{}**".format, "<u>{}</u>".format)
 _LATEX: Marks = (r"\textbf{{{}}}".format, r"\underline{{{}}}".format)
 
 
-def _latex(rows: pd.DataFrame, title: str, heads: Mapping[str, str]) -> str:
-    """A table with the rules of the package booktabs; empty columns are left out."""
+def _latex(rows: pd.DataFrame, title: str) -> str:
+    """Format a table for the package booktabs; empty columns are left out."""
     full = rows.dropna(axis=1, how="all").copy()
     names = [str(name) for name in full]
     for name in names:
@@ -269,8 +323,8 @@ def _latex(rows: pd.DataFrame, title: str, heads: Mapping[str, str]) -> str:
             full[name] = full[name].map(_escape, na_action="ignore")
     cells = _marked(full, title, _LATEX)
     alignment = "".join("r" if name in FORMATS else "l" for name in names)
-    named = cells.rename(columns={name: _escape(heads[name]) for name in names})
-    return named.to_latex(index=False, escape=False, column_format=alignment)
+    with_headers = cells.rename(columns={name: _escape(HEADERS[name]) for name in names})
+    return with_headers.to_latex(index=False, escape=False, column_format=alignment)
 
 
 _SPECIAL = {
@@ -282,7 +336,7 @@ _SPECIAL = {
 
 
 def _escape(text: str) -> str:
-    """A text as LaTeX shows it.
+    """Escape a text for LaTeX.
 
     >>> print(_escape("a_b & c"))
     a\\_b \\& c

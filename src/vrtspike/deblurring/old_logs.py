@@ -1,14 +1,14 @@
-"""Text logs of the training scripts that came before this project, read like a run's own.
+"""Text logs of the training scripts before this project, read like the logs of a run.
 
-Four layouts are known, which may stand in one file or in several: blocks of a timing logger (ruled
-``Step 42``, a line for each section, ``Total``; this project's ``timing_*.log`` has the same), the
-prints of its debugging version (``[VRT] Stage 1 ... 234.56ms``), lines of progress (``step
-950/8880 | loss=0.1 | 0.5 samples/s | data_time=0.1ms``), and lines of memory and cache.
+Four layouts are supported, in one file or in several: blocks of a timing logger (``Step 42``
+between rules, a line for each section, ``Total``; ``timing_*.log`` of this project has the same
+layout), the prints of its debugging version (``[VRT] Stage 1 ... 234.56ms``), lines of progress
+(``step 950/8880 | loss=0.1 | 0.5 samples/s | data_time=0.1ms``), and lines of memory and cache.
 
-Names of sections are translated into those of this project. In those logs sections that contain
-each other stand side by side, so that their ``Total`` counts the forward pass twice; here a section
-is put below the one that contains it, and the total is left alone. Their clocks stood on the host:
-on a GPU they time launches rather than work.
+Section names are translated into those of this project. In those logs nested sections stand side
+by side, so that their ``Total`` counts the forward pass twice; here a section is put below the one
+that contains it, and the total is ignored. The clocks of those scripts ran on the host: on a GPU
+they time launches rather than work.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.analysis.figures import BACKWARD, DATA, FORWARD, Speed, run_figures
+from vrtspike.analysis.figures import Speed, run_figures
 from vrtspike.analysis.findings import find
 from vrtspike.analysis.performance import Analysis
 from vrtspike.analysis.run_logs import STEP_COLUMNS, TIMING_COLUMNS, RunLogs
+from vrtspike.analysis.section_times import BACKWARD, DATA, FORWARD
 from vrtspike.metrics.registry import METRICS
 from vrtspike.monitoring.timing_layout import ROOT
 from vrtspike.runs.published import PublishedRun
@@ -32,8 +33,8 @@ from vrtspike.settings import Settings
 from vrtspike.system.errors import RunError
 
 _VRT = f"{FORWARD}/vrt"
-_OWN = ("data", "forward", "loss", "backward", "sync", "optimizer", "other")
-_SECTIONS = {name: f"{ROOT}/{name}" for name in _OWN} | {
+_PARTS_OF_STEP = ("data", "forward", "loss", "backward", "sync", "optimizer", "other")
+_SECTIONS = {name: f"{ROOT}/{name}" for name in _PARTS_OF_STEP} | {
     "前向传播总耗时": FORWARD,
     "VRT处理": _VRT,
     "VRT处理与融合": _VRT,
@@ -48,8 +49,8 @@ _SECTIONS = {name: f"{ROOT}/{name}" for name in _OWN} | {
     "优化器": f"{ROOT}/optimizer",
     "Optimizer": f"{ROOT}/optimizer",
 }
-"""What this project calls the sections at the top of a block, also those that it wrote itself."""
-_PARTS = {"维度转换": "layout", "Self-Attention": "attention", "FFN": "feed_forward"}
+"""Names in this project of the sections at the top of a block, also of its own blocks."""
+_INNER_SECTIONS = {"维度转换": "layout", "Self-Attention": "attention", "FFN": "feed_forward"}
 
 _NUMBER = r"([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))"
 # Possessive: a block that was cut off would else be tried in all ways to divide its spaces.
@@ -58,7 +59,7 @@ _SECTION = re.compile(r"^( *)(?:- )?(\S.*?)\s*: *([\d.]+)ms", re.MULTILINE)
 _PRINTED = re.compile(r"\[(?:VRT\] Stage (\d+)\b.*?|主模型\] (\S+?)总)耗时: ([\d.]+)ms")
 _PRINTED_END = re.compile(r"^\s*前向传播总耗时: ([\d.]+)ms\s*$", re.MULTILINE)
 _HOST_CLOCKS = "总耗时"
-"""Stands in all times of the older scripts and in none of this project."""
+"""Part of all times of the older scripts, and of none of this project."""
 _PROGRESS = re.compile(r"\bstep (\d+)/\d+ \|(.*)")
 _FIELDS = {
     "loss": rf"(?i)\b(?:loss|total)[=: ]+{_NUMBER}",
@@ -75,38 +76,44 @@ _MEMORY = re.compile(
 
 
 def _block_times(text: str) -> Iterator[tuple[int, str, float]]:
-    """Step, section and milliseconds of each line in complete blocks of a timing logger."""
+    """Read step, section and milliseconds of each line in complete blocks of a timing logger."""
     for step, block in _BLOCK.findall(text):
         parents: dict[int, str] = {}
         for indent, name, ms in _SECTION.findall(block):
+            # Sections of smaller indent, the innermost last.
             parents = {depth: path for depth, path in parents.items() if depth < len(indent)}
-            own = _SECTIONS.get(name, name)
             if parents:
-                own = f"{[*parents.values()][-1]}/{_part(name)}"
-            parents[len(indent)] = own
-            yield int(step), own, float(ms)
+                parent = list(parents.values())[-1]
+                section = f"{parent}/{_inner_section(name)}"
+            else:
+                section = _SECTIONS.get(name, name)
+            parents[len(indent)] = section
+            yield int(step), section, float(ms)
 
 
 def _printed_times(text: str) -> Iterator[tuple[int, str, float]]:
-    """The same of each printed forward pass, which stands for a step."""
+    """Read step, section and milliseconds of each printed forward pass, which counts as a step."""
     pieces = _PRINTED_END.split(text)
-    for number, (body, ms) in enumerate(zip(pieces[::2], pieces[1::2], strict=False), start=1):
-        yield number, FORWARD, float(ms)
-        for stage, part, part_ms in _PRINTED.findall(body):
-            name = f"{_VRT}/stage{stage}" if stage else _SECTIONS.get(part, part)
-            yield number, name, float(part_ms)
+    bodies = pieces[::2]
+    totals = pieces[1::2]
+    # The text after the last forward pass has no total.
+    for step, (body, total_ms) in enumerate(zip(bodies, totals, strict=False), start=1):
+        yield step, FORWARD, float(total_ms)
+        for stage, name, ms in _PRINTED.findall(body):
+            section = f"{_VRT}/stage{stage}" if stage else _SECTIONS.get(name, name)
+            yield step, section, float(ms)
 
 
 def _progress(text: str) -> pd.DataFrame:
-    """The figures of each step in lines of progress, as they stand there: a loss may be "nan"."""
+    """Read the figures of each step in lines of progress, as text: a loss may be "nan"."""
     lines = pd.DataFrame(_PROGRESS.findall(text), columns=["step", "line"], dtype=str)
-    fields = {name: lines["line"].str.extract(each)[0] for name, each in _FIELDS.items()}
+    fields = {name: lines["line"].str.extract(pattern)[0] for name, pattern in _FIELDS.items()}
     return _by_step(pd.DataFrame({"step": lines["step"].astype(int), **fields}))
 
 
 def _memory(text: str) -> pd.DataFrame:
-    """The figures of each step in lines of memory and in those of the cache, which follow them."""
-    rows = [line.groupdict() for line in _MEMORY.finditer(text)]
+    """Read the figures of each step in lines of memory, and of the cache lines that follow."""
+    rows = [match.groupdict() for match in _MEMORY.finditer(text)]
     table = pd.DataFrame(rows, columns=[*_MEMORY.groupindex], dtype=float)
     before_training = table["step"].isna() & table["process_mb"].notna()
     return _by_step(
@@ -120,17 +127,20 @@ def _memory(text: str) -> pd.DataFrame:
 
 
 def _by_step(table: pd.DataFrame) -> pd.DataFrame:
-    """The last figures of each step."""
+    """Keep the last figures of each step."""
     return table.groupby("step", as_index=False).last()
 
 
-def _part(name: str) -> str:
+def _inner_section(name: str) -> str:
+    """Translate the name of a section within another one."""
     stage = re.fullmatch(r"Stage ?(\d+)", name)
-    return f"stage{stage[1]}" if stage else _PARTS.get(name, name.replace("/", " "))
+    if stage:
+        return f"stage{stage[1]}"
+    return _INNER_SECTIONS.get(name, name.replace("/", " "))
 
 
 def old_log_files(path: Path) -> list[Path]:
-    """The text logs that a path names: itself, or those in a folder or in its ``logs``.
+    """Find text logs: a file itself, or those in a folder or in its ``logs``.
 
     Raises:
         RunError: if there are none.
@@ -139,8 +149,9 @@ def old_log_files(path: Path) -> list[Path]:
         return [path]
     for folder in (path, path / "logs"):
         for patterns in (("timing_*.log", "train_*.log"), ("*.log",)):
-            if found := [file for pattern in patterns for file in sorted(folder.glob(pattern))]:
-                return found
+            files = [file for pattern in patterns for file in sorted(folder.glob(pattern))]
+            if files:
+                return files
     raise RunError(
         f"{path}: neither a run (results/train/<preset>, runs/<preset>/<fingerprint>) nor a "
         "text log (train_*.log, timing_*.log), nor a folder with one"
@@ -148,14 +159,14 @@ def old_log_files(path: Path) -> list[Path]:
 
 
 def _with_whole_steps(timing: pd.DataFrame) -> pd.DataFrame:
-    """Steps as a section of their own, where more than the forward pass was timed."""
+    """Add whole steps as a section, if more than the forward pass was timed."""
     timing = timing.groupby(["step", "section"], sort=False, as_index=False).sum()
     parts = timing[timing["section"].str.fullmatch(f"{ROOT}/[^/]+")]
-    known = timing[timing["section"] != f"{ROOT}/other"]
+    sections = timing[timing["section"] != f"{ROOT}/other"]
     if not (parts["section"] == BACKWARD).any():
-        return known
+        return sections
     whole = parts.groupby("step", as_index=False)["ms"].sum().assign(section=ROOT)
-    joined = pd.concat([known, whole[TIMING_COLUMNS]])
+    joined = pd.concat([sections, whole[TIMING_COLUMNS]])
     return joined.sort_values("step", kind="stable").reset_index(drop=True)
 
 
@@ -164,16 +175,17 @@ def analyze_old_logs(path: Path, settings: Settings | None = None) -> Analysis:
 
     Args:
         path: a log, or a folder with several.
-        settings: what the run was trained with; None for the defaults, which a note says.
+        settings: settings of the run; None takes the defaults, and adds a note.
 
     Raises:
-        RunError: if there are none, nothing in them is known, or a figure is garbled.
+        RunError: if there are no logs, none of a known layout, or a figure is garbled.
     """
     files = old_log_files(path)
     text = "\n".join(file.read_text(encoding="utf-8-sig", errors="replace") for file in files)
     try:
         times = [*_block_times(text), *_printed_times(text)]
-        progress, memory = _progress(text), _memory(text)
+        progress = _progress(text)
+        memory = _memory(text)
     except ValueError as error:
         raise RunError(
             f"{path}: a figure is no number ({error}); correct that line, or remove its step"
@@ -190,25 +202,41 @@ def analyze_old_logs(path: Path, settings: Settings | None = None) -> Analysis:
         validation=pd.DataFrame(),
         memory=memory,
     )
-    known = Settings() if settings is None else settings
     figures = run_figures(logs, 1, METRICS)
     figures = replace(figures, speed=_with_progress(figures.speed, progress))
+    notes = _notes(text, logs.timing)
+    if settings is None:
+        notes.append("Its settings are not known: findings take the defaults (--settings FILE).")
+        settings = Settings()
+    run = PublishedRun(path.stem, settings, "", "")
+    return Analysis(run, logs, figures, find(figures, settings), tuple(notes))
+
+
+def _notes(text: str, timing: pd.DataFrame) -> list[str]:
+    """Notes about times that are less than they seem.
+
+    Args:
+        text: the logs.
+        timing: rows of ``section``.
+    """
     notes = []
     if _HOST_CLOCKS in text:
         notes.append("The clocks of this log stood on the host: on a GPU they time launches.")
-    timed = set(logs.timing["section"])
-    if FORWARD in timed and BACKWARD not in timed:
+    sections = set(timing["section"])
+    if FORWARD in sections and BACKWARD not in sections:
         notes.append("Only the forward pass was timed; the backward pass takes longer than it.")
-    if settings is None:
-        notes.append("Its settings are not known: findings take the defaults (--settings FILE).")
-    run = PublishedRun(path.stem, known, "", "")
-    return Analysis(run, logs, figures, find(figures, known), tuple(notes))
+    return notes
 
 
 def _with_progress(speed: Speed, progress: pd.DataFrame) -> Speed:
-    """Figures that only lines of progress give, the first of which is left out as a warm-up."""
+    """Add the figures of lines of progress; the first line is left out as a warm-up."""
     steady = progress[["samples_per_second", "data_ms"]].tail(max(len(progress) - 1, 1))
-    rate, data = steady.astype(float).mean()
-    data = data if math.isnan(speed.data_ms) else speed.data_ms
-    share = data / (data + speed.step_ms) if math.isnan(speed.data_share) else speed.data_share
-    return replace(speed, data_ms=data, data_share=share, samples_per_second=rate)
+    samples_per_second, data_ms = steady.astype(float).mean()
+    if not math.isnan(speed.data_ms):
+        data_ms = speed.data_ms
+    data_share = speed.data_share
+    if math.isnan(data_share):
+        data_share = data_ms / (data_ms + speed.step_ms)
+    return replace(
+        speed, data_ms=data_ms, data_share=data_share, samples_per_second=samples_per_second
+    )

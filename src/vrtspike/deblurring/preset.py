@@ -38,19 +38,25 @@ MEMORY_ADVICE = (
 
 
 def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
-    """Model, task and batches of a run, for one of its processes.
+    """Build model, task and batches of a run, for one of its processes.
 
     Raises:
-        UserError: equal on all processes where it concerns all.
+        UserError: the same on all processes if it concerns all of them.
     """
-    settings, dataset = deblurring_settings(run.settings), load_dataset(run.dataset)
+    settings = deblurring_settings(run.settings)
+    dataset = load_dataset(run.dataset)
     model = build_trainable(settings).to(ranks.device)
-    trains = settings.kept_start is None
+    task = build_task(settings, dataset, ranks.device)
+    training: ShuffledBatches | NoBatches = NoBatches()
+    validation: ValidationBatches | None = None
+    if settings.kept_start is None:
+        training = training_batches(settings, dataset, workers, ranks)
+        validation = validation_batches(settings, dataset, workers, ranks)
     return Trainable(
         model,
-        build_task(settings, dataset, ranks.device),
-        training_batches(settings, dataset, workers, ranks) if trains else NoBatches(),
-        validation_batches(settings, dataset, workers, ranks) if trains else None,
+        task,
+        training,
+        validation,
         note=model.describe(),
         memory_advice=MEMORY_ADVICE,
         rate_factors=rate_factors(settings.TRAIN),
@@ -59,7 +65,7 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
 
 
 def rate_factors(train: VideoTrainSettings) -> dict[str, float]:
-    """What the learning rate of each group of parameters is multiplied by.
+    """Return the factors of the learning rate by group of parameters.
 
     The factor of the flow multiplies the rate of the backbone, as in VRT's training.
     """
@@ -69,10 +75,10 @@ def rate_factors(train: VideoTrainSettings) -> dict[str, float]:
 
 
 def build_trainable(settings: Settings) -> Restorer:
-    """The model of a preset for training: what its clips never reach is fixed.
+    """Build the model of a preset for training; freeze parameters that its clips never use.
 
-    A clip of one frame has no neighbours, so that flow and alignment take no part; processes that
-    exchange gradients would wait for theirs.
+    A clip of one frame has no neighbours and uses neither flow nor alignment. Processes that
+    exchange gradients would wait for those of unused parameters.
     """
     model = build_model(settings)
     if settings.DATA.CLIP_LEN == 1:
@@ -85,7 +91,7 @@ def build_trainable(settings: Settings) -> Restorer:
 def build_task(
     settings: Settings, dataset: DatasetManifest, device: torch.device
 ) -> DeblurringTask:
-    """The deblurring task of a preset, with its losses and its teacher.
+    """Build the deblurring task of a preset, with its losses and its teacher.
 
     Raises:
         UserError: if weights that a loss or a metric needs, or the teacher, are missing.
@@ -104,14 +110,14 @@ def build_task(
 
 
 def load_teacher(folder: Path, device: torch.device) -> nn.Module:
-    """The trained model in a published result folder, frozen.
+    """Load the trained model of a published result folder, frozen.
 
     Raises:
-        RunError: if it is not there or damaged.
+        RunError: if it is missing or damaged.
     """
     try:
-        taught = deblurring_settings(RunIdentity.read(folder).settings)
-        model = load_model(folder / WEIGHTS, taught, device)
+        settings = deblurring_settings(RunIdentity.read(folder).settings)
+        model = load_model(folder / WEIGHTS, settings, device)
     except UserError as error:
         raise RunError(
             f"TRAIN.DISTILL.TEACHER {folder}: the teacher is missing or damaged, or its files are "
@@ -124,18 +130,17 @@ def load_teacher(folder: Path, device: torch.device) -> nn.Module:
 def training_batches(
     settings: Settings, dataset: DatasetManifest, workers: Workers, ranks: Ranks
 ) -> ShuffledBatches:
-    """The training batches of a preset; where it is progressive, crops grow from epoch to epoch."""
+    """Build the training batches of a preset; in a progressive one, crops grow with the epochs."""
     readers = ranks.local_world_size * max(1, workers.train)
     cache = cache_share(settings.DATA, readers)
+    crops = [phase.CROP_SIZE for phase in settings.TRAIN.PROGRESSIVE for _ in range(phase.EPOCHS)]
     clips = ClipDataset(
         dataset.divided(settings.DATA),
         settings.DATA.TRAIN_SPLIT,
         settings.DATA,
         seed=settings.SEED,
         cache_bytes=cache,
-        crops=[
-            phase.CROP_SIZE for phase in settings.TRAIN.PROGRESSIVE for _ in range(phase.EPOCHS)
-        ],
+        crops=crops,
     )
     observer = partial(cache_use, cache) if cache else None
     return ShuffledBatches(clips, settings, workers, ranks, observer)
@@ -144,7 +149,7 @@ def training_batches(
 def validation_batches(
     settings: Settings, dataset: DatasetManifest, workers: Workers, ranks: Ranks
 ) -> ValidationBatches:
-    """The validation batches of this process: centred crops of what DATA.VALIDATION names."""
+    """Build the validation batches of this process: centred crops of the validation split."""
     split = HELD_OUT if settings.DATA.VALIDATION == "held_out" else settings.DATA.VAL_SPLIT
     clips = ClipDataset(dataset.divided(settings.DATA), split, settings.DATA, train=False)
     return ValidationBatches(clips, settings, workers, ranks)

@@ -1,10 +1,9 @@
-"""What the deblurring brings to the pipeline (:class:`vrtspike.config.problems.Problem`)."""
+"""The deblurring as a problem of the pipeline (:class:`vrtspike.config.problems.Problem`)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,8 @@ from vrtspike.system.errors import ConfigError
 
 if TYPE_CHECKING:
     from vrtspike.analysis.evaluation_files import EvaluationJob
+    from vrtspike.data.clips.dataset import DatasetManifest
+    from vrtspike.data.store.voxels import Statistics
     from vrtspike.runs.identity import RunIdentity
     from vrtspike.training.distributed import Ranks
     from vrtspike.training.tasks import Trainable
@@ -30,27 +31,27 @@ TEACHER = "TRAIN.DISTILL.TEACHER"
 
 
 def data_folder(settings: Settings) -> str:
-    """The data set and the bins of its voxel grids."""
+    """Return the folder of a data set and of the bins of its voxel grids."""
     return f"{settings.dataset_name}/k{settings.DATA.NUM_VOXEL_BINS}"
 
 
 def data_files(settings: Settings) -> Sequence[Path]:
-    """None: the rules from ``survey`` to ``statistics`` find them, sequence by sequence."""
+    """Return no files: the rules from ``survey`` to ``statistics`` find them by sequence."""
     return ()
 
 
 def data_settings(settings: Settings) -> Mapping[str, Any]:
-    """None: the rules of the stages have params of their own."""
+    """Return no settings: the rules of the stages have params of their own."""
     return {}
 
 
 def prepare(settings: Settings, manifest: Path, show: Callable[[str], None]) -> None:
-    """Never called: rules of its own prepare the data (:data:`OWN_STAGES`)."""
+    """Never called, because the problem has its own stages (:data:`OWN_STAGES`)."""
     raise NotImplementedError("the rules from survey to statistics prepare these data")
 
 
 def dataset_digest(manifest: Path) -> str:
-    """The digest over all stores of a data set.
+    """Return the digest over all stores of a data set.
 
     Raises:
         DataError: if there is no such manifest, or none of this version.
@@ -59,11 +60,11 @@ def dataset_digest(manifest: Path) -> str:
 
 
 def check_data(manifest: Path, settings: Settings) -> None:
-    """Refuse data that a training cannot use, or its evaluation.
+    """Refuse data that a training or its evaluation cannot use.
 
-    Without spikes where the model, or its teacher, needs them, with other voxels than the teacher,
-    or the model that it starts from, has learned from, without sequences to hold out, or with other
-    blurry frames than a protocol measures.
+    Refused are data without spikes if the model or its teacher needs them, with other voxels than
+    those of the teacher or of the model that training starts from, without sequences to hold out,
+    or with other blurry frames than those of a protocol.
 
     Raises:
         ConfigError: naming the data set, the teacher or the start, and the key.
@@ -71,80 +72,121 @@ def check_data(manifest: Path, settings: Settings) -> None:
     """
     from vrtspike.data.clips.dataset import load_dataset
     from vrtspike.data.clips.requirements import require_spikes
-    from vrtspike.data.clips.run_statistics import read_statistics, training_statistics
     from vrtspike.deblurring.fine_tuning import require_fitting_start
-    from vrtspike.runs.identity import RunIdentity
-    from vrtspike.settings import deblurring_settings
 
     dataset = load_dataset(manifest)
     if settings.kept_start is None:
         dataset.divided(settings.DATA)
-    has_spikes = dataset.statistics is not None
-    require_spikes(str(manifest), has_spikes, settings)
+    require_spikes(str(manifest), dataset.statistics is not None, settings)
     require_fitting_start(settings)
     files = training_weights(settings)
     if TEACHER in files:
-        folder = files[TEACHER].parent
-        taught = deblurring_settings(RunIdentity.read(folder).settings)
-        require_spikes(f"{manifest}, with {TEACHER} {folder}", has_spikes, taught)
-        if taught.MODEL.USE_SPIKE:
-            norms = read_statistics(folder), training_statistics(settings, dataset)
-            theirs, ours = (
-                (data.NUM_VOXEL_BINS, data.CONTEXT_STEPS, norm.mean, norm.std)
-                for data, norm in zip((taught.DATA, settings.DATA), norms, strict=True)
-                if norm is not None
-            )
-            # Those of data that were read again may differ in the last digits.
-            if not all(map(partial(math.isclose, rel_tol=1e-3), theirs, ours)):
-                raise ConfigError(
-                    f"{TEACHER} {folder}: found DATA.NUM_VOXEL_BINS, CONTEXT_STEPS, NORM.MEAN and "
-                    f"STD = {theirs}, this preset has {ours}; they must be equal: set these keys "
-                    "to its values, or choose another teacher"
-                )
-    if others := [name for name in settings.TEST.PROTOCOL if name != "own"]:
-        from vrtspike.evaluation.protocols import PROTOCOLS
+        _check_teacher(files[TEACHER].parent, manifest, dataset, settings)
+    _check_protocols(dataset.blur_dir, manifest, settings)
 
-        for name in others:
-            PROTOCOLS[name].require_blur(dataset.blur_dir, str(manifest))
+
+def _check_teacher(
+    folder: Path, manifest: Path, dataset: DatasetManifest, settings: Settings
+) -> None:
+    """Refuse a teacher that needs spikes or other voxels than the data set has.
+
+    Args:
+        folder: result folder of the teacher.
+        manifest: path of the data set's manifest.
+        dataset: the data set.
+        settings: settings of the preset.
+
+    Raises:
+        ConfigError: naming the teacher.
+    """
+    from vrtspike.data.clips.requirements import require_spikes
+    from vrtspike.data.clips.run_statistics import read_statistics, training_statistics
+    from vrtspike.runs.identity import RunIdentity
+    from vrtspike.settings import deblurring_settings
+
+    teacher = deblurring_settings(RunIdentity.read(folder).settings)
+    title = f"{manifest}, with {TEACHER} {folder}"
+    require_spikes(title, dataset.statistics is not None, teacher)
+    if not teacher.MODEL.USE_SPIKE:
+        return
+    teacher_values = _voxel_values(teacher, read_statistics(folder))
+    values = _voxel_values(settings, training_statistics(settings, dataset))
+    # Statistics of data that were read again may differ in the last digits.
+    is_equal = all(
+        math.isclose(one, other, rel_tol=1e-3)
+        for one, other in zip(teacher_values, values, strict=True)
+    )
+    if not is_equal:
+        raise ConfigError(
+            f"{TEACHER} {folder}: found DATA.NUM_VOXEL_BINS, CONTEXT_STEPS, NORM.MEAN and "
+            f"STD = {teacher_values}, this preset has {values}; they must be equal: set these keys "
+            "to its values, or choose another teacher"
+        )
+
+
+def _voxel_values(
+    settings: Settings, statistics: Statistics | None
+) -> tuple[int, int, float, float]:
+    """Return the values that define voxels: bins, context steps, mean, standard deviation."""
+    if statistics is None:
+        raise ValueError("a model with spikes has statistics")
+    data = settings.DATA
+    return data.NUM_VOXEL_BINS, data.CONTEXT_STEPS, statistics.mean, statistics.std
+
+
+def _check_protocols(blur_dir: str, manifest: Path, settings: Settings) -> None:
+    """Refuse data with other blurry frames than those of a protocol of the evaluation.
+
+    Raises:
+        ConfigError: naming the protocol.
+    """
+    names = [name for name in settings.TEST.PROTOCOL if name != "own"]
+    if not names:
+        return
+    from vrtspike.evaluation.protocols import PROTOCOLS
+
+    for name in names:
+        PROTOCOLS[name].require_blur(blur_dir, str(manifest))
 
 
 def training_weights(settings: Settings) -> dict[str, Path]:
-    """The files a training reads, by the key that asks for them."""
-    vrt, distill, folder = settings.MODEL.VRT, settings.TRAIN.DISTILL, Path(settings.WEIGHTS.DIR)
-    start = settings.MODEL.PRETRAINED
-    named: dict[str, str | Path | None] = {
-        "MODEL.PRETRAINED": None if start is None else start_file(start)
-    }
-    if settings.MODEL.TYPE == "vrt_spike":
-        named |= {"MODEL.VRT.PRETRAINED": vrt.PRETRAINED, "MODEL.VRT.SPYNET": vrt.SPYNET}
+    """Return the files of weights that a training reads, by key."""
+    model = settings.MODEL
+    distill = settings.TRAIN.DISTILL
+    files: dict[str, str | Path | None] = {}
+    if model.PRETRAINED is not None:
+        files["MODEL.PRETRAINED"] = start_file(model.PRETRAINED)
+    if model.TYPE == "vrt_spike":
+        files["MODEL.VRT.PRETRAINED"] = model.VRT.PRETRAINED
+        files["MODEL.VRT.SPYNET"] = model.VRT.SPYNET
     if distill is not None:
-        named[TEACHER] = Path(distill.TEACHER) / WEIGHTS
+        files[TEACHER] = Path(distill.TEACHER) / WEIGHTS
     for name, term in settings.LOSS.active.items():
         if term.backbone is not None:
-            named[f"LOSS.{name}"] = folder / BACKBONES[term.backbone]
-    return {key: Path(path) for key, path in named.items() if path is not None}
+            files[f"LOSS.{name}"] = Path(settings.WEIGHTS.DIR) / BACKBONES[term.backbone]
+    return {key: Path(path) for key, path in files.items() if path is not None}
 
 
 def evaluation_weights(settings: Settings) -> dict[str, Path]:
-    """The files an evaluation reads besides the trained weights, by the key that asks for them."""
+    """Return the files that an evaluation reads besides the trained weights, by key."""
     if "lpips" not in settings.TEST.METRICS:
         return {}
     return {"TEST.METRICS": Path(settings.WEIGHTS.DIR) / BACKBONES["alex"]}
 
 
 def memory(settings: Settings) -> None:
-    """Counted by ``benchmarks/presets.py``, see :mod:`vrtspike.deblurring.costs`."""
+    """Return None: ``benchmarks/presets.py`` counts it, see :mod:`vrtspike.deblurring.costs`."""
 
 
 def statistics(settings: Settings, manifest: Path) -> Mapping[str, Any]:
-    """What the spikes of a run are standardised with."""
+    """Return the statistics that standardise the spikes of a run."""
     from vrtspike.data.clips.run_statistics import run_statistics
 
     return run_statistics(settings, manifest)
 
 
 def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> Trainable:
-    """Model, task and batches for one process of a training."""
+    """Build model, task and batches for one process of a training."""
     from vrtspike.deblurring import preset
 
     return preset.build(run, ranks, workers)

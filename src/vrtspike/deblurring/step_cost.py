@@ -1,7 +1,7 @@
-"""What a training step of a preset costs, counted on tensors without data.
+"""Cost of a training step of a preset, counted on tensors without data.
 
-Types are those of autocast on a CPU, attention recomputes its scores as
-``MODEL.VRT.ATTENTION: recompute`` does.
+Types are those of autocast on a CPU; attention recomputes its scores, as with
+``MODEL.VRT.ATTENTION: recompute``.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ if TYPE_CHECKING:
     from vrtspike.settings import Settings
 
 _RATIO = 2
-"""Pixels of a frame for each pixel of the spike sensor along each side, as of most recordings."""
+"""Ratio of the sides of frame and spike sensor in pixels, as in most recordings."""
 
 
 def step_cost(settings: Settings, side: int) -> StepCost:
-    """What a micro-step of one clip of a preset needs; nothing on the device is allocated.
+    """Count memory and arithmetic of a micro-step of one clip; no device memory is allocated.
 
-    The spike sensor has half the frames' size.
+    The spike sensor has half the size of the frames.
 
     Args:
-        settings: of the preset.
-        side: of the crops in pixels.
+        settings: settings of the preset.
+        side: side of the crops in pixels.
     """
-    frames, bins = settings.DATA.CLIP_LEN, settings.DATA.NUM_VOXEL_BINS
+    frames = settings.DATA.CLIP_LEN
+    bins = settings.DATA.NUM_VOXEL_BINS
     vrt = settings.MODEL.VRT.model_copy(update={"ATTENTION": "recompute"})
     recomputing = settings.MODEL.model_copy(update={"VRT": vrt})
     with FakeTensorMode(allow_non_fake_inputs=True), torch.random.fork_rng(devices=()):

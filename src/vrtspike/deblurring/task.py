@@ -22,7 +22,7 @@ from vrtspike.metrics.ssim import SSIM
 from vrtspike.monitoring.timing import section
 
 VALIDATION = (PSNR, SSIM)
-"""What every validation measures; the first is the main one, which decides what is best."""
+"""Metrics of every validation; the first is the main one, which selects the best weights."""
 
 
 class DeblurringTask:
@@ -30,10 +30,10 @@ class DeblurringTask:
 
     Args:
         statistics: mean and standard deviation of gain x rate; None without spikes.
-        terms: of the loss.
-        scores: what validation measures, the main metric first.
-        teacher: for distillation, called as the model in training.
-        teacher_weight: factor of the distance to its output.
+        terms: terms of the loss.
+        scores: metrics of validation, the main one first.
+        teacher: model for distillation, called like the trained model.
+        teacher_weight: factor of the distance to the teacher's output.
     """
 
     def __init__(
@@ -45,56 +45,67 @@ class DeblurringTask:
         teacher_weight: float = 1.0,
     ) -> None:
         self.metric = next(iter(scores)).name
-        self.lower_is_better = {each.name for each in scores if not each.larger_is_better}
+        self.lower_is_better = {metric.name for metric in scores if not metric.larger_is_better}
         self._statistics = statistics
         self._terms = terms
         self._scores = scores
-        self._teacher, self._teacher_weight = teacher, teacher_weight
+        self._teacher = teacher
+        self._teacher_weight = teacher_weight
 
     def prepare(self, batch: Any, device: torch.device) -> Clip:  # noqa: ANN401 - from a loader
         """Convert uint8 frames and counts on the device."""
         return prepare_batch(batch, self._statistics, device)
 
     def forward(self, model: nn.Module, batch: Clip) -> torch.Tensor:
-        """The restored clip, (B, T, 3, H, W), nominally in [0, 1]."""
+        """Restore a clip: (B, T, 3, H, W), nominally in [0, 1]."""
         if self._teacher is not None and torch.is_grad_enabled():
             with torch.no_grad(), section("teacher"):
                 batch.guide = self._teacher(batch.blur, batch.own_voxels)
         return model(batch.blur, batch.voxels)
 
     def losses(self, output: torch.Tensor, batch: Clip, step: int) -> dict[str, torch.Tensor]:
-        """The weighted terms that are due in this step."""
-        found = {}
+        """Compute the weighted terms that are due in this step."""
+        terms = {}
         for term in self._terms:
             if step % term.every == 0:
                 with section(term.name):
-                    found[term.name] = term.weight * term.distance(output, batch.reference)
+                    terms[term.name] = term.weight * term.distance(output, batch.reference)
         if self._teacher is not None and batch.guide is not None:
             with section("distillation"):
                 distance = charbonnier(output, batch.guide.float())
-                found["distillation"] = self._teacher_weight * distance
-        return found
+                terms["distillation"] = self._teacher_weight * distance
+        return terms
 
     def metrics(self, output: torch.Tensor, batch: Clip) -> list[dict[str, float]]:
-        """The metrics of each clip, averaged over its frames."""
-        restored, sharp = to_uint8(output), to_uint8(batch.reference)
-        return [
-            {
-                metric.name: float(np.mean([score(a, b) for a, b in zip(x, y, strict=True)]))
-                for metric, score in self._scores.items()
-            }
-            for x, y in zip(restored, sharp, strict=True)
-        ]
+        """Compute the metrics of each clip, averaged over its frames."""
+        restored = to_uint8(output)
+        sharp = to_uint8(batch.reference)
+        return [self._clip_metrics(*clips) for clips in zip(restored, sharp, strict=True)]
+
+    def _clip_metrics(
+        self, restored: NDArray[np.uint8], sharp: NDArray[np.uint8]
+    ) -> dict[str, float]:
+        """Compute the metrics of one clip, averaged over its frames.
+
+        Args:
+            restored: (T, H, W, 3).
+            sharp: the same shape.
+        """
+        means = {}
+        for metric, score in self._scores.items():
+            values = [score(frame, truth) for frame, truth in zip(restored, sharp, strict=True)]
+            means[metric.name] = float(np.mean(values))
+        return means
 
     def size(self, batch: Clip) -> tuple[int, int]:
-        """Clips and frames."""
+        """Return the numbers of clips and of frames."""
         clips, frames = batch.blur.shape[:2]
         return clips, clips * frames
 
     def pictures(self, output: torch.Tensor, batch: Clip) -> dict[str, NDArray[np.uint8]]:
         """The middle frame of the first clip: blurry, restored, sharp."""
         middle = output.shape[1] // 2
-        blur, restored, sharp = (
-            to_uint8(frames[0, middle]) for frames in (batch.blur, output, batch.reference)
-        )
+        blur = to_uint8(batch.blur[0, middle])
+        restored = to_uint8(output[0, middle])
+        sharp = to_uint8(batch.reference[0, middle])
         return {"restored": comparison(blur, restored, sharp)}

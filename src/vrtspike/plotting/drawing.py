@@ -44,12 +44,12 @@ _STYLE: Any = {
 def drawn_figure(
     path: str | Path, size: tuple[float, float] = (8.0, 4.0), *, grid: bool = True
 ) -> Iterator[Figure]:
-    """An empty figure, which is written atomically after the body has drawn on it.
+    """Provide an empty figure, and write it atomically after the body.
 
     Args:
-        path: its suffix is the format, ``.svg`` or ``.png``.
+        path: file of the figure, ``.svg`` or ``.png``.
         size: width and height in inches.
-        grid: whether to draw grid lines.
+        grid: if true, draw grid lines.
     """
     style = _STYLE | {"font.family": _fonts(), "axes.grid": grid}
     with mpl.rc_context(style), warnings.catch_warnings():
@@ -64,8 +64,9 @@ def drawn_figure(
 @cache
 def _fonts() -> list[str]:
     """The default font, and one with Chinese characters if this machine has one."""
-    here = set(font_manager.get_font_names())
-    return ["DejaVu Sans", *[name for name in _CHINESE if name in here][:1]]
+    installed = set(font_manager.get_font_names())
+    chinese = [name for name in _CHINESE if name in installed]
+    return ["DejaVu Sans", *chinese[:1]]
 
 
 def show_text(axes: Axes, text: str) -> None:

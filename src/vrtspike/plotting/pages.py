@@ -18,7 +18,7 @@ TEMPLATES = Environment(
     trim_blocks=True,
     keep_trailing_newline=True,
 )
-"""Templates by their paths in this package; what stands in HTML is escaped."""
+"""Templates by their paths in this package; values in HTML are escaped."""
 
 
 NOTE = "note"
@@ -50,7 +50,7 @@ class Table:
 
     @property
     def are_texts(self) -> list[bool]:
-        """For each column, whether it contains texts, which are left-aligned."""
+        """For each column, True if it contains texts, which are left-aligned."""
         return [not pd.api.types.is_numeric_dtype(kind) for kind in self.frame.dtypes]
 
     @property
@@ -65,10 +65,10 @@ def write_page(
     """Write tables under one heading as a self-contained HTML page.
 
     Args:
-        path: of the page.
+        path: file of the page.
         title: the heading.
         note: a paragraph above the tables; empty for none.
-        tables: in order.
+        tables: tables in their order.
         closing: paragraphs below them.
     """
     template = TEMPLATES.get_template("plotting/pages.html")
@@ -93,7 +93,7 @@ def write_tables(
 
 
 def note_lines(frame: pd.DataFrame) -> list[str]:
-    """The texts of the column ``note``, each once with the names in the first column.
+    """Return the texts of the column ``note``, each once with the names in the first column.
 
     >>> note_lines(pd.DataFrame({"preset": ["a", "b", "c"], "note": ["short", "", "short"]}))
     ['a, c: short.']
@@ -102,11 +102,11 @@ def note_lines(frame: pd.DataFrame) -> list[str]:
     for name, note in zip(frame.iloc[:, 0], frame[NOTE], strict=True):
         if isinstance(note, str) and note:
             names.setdefault(note, []).append(str(name))
-    return [f"{', '.join(named)}: {note}." for note, named in names.items()]
+    return [f"{', '.join(group)}: {note}." for note, group in names.items()]
 
 
 def texts(frame: pd.DataFrame, formats: Mapping[str, str], absent: str = "–") -> pd.DataFrame:
-    """The cells of a table as texts.
+    """Format the cells of a table as texts.
 
     Args:
         frame: the table.
@@ -117,7 +117,9 @@ def texts(frame: pd.DataFrame, formats: Mapping[str, str], absent: str = "–") 
     def text(value: object, specification: str) -> str:
         if value is None or value is pd.NA or value != value:
             return absent
-        return format(value, specification) if isinstance(value, Real) else str(value)
+        if isinstance(value, Real):
+            return format(value, specification)
+        return str(value)
 
     cells = {
         str(name): [text(value, formats.get(str(name), "")) for value in column]
@@ -127,10 +129,10 @@ def texts(frame: pd.DataFrame, formats: Mapping[str, str], absent: str = "–") 
 
 
 def markdown_table(rows: pd.DataFrame, others: str = "---:") -> str:
-    """A Markdown table.
+    """Format a Markdown table.
 
     Args:
-        rows: its texts.
+        rows: texts of the cells.
         others: alignment of the columns after the first one, which is left-aligned.
     """
     rule = ["---", *[others] * (len(rows.columns) - 1)]

@@ -41,15 +41,15 @@ Contents = dict[str, Any]
 
 
 def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
-    """The evaluation of a run, or the ``reason`` why there is none.
+    """Read the evaluation of a run, or the ``reason`` why there is none.
 
     Args:
         folder: ``results/train/<preset>``; the evaluation is in ``results/evaluate/<preset>``.
-        run: the run; an evaluation of another one does not count.
+        run: the run; an evaluation of another run is ignored.
 
     Returns:
-        entries of the summary on the test frames; ``metrics``, first the one by which the
-        evaluation ranked frames and examples, the others in the order of the problem;
+        entries of the summary on the test frames; ``metrics``, first the one that ranks frames and
+        examples, then the others in the order of the problem;
         ``sequence_rows``, one per sequence; ``frame_rows``: sequence, frame, and both
         figures of each of the metrics, of every ``frame_step``-th frame; ``worst``: sequence,
         frame, figure; ``examples``, worst first, with the paths of their ``files`` by kind;
@@ -62,29 +62,22 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
     if summary is None:
         return {"reason": f"not evaluated: no {SUMMARY} of run {run.fingerprint}; {_ADVICE}"}
     folder = evaluation_folder(folder)
-    if missing := [name for name in REQUIRED if name not in summary]:
+    missing = [name for name in REQUIRED if name not in summary]
+    if missing:
         raise RunError(
             f"{folder / SUMMARY}: keys {', '.join(missing)} are missing; {_ADVICE}, or have the "
             "problem write what docs/extending.md lists"
         )
-    of_frames = test_frames(summary)
-    frames, sequences = (
-        _of_protocol(read_table(folder / name, _ADVICE), of_frames["protocol"])
-        for name in (FRAMES, SEQUENCES)
-    )
-    worst = summary.get("worst") or ()
-    ranking = next(iter(worst), ())
-    by_rank = sorted(metrics_of_task(summary).items(), key=lambda each: each[0] not in ranking)
-    metrics = [
-        _metric(metric, summary, of_frames["protocol"])
-        for name, metric in by_rank
-        if name in summary["metrics"]
-    ]
+    frame_facts = test_frames(summary)
+    protocol = frame_facts["protocol"]
+    frames = _rows_of_protocol(read_table(folder / FRAMES, _ADVICE), protocol)
+    sequences = _rows_of_protocol(read_table(folder / SEQUENCES, _ADVICE), protocol)
+    metrics = _metrics(summary, protocol)
     step = max(1, math.ceil(len(frames) / MAX_FRAMES))
     columns = [column for metric in metrics for column in metric["columns"]]
     drawn = frames.reindex(columns=["sequence", "frame", *columns]).iloc[::step]
     return {
-        **of_frames,
+        **frame_facts,
         "seconds_per_frame": summary.get("seconds_per_frame"),
         "metrics": metrics,
         "warnings": summary.get("warnings", []),
@@ -92,11 +85,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
         "sequence_rows": records(sequences),
         "frame_rows": [[*row.values()] for row in records(drawn)],
         "frame_step": step,
-        "worst": [
-            (each["sequence"], each["frame"], each[name])
-            for each in worst
-            for name in each.keys() - {"sequence", "frame"}
-        ],
+        "worst": _worst(summary),
         **_examples(folder / EXAMPLES),
         "videos": [
             {"label": video.stem, "file": video}
@@ -109,8 +98,28 @@ def read_evaluation(folder: Path, run: PublishedRun) -> Contents:
     }
 
 
+def _metrics(summary: Mapping[str, Any], protocol: str) -> list[Contents]:
+    """The metrics of an evaluation, first the one that ranks its frames."""
+    worst = summary.get("worst") or ()
+    ranking = worst[0] if worst else {}
+    items = metrics_of_task(summary).items()
+    ranked = sorted(items, key=lambda item: item[0] not in ranking)
+    return [
+        _metric(metric, summary, protocol) for name, metric in ranked if name in summary["metrics"]
+    ]
+
+
+def _worst(summary: Mapping[str, Any]) -> list[tuple[str, str, float]]:
+    """Sequence, name and figure of the worst frames."""
+    rows = []
+    for frame in summary.get("worst") or ():
+        for name in frame.keys() - {"sequence", "frame"}:
+            rows.append((frame["sequence"], frame["frame"], frame[name]))
+    return rows
+
+
 def in_base64(path: Path) -> str:
-    """The contents of a file, for an address in a page."""
+    """Read the contents of a file in base64, for a link in a page."""
     return base64.b64encode(path.read_bytes()).decode()
 
 
@@ -126,7 +135,7 @@ def read_table(path: Path, advice: str) -> pd.DataFrame:
     return pd.read_csv(path, dtype=names, keep_default_na=False, na_values=[""])
 
 
-def _of_protocol(table: pd.DataFrame, protocol: str) -> pd.DataFrame:
+def _rows_of_protocol(table: pd.DataFrame, protocol: str) -> pd.DataFrame:
     """The rows of a protocol, without the columns that it leaves empty."""
     if "protocol" not in table:
         return table
@@ -134,7 +143,7 @@ def _of_protocol(table: pd.DataFrame, protocol: str) -> pd.DataFrame:
 
 
 def records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as JSON values: numbers with six digits, None for numbers that are not finite.
+    """Convert rows to JSON values: numbers with six digits, None for numbers that are not finite.
 
     >>> records(pd.DataFrame({"name": ["a", "b"], "rate": [1.23456789e-7, math.inf]}))
     [{'name': 'a', 'rate': 1.23457e-07}, {'name': 'b', 'rate': None}]
@@ -145,11 +154,13 @@ def records(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _metric(metric: Metric, summary: Mapping[str, Any], protocol: str) -> Contents:
-    """A metric with the means of the input (``blurry``), the result (``restored``), the ``gain``.
+    """A metric with its means: ``blurry`` (input), ``restored`` (result), ``gain``, ``spikes``.
 
-    Also of pictures from ``spikes`` alone; None if there is no finite number, with the ``reason``.
+    ``spikes`` is the mean of pictures from spikes alone. Means without finite number are None, with
+    the ``reason``.
     """
-    figures, alone = summary["metrics"][metric.name], summary.get("spikes_alone") or {}
+    figures = summary["metrics"][metric.name]
+    alone = summary.get("spikes_alone") or {}
     return {
         **{key: getattr(metric, key) for key in _METRIC_FIELDS},
         # With the protocol, because the page compares metrics of one name.
@@ -166,12 +177,14 @@ def _metric(metric: Metric, summary: Mapping[str, Any], protocol: str) -> Conten
 
 
 def _examples(folder: Path) -> Contents:
+    """The examples of an evaluation with the paths of their files, and how they were chosen."""
     index = folder / EXAMPLES_INDEX
     if not index.is_file():
         return {"choice": "", "examples": []}
     contents = read_mapping(index, _ADVICE)
-    if missing := [name for name in ("choice", "examples") if name not in contents]:
+    missing = [name for name in ("choice", "examples") if name not in contents]
+    if missing:
         raise RunError(f"{index}: {', '.join(missing)} missing; {_ADVICE}")
     for example in contents["examples"]:
-        example["files"] = {what: folder / file for what, file in example["files"].items()}
+        example["files"] = {kind: folder / file for kind, file in example["files"].items()}
     return {name: contents[name] for name in ("choice", "examples")}

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from vrtspike.analysis.figures import summarize_sections, throughput
 from vrtspike.analysis.performance import Analysis
 from vrtspike.analysis.run_logs import RunLogs
+from vrtspike.analysis.section_times import summarize_sections, throughput
 from vrtspike.config.problems import Metric
 from vrtspike.io.files import finite_or_null
 from vrtspike.reporting.evaluations import Contents, read_table, records
@@ -33,59 +33,67 @@ MEMORY = {
 def curves_of(
     table: pd.DataFrame, columns: Mapping[str, str], points: int = POINTS
 ) -> dict[str, Contents]:
-    """The curves of those columns that a table has and that contain numbers.
+    """Return the curves of columns, if the table has them and they contain numbers.
 
     Args:
         table: with a column ``step``; values that are not finite are ignored.
         columns: titles by column.
-        points: neighbouring values are averaged until at most so many are left.
+        points: largest number of points; neighbouring values are averaged.
 
     Returns:
         by title ``steps``: the last step of each point; ``values``: means, None without finite
         values; ``width``: logged steps per point.
     """
-    found: dict[str, Contents] = {}
+    curves: dict[str, Contents] = {}
     for column, title in columns.items():
-        if column not in table or (rows := table.dropna(subset=[column])).empty:
+        if column not in table:
+            continue
+        rows = table.dropna(subset=[column])
+        if rows.empty:
             continue
         width = -(-len(rows) // points)
         values = pd.to_numeric(rows[column]).replace([np.inf, -np.inf], np.nan)
         finite = rows.assign(values=values).sort_values("step", kind="stable")
         groups = finite.groupby(np.arange(len(finite)) // width)
         means = records(groups.agg(steps=("step", "last"), values=("values", "mean")))
-        found[title] = {name: [each[name] for each in means] for name in ("steps", "values")}
-        found[title]["width"] = width
-    return found
+        curves[title] = {
+            "steps": [mean["steps"] for mean in means],
+            "values": [mean["values"] for mean in means],
+            "width": width,
+        }
+    return curves
 
 
 def training_curves(logs: RunLogs, metrics: Mapping[str, Metric]) -> dict[str, Contents]:
-    """The curves of a run by title, for ``train`` and ``validation``.
+    """Return the curves of a run by title, for ``train`` and ``validation``.
 
     Args:
-        logs: of the run.
-        metrics: of the run's problem.
+        logs: logs of the run.
+        metrics: metrics of its problem.
     """
     names = [name for name in map(str, logs.train.columns) if name.startswith("losses.")]
     # A single term equals the loss.
     parts = {name: f"loss: {name.partition('.')[2]}" for name in names if len(names) > 1}
-    named = {"loss": "loss", **parts, "grad_norm": "gradient norm", "lr": "learning rate"}
-    measured = {metric.name: metric.label for metric in metrics.values()}
+    titles = {"loss": "loss", **parts, "grad_norm": "gradient norm", "lr": "learning rate"}
+    labels = {metric.name: metric.label for metric in metrics.values()}
     return {
-        "train": curves_of(logs.train, named),
-        "validation": curves_of(logs.validation, measured),
+        "train": curves_of(logs.train, titles),
+        "validation": curves_of(logs.validation, labels),
     }
 
 
 def performance(analysis: Analysis) -> Contents:
-    """Time and memory of a run, and what to change.
+    """Return time and memory of a run, with findings.
 
     Returns:
         figures of :class:`vrtspike.analysis.figures.RunFigures`; ``parts``: their share of a step,
-        0 to 1; ``sections`` of :func:`~vrtspike.analysis.figures.summarize_sections`; curves of
-        ``throughput`` and ``memory`` (megabytes of 2**20 bytes) by title; ``findings``, the most
-        important first, keys as ``KEY: value``.
+        0 to 1; ``sections`` of :func:`~vrtspike.analysis.section_times.summarize_sections`;
+        curves of ``throughput`` and ``memory`` (megabytes of 2**20 bytes) by title; ``findings``,
+        the most important first, keys as ``KEY: value``.
     """
-    speed, memory, logs = analysis.figures.speed, analysis.figures.memory, analysis.logs
+    speed = analysis.figures.speed
+    memory = analysis.figures.memory
+    logs = analysis.logs
     times = {name: getattr(speed, name) for name in ("step_ms", "samples_per_second", "data_share")}
     sizes = {name: getattr(memory, name) for name in ("process_mb", "gpu_peak_mb")}
     return {
@@ -94,12 +102,14 @@ def performance(analysis: Analysis) -> Contents:
         "sections": records(summarize_sections(logs.timing)),
         "throughput": curves_of(throughput(logs.steps, logs.timing), RATES),
         "memory": curves_of(logs.memory, MEMORY),
-        "findings": [asdict(found) | {"keys": found.key_lines} for found in analysis.findings],
+        "findings": [
+            asdict(finding) | {"keys": finding.key_lines} for finding in analysis.findings
+        ],
     }
 
 
 def read_alignment(path: Path) -> Contents | None:
-    """The alignment of a data set from its table; None where there is no table.
+    """Read the alignment of a data set from its table; None without a table.
 
     Args:
         path: ``results/data/<data set>/alignment.csv``.
@@ -114,11 +124,13 @@ def read_alignment(path: Path) -> Contents | None:
         return None
     table = read_table(path, "prepare the data again")
     table["offset"] = table["center"] - table["expected_center"]
-    spread = (("", "median"), ("_low", "min"), ("_high", "max"))
-    sequences = table.groupby(["split", "sequence"], as_index=False).agg(
-        exposures=("frame", "size"),
-        **{f"{n}{end}": (n, how) for n in ("offset", "correlation") for end, how in spread},
-    )
+    aggregations = {"exposures": ("frame", "size")}
+    for name in ("offset", "correlation"):
+        aggregations[name] = (name, "median")
+        aggregations[f"{name}_low"] = (name, "min")
+        aggregations[f"{name}_high"] = (name, "max")
+    groups = table.groupby(["split", "sequence"], as_index=False)
+    sequences = groups.agg(**aggregations)
     (medians,) = records(table[["offset", "correlation"]].median().to_frame().T)
     return {
         "dataset": path.parent.name,

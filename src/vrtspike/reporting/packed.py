@@ -24,7 +24,7 @@ from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.system.surroundings import free_bytes
 
 _OTHER_BYTES = 100_000
-"""More than settings, figures and card take."""
+"""Upper limit of the size of settings, figures and card."""
 _RECORD_KEYS = ("schema", "status", "name", "fingerprint", "dataset_digest", "step", "parameters")
 PRECISION = "weights_precision"
 """Key of a pack's ``run.json``: the type of its weights; ``precision`` is that of a training."""
@@ -45,7 +45,7 @@ def pack_run(
         folder: ``results/train/<preset>``.
         output: the folder; it must not exist.
         licence: for the card, an identifier of the hub, such as ``mit``; ``other`` for none.
-        half: whether weights are written in half precision.
+        half: if true, weights are written in half precision.
         evaluation: folder of the run's evaluation; None is ``results/evaluate/<preset>``.
 
     Returns:
@@ -92,7 +92,7 @@ def _require_space(output: Path, needed: int) -> None:
     """Refuse a folder on a disk with too little space, before anything is written.
 
     Raises:
-        RunError: naming the folder, what is needed and what is free.
+        RunError: naming the folder, the needed and the free space.
     """
     free = free_bytes(output)
     if free < needed:
@@ -103,7 +103,7 @@ def _require_space(output: Path, needed: int) -> None:
 
 
 def _git(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """``commit`` of the code that trained a run, whether it was ``changed``; None if unknown."""
+    """``commit`` of the code that trained a run, and ``changed``; None if unknown."""
     git: Mapping[str, Any] | None = record.get("environment", {}).get("git")
     return git
 
@@ -114,14 +114,15 @@ def _card(
     """The model card: front matter for the hub, then the description.
 
     Args:
-        run: whose card it is.
-        record: the pack's ``run.json``.
-        figures: of its evaluation.
-        licence: of the weights.
+        run: the run.
+        record: ``run.json`` of the pack.
+        figures: figures of the run's evaluation.
+        licence: licence of the weights.
     """
     from vrtspike.plotting.pages import TEMPLATES
 
-    settings, train = run.settings, run.settings.TRAIN
+    settings = run.settings
+    train = settings.TRAIN
     return TEMPLATES.get_template("reporting/model_card.md").render(
         plain=markdown_text,
         code=markdown_code,
@@ -141,12 +142,12 @@ def _card(
 
 
 def _quoted(text: str) -> str:
-    """A text in quotes that Python and YAML read alike."""
+    """Quote a text so that Python and YAML read it alike."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def markdown_text(text: str) -> str:
-    """A text as Markdown shows it unchanged, in one line.
+    """Escape a text so that Markdown shows it unchanged, in one line.
 
     >>> print(markdown_text("a_b|<c>"))
     a\\_b\\|\\<c\\>
@@ -155,7 +156,7 @@ def markdown_text(text: str) -> str:
 
 
 def markdown_code(text: str) -> str:
-    """A text as code, between more backticks than it contains in a row.
+    """Format a text as code in Markdown, between more backticks than it contains in a row.
 
     >>> print(markdown_code("demo"), markdown_code("a`b"))
     `demo` `` a`b ``

@@ -38,7 +38,7 @@ class Verdict:
     Attributes:
         sentence: the main result; figures between ``**`` are shown in bold.
         facts: short statements below it.
-        preset: of the best run; empty if none was evaluated.
+        preset: preset of the best run; empty if none was evaluated.
     """
 
     sentence: str
@@ -52,28 +52,28 @@ class Verdict:
 
 
 def verdict(runs: Sequence[Contents]) -> Verdict:
-    """The verdict on the best of the evaluated runs.
+    """Write the verdict on the best of the evaluated runs.
 
-    The best is that with the best restored figure of the first evaluation's main metric, among the
-    runs with the same test frames, because figures of different frames cannot be compared.
+    The best run has the best restored figure of the first evaluation's main metric, among the runs
+    with the same test frames, because figures of different frames cannot be compared.
 
     Args:
         runs: at least one, from :func:`vrtspike.reporting.runs.read_run`.
     """
-    measured = [(run, metric) for run in runs if (metric := leading_metric(run["evaluation"]))]
-    if not measured:
-        trained = ", ".join(f"{run['name']}, at {run['origin']['commit']}" for run in runs)
-        none = "the evaluation has no finite figure"
-        reasons = [f"{run['name']}: {run['evaluation'].get('reason', none)}" for run in runs]
-        return Verdict(f"Trained, without figures of test frames: {trained}.", reasons)
+    pairs = [(run, leading_metric(run["evaluation"])) for run in runs]
+    evaluated = [(run, metric) for run, metric in pairs if metric is not None]
+    if not evaluated:
+        return _verdict_without_figures(runs)
 
     def compared_by(run: Contents, metric: Contents) -> list[object]:
         return [metric["name"], *(run["evaluation"][name] for name in TEST_FRAMES)]
 
-    same = [each for each in measured if compared_by(*each) == compared_by(*measured[0])]
-    best = max if measured[0][1]["larger_is_better"] else min
-    run, metric = best(same, key=lambda each: each[1]["restored"])
-    evaluation, origin = run["evaluation"], dict(run["origin"]["facts"])
+    first = evaluated[0]
+    comparable = [pair for pair in evaluated if compared_by(*pair) == compared_by(*first)]
+    best = max if first[1]["larger_is_better"] else min
+    run, metric = best(comparable, key=lambda pair: pair[1]["restored"])
+    evaluation = run["evaluation"]
+    origin = dict(run["origin"]["facts"])
     facts = [
         *evaluation["warnings"],
         f"{metric['title']}, mean over the sequences ({evaluation['sequences']}) of split "
@@ -81,34 +81,49 @@ def verdict(runs: Sequence[Contents]) -> Verdict:
     ]
     if run["training_seconds"] is not None:
         facts.append(f"trained: {origin['training']}, {origin['machine']}")
-    compared = [each["name"] for each, _ in same]
-    if left := [each["name"] for each, _ in measured if each["name"] not in compared]:
-        facts.append(f"not compared, of other test frames or metrics: {', '.join(left)}")
-    return Verdict(_sentence(run, metric, len(same)), facts, run["name"])
+    names = [member["name"] for member, _ in comparable]
+    others = [member["name"] for member, _ in evaluated if member["name"] not in names]
+    if others:
+        facts.append(f"not compared, of other test frames or metrics: {', '.join(others)}")
+    return Verdict(_sentence(run, metric, len(comparable)), facts, run["name"])
+
+
+def _verdict_without_figures(runs: Sequence[Contents]) -> Verdict:
+    """The verdict on runs without figures of test frames, with the reasons."""
+    trained = ", ".join(f"{run['name']}, at {run['origin']['commit']}" for run in runs)
+    default = "the evaluation has no finite figure"
+    reasons = [f"{run['name']}: {run['evaluation'].get('reason', default)}" for run in runs]
+    return Verdict(f"Trained, without figures of test frames: {trained}.", reasons)
 
 
 def leading_metric(evaluation: Contents) -> Contents | None:
-    """The metric of the page's first sentence: the first one with finite figures."""
+    """Return the metric of the page's first sentence: the first one with finite figures."""
     metrics: list[Contents] = evaluation.get("metrics", [])
-    return next((m for m in metrics if None not in (m["gain"], m["restored"])), None)
+    for metric in metrics:
+        if metric["gain"] is not None and metric["restored"] is not None:
+            return metric
+    return None
 
 
 def _sentence(run: Contents, metric: Contents, compared: int) -> str:
+    """The main result in a sentence, best of so many compared runs."""
+
     def bold(value: float) -> str:
         text = f"{value:.{metric['decimals']}f} {metric['unit']}"
         return f"**{text.strip()}**"
 
-    evaluation, gain = run["evaluation"], metric["gain"]
+    evaluation = run["evaluation"]
+    gain = metric["gain"]
     best = f", best of {compared}," if compared > 1 else ""
     change = f"a {'gain' if gain >= 0 else 'loss'} of {bold(abs(gain))}"
     if bold(abs(gain)) == bold(0.0):
         change = "no change"
     # The unit dB implies PSNR; other metrics are named.
-    named = "" if metric["unit"] == "dB" else f"{metric['title']} "
+    title = "" if metric["unit"] == "dB" else f"{metric['title']} "
     lower = "" if metric["larger_is_better"] else ", lower is better"
     return (
         f"Preset {run['name']}{best} takes {evaluation['frames']} frames of data set "
-        f"{evaluation['dataset']} from {named}{bold(metric['blurry'] or 0.0)} "
+        f"{evaluation['dataset']} from {title}{bold(metric['blurry'] or 0.0)} "
         f"({metric['before']}) to {bold(metric['restored'])} ({metric['after']}{lower}): "
         f"{change}, at {run['origin']['commit']}."
     )
@@ -145,15 +160,15 @@ def write_report_page(
         the beginning of the page.
 
     Raises:
-        RunError: if a run is not there, or a file of its results is damaged.
+        RunError: if a run is missing, or a file of its results is damaged.
         DataError: if a picture cannot be read.
     """
     runs = [read_run(results, name, preset_folder) for name in presets]
     datasets = dict.fromkeys(run["dataset"] for run in runs)
     tables = (read_alignment(results / "data" / name / "alignment.csv") for name in datasets)
     evaluations = [run["evaluation"] for run in runs]
-    _embed_videos([each for e in evaluations for each in e.get("videos", ())], output)
-    examples = [each for e in evaluations for each in e.get("examples", ())]
+    _embed_videos(_join(evaluations, "videos"), output)
+    examples = _join(evaluations, "examples")
     files = [example.pop("files") for example in examples]
     headline = verdict(runs)
     data = {
@@ -176,11 +191,16 @@ def write_report_page(
     for number, example in enumerate(examples):
         example["pictures"] = pictures.get(number)
     for evaluation in evaluations:
-        shown = [each for each in evaluation.get("examples", ()) if each["pictures"]]
-        evaluation["examples"] = shown
+        examples_of_run = evaluation.get("examples", ())
+        evaluation["examples"] = [example for example in examples_of_run if example["pictures"]]
     data["pictures"] = {"form": form, "left_out": len(examples) - len(pictures)}
     atomic_write_text(output, page(data=script_json(data)))
     return headline
+
+
+def _join(evaluations: Sequence[Contents], name: str) -> list[Contents]:
+    """The entries of a list in all evaluations."""
+    return [entry for evaluation in evaluations for entry in evaluation.get(name, ())]
 
 
 def _embed_videos(videos: Sequence[Contents], output: Path) -> None:
@@ -197,7 +217,7 @@ def _embed_videos(videos: Sequence[Contents], output: Path) -> None:
 
 
 def script_json(value: Any) -> str:  # noqa: ANN401 - any JSON value
-    """JSON that is safe in a script element.
+    """Convert a value to JSON that is safe in a script element.
 
     >>> script_json({"name": "</script>"})
     '{"name":"\\\\u003c/script>"}'
@@ -213,4 +233,5 @@ def _packed_plotly() -> str:
 
 
 def _asset(name: str) -> str:
+    """Read a file of the page."""
     return Path(__file__).with_name("assets").joinpath(name).read_text("utf-8")

@@ -22,10 +22,10 @@ GRAY = frozenset({"spikes"})
 """Pictures that are grey."""
 
 THREADS = 4
-"""As the rule asks for."""
+"""Threads of the rule."""
 
 THUMBNAIL = (176, 60)
-"""Longest side and quality of the pictures to choose from."""
+"""Longest side and quality of the thumbnails."""
 LEVELS = ((1920, 90), (1280, 76), (960, 62), (720, 56), (400, 44))
 """Longest side in pixels and quality of WebP, from the best to the smallest."""
 
@@ -35,7 +35,7 @@ Picture = NDArray[np.uint8]
 
 
 def error_map(restored: Picture, sharp: Picture) -> Picture:
-    """Error map of a frame, in colours from black (equal) to light yellow.
+    """Compute the error map of a frame, in colours from black (equal) to light yellow.
 
     Args:
         restored: uint8 (H, W, 3).
@@ -51,14 +51,14 @@ def error_map(restored: Picture, sharp: Picture) -> Picture:
 
 
 def error_colours() -> list[str]:
-    """Nine colours of :func:`error_map` from 0 to ``ERROR_TOP``, in CSS."""
+    """Return nine colours of :func:`error_map` from 0 to ``ERROR_TOP``, in CSS."""
     levels = np.linspace(0, 255, 9).round().astype(np.uint8)[None]
     colours = cv2.applyColorMap(levels, _COLOURS)[0, :, ::-1]
     return [f"rgb({r} {g} {b})" for r, g, b in colours.tolist()]
 
 
 def encode(picture: Picture, side: int, quality: int) -> str:
-    """A picture as WebP in base64.
+    """Encode a picture as WebP in base64.
 
     Args:
         picture: uint8 (H, W, 3) RGB or (H, W).
@@ -81,7 +81,7 @@ def encode(picture: Picture, side: int, quality: int) -> str:
 def encode_examples(
     examples: Sequence[Mapping[str, Path]], budget: int
 ) -> tuple[str, dict[int, dict[str, str]]]:
-    """Pictures of examples at the best of :data:`LEVELS` that fits into a size limit.
+    """Encode the pictures of examples at the best of :data:`LEVELS` that fits into a size limit.
 
     Args:
         examples: worst first; files by kind: ``blurry``, ``restored``, ``sharp``, and ``spikes`` if
@@ -90,7 +90,7 @@ def encode_examples(
             are left out evenly.
 
     Returns:
-        the form of all pictures, in words; and pictures by index of the example and kind, WebP in
+        the format of all pictures, in words; and pictures by index of the example and kind, WebP in
         base64, with the added kinds ``error`` and ``thumbnail``.
 
     Raises:
@@ -99,23 +99,24 @@ def encode_examples(
     # OpenCV releases the GIL.
     with ThreadPoolExecutor(min(THREADS, available_cpus())) as threads:
         for side, quality in LEVELS:
-            found = list(threads.map(partial(_encode, side=side, quality=quality), examples))
-            sizes = np.array([sum(map(len, each.values())) for each in found], int)
+            encode_level = partial(_encode, side=side, quality=quality)
+            encoded = list(threads.map(encode_level, examples))
+            sizes = np.array([sum(map(len, example.values())) for example in encoded], int)
             if sizes.sum() <= budget:
                 break
-    kept = np.arange(len(found))
+    kept = np.arange(len(encoded))
     while len(kept) and sizes[kept].sum() > budget:
         # Evenly spaced, with the first and the last.
-        kept = np.linspace(0, len(found) - 1, len(kept) - 1).astype(int)
+        kept = np.linspace(0, len(encoded) - 1, len(kept) - 1).astype(int)
     form = f"WebP of quality {quality}, at most {side} pixels wide or high"
-    return form, {place: found[place] for place in kept.tolist()}
+    return form, {index: encoded[index] for index in kept.tolist()}
 
 
 def _encode(files: Mapping[str, Path], side: int, quality: int) -> dict[str, str]:
     """The pictures of an example, with its error map and thumbnail."""
     pictures: dict[str, Picture] = {
-        what: read_gray(path) if what in GRAY else read_rgb(path) for what, path in files.items()
+        kind: read_gray(path) if kind in GRAY else read_rgb(path) for kind, path in files.items()
     }
     pictures["error"] = error_map(pictures["restored"], pictures["sharp"])
-    encoded = {what: encode(picture, side, quality) for what, picture in pictures.items()}
+    encoded = {kind: encode(picture, side, quality) for kind, picture in pictures.items()}
     return encoded | {"thumbnail": encode(pictures["restored"], *THUMBNAIL)}

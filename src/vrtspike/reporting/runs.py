@@ -28,8 +28,8 @@ def read_run(results: Path, name: str, presets: Path) -> Contents:
     """Read one run below a folder of results.
 
     Args:
-        results: contains ``train/<name>`` and, if it exists, ``evaluate/<name>``.
-        name: the preset.
+        results: folder with ``train/<name>`` and, if it exists, ``evaluate/<name>``.
+        name: name of the preset.
         presets: folder of the presets.
 
     Returns:
@@ -43,8 +43,11 @@ def read_run(results: Path, name: str, presets: Path) -> Contents:
         RunError: if the run is missing, or a file is damaged.
     """
     folder = results / "train" / name
-    analysis, record = read_analysis(folder), read_record(folder) or {}
-    run, logs, weights = analysis.run, analysis.logs, folder / WEIGHTS
+    analysis = read_analysis(folder)
+    record = read_record(folder) or {}
+    run = analysis.run
+    logs = analysis.logs
+    weights = folder / WEIGHTS
     seconds = training_seconds(record, logs.train["time"].dropna().tolist())
     trains = run.settings.kept_start is None
     return {
@@ -63,9 +66,9 @@ def read_run(results: Path, name: str, presets: Path) -> Contents:
 
 
 def dataset_name(run: PublishedRun) -> str:
-    """The name of a run's data set: of the folders that its problem names the first one.
+    """Return the name of a run's data set, the first of the folders that its problem names.
 
-    Only the manifest's path has it; results may lie in any folder.
+    It is taken from the manifest's path, because results may be in any folder.
 
     >>> sea = find_problem("sst").SETTINGS(TASK="sst")
     >>> dataset_name(PublishedRun("one", sea, "results/data/sea/dataset.json", ""))
@@ -87,70 +90,105 @@ def read_origin(
         folder: ``results/train/<preset>``.
         run: its identity.
         record: its ``run.json``.
-        seconds: that the training took.
+        seconds: duration of the training.
         presets: folder of the presets, with the base preset.
 
     Returns:
-        ``commit`` of the code that trained it, in words; ``base``: what the settings are compared
-        with; ``differences``: key, base value, own value; ``facts``: name and value of everything
-        else, in order.
+        ``commit`` of the code that trained it, in words; ``base``: name of the settings that its
+        own are compared with; ``differences``: key, base value, own value; ``facts``: name and
+        value of everything else, in order.
     """
-    base, there = _base(run.name, presets, run.settings)
-    environment, started = record["environment"], record["starts"][0]["time"]
-    git, device = environment["git"] or {}, environment["device"]
-    commit, code = "no known commit", ["no commit known: trained outside a git checkout"]
-    if git:
-        commit, code = f"commit {git['commit'][:8]}", [git["commit"]]
-    if git.get("changed"):
-        code.append("with changes that were not committed")
-    if changed := record.get("code_changed"):
-        code.append(f"changed during the run: {', '.join(changed)}")
-    machine = f"{device['name']} (CPU)"
-    if memory := device.get("memory_mb"):
-        machine = f"{run.processes} x {device['name']}, {memory / 1024:.0f} GiB of GPU memory"
-    begun = f"{datetime.datetime.fromtimestamp(started, datetime.UTC):%Y-%m-%d %H:%M} UTC"
-    versions = {"python": environment["python"], **environment["packages"]}
-    versions |= {name: device.get(name) for name in ("cuda", "cudnn")}
-    weights, found = folder / WEIGHTS, "missing"
-    if weights.is_file():
-        size = f"{weights.stat().st_size / 1e6:.1f} MB"
-        found = f"{weights.name}, {size}, SHA-256 {file_digest(weights)}"
-    trained = f"{run.steps:,} steps, {duration_words(seconds)}, begun {begun}"
-    if (start := run.settings.kept_start) is not None:
-        trained = kept_note(start)
+    base, base_settings = _base(run.name, presets, run.settings)
+    environment = record["environment"]
+    commit, code = _code_facts(record)
     facts = {
         "code": "; ".join(code),
         "data set": f"{dataset_name(run)}, {run.dataset_digest}",
         "fingerprint": run.fingerprint,
-        "machine": f"{machine}, {environment['cpus']} CPUs, host {environment['host']}",
-        "training": trained,
-        "versions": ", ".join(f"{name} {each}" for name, each in versions.items() if each),
+        "machine": _machine_text(run, environment),
+        "training": _training_text(run, record, seconds),
+        "versions": _versions_text(environment),
         "precision": record.get("precision"),
         "parameters": f"{run.parameters:,}" if run.parameters else "",
-        "weights": found,
+        "weights": _weights_text(folder / WEIGHTS),
         **{f"begins with {key}": digest for key, digest in run.weights.items()},
     }
     return {
-        "commit": f"{commit} with changes" if len(code) > 1 else commit,
+        "commit": commit,
         "base": base,
-        "differences": setting_changes(there, run.settings),
+        "differences": setting_changes(base_settings, run.settings),
         "facts": [(name, value) for name, value in facts.items() if value],
     }
 
 
-def setting_changes(there: RunSettings, here: RunSettings) -> tuple[tuple[str, ...], ...]:
-    """Key, base value and own value of every setting that differs, values as JSON."""
-    trees = shown_settings(there), shown_settings(here)
+def _code_facts(record: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """The commit of the code in words, and all facts about the code."""
+    git = record["environment"]["git"] or {}
+    if git:
+        commit = f"commit {git['commit'][:8]}"
+        code = [git["commit"]]
+    else:
+        commit = "no known commit"
+        code = ["no commit known: trained outside a git checkout"]
+    if git.get("changed"):
+        code.append("with changes that were not committed")
+    changed = record.get("code_changed")
+    if changed:
+        code.append(f"changed during the run: {', '.join(changed)}")
+    if len(code) > 1:
+        commit += " with changes"
+    return commit, code
+
+
+def _machine_text(run: PublishedRun, environment: Mapping[str, Any]) -> str:
+    """Devices, CPUs and host of a training."""
+    device = environment["device"]
+    memory = device.get("memory_mb")
+    if memory:
+        devices = f"{run.processes} x {device['name']}, {memory / 1024:.0f} GiB of GPU memory"
+    else:
+        devices = f"{device['name']} (CPU)"
+    return f"{devices}, {environment['cpus']} CPUs, host {environment['host']}"
+
+
+def _training_text(run: PublishedRun, record: Mapping[str, Any], seconds: float) -> str:
+    """Steps, duration and start of a training."""
+    start = run.settings.kept_start
+    if start is not None:
+        return kept_note(start)
+    began = datetime.datetime.fromtimestamp(record["starts"][0]["time"], datetime.UTC)
+    return f"{run.steps:,} steps, {duration_words(seconds)}, begun {began:%Y-%m-%d %H:%M} UTC"
+
+
+def _versions_text(environment: Mapping[str, Any]) -> str:
+    """Versions of Python, packages and CUDA."""
+    versions = {"python": environment["python"], **environment["packages"]}
+    for name in ("cuda", "cudnn"):
+        versions[name] = environment["device"].get(name)
+    return ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+
+
+def _weights_text(path: Path) -> str:
+    """Name, size and digest of a file of weights."""
+    if not path.is_file():
+        return "missing"
+    size = f"{path.stat().st_size / 1e6:.1f} MB"
+    return f"{path.name}, {size}, SHA-256 {file_digest(path)}"
+
+
+def setting_changes(base: RunSettings, settings: RunSettings) -> tuple[tuple[str, ...], ...]:
+    """Return key, base value and own value of every setting that differs, values as JSON."""
     text = functools.partial(json.dumps, ensure_ascii=False)
-    return tuple((key, *pair) for key, pair in unequal(*trees, text=text).items())
+    differences = unequal(shown_settings(base), shown_settings(settings), text=text)
+    return tuple((key, *values) for key, values in differences.items())
 
 
 def training_seconds(record: Mapping[str, Any], times: Sequence[float]) -> float:
-    """Duration of a training without the time between interruptions and the next starts.
+    """Compute the duration of a training, without the time between its interruptions and restarts.
 
     Args:
         record: ``run.json``, with the time of every start.
-        times: of its logged steps, in any order.
+        times: times of its logged steps, in any order.
 
     >>> training_seconds({"starts": [{"time": 0.0}, {"time": 100.0}]}, [1.0, 5.0, 107.0])
     12.0
@@ -163,15 +201,18 @@ def training_seconds(record: Mapping[str, Any], times: Sequence[float]) -> float
     return seconds
 
 
-def _base(name: str, presets: Path, own: RunSettings) -> tuple[str, RunSettings]:
-    """What a preset is compared with: its ``BASE``, or else the schema's defaults.
+def _base(name: str, presets: Path, settings: RunSettings) -> tuple[str, RunSettings]:
+    """Return name and settings of the base of a preset: its ``BASE``, or the schema's defaults.
 
     The base of an ablation's variant is the preset that it is derived from.
     """
     path = presets / f"{name}.yaml"
-    derived_from = own.ablation.origin(name) if own.ablation else None
-    parent = read_yaml(path).values.get(BASE) if path.is_file() else derived_from
+    parent = None
+    if path.is_file():
+        parent = read_yaml(path).values.get(BASE)
+    elif settings.ablation:
+        parent = settings.ablation.origin(name)
     file = path.with_name(f"{parent}.yaml")
     if parent is None or not file.is_file():
-        return DEFAULTS, type(own)(TASK=own.TASK)
+        return DEFAULTS, type(settings)(TASK=settings.TASK)
     return f"preset {parent}", load_preset(file)

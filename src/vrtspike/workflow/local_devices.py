@@ -1,4 +1,4 @@
-"""How the jobs of one machine share its GPUs and cores; on a cluster the profile decides.
+"""Division of a machine's GPUs and cores among its jobs; on a cluster the profile decides.
 
 Snakemake evaluates these resources again just before a job starts, when all due jobs are known.
 """
@@ -27,10 +27,13 @@ class LocalDevices:
     def __init__(
         self, gpus: int | str, snakemake: SnakemakeInternals, count: Callable[[], int]
     ) -> None:
-        self._gpus, self._snakemake, self._count = gpus, snakemake, cache(count)
+        self._gpus = gpus
+        self._snakemake = snakemake
+        self._count = cache(count)
 
     @property
     def _presets(self) -> int:
+        """Number of presets that are due, at least 1."""
         due = (job for job in self._snakemake.due_jobs() if job.rule in ("train", "evaluate"))
         return len({job.wildcards["preset"] for job in due}) or 1
 
@@ -41,22 +44,25 @@ class LocalDevices:
             return self._gpus
         if not self._snakemake.runs_locally:
             return 1
-        return max(1, self._count() // self._presets) if self._count() else 0
+        if not self._count():
+            return 0
+        return max(1, self._count() // self._presets)
 
     def threads(self, gpus: int, cores: int) -> int:
         """Cores of a job: all, divided among the presets that run at the same time.
 
         Args:
-            gpus: of the job.
+            gpus: GPUs of the job.
             cores: value of ``--cores``.
         """
         if not self._snakemake.runs_locally:
             return ALL_CORES
         at_once = self._count() // gpus if gpus and self._count() else cores
-        return max(1, cores // max(1, min(self._presets, at_once)))
+        parallel = max(1, min(self._presets, at_once))
+        return max(1, cores // parallel)
 
     def options(self, granted: int) -> str:
-        """The launcher's options on GPUs.
+        """Return the launcher's options for GPUs.
 
         Args:
             granted: GPUs from Snakemake, at most ``--resources gpu=N``.

@@ -24,7 +24,7 @@ RERUN_REASONS: dict[str, str] = {}
 """Reasons for making files again, by path; Snakemake only says "forced"."""
 
 TARGETS: list[str] = []
-"""Names of all rules, for suggestions; Snakemake's message does not have them."""
+"""Names of all rules, for suggestions; Snakemake's message does not name them."""
 
 _ADVICE = (
     "--configfile takes every word up to the next option as a file: write targets before it, or "
@@ -35,9 +35,20 @@ _KEPT = re.compile(r"Restored previous version of (.+?)(?: \(update\))? \(updati
 
 
 def is_superseded(record: logging.LogRecord) -> bool:
-    """Whether another message says the same: one on the weights says that a result is kept."""
-    kept = _KEPT.match(str(record.msg)) if record.levelno == logging.WARNING else None
-    return kept is not None and Path(kept[1]).name != WEIGHTS
+    """Return whether a message repeats another one.
+
+    Snakemake reports each kept file of a result; the message about the weights is enough.
+    """
+    kept = _kept_file(record)
+    return kept is not None and kept.name != WEIGHTS
+
+
+def _kept_file(record: logging.LogRecord) -> Path | None:
+    """The file that Snakemake reports as kept after a failure; None for other messages."""
+    if record.levelno != logging.WARNING:
+        return None
+    match = _KEPT.match(str(record.msg))
+    return None if match is None else Path(match[1])
 
 
 def rewrite(record: logging.LogRecord, arguments: Sequence[str]) -> None:
@@ -45,15 +56,16 @@ def rewrite(record: logging.LogRecord, arguments: Sequence[str]) -> None:
 
     Args:
         record: changed in place.
-        arguments: of Snakemake.
+        arguments: arguments of Snakemake.
     """
+    kept = _kept_file(record)
     if getattr(record, "event", None) == "job_info":
         # Snakemake marks outputs that are kept while their job runs.
         outputs = [str(path).removesuffix(" (update)") for path in vars(record)["output"] or ()]
         reasons = [RERUN_REASONS.get(path) for path in outputs]
         vars(record)["reason"] = next(filter(None, reasons), vars(record)["reason"])
-    elif record.levelno == logging.WARNING and (kept := _KEPT.match(str(record.msg))):
-        record.msg = f"{Path(kept[1]).parent}: the former result is kept"
+    elif kept is not None:
+        record.msg = f"{kept.parent}: the former result is kept"
     elif record.levelno >= logging.ERROR:
         explanation = _explanation(str(record.msg), getattr(record, "exception", ""), arguments)
         if explanation is not None:
@@ -61,10 +73,13 @@ def rewrite(record: logging.LogRecord, arguments: Sequence[str]) -> None:
 
 
 def _explanation(text: str, exception: str, arguments: Sequence[str]) -> str | None:
-    if exception == "MissingRuleException" and (found := _NO_RULE.search(text)):
+    """Explain an error of Snakemake; None for errors that need no explanation."""
+    no_rule = _NO_RULE.search(text)
+    if exception == "MissingRuleException" and no_rule is not None:
+        target = no_rule[1]
         return (
-            f"no target and no file of this workflow: {found[1]}"
-            f"{did_you_mean(found[1], TARGETS)}\nsnakemake --list-target-rules lists all targets"
+            f"no target and no file of this workflow: {target}{did_you_mean(target, TARGETS)}\n"
+            "snakemake --list-target-rules lists all targets"
         )
     if exception == "ProtectedOutputException":
         return (
@@ -77,14 +92,15 @@ def _explanation(text: str, exception: str, arguments: Sequence[str]) -> str | N
 
 
 def configfile_fault(arguments: Sequence[str]) -> str | None:
-    """Error message on the first file of ``--configfile`` that cannot be read; None without one.
+    """Return an error message on the first unreadable file of ``--configfile``, if any.
 
     Args:
-        arguments: of Snakemake.
+        arguments: arguments of Snakemake.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--configfile", "--configfiles", nargs="+", action="extend", default=[])
-    for path in parser.parse_known_args(arguments)[0].configfile:
+    options, _ = parser.parse_known_args(arguments)
+    for path in options.configfile:
         try:
             read_yaml(path)
         except ConfigError as error:
@@ -93,16 +109,17 @@ def configfile_fault(arguments: Sequence[str]) -> str | None:
 
 
 def config_fault(arguments: Sequence[str]) -> str | None:
-    """Error message on a dotted key of ``--config``; None without one.
+    """Return an error message on a dotted key of ``--config``; None without one.
 
     Snakemake ends with a traceback at such a key.
 
     Args:
-        arguments: of Snakemake.
+        arguments: arguments of Snakemake.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--config", "-C", nargs="*", action="extend", default=[])
-    for entry in parser.parse_known_args(arguments)[0].config:
+    options, _ = parser.parse_known_args(arguments)
+    for entry in options.config:
         key, equals, value = entry.partition("=")
         section, dot, rest = key.partition(".")
         if equals and dot:
@@ -138,11 +155,13 @@ class Notices:
             self._texts = {text: None for text in self._texts if str(error) not in text}
             self._refuse(str(error))
         except (MemoryError, ImportError) as error:
-            if (fault := memory_fault(error)) is None:
+            fault = memory_fault(error)
+            if fault is None:
                 raise
             self._refuse(fault)
 
     def _refuse(self, fault: str) -> NoReturn:
+        """Print an error and end this process."""
         print(f"error: {fault}", file=sys.stderr)
         self.exit_status = 0
         raise SystemExit(EXIT_USER_ERROR) from None

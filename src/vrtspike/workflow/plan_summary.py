@@ -35,10 +35,10 @@ Job = Mapping[str, Any]
 
 
 def summary(jobs: Iterable[Job], max_lines: int | None = None) -> list[str]:
-    """A line per stage that would run, with reasons and its last duration.
+    """Return a line per stage that would run, with reasons and its last duration.
 
     Args:
-        jobs: of a plan, in its order.
+        jobs: jobs of a plan, in its order.
         max_lines: upper limit; None for a line per stage.
     """
     stages: dict[str, list[Job]] = {}
@@ -47,8 +47,8 @@ def summary(jobs: Iterable[Job], max_lines: int | None = None) -> list[str]:
         stages.setdefault(f"{job['rule_name']} {subject or ''}".strip(), []).append(job)
     if not stages:
         return ["nothing to be done"]
-    costs = {title: _cost(found) for title, found in stages.items()}
-    lines = [_line(title, found, costs[title]) for title, found in stages.items()]
+    costs = {title: _cost(stage_jobs) for title, stage_jobs in stages.items()}
+    lines = [_line(title, stage_jobs, costs[title]) for title, stage_jobs in stages.items()]
     if max_lines is not None and len(lines) > max_lines:
         left = len(lines) - max_lines + 1
         lines = [*lines[: max_lines - 1], f"and {left} more stages; vrtspike why lists them all"]
@@ -59,6 +59,7 @@ def summary(jobs: Iterable[Job], max_lines: int | None = None) -> list[str]:
 
 
 def _line(title: str, jobs: Sequence[Job], cost: float | None) -> str:
+    """The line of a stage."""
     reasons = list(dict.fromkeys(reason for job in jobs for reason in _reasons(job)))
     number = f" ({len(jobs)} jobs)" if len(jobs) > 1 else ""
     took = "" if cost is None else f"; took {format_duration(cost)} last time"
@@ -67,8 +68,11 @@ def _line(title: str, jobs: Sequence[Job], cost: float | None) -> str:
 
 def _cost(jobs: Sequence[Job]) -> float | None:
     """Last duration of jobs in seconds, extrapolated to those that never ran."""
-    seconds = [found for job in jobs if (found := _seconds(job["benchmark"])) is not None]
-    return sum(seconds) * len(jobs) / len(seconds) if seconds else None
+    durations = [_seconds(job["benchmark"]) for job in jobs]
+    seconds = [duration for duration in durations if duration is not None]
+    if not seconds:
+        return None
+    return sum(seconds) * len(jobs) / len(seconds)
 
 
 def _seconds(benchmark: str | None) -> float | None:
@@ -86,46 +90,59 @@ def _reasons(job: Job) -> list[str]:
     Snakemake plans a job behind a checkpoint because its inputs are made again, and drops it if
     they come out unchanged.
     """
-    found = short_reasons(job["reason"])
+    reasons = short_reasons(job["reason"])
     awaits_checkpoint = _UNKNOWN_INPUT in map(str, job["input"] or ())
-    return [_UNDECIDED] if awaits_checkpoint and found == [_INPUT_RERUN] else found
+    if awaits_checkpoint and reasons == [_INPUT_RERUN]:
+        return [_UNDECIDED]
+    return reasons
 
 
 def short_reasons(reason: str) -> list[str]:
-    """Snakemake's reasons for a job, shortened.
+    """Shorten Snakemake's reasons for a job.
 
     >>> short_reasons("Incomplete output files: results/a.json; Updated input files: b.json")
     ['interrupted', 'what it reads is newer']
     """
-    found: list[str] = []
+    reasons: list[str] = []
     for part in reason.split("; "):
-        known = [short for long, short in _REASONS.items() if part.startswith(long)]
+        short_forms = [short for long, short in _REASONS.items() if part.startswith(long)]
         changed = _changed_params(part) if part.startswith("Params have changed") else []
-        found += known or changed or [part]
-    return [_MISSING] if _MISSING in found else found
+        reasons += short_forms or changed or [part]
+    return [_MISSING] if _MISSING in reasons else reasons
 
 
 def _changed_params(text: str) -> list[str]:
+    """Describe the params that Snakemake reports as changed."""
     match = _PARAMS.search(text)
-    before, now = (
-        dict(_key_and_value(one or other) for one, other in _ITEM.findall(part))
-        for part in (match.groups() if match else ("", ""))
-    )
-    found = []
+    before = _parse_params(match["before"]) if match else {}
+    now = _parse_params(match["now"]) if match else {}
+    changes = []
     for name in {**now, **before}:
-        then, value = before.get(name), now.get(name)
-        if then == value:
-            continue
-        if _VERSION.fullmatch(value or then or ""):
-            found.append(f"code of {name}" if name.endswith(".py") else f"{name} changed")
-        elif then is None or value is None:
-            found.append(f"{name} {value or then}".strip())
-        else:
-            found.append(f"{name} {then} -> {value}")
-    return found or ["its parameters changed"]
+        old = before.get(name)
+        new = now.get(name)
+        if old != new:
+            changes.append(_describe_change(name, old, new))
+    return changes or ["its parameters changed"]
+
+
+def _parse_params(text: str) -> dict[str, str]:
+    """Parse Snakemake's list of quoted params into keys and values."""
+    return dict(_key_and_value(single or double) for single, double in _ITEM.findall(text))
+
+
+def _describe_change(name: str, old: str | None, new: str | None) -> str:
+    """Describe one changed param; None stands for a missing one."""
+    if _VERSION.fullmatch(new or old or ""):
+        return f"code of {name}" if name.endswith(".py") else f"{name} changed"
+    if old is None or new is None:
+        return f"{name} {new or old}".strip()
+    return f"{name} {old} -> {new}"
 
 
 def _key_and_value(line: str) -> tuple[str, str]:
-    """A line of params, ``KEY: value`` or ``file digest``, as a pair."""
-    key, _, value = line.partition(": ") if ": " in line else line.rpartition(" ")
+    """Split a line of params, ``KEY: value`` or ``file digest``."""
+    if ": " in line:
+        key, _, value = line.partition(": ")
+    else:
+        key, _, value = line.rpartition(" ")
     return key, value

@@ -1,6 +1,6 @@
-"""All that this project uses of Snakemake beyond its documented interface, with the reasons.
+"""Uses of Snakemake beyond its documented interface, with the reasons.
 
-Tried with Snakemake 9.19, the lowest version allowed, and 9.27 by a real run
+Tested with Snakemake 9.19, the lowest version allowed, and 9.27 by a real run
 (``tests/workflow/test_snakemake_internals.py``). Everything else goes through rules, params, input
 functions, profiles, hooks (``onstart``) and the interface for loggers.
 """
@@ -23,11 +23,11 @@ class Job(NamedTuple):
 
 
 def _make_no_copy(persistence: object, path: Path) -> None:
-    """Snakemake's ``backup_output``: nothing to do before a job that changes no output in place."""
+    """Replace ``backup_output``: jobs change no output in place, so that no copy is needed."""
 
 
-def _is_still_there(persistence: object, path: Path) -> bool:
-    """Snakemake's ``restore_output``: whether an output is as before a job that failed."""
+def _is_kept(persistence: object, path: Path) -> bool:
+    """Replace ``restore_output``: return whether an output exists after a job that failed."""
     return path.exists()
 
 
@@ -65,18 +65,18 @@ class SnakemakeInternals:
         """Leave outputs flagged with ``update`` as they are when their job fails, without copies.
 
         Their programs replace them only when they have succeeded. Snakemake would copy them before
-        a job, and back after a failure: with a new date, which makes what was made from them stale,
-        and cut off on a full disk. On a cluster the job's own Snakemake uses up the copy, so that
+        a job, and back after a failure: with a new date, which makes later results stale,
+        and truncated on a full disk. On a cluster the job's own Snakemake uses up the copy, so that
         the main one removes the files.
         """
         from snakemake.persistence import FileBackupMixin
 
         FileBackupMixin.backup_output = _make_no_copy
-        FileBackupMixin.restore_output = _is_still_there
+        FileBackupMixin.restore_output = _is_kept
 
     @property
     def is_main(self) -> bool:
-        """Whether this process plans the workflow; False in a cluster job's Snakemake.
+        """True if this process plans the workflow; False in a cluster job's Snakemake.
 
         Such a job must not decide what is stale, and need not read raw files.
         """
@@ -84,12 +84,12 @@ class SnakemakeInternals:
 
     @property
     def is_dry_run(self) -> bool:
-        """Whether this is a dry run, whose plan must report errors of the data itself."""
+        """True in a dry run, whose plan must report errors of the data itself."""
         return bool(self._workflow.dryrun)
 
     @property
     def runs_locally(self) -> bool:
-        """Whether jobs run on this machine and share its devices."""
+        """True if jobs run on this machine and share its devices."""
         return bool(self.is_main and self._workflow.local_exec)
 
     @property
@@ -124,7 +124,7 @@ class SnakemakeInternals:
             RERUN_REASONS[path] = reason
 
     def due_jobs(self) -> list[Job]:
-        """The jobs that will run; all jobs of the plan while that is not known.
+        """Return the jobs that will run; all jobs of the plan while that is unknown.
 
         Snakemake passes no such list to resource functions.
         """
@@ -135,6 +135,6 @@ class SnakemakeInternals:
         ]
 
     def files(self) -> set[str]:
-        """Inputs and outputs of all jobs of the plan, due or not."""
+        """Return inputs and outputs of all jobs of the plan, due or not."""
         jobs = self._workflow.dag.jobs
-        return {file for job in jobs for file in map(str, (*job.input, *job.output))}
+        return {str(file) for job in jobs for file in (*job.input, *job.output)}

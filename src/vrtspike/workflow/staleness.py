@@ -1,4 +1,4 @@
-"""Params of rules: lines on code, settings and data that Snakemake compares with the last run's.
+"""Params of rules: lines on code, settings and data that Snakemake compares with the last run.
 
 If a line differs, the job is stale and the line is the printed reason (docs/staleness.md).
 """
@@ -22,14 +22,14 @@ from vrtspike.runs.provenance import code_digests
 from vrtspike.system.errors import UserError
 
 Preset = Callable[[Any], str]
-"""From the wildcards of a job to the name of its preset."""
+"""Function that returns the name of a job's preset, from its wildcards."""
 
 Lines = Callable[[Any], list[str]]
-"""From the wildcards of a job to lines."""
+"""Function that returns lines, from the wildcards of a job."""
 
 
 def one_of(names: Iterable[str]) -> str:
-    """A wildcard constraint that matches these names, and nothing if there are none.
+    """Return a wildcard constraint that matches these names, and nothing if there are none.
 
     >>> one_of(["demo", "low.ram"]), one_of([])
     ('demo|low\\\\.ram', '(?!)')
@@ -40,25 +40,25 @@ def one_of(names: Iterable[str]) -> str:
 def code_lines(
     scripts: Path, program: str, uses: Collection[str] = (), neutral: Collection[str] = ()
 ) -> list[str]:
-    """A line per source file of a program, with its digest.
+    """Return a line per source file of a program, with its digest.
 
     Args:
         scripts: folder of the program.
-        program: its file.
+        program: file name of the program.
         uses: see :func:`vrtspike.runs.provenance.code_digests`.
-        neutral: as there.
+        neutral: see there.
     """
     digests = code_digests(scripts / program, uses=uses, neutral=neutral)
     return [f"{file} {digest}" for file, digest in digests.items()]
 
 
 def problem_parts(part: str) -> list[str]:
-    """The dotted names of a function or constant in the modules of all problems."""
+    """Return the dotted names of a function or constant in the modules of all problems."""
     return [f"{module}.{part}" for module in PROBLEMS.values()]
 
 
 def own_preset(wildcards: Any) -> str:  # noqa: ANN401 - Snakemake's
-    """The wildcard ``preset`` of a job."""
+    """Return the wildcard ``preset`` of a job."""
     return str(wildcards.preset)
 
 
@@ -103,10 +103,12 @@ def setting_lines(
 
 
 def evaluation_overrides(settings: RunSettings) -> str:
-    """Options with the present TEST settings, which may differ from those of the training."""
+    """Return options with the present TEST settings; those of the training may differ."""
     lines = flat_settings({"TEST": settings.TEST.model_dump(mode="json")})
     pairs = [f"{key}={value}" for key, value in lines.items()]
-    return shlex.join(["--set", *pairs]) if pairs else ""
+    if not pairs:
+        return ""
+    return shlex.join(["--set", *pairs])
 
 
 def rerun_damaged(
@@ -117,30 +119,33 @@ def rerun_damaged(
     later_results: Collection[str] = (),
     damage: Callable[[Any], str] = lambda wildcards: "",
 ) -> Lines:
-    """An input function without files that forces the rerun of a missing or damaged result.
+    """Return an input function without files that forces the rerun of a missing or damaged result.
 
     Snakemake does not make a missing file again if later results exist. But a job that fails or is
-    killed loses its outputs, while results made from the former outputs remain.
+    killed loses its outputs, while results of the former outputs remain.
 
     Args:
         results: folder of all results.
         force_rerun: called with a file and the reason for making it again.
-        file: below the results, with wildcards; made by the rule.
-        kind: of a manifest, which must be readable.
-        later_results: patterns of results made from the file; if there are none, a missing file is
-            not forced.
+        file: output of the rule below the results, with wildcards.
+        kind: kind of the file if it is a manifest, which must be readable.
+        later_results: patterns of results made from the file. If there are patterns but no such
+            results, a missing file is not forced.
         damage: returns the fault of other files of the same result, for given wildcards.
     """
 
+    def has_later_results(wildcards: Any) -> bool:  # noqa: ANN401 - Snakemake's
+        patterns = [pattern.format(**wildcards) for pattern in later_results]
+        return any(any(results.glob(pattern)) for pattern in patterns)
+
     def no_input(wildcards: Any) -> list[str]:  # noqa: ANN401 - Snakemake's
         path = results / file.format(**wildcards)
-        patterns = (each.format(**wildcards) for each in later_results)
+        reason = ""
         if path.exists():
-            unreadable = "" if kind is None else _damage(path, lambda: read_manifest(path, kind))
-            reason = unreadable or damage(wildcards)
-        elif later_results and not any(found for each in patterns for found in results.glob(each)):
-            reason = ""
-        else:
+            if kind is not None:
+                reason = _damage(path, lambda: read_manifest(path, kind))
+            reason = reason or damage(wildcards)
+        elif not later_results or has_later_results(wildcards):
             reason = "no result yet"
         if reason:
             force_rerun(str(path), reason)
@@ -150,8 +155,9 @@ def rerun_damaged(
 
 
 def data_damage(workflow: Workflow, preset: str) -> str:
-    """The fault of the manifest of a preset's prepared data; empty if it can be used."""
-    manifest, problem = workflow.manifest(preset), find_problem(workflow.preset(preset).TASK)
+    """Return the fault of the manifest of a preset's prepared data; empty if it is sound."""
+    manifest = workflow.manifest(preset)
+    problem = find_problem(workflow.preset(preset).TASK)
     return _damage(manifest, lambda: problem.dataset_digest(manifest))
 
 
@@ -165,16 +171,17 @@ def _damage(path: Path, read: Callable[[], object]) -> str:
 
 
 def raw_file_lines(workflow: Workflow, preset: str) -> list[str]:
-    """A line for each raw file of a preset's data, with the digest of its contents.
+    """Return a line for each raw file of a preset's data, with the digest of its contents.
 
     The digest is taken from the manifest if size and date of the file are unchanged.
 
     Raises:
         UserError: if there are no raw files.
     """
-    settings, known = workflow.preset(preset), _listed_files(workflow.manifest(preset))
+    settings = workflow.preset(preset)
+    entries = _listed_files(workflow.manifest(preset))
     return [
-        f"raw file {path}: {contents_digest(path.parent, known, path.name)[:12]}"
+        f"raw file {path}: {contents_digest(path.parent, entries, path.name)[:12]}"
         for path in find_problem(settings.TASK).data_files(settings)
     ]
 

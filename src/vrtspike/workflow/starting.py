@@ -50,10 +50,10 @@ def prepare_process(snakemake: SnakemakeInternals) -> None:
 
 
 def trigger_notice(disabled: Collection[str]) -> list[str]:
-    """A notice on kinds of changes that Snakemake is told not to notice; none without any.
+    """Return a notice on kinds of changes that Snakemake does not check for; empty without any.
 
     Args:
-        disabled: kinds, as ``rerun-triggers`` names them.
+        disabled: kinds of changes, in the terms of ``rerun-triggers``.
     """
     if not disabled:
         return []
@@ -73,7 +73,7 @@ def begin_run(
         snakemake: lists the due jobs.
         results: folder of all results.
         gpus: GPUS of the configuration.
-        nodes: NODES of it.
+        nodes: NODES of the configuration.
 
     Raises:
         UserError: if devices are missing, results cannot be written, or an input file has a date
@@ -108,16 +108,17 @@ def refuse_future_dates(files: Iterable[str]) -> None:
     Snakemake removes an output that is older than its input, such as a finished training.
 
     Args:
-        files: of all jobs of the plan; missing ones are ignored.
+        files: files of all jobs of the plan; missing ones are ignored.
 
     Raises:
-        RunError: naming the files, and the command that dates them today.
+        RunError: naming the files, and the command that sets their dates to now.
     """
     latest_ns = (time.time() + _CLOCK_SKEW_S) * 1e9
-    late = sorted(file for file in files if (mark := file_mark(file)) and mark[2] > latest_ns)
+    marks = {file: file_mark(file) for file in files}
+    late = sorted(file for file, mark in marks.items() if mark and mark[2] > latest_ns)
     if late:
         title = "dated in the future, so that Snakemake would remove results made from them"
-        # One date for all, so that none is newer than what was made from it.
+        # One date for all, so that no input is newer than its output.
         advice = f"Set the clock right, or date them today: touch -c -d now {shlex.join(late)}"
         raise RunError(list_faults(title, late, advice))
 
@@ -126,26 +127,27 @@ def reserve_files(folder: Path, files: Collection[str], show: Callable[[str], No
     """Reserve the files that this process makes, until it ends, or wait for another process.
 
     Args:
-        folder: for the lists of files, the same for all Snakemakes with these results.
-        files: to make.
+        folder: folder of the lists of files, the same for all Snakemakes with these results.
+        files: the files.
         show: called with a message before waiting.
 
     Returns:
-        whether it has waited. Then nothing is reserved, because the files may exist now.
+        whether it has waited. Then nothing is reserved, because the files may exist by now.
 
     Raises:
         OSError: if the folder cannot be written; it names the folder, or a file in it.
     """
-    own = frozenset(map(os.path.abspath, files))
+    paths = frozenset(map(os.path.abspath, files))
     # On a file system without locks nothing is reserved.
     with writes_to(folder), contextlib.suppress(RunError):
         with locked(folder / "lock"):
             lists = sorted(folder.glob(f"*{_SUFFIX}"))
-            found = {path: text for path in lists if (text := _conflict(path, own))}
-            if not found:
-                _write_plan(folder, own)
+            messages = {path: _conflict(path, paths) for path in lists}
+            conflicts = {path: text for path, text in messages.items() if text is not None}
+            if not conflicts:
+                _write_plan(folder, paths)
                 return False
-        path, text = next(iter(found.items()))
+        path, text = next(iter(conflicts.items()))
         show(text)
         # Its process may have ended meanwhile.
         with contextlib.suppress(FileNotFoundError), path.open("r+") as stream:
@@ -155,30 +157,35 @@ def reserve_files(folder: Path, files: Collection[str], show: Callable[[str], No
 
 
 def _write_plan(folder: Path, files: Collection[str]) -> None:
+    """List the files that this process makes, in a file that stays locked until it ends."""
     # Containers may have the same host name and process ID.
     descriptor, name = tempfile.mkstemp(_SUFFIX, dir=folder)
     path = Path(name)
     lock_file(descriptor, path)
-    # It stays open, and thus locked, until this process ends.
+    # The descriptor stays open, and the file locked, until this process ends.
     os.write(descriptor, "\n".join([describe_process(), *sorted(files)]).encode())
     atexit.register(path.unlink, missing_ok=True)
 
 
-def _conflict(path: Path, own: frozenset[str]) -> str | None:
-    """A message if the process of a list makes some of these files; removes lists of ended ones."""
+def _conflict(path: Path, files: frozenset[str]) -> str | None:
+    """Return a message if the process of a list makes some of these files.
+
+    A list whose process has ended is removed.
+    """
     try:
         with path.open("r+", encoding="utf-8") as stream:
             if lock_file(stream.fileno(), path):
                 path.unlink()
                 return None
-            who, *files = stream.read().splitlines()
+            process, *others = stream.read().splitlines()
     except FileNotFoundError:  # its process has just ended
         return None
-    common = sorted(own.intersection(files))
+    common = sorted(files.intersection(others))
     if not common:
         return None
     more = f" and {len(common) - 1} more" if len(common) > 1 else ""
     return (
-        f"waiting for another snakemake ({who}), which makes {os.path.relpath(common[0])}{more} of "
-        "the files that are due here, too; Ctrl-C ends only this one"
+        f"waiting for another snakemake ({process}), which makes "
+        f"{os.path.relpath(common[0])}{more} of the files that are due here, "
+        "too; Ctrl-C ends only this one"
     )

@@ -7,6 +7,7 @@ works for copied results.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -25,9 +26,8 @@ from vrtspike.system.errors import ConfigError, UserError, first_few
 _DATA_PARTS = len(Path("dataset/bins/dataset.json").parts)
 """Number of last parts of a manifest's path that identify the data set."""
 
-
 Origin = Literal["trained", "downloaded", "given"]
-"""Whether jobs of this workflow train or download weights, or the user gives them."""
+"""Source of weights: trained or downloaded by jobs of this workflow, or given by the user."""
 
 
 class Trainings:
@@ -45,38 +45,34 @@ class Trainings:
         self._digest = cache(lambda key, path: weight_digests({key: path})[key])
 
     def result(self, preset: str) -> Path:
-        """Folder of a preset's published result."""
+        """Return the folder of a preset's published result."""
         return Path(self._workflow.settings.RESULTS) / "train" / preset
 
     def is_trained(self, preset: str) -> bool:
-        """Whether there is a result, stale or not."""
+        """Return whether a result exists, stale or not."""
         return (self.result(preset) / WEIGHTS).is_file()
 
     def weights(self, preset: str, origin: Origin) -> dict[str, Path]:
-        """The files of weights of one origin that a preset's training reads, by key."""
+        """Return the files of weights of one origin that a preset's training reads, by key."""
         settings = self._workflow.preset(preset)
         trained = {self.result(name) / WEIGHTS for name in self._workflow.trainings}
-        found: dict[str, Path] = {}
-        for key, path in find_problem(settings.TASK).training_weights(settings).items():
-            other: Origin = "downloaded" if path.name in PUBLISHED else "given"
-            if origin == ("trained" if path in trained else other):
-                found[key] = path
-        return found
+        files = find_problem(settings.TASK).training_weights(settings)
+        return {key: path for key, path in files.items() if _origin(path, trained) == origin}
 
     def require_files(self, preset: str, *, retrain: bool = False) -> None:
         """Refuse missing files and packages of a training that will run and that no job makes.
 
         Args:
-            preset: its name.
-            retrain: whether it is trained again in any case.
+            preset: name of the preset.
+            retrain: if true, the preset is trained again in any case.
 
         Raises:
             ConfigError: naming keys and paths, or if a training needs its own result.
         """
         self._require_order([preset])
-        if not (retrain or not self.is_trained(preset) or self.change(preset)):
-            return
-        check_training(self._workflow.preset(preset), preset, self.weights(preset, "given"))
+        if retrain or not self.is_trained(preset) or self.change(preset):
+            settings = self._workflow.preset(preset)
+            check_training(settings, preset, self.weights(preset, "given"))
 
     def _require_order(self, chain: list[str]) -> None:
         """Refuse a training that needs its own result, directly or through others.
@@ -97,43 +93,63 @@ class Trainings:
             self._require_order([*chain, needed])
 
     def change(self, preset: str) -> str:
-        """Changes of settings, data and weights since a preset was trained.
+        """Describe the changes of settings, data and weights since a preset was trained.
 
         Missing files of weights, and data that are not prepared, count as unchanged.
 
         Returns:
-            the changes in a line; empty if there are none, or no run.
+            the changes in one line; empty if there are none, or no result.
 
         Raises:
-            RunError: if a result does not say what it was trained with: training again, which
-                would remove its weights, is left to the user.
+            RunError: if the identity of a result is missing. Training again would remove its
+                weights, so this is left to the user.
         """
         if not self.is_trained(preset):
             return ""
         run = RunIdentity.read(self.result(preset))
-        settings = (run.settings, self._workflow.preset(preset))
-        differing = unequal(*map(result_settings, settings))
-        changes = [f"{key} {then} -> {now}" for key, (then, now) in sorted(differing.items())]
-        before, data = Path(run.dataset), self._workflow.manifest(preset)
+        return ", ".join(
+            [
+                *self._setting_changes(preset, run),
+                *self._data_changes(preset, run),
+                *self._weight_changes(preset, run),
+            ]
+        )
+
+    def _setting_changes(self, preset: str, run: RunIdentity) -> list[str]:
+        """The settings that change the result and differ from those of a run."""
+        before = result_settings(run.settings)
+        now = result_settings(self._workflow.preset(preset))
+        differences = unequal(before, now)
+        return [f"{key} {old} -> {new}" for key, (old, new) in sorted(differences.items())]
+
+    def _data_changes(self, preset: str, run: RunIdentity) -> list[str]:
+        """The difference between the data of a preset and those of a run, if any."""
+        before = Path(run.dataset)
+        now = self._workflow.manifest(preset)
+        problem = find_problem(self._workflow.preset(preset).TASK)
         try:
-            digest = find_problem(self._workflow.preset(preset).TASK).dataset_digest(data)
-            changes += ["the data have changed"] if digest != run.dataset_digest else []
-        except UserError:  # they are not prepared
-            if before.parts[-_DATA_PARTS:] != data.parts[-_DATA_PARTS:]:
-                changes.append("another data set")
-        changes += [
-            f"{key}: other weights"
-            for key, path in self.weights(preset, "given").items()
-            if (self._digest(key, path) if path.is_file() else run.weights.get(key, ""))
-            != run.weights.get(key)
-        ]
-        return ", ".join(changes)
+            digest = problem.dataset_digest(now)
+        except UserError:  # the data are not prepared
+            is_other = before.parts[-_DATA_PARTS:] != now.parts[-_DATA_PARTS:]
+            return ["another data set"] if is_other else []
+        return ["the data have changed"] if digest != run.dataset_digest else []
+
+    def _weight_changes(self, preset: str, run: RunIdentity) -> list[str]:
+        """The keys of given weights whose files differ from those of a run."""
+        changes = []
+        for key, path in self.weights(preset, "given").items():
+            digest = self._digest(key, path) if path.is_file() else run.weights.get(key, "")
+            if digest != run.weights.get(key):
+                changes.append(f"{key}: other weights")
+        return changes
 
     def continuation_notice(self, preset: str) -> str | None:
-        """A notice on how to go on from a finished run that should be longer; None where it is not.
+        """Return a notice on how to continue a finished run that is to be longer, if it is.
+
+        Changed settings start another run, from the beginning.
 
         Args:
-            preset: its name; settings that differ from the run's start another one.
+            preset: name of the preset.
         """
         if not self.is_trained(preset):
             return None
@@ -156,11 +172,11 @@ class Trainings:
         )
 
     def changed_code(self, preset: str) -> list[str] | None:
-        """The files of code that have changed since a preset was trained; None if not known."""
+        """Return the changed files of code since a preset was trained; None if unknown."""
         return code_changes(self.result(preset), self._program, self._workflow.preset(preset).TASK)
 
     def code_notice(self, preset: str) -> str | None:
-        """A notice on code that has changed since a preset was trained; None if none is known."""
+        """Return a notice on changed code since a preset was trained, if any is known."""
         changed = self.changed_code(preset)
         if not changed:
             return None
@@ -170,6 +186,18 @@ class Trainings:
         )
 
 
+def _origin(path: Path, trained: Collection[Path]) -> Origin:
+    """The origin of a file of weights.
+
+    Args:
+        path: the file.
+        trained: files that trainings of this workflow write.
+    """
+    if path in trained:
+        return "trained"
+    return "downloaded" if path.name in PUBLISHED else "given"
+
+
 def _limit(train: TrainSettings, name: str) -> float:
     """The value of MAX_STEPS or EPOCHS; infinite for null."""
     limit: int | None = getattr(train, name)
@@ -177,11 +205,17 @@ def _limit(train: TrainSettings, name: str) -> float:
 
 
 def retrained(workflow: Workflow) -> frozenset[str]:
-    """The trainings that RETRAIN names, with all seeds.
+    """Return the trainings that RETRAIN names, with all seeds.
 
     Args:
-        workflow: RETRAIN names presets and sweeps.
+        workflow: the configuration, whose RETRAIN names presets and sweeps.
     """
-    named = {*workflow.settings.RETRAIN}
-    named |= {m for name in named & workflow.sweeps.keys() for m in workflow.sweeps[name].members}
-    return frozenset(name for name in workflow.trainings if named & {name, split_seed(name)[0]})
+    names = set(workflow.settings.RETRAIN)
+    for sweep in names & workflow.sweeps.keys():
+        names |= set(workflow.sweeps[sweep].members)
+    trainings = []
+    for training in workflow.trainings:
+        preset, _ = split_seed(training)
+        if training in names or preset in names:
+            trainings.append(training)
+    return frozenset(trainings)

@@ -1,4 +1,4 @@
-"""Shards of a small data set: what plans say of them, and what their jobs do for real."""
+"""Shards of a small data set: plans and real jobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.data.scenes import film
-from tests.deblurring.planning.test_raw_data import Said
+from tests.deblurring.planning.test_raw_data import RecordedNotices
 from vrtspike.config.workflow import Workflow, workflow_schema
 from vrtspike.data import shard_jobs
 from vrtspike.data.datasets import Dataset, DeblurringWorkflow
@@ -18,7 +18,8 @@ from vrtspike.data.manifests import INGEST_SHARD, STORE_SHARD, SURVEY
 from vrtspike.data.shard_jobs import Building, Ingestion, make_shard
 from vrtspike.data.shards import members, shard_names
 from vrtspike.data.simulation.sequence import write_sequence
-from vrtspike.deblurring.planning import RawData, damaged_sequences
+from vrtspike.deblurring.planning.damage import damaged_sequences
+from vrtspike.deblurring.planning.raw_data import RawData
 from vrtspike.io.files import read_json, write_json
 from vrtspike.settings import Settings
 from vrtspike.system.errors import DataError
@@ -31,7 +32,7 @@ PLACES = {"ingest": INGEST_SHARD, "k2": STORE_SHARD}
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory) -> Path:
-    """Raw data, manifests and stores; not to be changed."""
+    """Raw data, manifests and stores; read-only."""
     folder = tmp_path_factory.mktemp("prepared")
     for seed, name in enumerate(NAMES):
         write_sequence(folder / "raw" / name, film(seed, 10, 32, 32), frames_per_exposure=3)
@@ -49,7 +50,7 @@ def folder(prepared, tmp_path, monkeypatch) -> Path:
 
 
 def work(stage: Ingestion | Building, shard: str = SHARD) -> list[str]:
-    """Do what is left of a shard, and tell what that was."""
+    """Run a stage on a shard and return the sequences that it processed."""
     lines: list[str] = []
     make_shard(stage, NAMES, stage.folder / "shards" / f"{shard}.json", 1, lines.append)
     print(*lines, sep="\n")
@@ -57,42 +58,42 @@ def work(stage: Ingestion | Building, shard: str = SHARD) -> list[str]:
 
 
 def check(**options: Any) -> list[str]:
-    """Check the raw files; those that were not checked before."""
+    """Check the raw files; return the sequences that were checked."""
     return work(Ingestion("raw", RESULTS / "ingest", "blur", "auto", **options))
 
 
 def run(bins: int = 2) -> tuple[list[str], list[str]]:
-    """Check and build as the workflow does; what both have worked on."""
+    """Check and build as the workflow does; return the sequences that each processed."""
     return check(), work(Building("raw", RESULTS / f"k{bins}", RESULTS / "ingest", bins))
 
 
 def entries(place: str, key: str) -> dict[str, Any]:
-    """What the file of the shard says of each sequence."""
+    """One field of each sequence in the file of the shard."""
     found = read_json(RESULTS / place / "shards" / f"{SHARD}.json")["sequences"]
     return {name: entry[key] for name, entry in found.items()}
 
 
 def damage() -> dict[str, str]:
-    """What is told of checks and of stores."""
+    """Damage of checks and stores, by folder."""
     found = {p: damaged_sequences(RESULTS / p, SHARD, kind) for p, kind in PLACES.items()}
     return {place: told for place, told in found.items() if told}
 
 
-def asked(root: str = "raw", measures: bool = True, **keys) -> tuple[RawData, Dataset]:
+def raw_data(root: str = "raw", measures: bool = True, **keys) -> tuple[RawData, Dataset]:
     settings = Settings.model_validate({"DATA": {"ROOT": root}})
     workflow = DeblurringWorkflow(Workflow(workflow_schema().model_validate(keys), {"p": settings}))
-    return RawData(workflow, lambda: True, Said(), measures), workflow.dataset("p")
+    return RawData(workflow, lambda: True, RecordedNotices(), measures), workflow.dataset("p")
 
 
 def versions(**options) -> dict[str, str]:
     """The version of each sequence's raw files, as Snakemake compares them."""
-    data, dataset = asked(**options)
+    data, dataset = raw_data(**options)
     lines = data.versions(dataset, SHARD)
     return dict(line.removeprefix("raw files of ").split(": ") for line in lines)
 
 
-def changed_bit(path: Path) -> None:
-    """Other contents of the same size, older than what they replace."""
+def flip_bit(path: Path) -> None:
+    """Replace contents by others of the same size and an older date."""
     contents = path.read_bytes()
     path.write_bytes(bytes([contents[0] ^ 1]) + contents[1:])
     os.utime(path, (1e9, 1e9))
@@ -101,7 +102,7 @@ def changed_bit(path: Path) -> None:
 SPIKES = Path("raw/train/a/spike/000001.dat")
 
 
-def test_only_what_changed_has_another_version_and_is_done_again(folder):
+def test_only_changed_sequences_get_another_version_and_run_again(folder):
     before, found, stores = versions(), entries("ingest", "contents"), entries("k2", "digest")
     assert sorted(before) == NAMES
     for path in (folder / "raw/train/a/blur").iterdir():
@@ -109,7 +110,7 @@ def test_only_what_changed_has_another_version_and_is_done_again(folder):
     assert versions() == before
     assert run() == ([], [])
     contents = SPIKES.read_bytes()
-    changed_bit(SPIKES)
+    flip_bit(SPIKES)
     after = versions()
     assert [name for name in NAMES if after[name] != before[name]] == ["train/a"]
     assert run() == (["train/a"], ["train/a"])
@@ -123,14 +124,14 @@ def test_only_what_changed_has_another_version_and_is_done_again(folder):
         run()
 
 
-def test_before_the_first_check_versions_are_those_that_the_job_writes_down(folder):
+def test_versions_before_the_first_check_equal_those_of_the_job(folder):
     shutil.rmtree(folder / "results")
     before = versions()
     assert run() == (NAMES, NAMES)
     assert versions() == before
 
 
-def test_other_options_and_other_code_do_everything_again(folder, monkeypatch):
+def test_other_options_and_other_code_run_everything_again(folder, monkeypatch):
     found, stores = entries("ingest", "contents"), entries("k2", "digest")
     assert check(spike_size=(8, 32)) == NAMES
     assert entries("ingest", "contents") != found
@@ -138,14 +139,14 @@ def test_other_options_and_other_code_do_everything_again(folder, monkeypatch):
     assert run(bins=4) == ([], NAMES)
     monkeypatch.setattr(shard_jobs, "code_digests", lambda path: {path.name: "of other code"})
     assert run() == (NAMES, NAMES)
-    # The same is found: of what follows nothing else has to be done again.
+    # The results are the same, so that nothing after them runs again.
     assert (entries("ingest", "contents"), entries("k2", "digest")) == (found, stores)
 
 
 def test_a_manifest_that_another_number_of_shards_wrote_is_noticed(folder):
-    """Going back to fewer shards finds their old files: these must not be believed."""
+    """After a return to fewer shards, their old files must not be trusted."""
     before = versions()
-    changed_bit(SPIKES)
+    flip_bit(SPIKES)
     work(Ingestion("raw", RESULTS / "ingest", "blur", "auto"), "1-of-2")
     assert versions()["train/a"] != before["train/a"]
 
@@ -155,25 +156,25 @@ def test_generated_data_and_jobs_that_measure_nothing_have_no_versions(folder):
     assert versions(measures=False) == {}
 
 
-def test_a_plan_stays_as_it_is_while_its_jobs_run(folder):
-    """Snakemake asks again and again; the file of a shard is away while a job replaces it."""
+def test_a_plan_does_not_change_while_its_jobs_run(folder):
+    """Snakemake evaluates params repeatedly; a shard's file is missing while a job replaces it."""
     os.utime(SPIKES)
-    data, dataset = asked()
+    data, dataset = raw_data()
     before = data.versions(dataset, SHARD)
     shutil.rmtree(folder / RESULTS)
     assert data.versions(dataset, SHARD) == before
 
 
-def cut(path: Path) -> None:
+def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-2])
 
 
 @pytest.mark.parametrize(
     ("place", "pattern", "harm"),
     [
-        *(("ingest", "train/a.json", harm) for harm in (Path.unlink, cut)),
-        *(("k2", "train/a.json", harm) for harm in (Path.unlink, cut)),
-        *(("k2", "train/a.zarr/**/c/0/**/0", harm) for harm in (Path.unlink, cut)),
+        *(("ingest", "train/a.json", harm) for harm in (Path.unlink, truncate)),
+        *(("k2", "train/a.json", harm) for harm in (Path.unlink, truncate)),
+        *(("k2", "train/a.zarr/**/c/0/**/0", harm) for harm in (Path.unlink, truncate)),
         ("k2", "train/a.zarr", shutil.rmtree),
     ],
 )
@@ -186,8 +187,8 @@ def test_damaged_results_are_named_and_made_again(folder, place, pattern, harm):
     assert damage() == {}
 
 
-def test_files_that_could_not_be_read_are_looked_at_again(folder, capsys):
-    """Permissions have no date."""
+def test_unreadable_files_are_checked_again(folder, capsys):
+    """chmod leaves the modification time unchanged."""
     frame = folder / "raw/train/a/blur/000002.png"
     frame.unlink()
     frame.symlink_to(folder / "nowhere.png")
@@ -205,10 +206,10 @@ def test_files_that_change_while_they_are_checked_are_named(folder, monkeypatch)
 
     def ingest_and_change(*arguments):
         found = whole(*arguments)
-        cut(SPIKES)
+        truncate(SPIKES)
         return found
 
-    changed_bit(SPIKES)
+    flip_bit(SPIKES)
     with monkeypatch.context() as patch:
         patch.setattr(shard_jobs, "ingest_sequence", ingest_and_change)
         with pytest.raises(DataError, match="train/a: its files changed while they were checked"):
@@ -222,23 +223,23 @@ def write_survey(folder: Path) -> None:
 
 
 def names(**keys) -> list[str]:
-    data, dataset = asked(**keys)
+    data, dataset = raw_data(**keys)
     return data.shards(dataset)
 
 
 def test_the_number_of_shards_follows_sequences_and_bytes(folder):
     assert names() == [SHARD]
     few = names(SHARDS={"SEQUENCES": 1})
-    # Shards without sequences are no jobs.
+    # Shards without sequences have no jobs.
     assert few == [shard for shard in shard_names(4) if members(shard, NAMES)]
-    data, dataset = asked(SHARDS={"SEQUENCES": 1})
+    data, dataset = raw_data(SHARDS={"SEQUENCES": 1})
     assert sum(data.shard_size(dataset, shard) or 0 for shard in few) == len(NAMES)
     size = sum(file.stat().st_size for file in (folder / "raw").rglob("*") if file.is_file())
     assert names(SHARDS={"GB": size / 1e9}) == [SHARD]
     assert all(name.endswith("-of-2") for name in names(SHARDS={"GB": 0.96 * size / 1e9}))
 
 
-def test_of_data_that_are_not_there_yet_only_the_configuration_counts(tmp_path, monkeypatch):
+def test_shards_of_missing_data_follow_the_configuration(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert names() == [SHARD]
     sources = [{"FRAMES": "f", "SPLIT": "train", "SEQUENCE": str(n)} for n in range(5)]
@@ -248,13 +249,13 @@ def test_of_data_that_are_not_there_yet_only_the_configuration_counts(tmp_path, 
     write_survey(tmp_path / "results/data/simulated")
     several = names(**simulated, SHARDS={"SEQUENCES": 2})
     assert several == [shard for shard in shard_names(4) if members(shard, NAMES)]
-    data, dataset = asked(root="data/demo")
+    data, dataset = raw_data(root="data/demo")
     assert data.shards(dataset) == [SHARD]
     assert data.shard_size(dataset, SHARD) is None
 
 
 def test_a_job_that_plans_for_itself_takes_the_size_from_the_survey(folder):
-    data, dataset = asked(measures=False)
+    data, dataset = raw_data(measures=False)
     assert data.shard_size(dataset, SHARD) is None
     write_survey(folder / "results/data/raw")
     assert data.shard_size(dataset, SHARD) == 3

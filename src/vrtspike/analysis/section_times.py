@@ -1,0 +1,78 @@
+"""Times of the sections of a run's steps."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+from vrtspike.monitoring.timing_layout import ROOT, tree_order
+
+DATA = f"{ROOT}/data"
+FORWARD = f"{ROOT}/forward"
+BACKWARD = f"{ROOT}/backward"
+RECOMPUTATION = f"{BACKWARD}/recomputation"
+
+WARM_UP_STEPS = 1
+"""First steps that are left out: they hold compilation, autotuning and the first batches."""
+
+SUMMARY_COLUMNS = ["section", "depth", "count", "mean", "p50", "p95", "min", "max", "share"]
+
+
+def without_warm_up(timing: pd.DataFrame) -> pd.DataFrame:
+    """Drop the first steps of ``timing``, if there are more."""
+    steps = timing["step"].drop_duplicates()
+    if len(steps) <= WARM_UP_STEPS:
+        return timing
+    return timing[~timing["step"].isin(steps.iloc[:WARM_UP_STEPS])]
+
+
+def summarize_sections(timing: pd.DataFrame) -> pd.DataFrame:
+    """One row per section in the order of a tree, parents before their children.
+
+    Args:
+        timing: rows of ``step``, ``section``, ``ms``, from :func:`read_run_logs`.
+
+    Returns:
+        ``section``, ``depth`` (0 at the top), ``count`` of steps in which it ran, ``mean``,
+        ``p50``, ``p95``, ``min``, ``max`` in milliseconds, ``share`` of the time of all steps
+        (0 to 1; not a number for sections outside steps where no step was timed).
+    """
+    # An empty table has no type, and without one no means.
+    steady = without_warm_up(timing).astype({"ms": float})
+    grouped = steady.groupby("section", sort=False, observed=True)["ms"]
+    table = grouped.describe(percentiles=[0.5, 0.95])
+    table = table.rename(columns={"50%": "p50", "95%": "p95"})
+    table.index = table.index.astype(str)
+    total = table["count"] * table["mean"]
+    table["share"] = total / (total.get(ROOT) or math.nan)
+    table["depth"] = table.index.str.count("/")
+    table = table.loc[tree_order(table.index)].rename_axis("section")
+    return table.reset_index()[SUMMARY_COLUMNS]
+
+
+def step_parts(sections: pd.DataFrame) -> dict[str, float]:
+    """Share of the step (0 to 1) of each section directly under it, and of the rest."""
+    shares = sections.set_index("section")["share"].dropna()
+    children = shares[shares.index.str.match(rf"{ROOT}/[^/]+$")]
+    if children.empty:
+        return {}
+    parts = {str(name).removeprefix(f"{ROOT}/"): float(share) for name, share in children.items()}
+    parts["other"] = max(0.0, 1.0 - sum(parts.values()))
+    return parts
+
+
+def throughput(steps: pd.DataFrame, timing: pd.DataFrame) -> pd.DataFrame:
+    """Samples and frames per second of each timed step.
+
+    Args:
+        steps: rows of ``step``, ``samples``, ``frames``.
+        timing: rows of ``step``, ``section``, ``ms`` with the section ``step``.
+
+    Returns:
+        ``step``, ``samples_per_second``, ``frames_per_second``.
+    """
+    timed = timing[(timing["section"] == ROOT) & (timing["ms"] > 0)]
+    whole = steps.merge(timed, on="step").set_index("step")
+    rates = whole[["samples", "frames"]].div(whole["ms"] / 1e3, axis="index")
+    return rates.add_suffix("_per_second").reset_index()

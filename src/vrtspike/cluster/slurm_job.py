@@ -1,0 +1,129 @@
+"""The Slurm job of this process: its remaining time, requeueing, and one program on each node."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from vrtspike.cluster.queries import query
+from vrtspike.system.errors import ConfigError
+
+REQUEUE_FILE = "VRTSPIKE_JOB_AGAIN"
+"""Environment variable: file that a job creates in order to be submitted again."""
+
+CONTROLLER_S = 15.0
+"""Timeout of queries by a training's launcher; far less than
+:data:`~vrtspike.cluster.time_limit.MARGIN_S`."""
+
+_TIME_LEFT = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)")
+
+
+def seconds_left(text: str) -> float | None:
+    """Parse a time in Slurm's format, ``[[days-]hours:]minutes:seconds``.
+
+    Returns:
+        seconds; infinite for ``UNLIMITED``, None for other texts, such as ``NOT_SET``.
+    """
+    if text == "UNLIMITED":
+        return math.inf
+    match = _TIME_LEFT.fullmatch(text)
+    if match is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+
+def slurm_seconds_left(job: str) -> float | None:
+    """Query the seconds until a job's wall time ends.
+
+    Infinite without limit; None if Slurm does not answer.
+
+    Slurm's warning signal does not always reach the training: with cgroups it is sent to the first
+    process of a job step only, which is Snakemake.
+    """
+    # The remaining time, because clocks of machines may differ.
+    answer = query(["squeue", "--noheader", "--jobs", job, "--format", "%A %L"], CONTROLLER_S)
+    # squeue lists all parts of an array or of a heterogeneous job.
+    for line in (answer.text or "").splitlines():
+        cells = line.split()
+        if len(cells) == 2 and cells[0] == job:
+            return seconds_left(cells[1])
+    return None
+
+
+def requeue(variables: Mapping[str, str]) -> bool:
+    """Requeue this job.
+
+    Args:
+        variables: environment of the job.
+
+    Returns:
+        whether that succeeded.
+    """
+    file = variables.get(REQUEUE_FILE)
+    if file:
+        Path(file).touch()
+        return True
+    job = variables.get("SLURM_JOB_ID")
+    if job is None:
+        return False
+    return query(["scontrol", "requeue", job], CONTROLLER_S).text is not None
+
+
+def srun_command(nodes: int, gpus: int | Literal["auto"]) -> list[str]:
+    """Build the command that starts a program once on each node of this Slurm job.
+
+    Args:
+        nodes: number of nodes of the run.
+        gpus: number per node; ``auto`` for all GPUs of the job.
+
+    Raises:
+        ConfigError: if this is no Slurm job of that many nodes.
+    """
+    allocated = _allocated_nodes()
+    if allocated != str(nodes):
+        fault = f"the Slurm job has {allocated}" if allocated else "this is no Slurm job"
+        raise ConfigError(
+            f"NODES is {nodes}, but {fault}. Use the Slurm profile (docs/clusters.md), or start "
+            "torchrun on every node yourself with --nnodes and scripts/train.py --run-dir"
+        )
+    # Without --gpus-per-node, a step over several nodes may get fewer GPUs than the job has.
+    visible = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+    device_options: list[str] = []
+    if gpus == 0:
+        device_options = ["--gres", "none"]
+    elif visible:
+        count = len(visible) if gpus == "auto" else gpus
+        device_options = ["--gpus-per-node", str(count)]
+    command = ["srun", "--overlap", "--nodes", str(nodes), "--ntasks", str(nodes)]
+    command += ["--ntasks-per-node", "1"]
+    # If a node cannot start, the others must not wait for it.
+    command += ["--kill-on-bad-exit=1", "--cpu-bind", "none"]
+    return command + device_options
+
+
+def _allocated_nodes() -> str | None:
+    """Number of nodes of this Slurm job; None outside Slurm, or if the controller does not answer.
+
+    SLURM_JOB_NUM_NODES is missing in the job steps that Snakemake starts.
+    """
+    if "SLURM_JOB_NUM_NODES" in os.environ:
+        return os.environ["SLURM_JOB_NUM_NODES"]
+    job = os.environ.get("SLURM_JOB_ID")
+    if job is None:
+        return None
+    answer = query(["squeue", "--noheader", "--jobs", job, "--format", "%D"], CONTROLLER_S)
+    return (answer.text or "").strip() or None
+
+
+def rendezvous_endpoint() -> str:
+    """Return a rendezvous endpoint for the nodes of a run: this host and a free port."""
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        port = listener.getsockname()[1]
+    return f"{socket.gethostname()}:{port}"

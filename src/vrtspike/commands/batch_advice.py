@@ -1,0 +1,107 @@
+"""Batches of presets that fit a device, and their learning rates.
+
+A step over n times as many samples has gradients whose noise is smaller by the root of n, so the
+rate may be larger by as much (Krizhevsky, "One weird trick for parallelizing convolutional neural
+networks", 2014).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from vrtspike.commands.hardware import Machine
+from vrtspike.commands.preset_fit import FLOAT32, USABLE, Fit
+from vrtspike.config.problems import find_problem
+from vrtspike.config.run_schema import RunSettings
+from vrtspike.config.workflow import Workflow
+from vrtspike.deblurring.costs import ClipCost
+
+MAX_BATCH_GROWTH = 4
+"""Largest factor on the samples of a step; beyond it a run would have too few steps."""
+
+
+def batch_advice(
+    workflow: Workflow, fits: Sequence[Fit], machine: Machine
+) -> Iterator[tuple[str, str]]:
+    """Advise batches for each preset of any problem whose model fits.
+
+    Args:
+        workflow: the configuration.
+        fits: presets whose memory was counted before.
+        machine: the machine; without a GPU its system memory counts.
+
+    Yields:
+        name of the preset, and the batches as text.
+    """
+    device_gib = machine.memory_gib if machine.gpu is None else machine.gpu.memory_gib
+    costs = {fit.name: fit.cost.largest for fit in fits if fit.cost is not None}
+    for name, settings in workflow.presets.items():
+        if settings.kept_start is not None:
+            continue  # it trains nothing
+        if name in costs:
+            memory = _counted_memory(costs[name], machine)
+        else:
+            memory = find_problem(settings.TASK).memory(settings)
+        if memory is None:
+            continue
+        text = advise_batch(settings, *memory, USABLE * device_gib)
+        if text:
+            yield name, text
+
+
+def _counted_memory(cost: ClipCost, machine: Machine) -> tuple[float, float] | None:
+    """GiB of a training without clips, and of each clip."""
+    factor = 1.0 if machine.gpu else FLOAT32
+    return factor * cost.state_gib, factor * cost.clip_gib
+
+
+def advise_batch(settings: RunSettings, fixed: float, sample: float, usable: float) -> str:
+    """Advise batches of a preset on a device.
+
+    If the samples of a step fit into one micro-step, the batch grows by a power of two, at most by
+    :data:`MAX_BATCH_GROWTH`. Otherwise a micro-step takes as many as fit, and accumulation keeps
+    the samples of a step.
+
+    Args:
+        settings: settings of the preset.
+        fixed: GiB of a training without samples.
+        sample: GiB for each sample of a micro-step.
+        usable: GiB of the device that may be filled.
+
+    Returns:
+        keys and values; empty if no sample fits.
+
+    >>> train = {"BATCH_SIZE": 16, "GRADIENT_ACCUMULATION_STEPS": 1, "SCALE_LR": "sqrt"}
+    >>> advise_batch(RunSettings.model_validate({"TRAIN": train}), 4.0, 0.5, 24.0)
+    '40 fit: TRAIN.BATCH_SIZE=32 (TRAIN.SCALE_LR scales the rate)'
+    """
+    train = settings.TRAIN
+    step_samples = train.BATCH_SIZE * train.GRADIENT_ACCUMULATION_STEPS
+    fitting = int((usable - fixed) / sample)
+    if fitting < 1:
+        return ""
+    if fitting < step_samples:
+        batch = max(n for n in range(1, fitting + 1) if step_samples % n == 0)
+        micro_steps = step_samples // batch
+        growth = 1
+    else:
+        growth = min(MAX_BATCH_GROWTH, 2 ** int(math.log2(fitting / step_samples)))
+        batch = step_samples * growth
+        micro_steps = 1
+    keys = f"TRAIN.BATCH_SIZE={batch}"
+    if micro_steps > 1 or train.GRADIENT_ACCUMULATION_STEPS > 1:
+        keys += f" TRAIN.GRADIENT_ACCUMULATION_STEPS={micro_steps}"
+    return f"{fitting} fit: {keys}{_rate_text(settings, step_samples, growth)}"
+
+
+def _rate_text(settings: RunSettings, step_samples: int, growth: int) -> str:
+    """The learning rate for a step with ``growth`` times ``step_samples`` samples."""
+    if growth == 1:
+        return f", {step_samples} samples a step as before"
+    if settings.TRAIN.SCALE_LR != "none":
+        return " (TRAIN.SCALE_LR scales the rate)"
+    rate = settings.TRAIN.OPTIM.LR
+    larger = rate * math.sqrt(growth)
+    ratio = f"{step_samples * growth}/{step_samples}"
+    return f" TRAIN.OPTIM.LR={larger:.3g} ({rate:g} x sqrt({ratio}))"

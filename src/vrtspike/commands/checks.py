@@ -1,0 +1,45 @@
+"""Results of the checks of ``vrtspike doctor``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from vrtspike.analysis.findings import advice_texts
+
+State = Literal["ok", "note", "missing", "broken"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """The result of a check.
+
+    Attributes:
+        name: name of the check.
+        state: ``note``: information; ``missing``: must be provided or downloaded.
+        detail: versions, sizes, or the fault.
+        cure: advice; may be empty.
+    """
+
+    name: str
+    state: State
+    detail: str
+    cure: str = ""
+
+
+def fault(symptom: str, detail: str, state: State = "broken", **values: object) -> Check:
+    """Return the result of a failed check, with the texts of ``advice.yaml``.
+
+    Args:
+        symptom: name in the section ``machine`` of ``advice.yaml``.
+        detail: the fault.
+        state: state of the result.
+        values: values for the texts.
+    """
+    entry = advice_texts("machine", symptom, **values)
+    return Check(entry["check"], state, detail, entry["cure"])
+
+
+def without_advice(error: object) -> str:
+    """Return an error message without its advice, because the check has its own."""
+    return str(error).splitlines()[0].split("; ")[0]

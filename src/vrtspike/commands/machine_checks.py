@@ -1,0 +1,107 @@
+"""Checks of the machine: packages, PyTorch, GPU, compiler and shared memory."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Iterator
+from importlib import metadata
+
+from vrtspike.commands.checks import Check, fault
+from vrtspike.commands.hardware import GpuKind
+from vrtspike.monitoring.nvml import driver_version
+from vrtspike.monitoring.process_memory import system_memory
+
+_EXTRAS = ("train", "sst", "workflow")
+"""Extras that the commands and `make demo` need."""
+_MIN_SHARED_MB = 1024
+_PROGRAM = "#include <Python.h>\nint main(void) { return Py_IsInitialized(); }\n"
+
+
+def packages_check() -> Check:
+    """Check the versions of all packages."""
+    from packaging.requirements import Requirement
+
+    try:
+        lines = metadata.requires("vrtspike") or []
+    except metadata.PackageNotFoundError:
+        return fault("packages", "vrtspike is not installed")
+    faults = []
+    for requirement in map(Requirement, lines):
+        name = requirement.name
+        marker = requirement.marker
+        if marker and not any(marker.evaluate({"extra": extra}) for extra in _EXTRAS):
+            continue
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            faults.append(f"{name} is missing")
+            continue
+        if not requirement.specifier.contains(version, prereleases=True):
+            faults.append(f"{name} {version}, {requirement.specifier} is needed")
+    if faults:
+        return fault("packages", "; ".join(faults))
+    return Check("packages", "ok", "all are there")
+
+
+def torch_checks(gpu: GpuKind | None) -> Iterator[Check]:
+    """Check PyTorch, the driver and the GPUs.
+
+    Args:
+        gpu: the GPUs of this machine.
+    """
+    import torch
+
+    platform = f"CUDA {torch.version.cuda}" if torch.version.cuda else "the CPU alone"
+    yield Check("PyTorch", "ok", f"{torch.__version__}, built for {platform}")
+    if gpu is None:
+        yield Check("GPU", "note", "no NVIDIA GPU here: trainings run on the CPU, slowly")
+        return
+    detail = f"{gpu.count} x {gpu.name}, {gpu.memory_gib:.0f} GiB, driver {driver_version()}"
+    try:
+        ones = torch.ones(64, 64, device="cuda")
+        is_right = float((ones @ ones).sum()) == 64.0**3
+    except (RuntimeError, AssertionError) as error:
+        # Causes: an old driver, a build without CUDA or for other GPUs, CUDA_VISIBLE_DEVICES.
+        yield fault("unusable_gpu", f"{detail}; {str(error).splitlines()[0]}")
+        return
+    if is_right:
+        yield Check("GPU", "ok", detail)
+    else:
+        yield fault("gpu_arithmetic", detail)
+
+
+def compiler_check() -> Check:
+    """Check that C programs with Python's headers can be compiled, as Triton does for a GPU."""
+    names = [os.environ["CC"]] if os.environ.get("CC") else ["cc", "gcc", "clang"]
+    paths = [path for path in map(shutil.which, names) if path is not None]
+    if not paths:
+        return fault("compiler", "none: kernels for the GPU cannot be made")
+    path = paths[0]
+    headers = sysconfig.get_paths()["include"]
+    command = [path, "-fsyntax-only", f"-I{headers}", "-xc", "-"]
+    done = subprocess.run(command, input=_PROGRAM, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return fault("compiler", f"{path} fails ({done.stderr.strip()})")
+    return Check("compiler", "ok", path)
+
+
+def which_check() -> Iterator[Check]:
+    """Check for the program ``which``, which Snakemake's Slurm plugin calls at every start."""
+    has_plugin = importlib.util.find_spec("snakemake_executor_plugin_slurm") is not None
+    if has_plugin and shutil.which("which") is None:
+        yield fault("which", "missing: Snakemake's Slurm plugin calls it at every start")
+
+
+def shared_memory_check() -> Check:
+    """Check the shared memory that loading workers pass batches in."""
+    size = system_memory().shared_total
+    if size is None:
+        return Check("shared memory", "ok", "none of its own")
+    if size < _MIN_SHARED_MB:
+        detail = f"/dev/shm has {size:.0f} MB, too little for loading workers"
+        return fault("shared_memory", detail)
+    return Check("shared memory", "ok", f"{size / 1024:.1f} GiB")

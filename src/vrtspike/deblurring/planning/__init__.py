@@ -1,0 +1,6 @@
+"""Questions of the workflow about the data of deblurring, answered while it plans.
+
+Snakemake compares the file of a shard only. The manifest and the store of each sequence behind it
+are checked here; sizes and dates come first, and contents are read only where these differ,
+because a data set may have thousands of sequences.
+"""

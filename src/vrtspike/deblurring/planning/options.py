@@ -1,0 +1,111 @@
+"""Command line options of the data stages."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from vrtspike.data.clips.requirements import crop_sizes
+from vrtspike.data.datasets import Dataset, DeblurringWorkflow
+from vrtspike.settings.workflow import CalibrateSettings, SimulatedSequence, SimulateSettings
+from vrtspike.system.errors import ConfigError
+
+
+def calibration_options(calibrate: CalibrateSettings) -> str:
+    """Options for the calibration of recorded cameras."""
+    return _format_options(
+        {
+            "output": calibrate.ROOT,
+            "most_steps": calibrate.MOST_STEPS,
+            "static": calibrate.STATIC,
+            "moving": calibrate.MOVING,
+            "data": calibrate.DATA,
+            "sensor": calibrate.SENSOR,
+        }
+    )
+
+
+def raw_file_options(dataset: Dataset) -> str:
+    """Options for the place, layout and names of raw files."""
+    return _format_options(
+        {
+            "root": dataset.root,
+            "blur_dir": dataset.blur_dir,
+            "layout": dataset.layout,
+            "spike_root": dataset.spike_root,
+        }
+    )
+
+
+def sensor_option(dataset: Dataset) -> str:
+    """Option for the size of the spike sensor; empty if the configuration does not give it."""
+    return _format_options({"spike_size": dataset.spike_size})
+
+
+def clip_options(workflow: DeblurringWorkflow, dataset: str) -> str:
+    """Options for the smallest clips that presets take from a data set.
+
+    Presets that train nothing count only if there are no others.
+
+    Args:
+        workflow: the configuration.
+        dataset: name of the data set.
+    """
+    data = workflow.named(dataset)
+    presets = [
+        preset for name, preset in workflow.presets.items() if workflow.by_preset[name] == data
+    ]
+    trained = [preset for preset in presets if preset.kept_start is None]
+    if trained:
+        presets = trained
+    frames = min(preset.DATA.CLIP_LEN for preset in presets)
+    sizes = [f"{split}={size}" for split, size in crop_sizes(presets).items()]
+    return shlex.join(["--clip-length", str(frames), "--crop-sizes", *sizes])
+
+
+def split_options(dataset: Dataset) -> str:
+    """Options for the splits of a data set and for the overlap that is allowed."""
+    words = ["--train-split", dataset.train_split, "--val-split", dataset.val_split]
+    if dataset.test_on_training_frames:
+        words.append("--test-on-training-frames")
+    return shlex.join(words)
+
+
+def simulated_sequence(simulate: SimulateSettings, split: str, sequence: str) -> SimulatedSequence:
+    """Return the configured source of a simulated sequence.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    for source in simulate.SEQUENCES:
+        if split == source.SPLIT and sequence == source.SEQUENCE:
+            return source
+    raise ConfigError(f"SIMULATE.SEQUENCES has no {split}/{sequence}")
+
+
+def simulation_options(simulate: SimulateSettings, source: SimulatedSequence) -> str:
+    """Options for the simulation of one sequence."""
+    sensor = simulate.model_dump(exclude={"ROOT", "SEQUENCES"})
+    return _format_options(
+        {
+            "frames": source.FRAMES,
+            "output": simulate.ROOT,
+            "frames_per_exposure": source.FRAMES_PER_EXPOSURE,
+            **sensor,
+        }
+    )
+
+
+def _format_options(values: Mapping[str, Any]) -> str:
+    """Format options named after keys; None gives no option, a tuple several words."""
+    words: list[str] = []
+    for name, value in values.items():
+        if value is None:
+            continue
+        option = f"--{name.lower().replace('_', '-')}"
+        if isinstance(value, tuple):
+            words += [option, *map(str, value)]
+        else:
+            words.append(f"{option}={value}")
+    return shlex.join(words)

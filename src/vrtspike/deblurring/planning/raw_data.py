@@ -1,0 +1,256 @@
+"""Raw data sets of a configuration: sequences, versions and shards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from vrtspike.data.clips.requirements import require_sequences_to_hold_out, require_spikes
+from vrtspike.data.datasets import Dataset, DeblurringWorkflow
+from vrtspike.data.manifests import SURVEY, surveyed
+from vrtspike.data.raw.layouts.files import SequenceFiles
+from vrtspike.data.raw.nearby import spike_roots
+from vrtspike.data.raw.survey import survey
+from vrtspike.data.raw.versions import source_version
+from vrtspike.data.shards import members, shard_count, shard_names, shard_of
+from vrtspike.io.files import json_digest
+from vrtspike.io.manifests import read_manifest, size_and_date
+from vrtspike.settings import Settings
+from vrtspike.system.errors import DataError, list_faults, named_faults
+from vrtspike.workflow.messages import Notices
+
+NO_DATA = """Before this can run: {error}
+Set DATA.ROOT, in config/config.yaml unless a preset or --config gives it.
+Without data: make demo"""
+FAULTS = {
+    "stop": "A run looks into all other files, lists every fault, and stops before computing.",
+    "exclude": "A run goes on without these sequences (DATA.ON_ERROR: exclude).",
+}
+
+
+class RawState(NamedTuple):
+    """State of the raw files of a sequence.
+
+    Attributes:
+        version: changes with the contents, see :func:`source_version`.
+        nbytes: total size in bytes.
+    """
+
+    version: str
+    nbytes: int
+
+
+class _Inspection(NamedTuple):
+    """Result of inspecting a data set.
+
+    Attributes:
+        survey: None of generated or missing data.
+        states: by ``<split>/<name>``.
+    """
+
+    survey: dict[str, Any] | None
+    states: dict[str, RawState]
+
+
+class RawData:
+    """The raw data sets of a configuration; each is inspected once.
+
+    Args:
+        workflow: the configuration.
+        is_dry_run: called when a data set is inspected. Faults are reported in a dry run only; in
+            a run the jobs report them.
+        notices: messages for the end of the run; missing data make a plan fail.
+        measures: if false, only names are read, not sizes and dates. This is enough for a cluster
+            job, which plans only itself.
+    """
+
+    def __init__(
+        self,
+        workflow: DeblurringWorkflow,
+        is_dry_run: Callable[[], bool],
+        notices: Notices,
+        measures: bool = True,
+    ) -> None:
+        self._workflow = workflow
+        self._is_dry_run = is_dry_run
+        self._notices = notices
+        self._measures = measures
+        self._inspect = cache(self._inspect_dataset)
+        # Computed once: the results that it reads come and go while jobs run.
+        self.shards = cache(self._find_shards)
+
+    def survey(self, dataset: Dataset) -> dict[str, Any] | None:
+        """Return the survey of a folder that users fill.
+
+        None of generated data; None, with a notice, of missing data.
+        """
+        return self._inspect(dataset).survey
+
+    def states(self, dataset: Dataset) -> dict[str, RawState]:
+        """Return the state of each sequence in a folder that users fill, by ``<split>/<name>``.
+
+        Empty for generated data, and if ``measures`` is false.
+        """
+        return self._inspect(dataset).states
+
+    def folder(self, dataset: Dataset) -> Path:
+        """Return the folder of a data set's results."""
+        return self._workflow.results / "data" / dataset.name
+
+    def names_version(self, dataset: Dataset) -> str | None:
+        """Return a line that changes when sequences are added or removed; None without a survey.
+
+        Generated data change with the jobs that make them.
+        """
+        sequences = self.survey(dataset)
+        if sequences is None:
+            return None
+        # Folders that are passed over change no result.
+        used = {key: value for key, value in sequences.items() if key != "passed_over"}
+        return f"names below the data's folder: {json_digest(used)[:12]}"
+
+    def require_spikes(self, preset: str, settings: Settings) -> None:
+        """Refuse a preset with spikes for a folder without them, judged by names.
+
+        Raises:
+            ConfigError: naming both.
+        """
+        dataset = self._workflow.dataset(preset)
+        sequences = self.survey(dataset)
+        if not sequences:
+            return
+        has_spikes = sequences["spikes"]
+        elsewhere = [] if has_spikes else _nearby_spike_roots(dataset, sequences)
+        require_spikes(f"preset {preset}, {dataset.root}", has_spikes, settings, elsewhere)
+
+    def note_own_data(self, preset: str) -> None:
+        """Add a notice if a preset trains on generated data although the user set DATA.ROOT."""
+        root = self._workflow.workflow.settings.DATA.get("ROOT")
+        dataset = self._workflow.dataset(preset)
+        if dataset.kind != "demo" or root in (None, dataset.root) or not Path(root).is_dir():
+            return
+        self._notices.add(
+            f"preset {preset} takes generated data ({dataset.root}, its own DATA.ROOT), not those "
+            f"of config/config.yaml ({root}); on these train light_small or light: "
+            "snakemake --cores all train_light_small"
+        )
+
+    def require_sequences_to_hold_out(self, preset: str, settings: Settings) -> None:
+        """Refuse a preset that holds out sequences for data with a single training sequence.
+
+        Raises:
+            ConfigError: naming both.
+        """
+        if settings.kept_start is not None:
+            return
+        dataset = self._workflow.dataset(preset)
+        split = f"{settings.DATA.TRAIN_SPLIT}/"
+        training = [name for name in self._expected_sequences(dataset) if name.startswith(split)]
+        title = f"preset {preset}, {dataset.root}"
+        require_sequences_to_hold_out(title, len(training), settings.DATA)
+
+    def shard_size(self, dataset: Dataset, shard: str) -> int | None:
+        """Return the number of sequences in a shard; None if it is not known yet."""
+        return len(members(shard, self._sequences(dataset))) or None
+
+    def versions(self, dataset: Dataset, shard: str) -> list[str]:
+        """Return a line for each sequence of a shard that changes with its raw files.
+
+        Empty for generated data, whose files change with the job that makes them.
+        """
+        states = self.states(dataset)
+        return [
+            f"raw files of {name}: {states[name].version[:12]}" for name in members(shard, states)
+        ]
+
+    def _inspect_dataset(self, dataset: Dataset) -> _Inspection:
+        """Survey a data set, measure its files, and add notices."""
+        if dataset.kind != "raw":
+            return _Inspection(None, {})
+        states: dict[str, RawState] = {}
+
+        def measure(files: SequenceFiles) -> None:
+            name = f"{files.split}/{files.name}"
+            states[name] = self._measure(dataset, files)
+
+        try:
+            sequences = survey(
+                dataset.root,
+                [dataset.train_split, dataset.val_split],
+                dataset.blur_dir,
+                dataset.layout,
+                look=measure if self._measures else None,
+                spike_root=dataset.spike_root,
+            )
+        except DataError as error:
+            self._notices.add(NO_DATA.format(error=error))
+            self._notices.exit_status = int(self._is_dry_run())
+            return _Inspection(None, {})
+        if self._is_dry_run():
+            self._note_survey(dataset, sequences)
+        accepted = {name: states[name] for name in surveyed(sequences) if name in states}
+        return _Inspection(sequences, accepted)
+
+    def _measure(self, dataset: Dataset, files: SequenceFiles) -> RawState:
+        """Return version and size of a sequence's raw files."""
+        manifest = self.folder(dataset) / "ingest" / files.split / f"{files.name}.json"
+        version = source_version(dataset.root, files, manifest)
+        nbytes = 0
+        for path in files.paths:
+            size, _ = size_and_date(Path(dataset.root), path)
+            nbytes += max(0, size)  # a missing file has size -1
+        return RawState(version, nbytes)
+
+    def _note_survey(self, dataset: Dataset, sequences: Mapping[str, Any]) -> None:
+        """Add notices about sequences with faults and folders that are passed over."""
+        if sequences["excluded"]:
+            title = f"\n{dataset.root} has faults, as far as names show"
+            faults = named_faults(sequences["excluded"])
+            self._notices.add(list_faults(title, faults, FAULTS[dataset.on_error]))
+        passed_over = sequences.get("passed_over")
+        if passed_over:
+            names = ", ".join(passed_over)
+            self._notices.add(f"{dataset.root}: {len(passed_over)} folders passed over: {names}")
+
+    def _expected_sequences(self, dataset: Dataset) -> list[str]:
+        """Return the expected sequences as ``<split>/<name>``, from names and configuration.
+
+        Those with faults count unless they are to be excluded: the gate lists the faults.
+        """
+        if dataset.kind == "simulated":
+            sources = self._workflow.settings.SIMULATE.SEQUENCES
+            return [f"{source.SPLIT}/{source.SEQUENCE}" for source in sources]
+        sequences = self.survey(dataset)
+        if sequences is None:
+            return []
+        if dataset.on_error == "stop":
+            return [*surveyed(sequences), *sequences["excluded"]]
+        return surveyed(sequences)
+
+    def _find_shards(self, dataset: Dataset) -> list[str]:
+        """Return the shards of a data set; those without sequences are left out once known."""
+        limits = self._workflow.settings.SHARDS
+        states = self.states(dataset)
+        nbytes = sum(state.nbytes for state in states.values())
+        sequence_count = len(states) or len(dataset.sources)
+        count = shard_count(sequence_count, nbytes, limits.SEQUENCES, limits.GB * 1e9)
+        used = {shard_of(name, count) for name in self._sequences(dataset)}
+        return sorted(used) or shard_names(count)
+
+    def _sequences(self, dataset: Dataset) -> list[str]:
+        """Return the sequences of a data set; empty before its survey is written."""
+        states = self.states(dataset)
+        if states:
+            return list(states)
+        try:
+            return surveyed(read_manifest(self.folder(dataset) / "survey.json", SURVEY))
+        except DataError:
+            return []
+
+
+def _nearby_spike_roots(dataset: Dataset, sequences: Mapping[str, Any]) -> list[Path]:
+    """Return folders near the root of a data set that hold spikes of its first sequence."""
+    first = sequences["sequences"][0]
+    return spike_roots(Path(dataset.root), first["split"], first["name"], dataset.layout)

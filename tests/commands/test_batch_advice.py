@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+
+from vrtspike.commands.batch_advice import advise_batch
+from vrtspike.config.run_schema import RunSettings
+
+RATE = "TRAIN.BATCH_SIZE={} TRAIN.OPTIM.LR={}"
+MICRO = "TRAIN.BATCH_SIZE={} TRAIN.GRADIENT_ACCUMULATION_STEPS={}"
+
+
+@pytest.mark.parametrize(
+    ("batch", "micro_steps", "sample", "usable", "text"),
+    [
+        # Twice 16 fit, four times do not; the largest growth is four times.
+        (16, 1, 0.5, 24.0, f"40 fit: {RATE.format(32, 0.00141)} (0.001 x sqrt(32/16))"),
+        (16, 1, 0.001, 5.0, f"1000 fit: {RATE.format(64, 0.002)} (0.001 x sqrt(64/16))"),
+        # Four fit, but only three divide six.
+        (1, 6, 5.0, 24.9, f"4 fit: {MICRO.format(3, 2)}, 6 samples a step"),
+        (1, 6, 5.0, 40.0, f"7 fit: {MICRO.format(6, 1)}, 6 samples a step"),
+        (1, 6, 0.5, 40.0, f"72 fit: {MICRO.format(24, 1)} TRAIN.OPTIM.LR="),
+        (1, 7, 5.0, 9.5, f"1 fit: {MICRO.format(1, 7)}, 7 samples a step"),
+        (1, 1, 5.0, 8.0, ""),
+    ],
+)
+def test_batches_and_rates(batch, micro_steps, sample, usable, text):
+    train = {"BATCH_SIZE": batch, "GRADIENT_ACCUMULATION_STEPS": micro_steps, "OPTIM": {"LR": 1e-3}}
+    settings = RunSettings.model_validate({"TRAIN": train})
+    advice = advise_batch(settings, fixed=4.0, sample=sample, usable=usable)
+    if text:
+        assert advice.startswith(text)
+    else:
+        assert advice == ""

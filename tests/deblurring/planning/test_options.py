@@ -1,0 +1,86 @@
+"""Options of the data stages."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+
+import pytest
+
+from vrtspike.config.workflow import Workflow, workflow_schema
+from vrtspike.data.datasets import Dataset, DeblurringWorkflow
+from vrtspike.deblurring.planning.options import (
+    calibration_options,
+    clip_options,
+    raw_file_options,
+    sensor_option,
+    simulated_sequence,
+    simulation_options,
+    split_options,
+)
+from vrtspike.settings import Settings
+from vrtspike.settings.workflow import CalibrateSettings, SimulatedSequence, SimulateSettings
+from vrtspike.system.errors import ConfigError
+
+DATASET = Dataset("d", "my data", "blur_gamma", "train", "test", (250, 400), "spk", "stop", "raw")
+
+
+def test_options_survive_the_shell():
+    options = ["--root=my data", "--blur-dir=blur_gamma", "--layout=spk"]
+    assert shlex.split(raw_file_options(DATASET)) == options
+    assert sensor_option(DATASET) == "--spike-size 250 400"
+    assert sensor_option(dataclasses.replace(DATASET, spike_size=None)) == ""
+    splits = ["--train-split", "train", "--val-split", "test"]
+    assert shlex.split(split_options(DATASET)) == splits
+    allowed = dataclasses.replace(DATASET, test_on_training_frames=True)
+    assert shlex.split(split_options(allowed)) == [*splits, "--test-on-training-frames"]
+
+
+def preset(root: str, clip: int, crop: int, **train) -> Settings:
+    data = {"ROOT": root, "CLIP_LEN": clip, "CROP_SIZE": crop}
+    return Settings.model_validate({"DATA": data, "TRAIN": train})
+
+
+def test_clip_options_are_those_of_the_least_demanding_preset():
+    phases = [{"CROP_SIZE": 64, "EPOCHS": 1}, {"CROP_SIZE": 128, "EPOCHS": 1}]
+    presets = {
+        "one": preset("a", 5, 96, PROGRESSIVE=phases),
+        "two": preset("a", 3, 256),
+        "elsewhere": preset("b", 2, 32),
+    }
+    workflow = DeblurringWorkflow(Workflow(workflow_schema()(), presets))
+    # Validation looks at training sequences; evaluation takes whole frames of any size.
+    options = "--clip-length 3 --crop-sizes train=128 test=1"
+    assert sorted(clip_options(workflow, "a").split()) == sorted(options.split())
+
+
+SIMULATE = SimulateSettings(
+    SEQUENCES=(
+        SimulatedSequence(FRAMES="f 1", SPLIT="train", SEQUENCE="a"),
+        SimulatedSequence(FRAMES="f2", SPLIT="test", SEQUENCE="a", FRAMES_PER_EXPOSURE=7),
+    ),
+    THETA=3.0,
+    DARK_COUNTS=0.01,
+    SEED=5,
+)
+
+
+def test_options_of_a_calibration():
+    settings = CalibrateSettings(ROOT="mine", DATA="recorded", MOVING="moving", SENSOR=[250, 416])
+    assert shlex.split(calibration_options(settings)) == [
+        *("--output=mine", "--most-steps=200", "--moving=moving", "--data=recorded"),
+        *("--sensor", "250", "416"),
+    ]
+
+
+def test_a_simulated_sequence_is_found_by_split_and_name():
+    source = simulated_sequence(SIMULATE, "test", "a")
+    assert source.FRAMES == "f2"
+    assert shlex.split(simulation_options(SIMULATE, source)) == [
+        *("--frames=f2", "--output=data/simulated", "--frames-per-exposure=7"),
+        *("--steps-per-frame=8", "--theta=3.0", "--theta-spread=0.0", "--noise=0.0"),
+        *("--dark-counts=0.01", "--hot-pixels=0.0", "--dead-pixels=0.0", "--jitter=0.0"),
+        *("--seed=5", "--interpolation=linear"),
+    ]
+    with pytest.raises(ConfigError, match=r"SIMULATE\.SEQUENCES has no test/b"):
+        simulated_sequence(SIMULATE, "test", "b")
