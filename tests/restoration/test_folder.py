@@ -15,8 +15,10 @@ from tests.data.video.samples import sound_packets, write_sample
 from tests.deblurring.reference_metrics import decibels, similarity
 from vrtspike.data.video import inspect_video, read_video, video_file
 from vrtspike.io.images import read_picture, read_rgb, write_png
-from vrtspike.restoration.folder import NO_SPIKES, Request, open_request, restore_into
-from vrtspike.restoration.given_clips import SIMULATED, open_clip
+from vrtspike.restoration.clip_spikes import SIMULATED
+from vrtspike.restoration.folder import NO_SPIKES, restore_into
+from vrtspike.restoration.given_clips import open_clip
+from vrtspike.restoration.request import Request, open_request
 from vrtspike.restoration.restore import torch_compute
 from vrtspike.restoration.tiling import Tiling
 from vrtspike.restoration.trained import TrainedModel, load

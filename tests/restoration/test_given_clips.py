@@ -18,15 +18,11 @@ from vrtspike.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.data.simulation.sensor import simulate_spikes, synthesize_blur
 from vrtspike.data.video import video_file
 from vrtspike.io.images import write_png
-from vrtspike.restoration.given_clips import (
-    GivenClip,
-    array_spikes,
-    doubts,
-    given_clip,
-    recorded_spikes,
-    simulated_spikes,
-)
+from vrtspike.restoration.clip_check import check_clip
+from vrtspike.restoration.clip_spikes import array_spikes, simulated_spikes
+from vrtspike.restoration.given_clips import GivenClip, given_clip
 from vrtspike.restoration.pictures import array_pictures, open_pictures
+from vrtspike.restoration.spike_files import recorded_spikes
 from vrtspike.system.errors import DataError
 
 STEPS = 56
@@ -78,7 +74,7 @@ def test_one_file_for_all_and_npz_files_give_what_the_store_gives(
         np.testing.assert_array_equal(
             folder.read(slice(2, 4))["counts"], stored.read(slice(2, 4))["counts"]
         )
-        assert doubts(folder) == []
+        assert check_clip(folder) == []
     cut = write(tmp_path / f"cut{suffix}", np.concatenate(parts)[:-1])
     with pytest.raises(DataError, match="279 spike frames cannot be divided evenly among 5"):
         recorded_clip(sequence / "blur", cut)
@@ -90,9 +86,9 @@ def test_one_file_for_all_and_npz_files_give_what_the_store_gives(
 def test_exposures_at_other_steps_than_those_of_the_frames_are_doubted(tmp_path):
     PUBLISHED["one stream"].write(tmp_path)
     clip = tmp_path / "train/a"
-    assert doubts(recorded_clip(clip / "blur", clip / "spike.dat")) == []
+    assert check_clip(recorded_clip(clip / "blur", clip / "spike.dat")) == []
     (clip / "exposures.csv").unlink()  # all 192 steps are then divided, with the shutter open
-    (doubt,) = doubts(recorded_clip(clip / "blur", clip / "spike.dat"))
+    (doubt,) = check_clip(recorded_clip(clip / "blur", clip / "spike.dat"))
     assert "frames are most like the spikes 16 steps from their exposures" in doubt
 
 
@@ -152,7 +148,7 @@ def test_a_single_step_is_not_compared_with_its_frame(tmp_path):
         recorded_clip(tmp_path / "blur", tmp_path / "spike", 1)
     table = tmp_path / "spike" / "exposures.csv"
     table.write_text(exposure_table({"1": Exposure(0, 1, 0)}))
-    assert doubts(recorded_clip(tmp_path / "blur", tmp_path / "spike", 1)) == []
+    assert check_clip(recorded_clip(tmp_path / "blur", tmp_path / "spike", 1)) == []
     other = shutil.copy(table, tmp_path)
     with pytest.raises(DataError, match=rf"several tables of exposures: {table}, {other}; keep"):
         recorded_clip(tmp_path / "blur", tmp_path / "spike", 1)
@@ -162,7 +158,7 @@ def test_a_single_step_is_not_compared_with_its_frame(tmp_path):
     )
     Path(other).unlink()
     write_spikes(tmp_path / "spike" / "1.dat", rng.integers(0, 2, (40, 32, 32), dtype=np.uint8))
-    assert len(doubts(recorded_clip(tmp_path / "blur", tmp_path / "spike", 1))) == 1
+    assert len(check_clip(recorded_clip(tmp_path / "blur", tmp_path / "spike", 1))) == 1
 
 
 def test_arrays_give_what_their_files_give(stored, sequence, tmp_path, monkeypatch):
@@ -256,10 +252,10 @@ def test_spikes_read_with_another_sensor_size_are_doubted(tmp_path):
     # The last 16 columns are no picture: of both sizes it is as large.
     write_spikes(spike / "1.dat", np.pad(simulate_spikes(video)[:50], ((0, 0), (0, 0), (0, 16))))
     (tmp_path / "exposures.csv").write_text("frame,start,stop,sharp\n1,0,50,25\n")
-    (doubt,) = doubts(recorded_clip(blur, spike))
+    (doubt,) = check_clip(recorded_clip(blur, spike))
     assert "a wrong sensor size (250 x 400)" in doubt
     (tmp_path / "config.yaml").write_text("spike_h: 250\nspike_w: 416\n")
-    assert doubts(recorded_clip(blur, spike)) == []
+    assert check_clip(recorded_clip(blur, spike)) == []
 
 
 def continuous_recording(small_run: SmallRun, folder: Path, third: str) -> GivenClip:
@@ -284,10 +280,10 @@ def continuous_recording(small_run: SmallRun, folder: Path, third: str) -> Given
     [("150,206,174", "4[0-4] steps earlier"), ("62,118,86", "[45][0-9] steps later")],
 )
 def test_a_single_wrong_line_of_a_table_is_named(small_run, tmp_path, third, away):
-    (doubt,) = doubts(continuous_recording(small_run, tmp_path, third))
+    (doubt,) = check_clip(continuous_recording(small_run, tmp_path, third))
     assert re.search(rf"exposures\.csv, frame 000003: found the exposure .*{away}", doubt)
     assert doubt.endswith("while other frames fit their exposures; correct its line")
 
 
 def test_right_lines_of_a_table_are_not_doubted(small_run, tmp_path):
-    assert doubts(continuous_recording(small_run, tmp_path, "112,168,136")) == []
+    assert check_clip(continuous_recording(small_run, tmp_path, "112,168,136")) == []

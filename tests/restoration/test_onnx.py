@@ -22,7 +22,7 @@ import onnx
 from tests.small_run import arrays, private_words, write_light_run
 from vrtspike.commands.main import run_command
 from vrtspike.io.images import read_rgb, write_png
-from vrtspike.restoration.onnx_model import TOLERANCE, export_model
+from vrtspike.restoration.onnx_export import TOLERANCE, export_model
 from vrtspike.restoration.trained import load
 from vrtspike.system.errors import ConfigError, DataError, RunError
 

@@ -21,11 +21,14 @@ from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import luma, read_picture, shrink, write_png
 from vrtspike.reporting.packed import pack_run
 from vrtspike.restoration import folder
-from vrtspike.restoration.folder import Request, open_request, restore_into, verdict_messages
-from vrtspike.restoration.given_clips import SIMULATED, array_spikes, given_clip
+from vrtspike.restoration.clip_spikes import SIMULATED, array_spikes
+from vrtspike.restoration.folder import restore_into
+from vrtspike.restoration.folder_figures import verdict_messages
+from vrtspike.restoration.given_clips import given_clip
 from vrtspike.restoration.no_reference import no_reference_figures, unseen_agreement
 from vrtspike.restoration.pictures import array_pictures
 from vrtspike.restoration.recording_limits import check_limits
+from vrtspike.restoration.request import Request, open_request
 from vrtspike.restoration.trained import TrainedModel, load
 from vrtspike.system.errors import DataError
 
@@ -292,7 +295,7 @@ def test_the_folder_holds_blurry_frames_in_place_of_noise(
     assert "(2)" in message
     # Spikes of something else judge nothing.
     with monkeypatch.context() as patch:
-        patch.setattr(folder, "doubts", lambda clip: ["0: does not fit"])
+        patch.setattr(folder, "check_clip", lambda clip: ["0: does not fit"])
         doubtful = replace(request, output=tmp_path / "doubtful")
         record = restore_into(
             given, doubtful, source, None, progress=lambda title: progress, note=lambda text: None

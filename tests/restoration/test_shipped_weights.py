@@ -143,7 +143,7 @@ def test_an_exported_file_computes_them_as_exactly_as_pytorch_does(model, scene,
     pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    from vrtspike.restoration.onnx_model import export_model
+    from vrtspike.restoration.onnx_export import export_model
 
     export_model(model, tmp_path / "general.onnx")
     clip = open_clip(model.run, scene / "blur", scene / "spike")

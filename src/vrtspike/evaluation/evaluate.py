@@ -50,9 +50,10 @@ from vrtspike.io.files import replaced_folder
 from vrtspike.io.images import write_png
 from vrtspike.metrics.metric import ImageMetric, Score
 from vrtspike.models import build_model
+from vrtspike.restoration.batches import Compute
 from vrtspike.restoration.given_clips import given_clip
 from vrtspike.restoration.pictures import folder_pictures
-from vrtspike.restoration.restore import Compute, load_model, restore_frames, torch_compute
+from vrtspike.restoration.restore import load_model, restore_frames, torch_compute
 from vrtspike.restoration.sources import FrameSource, sharp_frame, stored_sequence
 from vrtspike.restoration.spikes_alone import RECONSTRUCTIONS, in_gray, spikes_alone, to_picture
 from vrtspike.restoration.tiling import Progress

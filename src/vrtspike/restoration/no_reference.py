@@ -30,7 +30,8 @@ from vrtspike.data.rgb_images import Image
 from vrtspike.data.spike_images import tfp
 from vrtspike.data.store.voxels import GainMeter
 from vrtspike.io.images import luma, shrink
-from vrtspike.restoration.given_clips import FrameSpikes, GivenClip
+from vrtspike.restoration.clip_spikes import FrameSpikes
+from vrtspike.restoration.given_clips import GivenClip
 from vrtspike.system.errors import ConfigError, DataError
 
 SMOOTHING = 2.0

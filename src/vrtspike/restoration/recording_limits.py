@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from vrtspike.data.clips.limits import Limits
 from vrtspike.data.rgb_images import Image
 from vrtspike.io.images import to_8_bit
-from vrtspike.restoration.given_clips import SIMULATED, GivenClip
+from vrtspike.restoration.clip_spikes import SIMULATED
+from vrtspike.restoration.given_clips import GivenClip
 from vrtspike.restoration.no_reference import unseen_agreement
 from vrtspike.restoration.sources import Frames
 from vrtspike.system.errors import DataError, list_faults
