@@ -22,7 +22,7 @@ from vrtspike.metrics.ssim import ssim_uniform
 from vrtspike.restoration.restore import load_model, restore_frames, torch_compute
 from vrtspike.restoration.sources import stored_sequence
 from vrtspike.restoration.tiling import Tiling
-from vrtspike.settings import schema
+from vrtspike.settings.evaluation import TestSettings as EvaluationSettings
 
 
 def volume_similarity(a: np.ndarray, b: np.ndarray) -> float:
@@ -149,10 +149,10 @@ def test_ssim_on_y_of_frames_that_are_not_rounded():
 
 
 def test_one_name_is_as_good_as_a_list_and_an_unknown_one_is_none():
-    assert schema.TestSettings(PROTOCOL="vrt").PROTOCOL == ("vrt",)
-    assert schema.TestSettings(PROTOCOL=["vrt", "own", "vrt"]).PROTOCOL == ("vrt", "own")
+    assert EvaluationSettings(PROTOCOL="vrt").PROTOCOL == ("vrt",)
+    assert EvaluationSettings(PROTOCOL=["vrt", "own", "vrt"]).PROTOCOL == ("vrt", "own")
     with pytest.raises(ValueError, match="PROTOCOL"):
-        schema.TestSettings(PROTOCOL="rvrt")
+        EvaluationSettings(PROTOCOL="rvrt")
 
 
 def test_tiles_are_cut_and_joined_as_by_the_program_of_vrt():
@@ -172,7 +172,7 @@ def test_tiles_are_cut_and_joined_as_by_the_program_of_vrt():
         tiles = np.moveaxis(batch["blur"], -1, 2)
         return np.zeros_like(tiles) + tiles[:, :1, :1, :1, :1]
 
-    tiling = PROTOCOLS["vrt"].tiling(schema.TestSettings().TILE, clip_len=5)
+    tiling = PROTOCOLS["vrt"].tiling(EvaluationSettings().TILE, clip_len=5)
     found = np.stack(list(restore(compute, source_of(numbers), tiling)))
     assert set(counted.ravel()) == {1, 2, 4}
     np.testing.assert_allclose(found[:, 1, :, 7], whole / counted, rtol=1e-6)

@@ -17,7 +17,7 @@ from vrtspike.models.restorer import repeat_pixels
 from vrtspike.restoration.restore import load_model, restore_frames, torch_compute
 from vrtspike.restoration.sources import stored_sequence
 from vrtspike.restoration.tiling import Tiling, tiling_for
-from vrtspike.settings.schema import TileSettings
+from vrtspike.settings.evaluation import TileSettings
 from vrtspike.system.errors import ConfigError, RunError
 
 CPU = torch.device("cpu")

@@ -21,7 +21,7 @@ from vrtspike.data.rgb_images import PEAK, Image
 from vrtspike.data.spike_images import short_window, tfi, tfp
 from vrtspike.data.store.reading import Store
 from vrtspike.io.images import luma
-from vrtspike.settings.schema import SpikesAloneName
+from vrtspike.settings.evaluation import SpikesAloneName
 
 Reconstruction = Callable[[NDArray[np.uint8], Exposure], NDArray[np.float32]]
 """From spikes (T, h, w) and the exposure among them to the spike rate (h, w) at its instant."""

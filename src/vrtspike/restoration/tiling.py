@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.monitoring.process_memory import MEGABYTE, system_memory
+from vrtspike.settings.evaluation import TileSettings
 from vrtspike.settings.model import ModelSettings
-from vrtspike.settings.schema import Settings, TileSettings
+from vrtspike.settings.schema import Settings
 from vrtspike.system.errors import ConfigError, RunError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What ``config/config.yaml`` says of videos: how they are generated, and jobs that share them."""
+"""Keys of ``config/config.yaml`` for videos: generated data, and the sizes of jobs."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from vrtspike.data.store.voxels import Statistics, normalize_counts, voxelize_pa
 from vrtspike.system.errors import ConfigError, DataError, list_faults
 
 if TYPE_CHECKING:
-    from vrtspike.settings.schema import DataSettings
+    from vrtspike.settings.data import DataSettings
 
 
 ISOLATED = 0.25

@@ -21,7 +21,8 @@ from vrtspike.runs.names import STATISTICS
 from vrtspike.system.errors import ConfigError, DataError, RunError
 
 if TYPE_CHECKING:
-    from vrtspike.settings.schema import DataSettings, Settings
+    from vrtspike.settings.data import DataSettings
+    from vrtspike.settings.schema import Settings
 
 HELD_OUT = "train, held out"
 """What the split of the sequences is called that validation looks at, apart from the test split."""
