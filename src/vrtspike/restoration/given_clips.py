@@ -34,6 +34,8 @@ Spikes = Path | NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
 class GivenClip(FrameSource):
     """Blurry frames with their spikes, if any: from :func:`given_clip`.
 
+    One reader is enough to read ahead: a video is decoded by one thread at a time.
+
     Attributes:
         pictures: the blurry frames.
         spikes: their spikes; None for a model without.
