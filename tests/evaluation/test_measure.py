@@ -8,8 +8,8 @@ import pytest
 
 from tests.deblurring.reference_metrics import decibels, luma_of
 from vrtspike.analysis.evaluation_files import worst_frames
-from vrtspike.evaluation.evaluate import ClipMeter
-from vrtspike.evaluation.summary import overall_means, ranking_metric, sequence_means
+from vrtspike.evaluation.means import overall_means, ranking_metric, sequence_means
+from vrtspike.evaluation.measure import ClipMeter
 from vrtspike.metrics.metric import ImageMetric, needs_nothing
 from vrtspike.metrics.psnr import PSNR, PSNR_Y
 from vrtspike.metrics.ssim import SSIM

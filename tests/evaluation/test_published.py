@@ -46,7 +46,7 @@ def test_a_row_of_the_leaderboard_carries_address_protocol_and_origin():
 )
 def test_the_limit_of_a_reproduction(found, within):
     expected = PublishedFigure(34.81, 11, 1111, 0.02)
-    assert expected.is_found(found) is within
+    assert expected.is_reproduced_by(found) is within
     assert ("within the limit of 0.02 dB" in expected.verdict(found)) is within
 
 

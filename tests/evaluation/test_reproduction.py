@@ -13,8 +13,8 @@ from safetensors.torch import load_file
 
 from tests.deblurring.reference_metrics import decibels
 from tests.evaluation.test_evaluate import CPU, raw_frames
-from vrtspike.evaluation.evaluate import reproduce_vrt
 from vrtspike.evaluation.published import PublishedFigure
+from vrtspike.evaluation.reproduction import reproduce_vrt
 from vrtspike.models.vrt import VRT
 from vrtspike.models.weights import load_vrt
 from vrtspike.settings import Settings
