@@ -66,9 +66,9 @@ def test_agrees_with_the_definition(monkeypatch, name, size, window, mutual, shi
 def test_calls_are_divided_for_the_kernels_of_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = [t.detach() for t in problems(20, 16)]
     expected = written_out(*inputs)
-    monkeypatch.setattr(implementations, "_MOST_PROBLEMS", 7)
+    monkeypatch.setattr(implementations, "_MAX_PROBLEMS", 7)
     torch.testing.assert_close(attend(*inputs), expected)
-    monkeypatch.setattr(implementations, "_MOST_SCORES", 1)
+    monkeypatch.setattr(implementations, "_MAX_SCORES", 1)
     torch.testing.assert_close(attend(*inputs), expected)
 
 
