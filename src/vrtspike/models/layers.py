@@ -144,9 +144,8 @@ class ClipConv(nn.Conv3d):
         frames = x.flatten(0, 1).permute(0, 3, 1, 2)
         taps = self.weight.permute(2, 0, 1, 3, 4).flatten(0, 1)
         y = functional.conv2d(frames, taps, stride=self.stride[1], padding=1)
-        previous_tap, tap, next_tap = (
-            y.permute(0, 2, 3, 1).unflatten(0, x.shape[:2]).chunk(3, dim=-1)
-        )
+        taps_of_frames = y.permute(0, 2, 3, 1).unflatten(0, x.shape[:2])
+        previous_tap, tap, next_tap = taps_of_frames.chunk(3, dim=-1)
         assert self.bias is not None
         out = tap + self.bias.to(tap.dtype)
         # Zeros lie beyond the ends of the clip.

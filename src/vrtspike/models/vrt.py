@@ -90,11 +90,15 @@ class VRT(nn.Module):
         heads = [num_heads] if isinstance(num_heads, int) else [*num_heads]
         if len(set(heads)) != 1:
             raise ValueError(f"num_heads: found {heads}, expected the same number in all stages")
-        model = {}
+        model: dict[str, object] = {}
         for name, model_key in (("depths", "VRT_DEPTHS"), ("window_size", "WINDOW_SIZE")):
             if name in arguments:
                 model[model_key] = arguments.pop(name)
-        vrt = {"NUM_HEADS": heads[0], "USE_CHECKPOINT_ATTN": False, "USE_CHECKPOINT_FFN": False}
+        vrt: dict[str, object] = {
+            "NUM_HEADS": heads[0],
+            "USE_CHECKPOINT_ATTN": False,
+            "USE_CHECKPOINT_FFN": False,
+        }
         vrt |= {name.upper(): value for name, value in arguments.items()}
         return cls(ModelSettings.model_validate({**model, "VRT": vrt}))
 

@@ -136,8 +136,10 @@ def _by_frame(
     exposures: Sequence[Exposure] | Layout,
 ) -> Sequence[NDArray[np.uint8]]:
     """One array for each of ``count`` frames; a single one if it cannot be divided evenly."""
-    if not isinstance(spikes, np.ndarray) or spikes.ndim != 3:
+    if not isinstance(spikes, np.ndarray):
         return spikes
+    if spikes.ndim != 3:
+        return list(spikes)
     if not isinstance(exposures, Layout):
         return [spikes] * count
     if len(spikes) % count:
