@@ -42,11 +42,6 @@ def sensed(spikes: np.ndarray, factor: float) -> np.ndarray:
     return np.diff(fired, axis=0, prepend=np.floor(waiting / factor)[None]).astype(np.uint8)
 
 
-@pytest.fixture(scope="module")
-def model(small_run) -> TrainedModel:
-    return load(small_run.train, device="cpu")
-
-
 def checked(model, sequence, *, factor: float = 1, shrink: int = 1, limits=None):
     """The check of a recording by another sensor."""
     blur, spikes = arrays(sequence)

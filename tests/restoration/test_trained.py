@@ -21,11 +21,6 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
-def model(small_run) -> TrainedModel:
-    return load(small_run.train, device="cpu")
-
-
-@pytest.fixture(scope="module")
 def plain(small_run, tmp_path_factory) -> TrainedModel:
     """A model without spikes."""
     train = tmp_path_factory.mktemp("results") / "plain"

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -115,7 +116,7 @@ class TrainedModel:
             check.require_near(place, "restore it all the same with anyway=True")
         if check.is_outside:
             warnings.warn(check.warning(place), stacklevel=2)
-        images = []
+        images: list[NDArray[Any]] = []
         worse = []
         for image, is_blurry in self.restore_checked(
             source, tiling, check, is_judged=check.is_outside, progress=progress
