@@ -68,7 +68,7 @@ def test_arrays_match_the_store(stored, sequence, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda parts: parts[:4], "found 4 arrays .* expected one for separate of the 5 frames"),
+        (lambda parts: parts[:4], "found 4 arrays .* expected one for each of the 5 frames"),
         (lambda parts: np.concatenate(parts)[1:], "arrays of 279 steps .* a multiple of 5 steps"),
         (lambda parts: [*parts[:4], parts[4].tolist()], r"\(int64 .*, uint8 \(24, 32\)\)"),
         (lambda parts: [*parts[:4], parts[4] * 2], r"found 5 arrays .* uint8 \(S, h, w\) of 0 and"),
@@ -87,7 +87,7 @@ def test_arrays_that_do_not_fit_are_refused(sequence, change, message):
     [
         (LAYOUTS["stream"], r"nothing says when the shutter was open \(the layout stream"),
         (LAYOUTS["s_sdm"], r"found 56 spike frames, expected 137"),
-        ([Exposure(0, 56, 24)] * 4, "expected one for separate of the 5 frames"),
+        ([Exposure(0, 56, 24)] * 4, "expected one for each of the 5 frames"),
         ([Exposure(0, 57, 24)] * 5, r"found \[.*stop=57.*, expected .* within the steps of its"),
     ],
 )

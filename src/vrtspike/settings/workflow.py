@@ -94,7 +94,7 @@ class CalibrateSettings(Section):
 
 
 class ShardSettings(Section):
-    """How many sequences a job of ``ingest`` and ``voxelize`` takes."""
+    """Limits of the sequences of a job of ``ingest`` and ``voxelize``."""
 
     SEQUENCES: Positive = operational("Most sequences of a job, on average", 128)
     GB: PositiveFloat = operational("Most gigabytes of raw files of a job, on average", 32.0)
