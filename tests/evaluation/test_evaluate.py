@@ -262,9 +262,9 @@ def picture_columns(path: Path, count: int) -> list[np.ndarray]:
     return [picture[rows, start : start + 7 * 64 : 7] for start in left]
 
 
-@pytest.mark.parametrize(("validation", "message"), [("held_out", False), ("test", True)])
+@pytest.mark.parametrize(("validation", "is_warned"), [("held_out", False), ("test", True)])
 def test_the_summary_has_the_means_and_notes_of_each_protocol(
-    small_run, tmp_path, validation, message
+    small_run, tmp_path, validation, is_warned
 ):
     run = read_published(small_run.train)
     data = run.settings.DATA.model_copy(update={"VALIDATION": validation})
@@ -280,8 +280,8 @@ def test_the_summary_has_the_means_and_notes_of_each_protocol(
     assert summary["metrics"]["psnr"]["restored"] == 32  # over sequences
     assert summary["other_protocols"]["vrt"]["metrics"]["psnr"]["restored"] == 31  # over frames
     assert summary["warnings"][0].startswith("of other data than it was trained on: ")
-    assert ("chosen on the test split" in " ".join(summary["warnings"])) is message
-    assert ("chosen on the test split" in (tmp_path / "metrics.html").read_text()) is message
+    assert ("chosen on the test split" in " ".join(summary["warnings"])) is is_warned
+    assert ("chosen on the test split" in (tmp_path / "metrics.html").read_text()) is is_warned
 
 
 def test_the_summary_names_the_measured_data(small_run, evaluated):

@@ -116,7 +116,9 @@ def _sampled(x: Tensor, raw: Tensor, flow: Tensor, max_magnitude: float) -> Tens
     """Modulated samples in the order of the weights, (N, C * 9, H * W)."""
     pictures, _, height, width = x.shape
     exact = torch.promote_types(raw.dtype, torch.float32)
-    x, raw, flow = x.to(exact), raw.to(exact), flow.to(exact)
+    x = x.to(exact)
+    raw = raw.to(exact)
+    flow = flow.to(exact)
     groups = raw.shape[1] // (3 * POINTS)
     moves, modulation = raw.split((2 * POINTS * groups, POINTS * groups), dim=1)
     # Offsets come in (y, x) pairs, the flow in (x, y).

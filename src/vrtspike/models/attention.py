@@ -158,14 +158,21 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tenso
     """
     _, heads, tokens, width = q.shape
     spare = -width % _HEAD_MULTIPLE if q.is_cuda else 0
-    q, k, v = (functional.pad(t, (0, spare)) if spare else t for t in (q, k, v))
+    if spare:
+        q = functional.pad(q, (0, spare))
+        k = functional.pad(k, (0, spare))
+        v = functional.pad(v, (0, spare))
     # With a bias of another memory order PyTorch selects no kernel and keeps all scores.
     mask = None if bias is None else bias.contiguous()[None]
     step = min(max(_MAX_SCORES // (heads * tokens**2), 1), _MAX_PROBLEMS)
     with sdpa_kernel(_KERNELS) if q.is_cuda else nullcontext():
         results = [
-            functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=width**-0.5)
-            for q, k, v in zip(*(t.split(step) for t in (q, k, v)), strict=True)
+            functional.scaled_dot_product_attention(
+                queries, keys, values, attn_mask=mask, scale=width**-0.5
+            )
+            for queries, keys, values in zip(
+                q.split(step), k.split(step), v.split(step), strict=True
+            )
         ]
     out = results[0] if len(results) == 1 else torch.cat(results)
     return out[..., :width]

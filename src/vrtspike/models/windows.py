@@ -55,7 +55,8 @@ class Windows:
 
     def merge(self, x: Tensor) -> Tensor:
         """The map of windows, the inverse of :meth:`partition`: (n, B, N, C) -> (B, D, H, W, C)."""
-        clips, channels = x.shape[1], x.shape[3]
+        clips = x.shape[1]
+        channels = x.shape[3]
         tokens = x.reshape(-1, channels)
         tokens = torch.empty_like(tokens).index_copy(0, self.positions.flatten(), tokens)
         depth, height, width = self.size
