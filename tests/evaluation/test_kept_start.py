@@ -80,7 +80,7 @@ def keep(small_run: SmallRun, start: Path, folder: Path, name: str) -> Kept:
     kept = Kept(start, folder / "run", folder / "results")
     kept.run.mkdir(parents=True)
     identify("kept", settings, small_run.dataset).write(kept.run)
-    record_code(kept.run, Path(__file__).parents[3] / "scripts/train.py", settings.TASK)
+    record_code(kept.run, Path(__file__).parents[2] / "scripts/train.py", settings.TASK)
     write_statistics(kept.run)
     assert run_preset(kept.run) == 0
     publish(kept.run, kept.train)
